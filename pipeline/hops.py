@@ -3,7 +3,7 @@
     decoded     a source's record: its place, its bytes, and its value or the reason why not
     stepped     behind the row-wise steps: the same record with the key that it is grouped by,
                 and the value columns at the top level that somebody behind it reads; or, where a
-                step flattens, a row for each of its elements, with their order (``suborder``)
+                step flattens, a row for each of its elements, of which the first is marked
     to a join   stamped: with its stream time, key group and side, addressed to a join's task
     joined      a join's result: like a record, with the places of both records behind it
     to windows  stamped: with its close time and key group, addressed to a window engine's task
@@ -44,16 +44,15 @@ REASON = pa.field("reason", pa.string())
 #: Whether no filter has dropped the record. It stays in the stream until it is counted.
 KEEP = pa.field("keep", pa.bool_())
 
-#: In front of the stamp, where the steps flatten: whether the row is the first element of its
-#: record; null in one that has none (bad, filtered out, or with an empty array).
+#: In front of the stamp, where the steps flatten: whether the row is the first element of what
+#: they read; null in one that has none (bad, filtered out, or with an empty array). The stamp gives
+#: elements their numbers by it.
 FIRST_ELEMENT = pa.field("__first_element", pa.bool_())
 
 _RESULT = {field.name: field for field in RESULT_FIELDS}
 _KEY, _TIMESTAMP = _RESULT["key"], _RESULT["timestamp_ms"]
 _PARTITION, _OFFSET = _RESULT["partition"], _RESULT["offset"]
 
-#: What an element has beside the columns of a record: its place in the record's array, from 0.
-BESIDE_ELEMENT = (_RESULT["suborder"], FIRST_ELEMENT)
 #: What a join's result has beside the columns of a record: the order of results that share a
 #: place, the stream time that says how late it is, and what the shuffle needs.
 BESIDE_RESULT = (_RESULT["suborder"], _RESULT["stream_time_ms"], REPORT, TASK)

@@ -13,7 +13,7 @@ its record's own partition when it came, of a result the greatest of its records
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 #: Key, time, value: one text, or in a flattened stream the texts of the elements.
 Record = tuple[str, int, Sequence[str]]
@@ -38,7 +38,11 @@ class Merged:
 
 @dataclass(frozen=True)
 class Node:
-    """A join of streams; results whose texts hold ``without`` (empty: none) are filtered out."""
+    """A join of streams; results whose texts hold ``without`` (empty: none) are filtered out.
+
+    Each of the others becomes an element for each of ``endings``, if there are any: the first
+    column's text with that behind it.
+    """
 
     how: str
     before: int
@@ -47,6 +51,7 @@ class Node:
     left: "Tree"
     right: "Tree"
     without: str = ""
+    endings: tuple[str, ...] = ()
 
 
 Tree = Node | Merged | Leaf
@@ -110,10 +115,17 @@ class Model:
             matched = {other for _, other in pairs}
             none = (None,) * columns_in(tree.left)
             results += [_alone(other, none, ()) for other in right if other not in matched]
-        return [
+        left_in = [
             result
             for result in results
             if not tree.without or not any(tree.without in (text or "") for text in result.texts)
+        ]
+        if not tree.endings:
+            return left_in
+        return [
+            _element(result, number, ending)
+            for result in left_in
+            for number, ending in enumerate(tree.endings)
         ]
 
     def _in_time(self, tree: Tree, lag: int) -> list[Row]:
@@ -155,6 +167,17 @@ def _both(left: Row, right: Row) -> Row:
         max(left.stream_time, right.stream_time),
         left.texts + right.texts,
         left.places + right.places,
+    )
+
+
+def _element(row: Row, number: int, ending: str) -> Row:
+    first, *others = row.texts
+    last = max(place for place, there in enumerate(row.places) if there)
+    place = f"{row.places[last]}/{number}"
+    return replace(
+        row,
+        texts=(None if first is None else first + ending, *others),
+        places=(*row.places[:last], place, *row.places[last + 1 :]),
     )
 
 

@@ -6,7 +6,7 @@ filter has dropped, and bad ones, then get null.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
@@ -21,8 +21,8 @@ from oriel.pipeline.arrow_steps.functions import Operand
 from oriel.pipeline.arrow_steps.typed_keys import TypedKeys
 from oriel.pipeline.dead_letters import Reason
 from oriel.pipeline.hops import (
-    BESIDE_ELEMENT,
     BESIDE_RESULT,
+    FIRST_ELEMENT,
     MESSAGE,
     RAW,
     REASON,
@@ -150,7 +150,7 @@ class ArrowSteps:
         """Return the rows for the stamp in the order of ``records``, one for each or its elements.
 
         Columns: those of ``STEPPED_FIELDS``, for a join's results those of ``BESIDE_RESULT`` and
-        perhaps ``PARTNERS``, for elements those of ``BESIDE_ELEMENT``, and the chosen values.
+        perhaps ``PARTNERS``, for elements ``FIRST_ELEMENT``, and the chosen values.
         """
         rows = Rows.of(records, joined=self._joined)
         rows.run(self._selected)
@@ -180,12 +180,8 @@ class ArrowSteps:
         if PARTNERS.name in records.column_names:
             fields.append(PARTNERS)
         if rows.elements is not None:
-            suborder, first_element = BESIDE_ELEMENT
-            computed |= {
-                suborder.name: rows.elements.place,
-                first_element.name: rows.elements.is_first,
-            }
-            fields += [field for field in BESIDE_ELEMENT if field not in fields]
+            computed[FIRST_ELEMENT.name] = rows.elements.is_first
+            fields.append(FIRST_ELEMENT)
         stepped = {
             field.name: computed[field.name]
             if field.name in computed
@@ -303,22 +299,21 @@ class Rows:
 
     def of_records(self, name: str) -> Operand:
         """A column of the records, for each row."""
-        return self._spread(self.records[name])
+        column = self.records[name]
+        return column if self.elements is None else self.elements.spread(column)
 
     def _explode(self, step: Explode, read: set[str]) -> None:
         """Go on with elements, and of their records with the columns that are ``read``."""
         # A step behind a table's filter may have made columns of no value.
         lists = _in_use(pc.invert(self.null_value), self.columns[step.elements])
-        self.elements = _Elements.of(lists)
-        has_any = pc.or_(pc.invert(self.in_use), self.elements.has_any)
-        self.keep = self._spread(pc.and_(self.keep, has_any))
-        self.reason, self.null_value = map(self._spread, (self.reason, self.null_value))
+        elements = _Elements.of(lists)
+        has_any = pc.or_(pc.invert(self.in_use), elements.has_any)
+        self.keep = elements.spread(pc.and_(self.keep, has_any))
+        self.reason, self.null_value = map(elements.spread, (self.reason, self.null_value))
         self.in_use = pc.and_(pc.is_null(self.reason), self.keep)
-        spread = {name: self._spread(one) for name, one in self.columns.items() if name in read}
-        self.columns = {**spread, step.name: self.elements.values}
-
-    def _spread(self, column: Operand) -> Operand:
-        return column if self.elements is None else column.take(self.elements.row_of)
+        spread = {name: elements.spread(one) for name, one in self.columns.items() if name in read}
+        self.columns = {**spread, step.name: elements.values}
+        self.elements = elements if self.elements is None else elements.within(self.elements)
 
 
 def _unpacked(values: pa.ChunkedArray) -> dict[str, pa.ChunkedArray]:
@@ -330,12 +325,12 @@ def _unpacked(values: pa.ChunkedArray) -> dict[str, pa.ChunkedArray]:
 class _Elements:
     """The rows that come of one array a record: its elements, or one row where it has none.
 
-    ``row_of`` is the record's row of each, ``place`` the element's in its array and ``values`` the
-    element, both null where there is none; ``has_any`` tells of each record if it has elements.
+    ``row_of`` is the record's row of each, ``is_first`` whether it is its first element and
+    ``values`` the element, both null where there is none; ``has_any`` tells of each record if it
+    has elements.
     """
 
     row_of: pa.Array
-    place: pa.Array
     is_first: pa.Array
     values: pa.ChunkedArray
     has_any: pa.Array
@@ -351,11 +346,21 @@ class _Elements:
         number = pa.array(np.cumsum(~is_none) - 1, mask=is_none)
         return cls(
             pa.array(row_of),
-            pa.array(place, mask=is_none),
             pa.array(place == 0, mask=is_none),
             pc.list_flatten(lists).take(number),
             pa.array(lengths > 0),
         )
+
+    def within(self, outer: "_Elements") -> "_Elements":
+        """The same rows as elements of the records whose elements ``outer`` are."""
+        # Of an element's elements the first goes on in its place.
+        is_further = pc.fill_null(pc.invert(self.is_first), fill_value=False)
+        is_first = pc.and_(pc.invert(is_further), outer.is_first.take(self.row_of))
+        return replace(self, row_of=outer.row_of.take(self.row_of), is_first=is_first)
+
+    def spread(self, column: Operand) -> Operand:
+        """A column of the records, for each of their rows."""
+        return column.take(self.row_of)
 
 
 def _in_use(mask: Operand, column: Operand) -> Operand:

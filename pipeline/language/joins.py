@@ -30,6 +30,7 @@ from oriel.pipeline.language.topology import (
     TableUpdates,
     fan_outs_of,
     pairing_join,
+    places_of,
     side_of,
     sides_of,
     tells_rows,
@@ -89,8 +90,9 @@ def aggregate_updates(step: str, store: Store) -> AggregateUpdates:
     """The updates of the aggregation of ``store``, for the ``step`` that is called.
 
     Raises:
-        InvalidTopology: its rows are of pairs, in windows that are not tumbling or beside other
-            streams; or the third of sliding windows or sessions one behind the other.
+        InvalidTopology: its rows are of what has places of several records or elements, in windows
+            that are not tumbling or beside other streams; or the third of sliding windows or
+            sessions one behind the other.
     """
     inputs, windows, aggregation = store.inputs, store.windows, store.aggregation
     assert isinstance(aggregation, Columns | Functions), "streams are aggregated"
@@ -101,12 +103,13 @@ def aggregate_updates(step: str, store: Store) -> AggregateUpdates:
         for origin in inputs
     )
     first, *others = map(side_of, keyed)
-    has_pairs = any(isinstance(pairing_join(side), StreamJoin) for side in (first, *others))
-    if has_pairs and (others or windows.rule.changes_several):
+    has_many_places = any(map(_has_many_places, (first, *others)))
+    if has_many_places and (others or windows.rule.changes_several):
         message = (
-            f"{step}: a pair has the places of both records, which a row of several streams can't "
-            "have, nor one of windows of which a record may change many; write the pairs to a "
-            "topic with to(topic), and aggregate that"
+            f"{step}: a pair has the places of both records, and an element of a pair, of an "
+            "update or of an element one more, which a row of several streams can't have, nor one "
+            "of windows of which a record may change many; write what stands in front to a topic "
+            "with to(topic), and aggregate that"
         )
         raise InvalidTopology(message)
     if _is_of_many(windows) and max(map(_windows_of_many, (first, *others))) >= _MOST_OF_MANY:
@@ -221,13 +224,19 @@ _MOST_FAN_OUTS = 3
 
 def _refuse_pairs(step: str, tables: tuple[Side, ...]) -> None:
     """Refuse tables whose updates have no place of their own."""
-    if any(isinstance(pairing_join(table), StreamJoin) for table in tables):
+    if any(map(_has_many_places, tables)):
         message = (
-            f"{step}: a row of an aggregation of pairs has the places of both records, which a "
-            "joined or grouped row can't have; materialize the join, or write the aggregation to a "
-            "topic with to(topic), and read that as a table"
+            f"{step}: a row of an aggregation of pairs has the places of both records, and of "
+            "elements of pairs, updates or elements one more, which a joined or grouped row can't "
+            "have; materialize the join, or write the aggregation to a topic with to(topic), and "
+            "read that as a table"
         )
         raise InvalidTopology(message)
+
+
+def _has_many_places(stream: Side) -> bool:
+    """Whether its records have more numbers than one, or such that are a place."""
+    return places_of(stream).numbers > 1 or isinstance(pairing_join(stream), StreamJoin)
 
 
 def foreign_rows(left: Input, right: Input, key: "tuple[str | Column, ...]") -> Input:

@@ -1,16 +1,13 @@
 """Checks of the arguments of row-wise steps, as a stream or a table is given them."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from oriel.pipeline.errors import InvalidTopology
 from oriel.pipeline.language.arguments import require_expressions
 from oriel.pipeline.language.topology import (
     FlatMapValues,
-    Input,
     MapValues,
-    has_elements,
-    pairing_join,
 )
 
 if TYPE_CHECKING:
@@ -49,34 +46,17 @@ def checked_key(
 
 
 def checked_flat_map(
-    called: str,
-    origins: Iterable[Input],
-    keep: tuple[str, ...],
-    columns: "Mapping[str, str | Column]",
+    called: str, keep: tuple[str, ...], columns: "Mapping[str, str | Column]"
 ) -> FlatMapValues:
-    """The step of ``flat_map_values`` or ``flat_map`` behind ``origins``.
+    """The step of ``flat_map_values`` or ``flat_map``.
 
     Raises:
-        InvalidTopology: no column is computed, an expression is no SQL text or ``Column``, or what
-            comes of an origin has no place for elements.
+        InvalidTopology: no column is computed, or an expression is no SQL text or ``Column``.
     """
     if not columns:
         message = f"{called}: compute a column that is an array, like word=\"split(line, ' ')\""
         raise InvalidTopology(message)
     require_expressions(called, *keep, *columns.values())
-    for origin in origins:
-        if has_elements(origin):
-            message = (
-                f"{called}: the stream is flattened already ({origin}); make one array of "
-                "both, as flatten(transform(list, x -> ...)) does"
-            )
-            raise InvalidTopology(message)
-        if pairing_join(origin) is not None:
-            message = (
-                f"{called}: results of {origin.join} can't be told apart by element; an "
-                "aggregate of functions sees the array as a whole"
-            )
-            raise InvalidTopology(message)
     return FlatMapValues(keep, dict(columns))
 
 

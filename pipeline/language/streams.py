@@ -131,15 +131,14 @@ class KStream:
         ``map_values(price="item.price")`` behind it takes the fields. A record whose array is empty
         or null is filtered out.
 
-        Elements are counted beside the records (``elements``, ``elements_late`` ...). They share
-        their record's place in the log, so a stream is flattened once, and before it joins another.
+        Elements are counted beside the records (``elements``, ``elements_late`` ...); what is
+        flattened behind a join of two streams or tables are results, which no count has.
 
         Raises:
-            InvalidTopology: no column is computed, an expression is neither SQL text nor a Spark
-                ``Column``, or the stream is flattened already or comes of a join of two streams
-                or tables. (Which column is an array shows when the topology is run.)
+            InvalidTopology: no column is computed, or an expression is neither SQL text nor a Spark
+                ``Column``. (Which column is an array shows when the topology is run.)
         """
-        step = checked_flat_map("flat_map_values", self.origins, keep, columns)
+        step = checked_flat_map("flat_map_values", keep, columns)
         return self._with_step(step)
 
     def flat_map(
@@ -154,7 +153,7 @@ class KStream:
             InvalidTopology: as from ``flat_map_values``, or no key is named.
         """
         parts = key if isinstance(key, tuple) else (key,)
-        flattened = checked_flat_map("flat_map", self.origins, ("*",), columns)
+        flattened = checked_flat_map("flat_map", ("*",), columns)
         keyed = checked_key("flat_map", parts, (*keep, *columns), {})
         return self._with_step(flattened, keyed)
 

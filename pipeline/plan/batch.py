@@ -32,6 +32,7 @@ from oriel.pipeline.windows import (
     NO_STREAM_TIME_MS,
     EngineResult,
     JoinResult,
+    Places,
     Windows,
     close_time_ms,
 )
@@ -68,8 +69,10 @@ class StampPlan:
     the store's inputs, ``input_number`` this one's (``hops.PartitionNumbers``). ``origin`` is
     for a join's results. A stream that looks up a table has its clock behind the lookup, so that
     ``moves_clock`` is false for the stamp in front of it. ``effect_logs``: the records are updates
-    that take effect in an order of their own, and of so many logs; 0: they are none. ``counts``:
-    else another stamp of the store tells of these records what is to be told.
+    that take effect in an order of their own, and of so many logs; 0: they are none.
+    ``element_places``: how the elements are told apart that the steps in front make; None: they
+    make none. ``counts``: else another stamp of the store tells of these records what is to be
+    told.
     """
 
     clock: ClockPlan
@@ -80,6 +83,7 @@ class StampPlan:
     input_number: int = 0
     origin: Origin | None = None
     effect_logs: int = 0
+    element_places: Places | None = None
     moves_clock: bool = True
     counts: bool = True
 

@@ -2,7 +2,9 @@
 
     orders/3/1042                a record: topic, partition, offset
     orders/3/1042/0              its first element, where the stream is flattened
+    orders/3/1042/0/2            an element of that, flattened behind a lookup
     views/0/5+clicks/1/7         a pair of two streams' records; of three there are three
+    views/0/5+clicks/1/7/0       its first element; so of all that is below
     prices/0/9                   of joined tables, the one whose record made the update
     prices/0/9/1                 of a grouped table, the row that the record put there; /0: the row
                                  that it took away; of the n-th joined table /2n and /2n+1, from 0
@@ -26,6 +28,7 @@ from oriel.pipeline.language import (
     StreamJoin,
     TableChanges,
     pairing_join,
+    places_in_front,
     places_of,
     sides_of,
 )
@@ -41,7 +44,8 @@ class InputSource:
     ``places`` is how they are told apart; ``logs`` what their topic is called, or the topics of
     tables whose updates they are; ``sides`` are those of a join of streams, or the streams that
     were merged (``are_merged``). ``names_numbers``: several may have one place; of a topic's record
-    there is one update, but perhaps two changes.
+    there is one update, but perhaps two changes. ``results``: so many of the numbers tell the
+    results of a join apart, those behind them elements of these.
     """
 
     places: Places
@@ -49,6 +53,7 @@ class InputSource:
     sides: "tuple[InputSource, ...]" = ()
     names_numbers: bool = True
     are_merged: bool = False
+    results: int = 0
 
     def texts(self, rows: pa.Table) -> pa.Array:
         """The text of each of the input's ``rows``: partition, offset, perhaps an element's."""
@@ -56,13 +61,13 @@ class InputSource:
         return self._texts(partition.astype(np.int64), offset, self.places.read(rows))
 
     def _texts(self, partition: Ints, offset: Ints, numbers: Ints) -> pa.Array:
-        if self.are_merged:
-            return self._merged_texts(partition, offset, numbers)
         if self.sides:
-            return self._joined_texts(partition, offset, numbers)
+            texts_of = self._merged_texts if self.are_merged else self._joined_texts
+            texts = texts_of(partition, offset, numbers[:, : self.results])
+            return _joined(texts, *numbers[:, self.results :].T)
         # Of a pair that lacks this side, what stands here is not read.
         log = np.clip(self.places.log_of(numbers), 0, len(self.logs) - 1)
-        beside = numbers.T if self.names_numbers else ()
+        beside = numbers.T if self.names_numbers else numbers[:, self.results :].T
         return _joined(pa.array(self.logs).take(pa.array(log)), partition, offset, *beside)
 
     def _merged_texts(self, partition: Ints, offset: Ints, numbers: Ints) -> pa.Array:
@@ -104,12 +109,22 @@ def _source_of(definition: Input | Side, plan: InputPlan) -> InputSource:
     places, join = places_of(definition), pairing_join(definition)
     if front is None or join is None:
         return InputSource(places, (plan.stamp.clock.name,))
+    results = places_in_front(_behind_pairing(definition)).numbers
     sides = tuple(map(_source_of, sides_of(join), front.sides))
     if isinstance(join, StreamJoin | MergedStreams):
-        return InputSource(places, sides=sides, are_merged=isinstance(join, MergedStreams))
+        are_merged = isinstance(join, MergedStreams)
+        return InputSource(places, sides=sides, are_merged=are_merged, results=results)
     logs = tuple(log for side in sides for log in side.logs)
     is_named = isinstance(join, TableChanges) or any(side.places.numbers for side in sides)
-    return InputSource(places, logs, names_numbers=is_named)
+    return InputSource(places, logs, names_numbers=is_named, results=results)
+
+
+def _behind_pairing(stream: Input | Side) -> Input | Side:
+    """The stream whose own steps read the results that its records are made of."""
+    join = stream.join
+    if join is None or join is pairing_join(stream):
+        return stream
+    return _behind_pairing(join.left)
 
 
 def record_sources(rows: pa.Table, inputs: Sequence[InputSource]) -> pa.Array:

@@ -16,6 +16,7 @@ from oriel.pipeline.language import (
     Input,
     Join,
     Responses,
+    Side,
     Source,
     Store,
     StoreSource,
@@ -25,6 +26,7 @@ from oriel.pipeline.language import (
     TableRows,
     TableUpdates,
     Topology,
+    element_places,
     has_elements,
     refuse_hidden,
     sides_of,
@@ -196,7 +198,7 @@ class StorePlans:
         """Check the steps of an input; what its stamp adds for the engine is not known yet."""
         if definition.join is None:
             steps = self._steps_of(definition, self._typed(definition.source))
-            stamp = self._stamp(definition.source, 0, {})
+            stamp = self._stamp(definition, 0, {})
             return InputPlan(definition.source, steps, stamp, None)
         staged = self._staged(definition.join)
         join = self._joined(staged, number, staged.stage.delay_ms)
@@ -205,6 +207,7 @@ class StorePlans:
         # whose clock goes on behind the lookup.
         stamp = StampPlan(
             join.clock, {}, {}, SourceReasons.NOT_REPORTED,
+            element_places=element_places(definition),
             moves_clock=join.gives_records, counts=not join.stage.is_between_tables,
         )  # fmt: skip
         return InputPlan(definition.source, steps, stamp, join)
@@ -268,7 +271,7 @@ class StorePlans:
             if front is None:
                 # Nor for one in front of windows, whose updates have a clock behind them.
                 waits_ms = None if stage.judges_lateness else waits_ms
-                stamp = self._stamp(side.source, waits_ms, constants)
+                stamp = self._stamp(side, waits_ms, constants)
                 stamp = replace(stamp, columns=columns, counts=side_counts)
                 front_join = None
             else:
@@ -278,6 +281,7 @@ class StorePlans:
                 stamp = StampPlan(
                     front_join.clock, columns, constants, SourceReasons.NOT_REPORTED,
                     origin=origin_of(side), effect_logs=effect_logs(side),
+                    element_places=element_places(side),
                     counts=side_counts and not front.stage.is_between_tables,
                 )  # fmt: skip
             # A stream's records reach the engine only if they find a row: their clock is behind
@@ -293,12 +297,13 @@ class StorePlans:
         return JoinInput(number, stage, tuple(sides), of_elements, own_clock, counts)
 
     def _stamp(
-        self, source: Source, delay_ms: int | None, constants: Mapping[str, Any]
+        self, stream: Input | Side, delay_ms: int | None, constants: Mapping[str, Any]
     ) -> StampPlan:
         """The stamp of one reading of a source, with a clock of its own."""
         # A second reading of a source finds the same records bad: only the first reports them.
-        reasons = self._source_reasons.pop(source, SourceReasons.NOT_REPORTED)
-        return StampPlan(self._clock(source.topic, delay_ms), {}, constants, reasons)
+        reasons = self._source_reasons.pop(stream.source, SourceReasons.NOT_REPORTED)
+        clock = self._clock(stream.source.topic, delay_ms)
+        return StampPlan(clock, {}, constants, reasons, element_places=element_places(stream))
 
     def _clock(self, topic: str, delay_ms: int | None) -> ClockPlan:
         """One more clock of a topic."""

@@ -41,12 +41,10 @@ from oriel.pipeline.rows.plan_nodes import (
     items,
     value_of,
 )
-from oriel.pipeline.windows import LEAVES, SUBORDER, SUBSCRIBED, SUBSCRIBER
+from oriel.pipeline.windows import LEAVES, SUBSCRIBED, SUBSCRIBER
 
 #: Of the pipeline's own columns these go through steps like a value's.
 _THROUGH_STEPS = frozenset({OWN_KEY, SUBSCRIBED.name, SUBSCRIBER.name, LEAVES.name})
-#: What a flattening makes beside the element.
-_OF_ELEMENTS = frozenset({f"__{SUBORDER.name}", FIRST_ELEMENT.name})
 
 
 class _Rule(NamedTuple):
@@ -171,8 +169,8 @@ class _Reader:
             if named.getClass().getSimpleName() != "Alias":
                 continue
             number, name = named.exprId().id(), named.name()
-            if name in _OF_ELEMENTS:
-                # The explosion makes them.
+            if name == FIRST_ELEMENT.name:
+                # The explosion makes it.
                 continue
             if name == "__null_value":
                 # CASE WHEN in use THEN it is OR the row is deleted ELSE it is.

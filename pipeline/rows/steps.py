@@ -53,10 +53,8 @@ from oriel.pipeline.rows.expressions import (
 )
 from oriel.pipeline.rows.unpacking import JOIN_COLUMNS, JOINED, unpacked
 from oriel.pipeline.spark import error_kind, first_line
-from oriel.pipeline.windows import FOREIGN_KEY, SUBORDER
+from oriel.pipeline.windows import FOREIGN_KEY
 from oriel.storage import KEY_BYTES_MAX
-
-_SUBORDER = JOIN_COLUMNS[SUBORDER.name]
 
 
 class RowSteps:
@@ -189,9 +187,9 @@ class RowSteps:
 
         Columns: partition, offset, reason, keep, null_value, raw (of dead letters, or of
         all), the message of dead letters, key, timestamp_ms, for a join's results suborder,
-        stream_time_ms, report and task, for elements suborder and ``FIRST_ELEMENT``, and the
-        chosen value columns; behind these the columns ``carried`` of ``records``, which no step
-        sees. A row that is flattened is followed by no other row before its last element.
+        stream_time_ms, report and task, for elements ``FIRST_ELEMENT``, and the chosen value
+        columns; behind these the columns ``carried`` of ``records``, which no step sees. A row that
+        is flattened is followed by no other row before its last element.
         """
         unpacked, *others = (*self._projections, *self._output_projections)
         if not carried:
@@ -280,24 +278,29 @@ class RowSteps:
             kept = F.when(_in_use(), has_any).otherwise(F.col("__keep")).alias("__keep")
             # "outer": what has no element has a row all the same, or it could not be counted.
             return [
-                *_columns(m for m in self._meta if m not in {"__keep", _SUBORDER}),
+                *_columns(m for m in self._meta if m != "__keep"),
                 kept,
                 *_columns((*SCOPE, *(value for value in values if value != name))),
                 F.posexplode_outer(elements).alias("__place", name),
             ]
 
-        def numbered(values: list[str]) -> list[Column]:
-            place = F.col("__place").cast("bigint")
+        others = tuple(m for m in self._meta if m != FIRST_ELEMENT.name)
+
+        def marked(values: list[str]) -> list[Column]:
+            is_first = F.col("__place") == 0
+            if others != self._meta:
+                # Of an element's elements the first goes on in its place.
+                is_further = F.col("__place") > 0
+                is_first = F.when(is_further, F.lit(False)).otherwise(F.col(FIRST_ELEMENT.name))  # noqa: FBT003
             return [
-                *_columns(m for m in self._meta if m != _SUBORDER),
-                place.alias(_SUBORDER),
-                (place == 0).alias(FIRST_ELEMENT.name),
+                *_columns(others),
+                is_first.alias(FIRST_ELEMENT.name),
                 *_columns((*SCOPE, *(value for value in values if value != "__place"))),
             ]
 
-        for build in (of_values, exploded, numbered):
+        for build in (of_values, exploded, marked):
             rows = self._checked(str(step), rows, {}, build)
-        self._meta = (*(m for m in self._meta if m != _SUBORDER), _SUBORDER, FIRST_ELEMENT.name)
+        self._meta = (*others, FIRST_ELEMENT.name)
         return rows
 
     def _applied(self, values: list[str], step: Step) -> list[Column]:

@@ -9,6 +9,8 @@ There are three, each on the way to a window engine or to a join: for records of
 behind a join for its results or for the records that looked up a table.
 """
 
+from dataclasses import replace
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -45,7 +47,8 @@ def stamp_records(
         for batch in batches:
             if batch.num_rows:
                 rows = pa.table(batch)
-                stamper.counters += Counters(input=_records_in(rows)) + _flattened(rows)
+                stamper.counters += Counters(input=_records_in(rows))
+                rows = stamper.numbered(rows)
                 yield stamper.to_windows(rows) if to_join is None else stamper.to_join(rows)
         yield stamper.report_rows()
 
@@ -69,6 +72,7 @@ def stamp_results(
                 reports, results = split_reports(pa.table(batch))
                 if len(reports):
                     yield stamper.passed_on(reports)
+                results = stamper.numbered(results)
                 if to_join is None:
                     yield stamper.results_to_windows(results)
                 else:
@@ -94,7 +98,7 @@ def stamp_looked_up(
         stamper = _Stamper(plan, stamp, to_join or plan.stamped_schema)
         # The lookup's tasks mix partitions; a clock is a running max in offset order.
         rows = rows.sort_by([("partition", "ascending"), ("offset", "ascending")])
-        stamper.counters += _flattened(rows)
+        rows = stamper.numbered(rows)
         yield stamper.to_windows(rows) if to_join is None else stamper.to_join(rows)
         # Every task got the same reports; that one passes them on is enough.
         texts = reports[REPORT.name].to_pylist() if reports[TASK.name][0].as_py() == 0 else []
@@ -116,7 +120,38 @@ class _Stamper:
         self._dead_letters: list[pa.Table] = []
         #: The record (partition, offset) of the last bad element.
         self._last_bad: tuple[int, int] | None = None
+        #: The number of the next row, if it is one more element of what the last one is of.
+        self._next_element = 0
         self.counters = Counters()
+
+    def numbered(self, rows: pa.Table) -> pa.Table:
+        """Rows behind steps that flatten, with the elements' numbers: one more of their places.
+
+        Counts what was flattened, unless it is a join's results: the way of a record ends where its
+        elements' begins. An element that is flattened again goes on as so many others.
+        """
+        places = self._stamp.element_places
+        if places is None or not len(rows):
+            return rows
+        is_first = rows[FIRST_ELEMENT.name].combine_chunks()
+        is_further = ~np.asarray(pc.fill_null(is_first, fill_value=True))
+        row = np.arange(len(rows))
+        number = row - np.maximum.accumulate(np.where(is_further, -self._next_element, row))
+        self._next_element = int(number[-1]) + 1
+        if places.numbers == 1:
+            elements = pa.array(number, mask=np.asarray(is_first.is_null()))
+            numbers = [elements]
+        else:
+            in_front = replace(places, numbers=places.numbers - 1).read(rows)
+            numbers = places.written(np.column_stack([in_front, number]))
+        if self._stamp.origin is None:
+            counted = is_further if places.numbers > 1 else np.asarray(is_first.is_valid())
+            applied = 0 if places.numbers > 1 else pc.sum(is_first, min_count=0).as_py()
+            self.counters += Counters(applied=applied, elements=int(counted.sum()))
+        field = places.fields[-1]
+        if field.name in rows.column_names:
+            rows = rows.drop_columns(field.name)
+        return rows.append_column(field, numbers[-1])
 
     def usable(self, rows: pa.Table) -> pa.Table:
         """The rows that are neither bad nor filtered out; counts and keeps the others."""
@@ -167,7 +202,6 @@ class _Stamper:
         Where they are a stream's records, those that are are counted; others are no records.
         """
         if self._stamp.origin is None:
-            self.counters += _flattened(results)
             return self.usable(results)
         is_bad = pc.is_valid(results["reason"])
         bad = results.filter(is_bad)
@@ -175,7 +209,7 @@ class _Stamper:
             bad = bad.filter(pa.array(~takes_away(bad)))
         if len(bad):
             self.counters += Counters(rejected_results=len(bad))
-            if self._stamp.effect_logs:
+            if self._stamp.effect_logs or self._stamp.element_places is not None:
                 bad = _one_of_each_record(bad, self._stamp.origin)
             self._dead_letters += self._plan.dead_letters.of_results(self._stamp.origin, bad)
         return results.filter(pc.and_(pc.invert(is_bad), results["keep"]))
@@ -283,16 +317,6 @@ def _records_in(rows: pa.Table) -> int:
         return len(rows)
     further: int = pc.sum(pc.invert(rows[FIRST_ELEMENT.name]), min_count=0).as_py()
     return len(rows) - further
-
-
-def _flattened(rows: pa.Table) -> Counters:
-    """What the steps in front flattened: the way of such a record ends, that of elements begins."""
-    if FIRST_ELEMENT.name not in rows.column_names:
-        return Counters()
-    is_first = rows[FIRST_ELEMENT.name]
-    return Counters(
-        applied=pc.sum(is_first, min_count=0).as_py(), elements=len(rows) - is_first.null_count
-    )
 
 
 def _elements_in(rows: pa.Table) -> int:

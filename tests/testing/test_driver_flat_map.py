@@ -1,37 +1,14 @@
 """Streams that are flattened, in the test driver: elements of records, and what is counted."""
 
-from dataclasses import replace
-from random import Random
-from typing import Any
-
 import pytest
 
 from oriel import InvalidTopology, JoinWindows, StreamsBuilder, collect_list, count, last
 from oriel import sum as sum_of
-from oriel.pipeline.windows import NoWindows, Windows
 from oriel.testing import Counters, Record, TopologyTestDriver
-from tests.slow_tables import Logs
 from tests.testing.driver_runs import driver_of, sessions, tumbling
-from tests.testing.test_driver_properties import (
-    FIRST_SEED,
-    SCHEMA,
-    Call,
-    check_content,
-    check_folded,
-    cut,
-    everything,
-    finite,
-    folds,
-    random_topology,
-)
-from tests.testing.test_driver_streams import CASES, every_aggregate, values
-from tests.windows.engine_runs import valued_logs
-from tests.windows.test_fold_properties import KINDS as FOLDS
+from tests.testing.test_driver_streams import values
 
-COLUMNS = [column.split()[0] for column in SCHEMA.split(", ")]
-FIELDS = ", ".join(column.replace(" ", ": ") for column in SCHEMA.split(", "))
 LINES = "user STRING, line STRING"
-NO_ELEMENTS: tuple[Any, ...] = ([], None)
 
 
 def words(text: str, time: int = 1, user: str = "u") -> Record:
@@ -203,13 +180,11 @@ def test_what_cannot_be_flattened_is_refused() -> None:
     """With the way out; what Spark has to know shows when the topology is run."""
     builder = StreamsBuilder()
     lines = builder.stream("t", LINES + ", tags ARRAY<STRING>")
-    flat_stream = lines.flat_map_values("user", word="split(line, ' ')")
-    with pytest.raises(InvalidTopology, match=r"flattened already .*flatten\(transform"):
-        flat_stream.filter("word <> ''").flat_map_values(c="split(word, '')")
     within = JoinWindows.of_time_difference_and_grace(10, 0)
-    other = builder.stream("o", "x INT")
-    with pytest.raises(InvalidTopology, match="can't be told apart by element"):
-        lines.join(other, within).flat_map_values(word="split(line, ' ')")
+    pairs = lines.join(builder.stream("o", "x INT"), within)
+    keyed = pairs.flat_map_values(tag="tags").group_by_key().windowed_by(sessions(10, 0))
+    with pytest.raises(InvalidTopology, match=r"element of a pair, .* write what stands in front"):
+        keyed.count().to_stream()
     with pytest.raises(InvalidTopology, match="flat_map_values: compute a column that is an array"):
         lines.flat_map_values("user")
     with pytest.raises(InvalidTopology, match="flat_map: name at least one column or expression"):
@@ -230,106 +205,81 @@ def test_what_cannot_be_flattened_is_refused() -> None:
         TopologyTestDriver(wrong.build())
 
 
-def packed(logs: Logs, random: Random) -> tuple[Logs, Logs]:
-    """Elements, and the records that hold them: some of none, the others of one to four.
-
-    The elements of a record have its time; one without a value has columns of null.
-    """
-    nothing = dict.fromkeys(COLUMNS)
-    elements: dict[int, list[Any]] = {}
-    holders: dict[int, list[Any]] = {}
-    for p, log in logs.items():
-        elements[p], holders[p] = [], []
-        rest = list(log)
-        while rest:
-            number = random.choice((0, 1, 1, 2, 4))
-            run, rest, time = rest[:number], rest[number:], rest[0][1]
-            held = [(key, time, value or nothing) for key, _, value in run]
-            elements[p] += held
-            within: Any = [{"k": key, **value} for key, _, value in held]
-            # Whatever the record's key and time are, one without elements is none of a window.
-            record_time = time if held else 10_000
-            holders[p].append(("all", record_time, {"es": within or random.choice(NO_ELEMENTS)}))
-    return elements, holders
-
-
-def flat(windows: Windows, aggregate: Any, place: str = "alone") -> TopologyTestDriver:
-    """A driver of the store ``s`` over the elements, made ``before`` or ``behind`` a lookup."""
+def test_elements_are_flattened_again() -> None:
+    """An element that has none is filtered out; the last ones have one order in their record."""
 
     def define(builder: StreamsBuilder) -> None:
-        records = builder.stream("t", f"es ARRAY<STRUCT<k: STRING, {FIELDS}>>")
-        users = builder.table("u", "name STRING")
-        if place == "behind":
-            records = records.left_join(users)
-        elements = records.flat_map("e.k", e="es")
-        if place == "before":
-            elements = elements.left_join(users)
-        keyed = elements.map_values(**{name: f"e.{name}" for name in COLUMNS}).group_by_key()
-        aggregate(
-            keyed if isinstance(windows, NoWindows) else keyed.windowed_by(windows)
-        ).materialize("s")
+        sentences = builder.stream("t", LINES).flat_map_values(sentence="split(line, ';')")
+        spoken = sentences.filter("sentence <> 'no'").flat_map_values(word="split(sentence, ' ')")
+        spoken.filter("word <> ''").to("words")
+        spoken.group_by_key().aggregate(n=count(), all=collect_list("word")).materialize("s")
+        empty = "CASE WHEN sentence <> 'no' THEN split(sentence, ' ') END"
+        none = sentences.flat_map_values(word=empty)
+        none.group_by_key().aggregate(n=count(), all=collect_list("word")).materialize("none")
 
-    return driver_of(define)
-
-
-def content_of_elements(
-    driver: TopologyTestDriver, calls: list[Call]
-) -> tuple[list[str], Counters, list[str]]:
-    """The content after all calls, the counters, which have to add up, and the dead letters."""
-    for topic, partition, records in calls:
-        driver.pipe_input(topic, records, partition)
-    counters = driver.counters("s")
-    assert counters.input == counters.applied + counters.filtered + counters.dropped
-    assert counters.elements == (
-        counters.elements_applied + counters.elements_late
-        + counters.elements_dropped + counters.elements_filtered
-    )  # fmt: skip
-    letters = sorted(repr(letter) for letter in driver.dead_letters("s"))
-    return [repr(found) for found in everything(driver)], counters, letters
+    driver = driver_of(define)
+    driver.pipe_input("t", [words("b a;no;c"), words("no;no"), Record("k", {"line": None}, 3)])
+    for store in ("s", "none"):
+        assert values(driver, store) == {"k": {"n": 3, "all": ["b", "a", "c"]}}
+        assert driver.counters(store) == Counters(
+            input=3, applied=2, late=0, dropped=0, filtered=1,
+            elements=6, elements_applied=3, elements_filtered=3,
+        )  # fmt: skip
+    told = driver.create_output_topic("words").read_records()
+    assert told == [Record("k", {"word": word}, 1) for word in ("b", "a", "c")]
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("place", ["alone", "before", "behind"])
-@pytest.mark.parametrize("kind", ["time", "sliding", "session", "none"])
-def test_elements_are_as_records_that_follow_each_other(kind: str, place: str) -> None:
-    """Any cut gives the slow model's windows, also in front of a lookup and behind one."""
-    for seed in range(FIRST_SEED, FIRST_SEED + CASES // 2):
-        random = Random(seed + 7)
-        elements, records = packed(finite(valued_logs(seed)), random)
-        case = random_topology(kind, seed, elements)
-        drivers = [flat(case.windows, every_aggregate, place) for _ in range(2)]
-        results = [content_of_elements(driver, cut(records, random)) for driver in drivers]
-        assert results[0] == results[1], f"{kind}, seed {seed}: another cut gave another result"
-        counters = results[0][1]
-        wanted = case.outcome.applied, case.outcome.late
-        assert (counters.elements_applied, counters.elements_late) == wanted
-        assert counters.elements == sum(map(len, elements.values()))
-        holders = [value["es"] for log in records.values() for _, _, value in log if value]
-        assert (counters.input, counters.applied) == (len(holders), sum(map(bool, holders)))
-        check_content(everything(drivers[0]), case.outcome, closed=False)
+def test_pairs_are_flattened() -> None:
+    """Each element has the places of both records; a pair without one is filtered out."""
+    within = JoinWindows.of_time_difference_and_grace(10, 0)
+
+    def define(builder: StreamsBuilder) -> None:
+        lines, tags = builder.stream("t", LINES), builder.stream("o", "tag STRING")
+        pairs = lines.left_join(tags, within)
+        spoken = pairs.flat_map("word", "tag", word="split(nullif(line, ''), ' ')")
+        spoken.to("words")
+        keyed = spoken.group_by("nullif(word, 'x')")
+        keyed.windowed_by(tumbling(10, 0)).aggregate(all=collect_list("tag")).materialize("s")
+
+    driver = driver_of(define)
+    driver.pipe_input("t", [words("a x b x", 5), words("", 5)])
+    driver.pipe_input("o", [Record("k", {"tag": "p"}, 4), Record("k", {"tag": "q"}, 6)])
+    driver.pipe_input("o", Record("k", {"tag": "far"}, 100))
+    driver.pipe_input("t", words("c", 100))
+    found = {one.key: one.value["all"] for one in driver.window_store("s").all()}
+    assert found == {"a": ["p", "q"], "b": ["p", "q"], "c": ["far"]}
+    # Both pairs of the record have two bad elements: it has one letter, each is counted.
+    letters = [(one["topic"], one["offset"], one["reason"]) for one in driver.dead_letters("s")]
+    assert letters == [("t", 0, "null-key")]
+    assert driver.counters("s").dropped_results == 4
+    told = driver.create_output_topic("words").read_records()
+    assert [record.key for record in told] == ["a", "x", "b", "x", "a", "x", "b", "x", "c"]
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("windows", ["time", "sliding", "session", "table"])
-def test_functions_see_elements_in_their_order(windows: str) -> None:
-    """Record by record and element by element; where one raises, the others count."""
-    functions = FOLDS["aggregate"].functions
+def test_updates_of_tables_are_flattened() -> None:
+    """In the order in which they take effect; a row that is gone has no element."""
 
-    def aggregate(stream: Any) -> Any:
-        return stream.aggregate(
-            functions.initializer, functions.aggregators[0], functions.merger, "text STRING"
-        )
+    def define(builder: StreamsBuilder) -> None:
+        users = builder.table("u", "name STRING").join(builder.table("t", "tags STRING"))
+        tagged = users.to_stream().flat_map("tag", "name", tag="split(tags, ' ')")
+        tagged.to("out")
+        counts = tagged.group_by_key().aggregate(n=count(), all=collect_list("name"))
+        counts.to_stream().filter("n > 1").to("twice")
+        counts.materialize("s")
 
-    for seed, case in folds("aggregate", windows, CASES):
-        random = Random(seed + 7)
-        elements, records = packed(case.logs, random)
-        outcome = replace(case, logs=elements).expected()
-        drivers = [flat(case.windows, aggregate) for _ in range(2)]
-        results = [content_of_elements(driver, cut(records, random)) for driver in drivers]
-        assert results[0] == results[1], f"{windows}, seed {seed}: the cut matters"
-        counters = results[0][1]
-        wanted = outcome.applied, outcome.late, len(outcome.rejected)
-        assert (
-            counters.elements_applied, counters.elements_late, counters.elements_dropped,
-        ) == wanted  # fmt: skip
-        check_folded(everything(drivers[0]), outcome, closed=False)
+    driver = driver_of(define)
+    driver.pipe_input("u", Record("k", {"name": "n"}, 1))
+    driver.pipe_input("t", [Record("k", {"tags": "a b"}, 2), Record("k", {"tags": "b a a"}, 3)])
+    driver.pipe_input("u", Record("k", {"name": "m"}, 4))
+    driver.pipe_input("t", [Record("k", None, 5), Record("k", {"tags": "c"}, 6)])
+    assert values(driver) == {
+        "a": {"n": 5, "all": ["n", "n", "n", "m", "m"]},
+        "b": {"n": 3, "all": ["n", "n", "m"]},
+        "c": {"n": 1, "all": ["m"]},
+    }
+    told = driver.create_output_topic("out").read_records()
+    assert [record.key for record in told] == ["a", "b", "b", "a", "a", "b", "a", "a", "c"]
+    told = driver.create_output_topic("twice").read_records()
+    assert [(record.key, record.value["n"]) for record in told if record.value] == [
+        ("b", 2), ("a", 2), ("a", 3), ("b", 3), ("a", 4), ("a", 5),
+    ]  # fmt: skip

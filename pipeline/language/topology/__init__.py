@@ -32,14 +32,18 @@ from oriel.pipeline.language.topology.inputs import (
     TableChanges,
     TableLookup,
     TableUpdates,
+    pairing_join,
+    side_of,
+    sides_of,
+)
+from oriel.pipeline.language.topology.places import (
     are_updates,
+    element_places,
     fan_outs_of,
     has_elements,
     log_sides,
-    pairing_join,
+    places_in_front,
     places_of,
-    side_of,
-    sides_of,
     tells_rows,
 )
 from oriel.pipeline.language.topology.sources import Source, StoreSource, of_topics
@@ -97,6 +101,7 @@ __all__ = [
     "TableUpdates",
     "Topology",
     "are_updates",
+    "element_places",
     "fan_outs_of",
     "flattens",
     "function_name",
@@ -106,6 +111,7 @@ __all__ = [
     "log_sides",
     "of_topics",
     "pairing_join",
+    "places_in_front",
     "places_of",
     "schema_text",
     "side_of",

@@ -9,17 +9,13 @@ from oriel.pipeline.language.topology.steps import (
     Filter,
     MapValues,
     Step,
-    flattens,
     grouping_text,
 )
 from oriel.pipeline.windows import (
-    RIGHT,
     JoinWindows,
     NoWindows,
-    Places,
     TableJoin,
     Windows,
-    merged_places,
 )
 from oriel.storage import TEXT, KeyType
 
@@ -330,55 +326,6 @@ def _steps_in_front(stream: Side | Input) -> tuple[Step, ...]:
     return (*(_steps_in_front(stream.join.left) if stream.join else ()), *stream.steps)
 
 
-def has_elements(stream: Side | Input) -> bool:
-    """Whether its records are elements of records, flattened in front of a lookup or behind it.
-
-    The rows that a record has changed are such, too, where these may be several.
-    """
-    join = stream.join
-    if pairing_join(stream) is not None:
-        return False
-    is_made = isinstance(join, AggregateUpdates) and join.makes_elements
-    return is_made or flattens(stream.steps) or (join is not None and has_elements(join.left))
-
-
-def places_of(stream: Side | Input) -> Places:
-    """How its records are told apart, of which several can have one place in the log."""
-    join = pairing_join(stream)
-    if isinstance(join, StreamJoin):
-        return places_of(join.left).joined(places_of(join.right))
-    if isinstance(join, MergedStreams):
-        return merged_places([places_of(side) for side in join.streams])
-    if join is not None and _are_of_tables(join):
-        logs = sum(places_of(side).logs for side in log_sides(join))
-        # Of a change the old row, and the new one; so of a row that names another key.
-        of_each_table = 2 if isinstance(join, TableChanges | Subscriptions) else 1
-        return Places(1, logs, of_tables=logs, of_each_table=of_each_table)
-    return Places(numbers=int(join is not None or has_elements(stream)))
-
-
-def log_sides(join: Join) -> tuple[Side, ...]:
-    """The sides of whose logs results are, one behind the other."""
-    if isinstance(join, TableUpdates) and join.by_foreign_key:
-        # Responses are of the left table's logs, too.
-        return (join.left, named_by(join))
-    return sides_of(join)
-
-
-def named_by(join: TableUpdates) -> Side:
-    """The table whose rows those of another one name."""
-    responses = join.tables[RIGHT].join
-    assert isinstance(responses, Responses), "what a join by a foreign key reads"
-    return responses.right
-
-
-def _are_of_tables(join: Join) -> bool:
-    """Whether results follow each record of tables, or of one that tells rows."""
-    if isinstance(join, Subscriptions | Responses):
-        return join.each
-    return isinstance(join, TableUpdates | TableChanges | AggregateUpdates)
-
-
 def pairing_join(stream: Side | Input) -> Join | None:
     """The join whose results a stream's records are, if they are any.
 
@@ -389,40 +336,6 @@ def pairing_join(stream: Side | Input) -> Join | None:
     if isinstance(join, TableLookup) or (isinstance(join, AggregateUpdates) and not join.others):
         return pairing_join(join.left)
     return join
-
-
-def are_updates(stream: Side | Input) -> bool:
-    """Whether a stream's records are updates of several logs or their changes, in an own order.
-
-    The changes of an aggregation are such, too: a row of it is one of all partitions.
-    """
-    join = pairing_join(stream)
-    if join is None or not _are_of_tables(join):
-        return False
-    if isinstance(join, TableUpdates | TableChanges):
-        return len(join.tables) > 1 or any(map(tells_rows, join.tables))
-    return True
-
-
-def fan_outs_of(stream: Side | Input) -> int:
-    """By how many joins by a foreign key one record comes to be any number of rows.
-
-    A right record is told to all who name its key, and if these are named, to all who name theirs.
-    """
-    join = stream.join
-    if join is None:
-        return 0
-    if isinstance(join, TableUpdates) and join.by_foreign_key:
-        return max(fan_outs_of(join.left), 1 + fan_outs_of(named_by(join)))
-    return max(map(fan_outs_of, sides_of(join)))
-
-
-def tells_rows(stream: Side | Input) -> bool:
-    """Whether it is a table whose rows come as updates: of an aggregation, or of joined tables.
-
-    Of these the last one of a key is its row, in the order in which they take effect.
-    """
-    return isinstance(stream.join, AggregateUpdates | TableUpdates)
 
 
 def _joins_text(join: Join) -> str:

@@ -6,6 +6,7 @@ numbers behind it, in the order in which the streams are joined:
 
     a record                        none
     an element of a record          element
+    an element of anything below    its numbers, element
     a row of many that one changed  row; of an element: element * (most rows) + row
     an update of joined tables      table
     a change of joined tables       2 * table, of the old row; 2 * table + 1, of the new one
@@ -16,7 +17,7 @@ numbers behind it, in the order in which the streams are joined:
     (a, element of b)               place of b, element
     a record of merged streams      log; of an element: log, element; and so on
 
-``element`` is its number in the record's array, ``table`` that of whose record made the update. A
+``element`` is its number in what it is of, ``table`` that of whose record made the update. A
 place is (partition << 48) + offset + 1: 15 and 48 of a positive number's 63 bits; 0 is none. Where
 the result has no record of the first stream, the first number is negative: -n where its place is in
 the n-th log behind the first one's. So the numbers say all, and no two results of a join have the
@@ -27,7 +28,7 @@ bytes each, the greatest first, which are in the order of their bytes as the num
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Self
 
 import numpy as np
@@ -91,6 +92,10 @@ class Places:
         """How the results of a join with ``right`` are told apart."""
         numbers, logs = self.numbers + 1 + right.numbers, self.logs + right.logs
         return type(self)(numbers, logs, self.of_tables, self.of_each_table)
+
+    def flattened(self) -> Self:
+        """How the elements of such rows are told apart."""
+        return replace(self, numbers=self.numbers + 1)
 
     @property
     def fields(self) -> list[pa.Field]:

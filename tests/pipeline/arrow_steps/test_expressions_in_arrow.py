@@ -115,6 +115,13 @@ STEPS = [
     .flat_map_values("w", v="array(v, x, -1)")
     .filter("v < 9")
     .group_by("w"),
+    # Elements of elements, of which some have none, in front of a filter and behind it.
+    stream()
+    .flat_map_values("v", "i", w="split(w, 'a')")
+    .filter("w <> ''")
+    .flat_map_values("v", w="CASE WHEN i > 0 THEN array(w, concat(w, '!'), 'z') END", y="v + 1")
+    .flat_map_values("w", v="array(v, y)")
+    .group_by("w"),
     StreamsBuilder()
     .table("t", SCHEMA)
     .filter("i > 1")
@@ -170,12 +177,16 @@ def test_arrays_are_made_and_sliced_as_sparks_are(spark: SparkSession) -> None:
 
 
 def test_results_of_a_join_go_through_expressions(spark: SparkSession) -> None:
-    """Reports among them have a reason, so no step touches them."""
+    """Reports among them have a reason, so no step touches them; nor are they flattened."""
     rows = joined(VALUES, hostile_rows(40, seed=4))
-    grouped = stream().filter("i < j").map_values("w", x="v + x").group_by("w")
-    steps = checked_steps(spark, grouped.origins[0], rows, [])[1]
-    assert steps is not None
-    assert_same_rows(spark, steps, grouped.origins[0], rows)
+    stepped = stream().filter("i < j").map_values("w", x="v + x")
+    for grouped in (
+        stepped.group_by("w"),
+        stepped.flat_map_values("w", a="array(x, 1)").group_by("w"),
+    ):
+        steps = checked_steps(spark, grouped.origins[0], rows, [])[1]
+        assert steps is not None
+        assert_same_rows(spark, steps, grouped.origins[0], rows)
 
 
 @pytest.mark.parametrize(

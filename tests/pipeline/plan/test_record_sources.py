@@ -78,14 +78,54 @@ def test_a_join_of_joins_is_all_its_records(builder: StreamsBuilder) -> None:
     sources = sources_of(views.outer_join(pairs, WITHIN))
     click, cart = (3 << 48) + 4 + 1, (0 << 48) + 6 + 1
     numbers = [[click, cart, 2], [cart, -1, 2], [0, 0, 0], [-1, cart, 2], [-2, -1, 2]]
-    columns = sources[0].places.written(np.array(numbers))
-    places = rows(*((0, 9, None) for _ in numbers)).drop_columns("suborder")
-    for field, column in zip(sources[0].places.fields, columns, strict=True):
-        places = places.append_column(field, column)
-    assert record_sources(places, sources).to_pylist() == [
+    assert written(sources, (0, 9), *numbers) == [
         "views/0/9+clicks/3/4+carts/0/6/2", "views/0/9+carts/0/6/2", "views/0/9",
         "clicks/0/9+carts/0/6/2", "carts/0/9/2",
     ]  # fmt: skip
+
+
+def written(
+    sources: tuple[InputSource, ...], place: tuple[int, int], *numbers: list[int]
+) -> list[str]:
+    """The texts of rows of one place with these numbers."""
+    table = rows(*((*place, None) for _ in numbers)).drop_columns("suborder")
+    columns = sources[0].places.written(np.array(numbers))
+    for field, column in zip(sources[0].places.fields, columns, strict=True):
+        table = table.append_column(field, column)
+    texts: list[str] = record_sources(table, sources).to_pylist()
+    return texts
+
+
+def test_an_element_has_its_number_behind_what_it_is_of(builder: StreamsBuilder) -> None:
+    """A pair, also within another one, an update, a change, or an element in front of a lookup."""
+    views, clicks = builder.stream("views", "a INT"), builder.stream("clicks", "b INT")
+    flat_pairs = views.left_join(clicks, WITHIN).flat_map_values(c="array(a, b)")
+    click, cart = (3 << 48) + 4 + 1, (0 << 48) + 6 + 1
+    sources = sources_of(flat_pairs)
+    assert written(sources, (0, 9), [click, 0], [click, 1], [0, 1]) == [
+        "views/0/9+clicks/3/4/0", "views/0/9+clicks/3/4/1", "views/0/9/1",
+    ]  # fmt: skip
+    builder = StreamsBuilder()
+    views, clicks = builder.stream("views", "a INT"), builder.stream("clicks", "b INT")
+    flat_pairs = views.left_join(clicks, WITHIN).flat_map_values(c="array(a, b)")
+    joined = flat_pairs.outer_join(builder.stream("carts", "d INT"), WITHIN)
+    sources = sources_of(joined.flat_map_values(e="array(c, d)"))
+    assert written(sources, (0, 9), [click, 2, cart, 5], [-2, 0, 0, 5]) == [
+        "views/0/9+clicks/3/4/2+carts/0/6/5", "carts/0/9/5",
+    ]  # fmt: skip
+    builder = StreamsBuilder()
+    prices, stock = builder.table("prices", "a INT"), builder.table("stock", "b INT")
+    updates = prices.join(stock).to_stream().flat_map_values(c="array(a, b)")
+    assert written(sources_of(updates), (0, 9), [1, 2]) == ["stock/0/9/2"]
+    builder = StreamsBuilder()
+    changes = builder.table("prices", "a INT").group_by("a").count().to_stream()
+    sources = sources_of(changes.flat_map_values(c="array(count)"))
+    assert written(sources, (0, 9), [1, 0]) == ["prices/0/9/1/0"]
+    builder = StreamsBuilder()
+    elements = builder.stream("orders", "v ARRAY<ARRAY<INT>>").flat_map_values(v="v")
+    looked_up = elements.join(builder.table("users", "city STRING"))
+    sources = sources_of(looked_up.flat_map_values(v="v"))
+    assert written(sources, (0, 9), [1, 2]) == ["orders/0/9/1/2"]
 
 
 def test_an_update_is_the_record_that_made_it(builder: StreamsBuilder) -> None:

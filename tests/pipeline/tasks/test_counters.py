@@ -1,5 +1,6 @@
 """Counters of a batch: what all tasks counted has to add up to the records that came in."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,9 +11,10 @@ import pytest
 from oriel import SessionWindows, StreamsBuilder, count
 from oriel.pipeline.commit import prepared_batch
 from oriel.pipeline.errors import RecordsMiscounted
-from oriel.pipeline.hops import BESIDE_ELEMENT, FIRST_ELEMENT
+from oriel.pipeline.hops import FIRST_ELEMENT
 from oriel.pipeline.plan import BatchPlan
 from oriel.pipeline.tasks import Counters, count_batch
+from oriel.pipeline.windows import Places
 from tests.pipeline.tasks.task_runs import (
     Row,
     counters_of,
@@ -20,6 +22,7 @@ from tests.pipeline.tasks.task_runs import (
     grouped,
     plan_of,
     row,
+    stamp_of,
     stamp_reports,
     stamped,
 )
@@ -70,9 +73,9 @@ def test_a_record_that_is_lost_or_repeated_on_its_way_stops_the_batch(
 
 def element(offset: int, place: int, key: str | None, **other: Any) -> Row:
     """An element of the record at ``offset``."""
-    beside = {"suborder": place, FIRST_ELEMENT.name: place == 0}
     reason = None if key else "null-key"
-    return row(0, offset, key, 100, reason=reason, raw=b"x", **beside, **other)
+    is_first = {FIRST_ELEMENT.name: place == 0}
+    return row(0, offset, key, 100, reason=reason, raw=b"x", **is_first, **other)
 
 
 @pytest.mark.parametrize("cut", range(1, 8))
@@ -88,8 +91,9 @@ def test_elements_are_counted_wherever_their_rows_are_cut(tmp_path: Path, cut: i
         row(0, 2, None, None, reason="not-json", raw=b"x"),
         element(3, 0, None), element(3, 1, "a", keep=False),
     ]  # fmt: skip
-    schema = pa.schema([*BESIDE_ELEMENT, *VALUES])
-    table = stamped(plan, schema, rows[:cut], rows[cut:])
+    schema = pa.schema([FIRST_ELEMENT, *VALUES])
+    flattening = replace(stamp_of(plan), element_places=Places(1))
+    table = stamped(plan, schema, rows[:cut], rows[cut:], stamp=flattening)
     assert counters_of(plan, table) == {
         "input": 4, "applied": 2, "late": 0, "dead_lettered": 1, "filtered": 1,
         "elements": 6, "elements_applied": 2, "elements_late": 0, "elements_dead_lettered": 3,

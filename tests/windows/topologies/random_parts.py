@@ -90,8 +90,11 @@ class Built:
 
     node: dict[str, Any]
     columns: Columns
-    #: A stream is flattened once, and not behind a join of streams.
-    can_flatten: bool = True
+    #: How many numbers tell its records apart at most; of what is made of two streams 2. Updates of
+    #: windows that overlap, and of several streams, take up to 1.
+    numbers: int = 0
+    #: Whether it was flattened since it was read or joined: elements of elements have one number.
+    is_flat: bool = False
     #: Columns that are null where a record of a join has no partner, and where rows are updates.
     unset: frozenset[str] = frozenset()
     #: Of joined tables the columns of the first one, by which rows name others.
@@ -148,20 +151,13 @@ class Trees:
             made[name] = ["column" if keeps else other, name]
         return made, dict(columns)
 
-    def stepped(
-        self,
-        built: Built,
-        *,
-        is_table: bool = False,
-        most: int = 2,
-    ) -> Built:
+    def stepped(self, built: Built, *, is_table: bool = False, most: int = 2) -> Built:
         """With up to ``most`` row-wise operations behind."""
         for _ in range(self.random.choice((0, 0, 1, 1, most))):
             rowwise = [self._mapped, self._filtered, self._filtered_not]
             if not is_table:
                 rowwise += [self._with_new_key, self._with_new_key_and_value, self._branch]
-                if built.can_flatten:
-                    rowwise += [self._flattened, self._flattened_with_new_key]
+                rowwise += [self._flattened, self._flattened_with_new_key]
             built = self.random.choice(rowwise)(built)
         return built
 
@@ -261,7 +257,7 @@ class Trees:
             "op": "flat_map_values", "array": [self.random.choice(arrays), name],
             "keep": [other for other in built.columns if other != name], "input": built.node,
         }  # fmt: skip
-        return replace(built, node=node, can_flatten=False)
+        return replace(built, node=node, numbers=built.numbers + (not built.is_flat), is_flat=True)
 
     def _flattened_with_new_key(self, built: Built) -> Built:
         flat = self._flattened(built)
@@ -293,7 +289,8 @@ class Trees:
         """Two topics as one stream, the first ones if none are given."""
         left, right = (self.stream(topic) for topic in topics or self.topics)
         node = {"op": "merge", "left": left.node, "right": right.node}
-        return Built(node, left.columns, left.can_flatten and right.can_flatten)
+        numbers = max(left.numbers, right.numbers)
+        return Built(node, left.columns, numbers, left.is_flat and right.is_flat)
 
     def merged_branches(self) -> Built:
         """Two branches of one topic as one stream again."""
@@ -321,7 +318,7 @@ class Trees:
                 how = "left" if self.steady else "inner"
             is_global = not self.steady and self.random.random() < 0.3
             look_up = self._looked_up_globally if is_global else self._looked_up_by_key
-            built = replace(look_up(built, how), can_flatten=built.can_flatten)
+            built = replace(look_up(built, how), numbers=built.numbers)
         return built
 
     def _looked_up_by_key(self, built: Built, how: str) -> Built:
@@ -396,7 +393,7 @@ class Trees:
         stepped = self.stepped(joined, is_table=True)
         # Behind steps rows have the columns of all.
         first = joined.first if stepped.node is joined.node else None
-        return replace(stepped, can_flatten=False, first=first)
+        return replace(stepped, first=first)
 
     def _by_foreign_key(self, left: Built) -> dict[str, Any]:
         return {"op": "join_by_foreign_key", "key": self._table_key(left.naming)}
@@ -410,7 +407,7 @@ def _side_by_side(node: dict[str, Any], left: Built, right: Built) -> Built:
     if node["how"] == "outer":
         unset |= left.columns.keys()
     columns = left.columns | right.columns
-    return Built(node, columns, can_flatten=False, unset=unset, first=left.naming)
+    return Built(node, columns, numbers=2, unset=unset, first=left.naming)
 
 
 def rows_of(how: str, inputs: Sequence[Built]) -> tuple[Columns, Columns]:

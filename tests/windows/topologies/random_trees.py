@@ -238,18 +238,20 @@ def _updates_of_stores(trees: Trees, plan: Plan) -> dict[str, Any]:
         columns |= {} if is_fold else {"v": ["column", "n0"]}
         node = {"op": "map_values", "columns": columns}
         types = {name: "STRING" if name == "s" else "BIGINT" for name in columns}
-        built = trees.stepped(Built(node | {"input": rows}, types, can_flatten=False))
+        built = trees.stepped(Built(node | {"input": rows}, types, numbers=1))
     elif plan.ample and random.random() < 0.4:
-        built = replace(trees.merged(), can_flatten=False)
+        built = trees.merged()
     else:
         built = trees.looked_up(trees.stream("a"), random.choice((0, 0, 0, 1)))
-    of_cogroup = plan.ample and not of_table and random.random() < 0.5
+    of_cogroup = plan.ample and not of_table and built.numbers < 2 and random.random() < 0.5
     if plan.ample and built.node.get("op") != "merge" and not of_cogroup:
         updating = replace(updating, hows=_OF_ONE)
     # Of sliding windows Kafka loses what comes late in part.
     kinds = ["none", "tumbling", "hopping", "session", *(["sliding"] if plan.ample else [])]
     kinds = kinds[:1] if of_table else kinds
     for number in range(random.choice((1, 1, 2))):
+        if built.numbers > 1:
+            kinds = [kind for kind in kinds if kind in {"none", "tumbling"}]
         # One that is read twice takes effect log by log within a batch.
         inputs = [built, *([trees.stream("c")] if of_cogroup and not number else [])]
         in_front = _aggregated(trees, updating, inputs, kinds)
@@ -269,10 +271,10 @@ def _updates_of_stores(trees: Trees, plan: Plan) -> dict[str, Any]:
         types = {name: "STRING" if name == "s" else "BIGINT" for name in columns}
         # Of windows of which it changes several a record becomes elements; of several streams there
         # are only rows.
-        makes_elements = kind not in {"none", "tumbling"}
-        can_flatten = built.can_flatten and not makes_elements and len(inputs) == 1
+        makes_elements = kind not in {"none", "tumbling"} or len(inputs) > 1
+        numbers = max(built.numbers, int(makes_elements))
         # One that is gone has none; a row of a cogroup may be without records of a stream.
-        built = trees.stepped(Built(node, types, can_flatten, frozenset(columns)))
+        built = trees.stepped(Built(node, types, numbers, unset=frozenset(columns)))
     built = trees.looked_up(built, random.choice((0, 0, 1)))
     if random.random() < 0.3:
         return {"op": "to", "input": built.node}

@@ -65,6 +65,7 @@ class Trees:
             self.tree(of_left),
             self.tree(leaves - of_left),
             without=self.random.choice(("", "", "7")),
+            endings=self.random.choice(((), (), ("x",), ("x", "y"), ("y", "x", "x"))),
         )
 
     def leaf(self, column: str) -> Leaf:
@@ -106,6 +107,10 @@ def stream_of(builder: StreamsBuilder, tree: Tree) -> KStream:
     joined: KStream = join(right, windows)
     for column in columns_of(tree) if tree.without else ():
         joined = joined.filter(f"NOT coalesce(contains({column}, '{tree.without}'), false)")
+    if tree.endings:
+        column, *beside = columns_of(tree)
+        elements = ", ".join(f"concat({column}, '{ending}')" for ending in tree.endings)
+        joined = joined.flat_map_values(*beside, **{column: f"array({elements})"})
     return joined
 
 
@@ -266,6 +271,9 @@ def marks_of(tree: Node, results: Sequence[Row], logs: Mapping[str, Logs]) -> se
     marks |= {"merged streams stay alone"} if are_merged else set()
     are_merged = tree.how != "inner" and has_merged(tree.right)
     marks |= {"alone beside merged streams"} if are_merged else set()
+    marks |= {"elements of results"} if tree.endings else set()
+    of_elements = any(isinstance(side, Node) and len(side.endings) > 1 for side in sides)
+    marks |= {"a join of elements of results"} if of_elements and results else set()
     marks |= {"late results"} if model.late.results else set()
     marks |= {"late elements"} if model.late.elements else set()
     for row in results:
@@ -283,6 +291,7 @@ ALL_MARKS = {
     "both sides are joins", "late results", "late elements", "three records and more",
     "the first is missing", "one within is missing",
     "merged streams stay alone", "alone beside merged streams",
+    "elements of results", "a join of elements of results",
 }  # fmt: skip
 
 

@@ -1,0 +1,116 @@
+"""How the records of a stream are told apart, and which of them take effect in an own order."""
+
+from dataclasses import replace
+
+from oriel.pipeline.language.topology.inputs import (
+    AggregateUpdates,
+    Input,
+    Join,
+    MergedStreams,
+    Responses,
+    Side,
+    StreamJoin,
+    Subscriptions,
+    TableChanges,
+    TableUpdates,
+    pairing_join,
+    sides_of,
+)
+from oriel.pipeline.language.topology.steps import flattens
+from oriel.pipeline.windows import RIGHT, Places, merged_places
+
+
+def has_elements(stream: Side | Input) -> bool:
+    """Whether its records are elements of records, flattened in front of a lookup or behind it.
+
+    The rows that a record has changed are such, too, where these may be several.
+    """
+    return pairing_join(stream) is None and places_of(stream).numbers > 0
+
+
+def places_of(stream: Side | Input) -> Places:
+    """How its records are told apart, of which several can have one place in the log."""
+    places = places_in_front(stream)
+    return places.flattened() if flattens(stream.steps) else places
+
+
+def element_places(stream: Side | Input) -> Places | None:
+    """How elements are told apart that a stream's own steps make; None: they make none."""
+    return places_of(stream) if flattens(stream.steps) else None
+
+
+def places_in_front(stream: Side | Input) -> Places:
+    """How the records are told apart that a stream's own steps read."""
+    join = stream.join
+    if join is None:
+        return Places()
+    if join is not pairing_join(stream):
+        places = places_of(join.left)
+        is_made = isinstance(join, AggregateUpdates) and join.makes_elements
+        return replace(places, numbers=max(places.numbers, int(is_made)))
+    if isinstance(join, StreamJoin):
+        return places_of(join.left).joined(places_of(join.right))
+    if isinstance(join, MergedStreams):
+        return merged_places([places_of(side) for side in join.streams])
+    if _are_of_tables(join):
+        logs = sum(places_of(side).logs for side in log_sides(join))
+        # Of a change the old row, and the new one; so of a row that names another key.
+        of_each_table = 2 if isinstance(join, TableChanges | Subscriptions) else 1
+        return Places(1, logs, of_tables=logs, of_each_table=of_each_table)
+    return Places(numbers=1)
+
+
+def log_sides(join: Join) -> tuple[Side, ...]:
+    """The sides of whose logs results are, one behind the other."""
+    if isinstance(join, TableUpdates) and join.by_foreign_key:
+        # Responses are of the left table's logs, too.
+        return (join.left, named_by(join))
+    return sides_of(join)
+
+
+def named_by(join: TableUpdates) -> Side:
+    """The table whose rows those of another one name."""
+    responses = join.tables[RIGHT].join
+    assert isinstance(responses, Responses), "what a join by a foreign key reads"
+    return responses.right
+
+
+def _are_of_tables(join: Join) -> bool:
+    """Whether results follow each record of tables, or of one that tells rows."""
+    if isinstance(join, Subscriptions | Responses):
+        return join.each
+    return isinstance(join, TableUpdates | TableChanges | AggregateUpdates)
+
+
+def are_updates(stream: Side | Input) -> bool:
+    """Whether a stream's records are updates of several logs or their changes, in an own order.
+
+    The changes of an aggregation are such, too: a row of it is one of all partitions.
+    """
+    join = pairing_join(stream)
+    if join is None or not _are_of_tables(join):
+        return False
+    if isinstance(join, TableUpdates | TableChanges):
+        return len(join.tables) > 1 or any(map(tells_rows, join.tables))
+    return True
+
+
+def fan_outs_of(stream: Side | Input) -> int:
+    """By how many joins by a foreign key one record comes to be any number of rows.
+
+    A right record is told to all who name its key, and if these are named, to all who name theirs.
+    """
+    join = stream.join
+    if join is None:
+        return 0
+    if isinstance(join, TableUpdates) and join.by_foreign_key:
+        return max(fan_outs_of(join.left), 1 + fan_outs_of(named_by(join)))
+    return max(map(fan_outs_of, sides_of(join)))
+
+
+def tells_rows(stream: Side | Input) -> bool:
+    """Whether it is a table whose rows come as updates: of an aggregation, or of joined tables.
+
+    Of these the last one of a key is its row, in the order in which they take effect.
+    """
+    return isinstance(stream.join, AggregateUpdates | TableUpdates)

@@ -1,0 +1,183 @@
+"""Elements are as records that follow each other, by the slow models, in the test driver."""
+
+from dataclasses import replace
+from random import Random
+from typing import Any
+
+import pytest
+
+from oriel import StreamsBuilder
+from oriel.pipeline.windows import NoWindows, Windows
+from oriel.testing import Counters, TopologyTestDriver
+from tests.slow_tables import Logs
+from tests.testing.driver_runs import driver_of
+from tests.testing.test_driver_properties import (
+    FIRST_SEED,
+    SCHEMA,
+    Call,
+    check_content,
+    check_folded,
+    cut,
+    everything,
+    finite,
+    folds,
+    random_topology,
+)
+from tests.testing.test_driver_streams import CASES, every_aggregate
+from tests.windows.engine_runs import valued_logs
+from tests.windows.test_fold_properties import KINDS as FOLDS
+
+COLUMNS = [column.split()[0] for column in SCHEMA.split(", ")]
+FIELDS = ", ".join(column.replace(" ", ": ") for column in SCHEMA.split(", "))
+NO_ELEMENTS: tuple[Any, ...] = ([], None)
+
+
+def packed(logs: Logs, random: Random) -> tuple[Logs, Logs]:
+    """Elements, and the records that hold them: some of none, the others of one to four.
+
+    The elements of a record have its time; one without a value has columns of null.
+    """
+    nothing = dict.fromkeys(COLUMNS)
+    elements: dict[int, list[Any]] = {}
+    holders: dict[int, list[Any]] = {}
+    for p, log in logs.items():
+        elements[p], holders[p] = [], []
+        rest = list(log)
+        while rest:
+            number = random.choice((0, 1, 1, 2, 4))
+            run, rest, time = rest[:number], rest[number:], rest[0][1]
+            held = [(key, time, value or nothing) for key, _, value in run]
+            elements[p] += held
+            within: Any = [{"k": key, **value} for key, _, value in held]
+            # Whatever the record's key and time are, one without elements is none of a window.
+            record_time = time if held else 10_000
+            holders[p].append(("all", record_time, {"es": within or random.choice(NO_ELEMENTS)}))
+    return elements, holders
+
+
+def flat(windows: Windows, aggregate: Any, place: str = "alone") -> TopologyTestDriver:
+    """A driver of the store ``s`` over the elements, made ``before`` or ``behind`` a lookup.
+
+    ``again``: of arrays in an array, ``around`` a lookup of what the outer one holds.
+    """
+    is_nested = place in {"again", "around"}
+
+    def define(builder: StreamsBuilder) -> None:
+        within = f"ARRAY<STRUCT<k: STRING, {FIELDS}>>"
+        records = builder.stream("t", f"es ARRAY<{within}>" if is_nested else f"es {within}")
+        users = builder.table("u", "name STRING")
+        if is_nested:
+            records = records.flat_map_values(es="es")
+        if place in {"behind", "around"}:
+            records = records.left_join(users)
+        elements = records.flat_map("e.k", e="es")
+        if place == "before":
+            elements = elements.left_join(users)
+        keyed = elements.map_values(**{name: f"e.{name}" for name in COLUMNS}).group_by_key()
+        aggregate(
+            keyed if isinstance(windows, NoWindows) else keyed.windowed_by(windows)
+        ).materialize("s")
+
+    return driver_of(define)
+
+
+def content_of_elements(
+    driver: TopologyTestDriver, calls: list[Call]
+) -> tuple[list[str], Counters, list[str]]:
+    """The content after all calls, the counters, which have to add up, and the dead letters."""
+    for topic, partition, records in calls:
+        driver.pipe_input(topic, records, partition)
+    counters = driver.counters("s")
+    assert counters.input == counters.applied + counters.filtered + counters.dropped
+    assert counters.elements == (
+        counters.elements_applied + counters.elements_late
+        + counters.elements_dropped + counters.elements_filtered
+    )  # fmt: skip
+    letters = sorted(repr(letter) for letter in driver.dead_letters("s"))
+    return [repr(found) for found in everything(driver)], counters, letters
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("place", ["alone", "before", "behind"])
+@pytest.mark.parametrize("kind", ["time", "sliding", "session", "none"])
+def test_elements_are_as_records_that_follow_each_other(kind: str, place: str) -> None:
+    """Any cut gives the slow model's windows, also in front of a lookup and behind one."""
+    for seed in range(FIRST_SEED, FIRST_SEED + CASES // 2):
+        random = Random(seed + 7)
+        elements, records = packed(finite(valued_logs(seed)), random)
+        case = random_topology(kind, seed, elements)
+        drivers = [flat(case.windows, every_aggregate, place) for _ in range(2)]
+        results = [content_of_elements(driver, cut(records, random)) for driver in drivers]
+        assert results[0] == results[1], f"{kind}, seed {seed}: another cut gave another result"
+        counters = results[0][1]
+        wanted = case.outcome.applied, case.outcome.late
+        assert (counters.elements_applied, counters.elements_late) == wanted
+        assert counters.elements == sum(map(len, elements.values()))
+        holders = [value["es"] for log in records.values() for _, _, value in log if value]
+        assert (counters.input, counters.applied) == (len(holders), sum(map(bool, holders)))
+        check_content(everything(drivers[0]), case.outcome, closed=False)
+
+
+def nested(records: Logs, random: Random) -> tuple[Logs, int]:
+    """The records with their elements in arrays within one; how many of these hold none."""
+    empty = 0
+    of_partitions: dict[int, list[Any]] = {}
+    for partition, log in records.items():
+        of_partitions[partition] = []
+        for key, time, value in log:
+            rest = list((value or {}).get("es") or ())
+            arrays = []
+            while rest:
+                number = random.choice((0, 1, 2, 4))
+                arrays.append(rest[:number] or random.choice(NO_ELEMENTS))
+                rest = rest[number:]
+                empty += not number
+            of_partitions[partition].append((key, time, {"es": arrays}))
+    return of_partitions, empty
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("place", ["again", "around"])
+@pytest.mark.parametrize("kind", ["time", "sliding", "session"])
+def test_elements_of_elements_follow_each_other(kind: str, place: str) -> None:
+    """In the order of both arrays; what holds none counts as one that is filtered out."""
+    for seed in range(FIRST_SEED, FIRST_SEED + CASES // 4):
+        random = Random(seed + 7)
+        elements, holders = packed(finite(valued_logs(seed)), random)
+        records, empty = nested(holders, random)
+        case = random_topology(kind, seed, elements)
+        drivers = [flat(case.windows, every_aggregate, place) for _ in range(2)]
+        results = [content_of_elements(driver, cut(records, random)) for driver in drivers]
+        assert results[0] == results[1], f"{kind}, seed {seed}: another cut gave another result"
+        counters = results[0][1]
+        wanted = case.outcome.applied, case.outcome.late
+        assert (counters.elements_applied, counters.elements_late) == wanted
+        assert counters.elements_filtered == empty
+        assert counters.elements == sum(map(len, elements.values())) + empty
+        check_content(everything(drivers[0]), case.outcome, closed=False)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("windows", ["time", "sliding", "session", "table"])
+def test_functions_see_elements_in_their_order(windows: str) -> None:
+    """Record by record and element by element; where one raises, the others count."""
+    functions = FOLDS["aggregate"].functions
+
+    def aggregate(stream: Any) -> Any:
+        return stream.aggregate(
+            functions.initializer, functions.aggregators[0], functions.merger, "text STRING"
+        )
+
+    for seed, case in folds("aggregate", windows, CASES):
+        random = Random(seed + 7)
+        elements, records = packed(case.logs, random)
+        outcome = replace(case, logs=elements).expected()
+        drivers = [flat(case.windows, aggregate) for _ in range(2)]
+        results = [content_of_elements(driver, cut(records, random)) for driver in drivers]
+        assert results[0] == results[1], f"{windows}, seed {seed}: the cut matters"
+        counters = results[0][1]
+        wanted = outcome.applied, outcome.late, len(outcome.rejected)
+        assert (
+            counters.elements_applied, counters.elements_late, counters.elements_dropped,
+        ) == wanted  # fmt: skip
+        check_folded(everything(drivers[0]), outcome, closed=False)
