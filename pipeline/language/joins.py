@@ -29,13 +29,11 @@ from oriel.pipeline.language.topology import (
     TableLookup,
     TableUpdates,
     fan_outs_of,
-    pairing_join,
     places_of,
     side_of,
-    sides_of,
     tells_rows,
 )
-from oriel.pipeline.windows import LEFT, RIGHT, JoinWindows, TableJoin, Windows
+from oriel.pipeline.windows import LEFT, RIGHT, JoinWindows, TableJoin
 
 if TYPE_CHECKING:
     from pyspark.sql import Column
@@ -86,14 +84,8 @@ def global_lookups(
     return tuple(stepped(found, OwnKey()) for found in lookups(how, keyed, rows))
 
 
-def aggregate_updates(step: str, store: Store) -> AggregateUpdates:
-    """The updates of the aggregation of ``store``, for the ``step`` that is called.
-
-    Raises:
-        InvalidTopology: its rows are of what has places of several records or elements, in windows
-            that are not tumbling or beside other streams; or the third of sliding windows or
-            sessions one behind the other.
-    """
+def aggregate_updates(store: Store) -> AggregateUpdates:
+    """The updates of the aggregation of ``store``."""
     inputs, windows, aggregation = store.inputs, store.windows, store.aggregation
     assert isinstance(aggregation, Columns | Functions), "streams are aggregated"
     keyed = (
@@ -103,41 +95,8 @@ def aggregate_updates(step: str, store: Store) -> AggregateUpdates:
         for origin in inputs
     )
     first, *others = map(side_of, keyed)
-    has_many_places = any(map(_has_many_places, (first, *others)))
-    if has_many_places and (others or windows.rule.changes_several):
-        message = (
-            f"{step}: a pair has the places of both records, and an element of a pair, of an "
-            "update or of an element one more, which a row of several streams can't have, nor one "
-            "of windows of which a record may change many; write what stands in front to a topic "
-            "with to(topic), and aggregate that"
-        )
-        raise InvalidTopology(message)
-    if _is_of_many(windows) and max(map(_windows_of_many, (first, *others))) >= _MOST_OF_MANY:
-        message = (
-            f"{step}: updates of sliding windows or sessions behind two more such have no places "
-            "of their own; let final rows go on, with emit(EmitStrategy.on_window_close()), or "
-            "write them to a topic with to(topic), and read that"
-        )
-        raise InvalidTopology(message)
     steps = store.row_steps
     return AggregateUpdates(first, aggregation, windows, steps, tuple(others), store.streams)
-
-
-#: So many windows, one behind the other, of which a record may change any number of rows.
-_MOST_OF_MANY = 2
-
-
-def _is_of_many(windows: Windows) -> bool:
-    """Whether a record may change any number of rows; of hopping windows the number is known."""
-    return windows.kind in {"sliding", "session"}
-
-
-def _windows_of_many(stream: Side) -> int:
-    """How many such windows tell their updates in front of a stream, one behind the other."""
-    if stream.join is None:
-        return 0
-    own = isinstance(stream.join, AggregateUpdates) and _is_of_many(stream.join.windows)
-    return own + max(map(_windows_of_many, sides_of(stream.join)))
 
 
 def table_updates(step: str, tables: tuple[Input, ...], rows: TableJoin | int) -> Input:
@@ -224,19 +183,14 @@ _MOST_FAN_OUTS = 3
 
 def _refuse_pairs(step: str, tables: tuple[Side, ...]) -> None:
     """Refuse tables whose updates have no place of their own."""
-    if any(map(_has_many_places, tables)):
+    if not all(places_of(table).has_room for table in tables):
         message = (
-            f"{step}: a row of an aggregation of pairs has the places of both records, and of "
-            "elements of pairs, updates or elements one more, which a joined or grouped row can't "
-            "have; materialize the join, or write the aggregation to a topic with to(topic), and "
-            "read that as a table"
+            f"{step}: a row of a table that is made of pairs of streams, of elements of joined "
+            "rows, or of a third one of sliding windows or sessions has more than one number "
+            "beside its place, and joined or grouped rows have one; materialize the join, or write "
+            "the aggregation to a topic with to(topic), and read that as a table"
         )
         raise InvalidTopology(message)
-
-
-def _has_many_places(stream: Side) -> bool:
-    """Whether its records have more numbers than one, or such that are a place."""
-    return places_of(stream).numbers > 1 or isinstance(pairing_join(stream), StreamJoin)
 
 
 def foreign_rows(left: Input, right: Input, key: "tuple[str | Column, ...]") -> Input:

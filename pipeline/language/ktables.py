@@ -231,7 +231,7 @@ class KTable:
         from oriel.pipeline.language.streams import KStream  # noqa: PLC0415 - knows tables itself
 
         if self._store.emit != EmitStrategy.on_window_close():
-            return KStream(self.registry, (self._updates("to_stream"),))
+            return KStream(self.registry, (self._updates(),))
         if self._store_name is None:
             message = "to_stream: give the table a store first, with materialize"
             raise InvalidTopology(message)
@@ -321,7 +321,7 @@ class KTable:
         if self.is_windowed:
             message = f"{step}: {of_windows}"
             raise InvalidTopology(message)
-        return self._updates(step)
+        return self._updates()
 
     def _joined(
         self,
@@ -341,8 +341,8 @@ class KTable:
         join = table.join if how == "inner" else table.left_join
         return join(other, foreign_key=foreign_key)
 
-    def _updates(self, step: str) -> Input:
-        updates = results_of(aggregate_updates(step, self._store))
+    def _updates(self) -> Input:
+        updates = results_of(aggregate_updates(self._store))
         # Whoever reads the updates has use for the aggregation, without a store too.
         self.registry.waiting.pop(self._ticket, None)
         return updates

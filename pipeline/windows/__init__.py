@@ -80,6 +80,7 @@ from oriel.pipeline.windows.joins import (
     TableUpdatesEngine,
     merged_places,
     numbered_places,
+    places_side_by_side,
     refuse_large_places,
     values_beside,
 )
@@ -181,6 +182,7 @@ __all__ = [
     "merged_places",
     "min",
     "numbered_places",
+    "places_side_by_side",
     "refuse_large_places",
     "stddev",
     "sum",

@@ -215,11 +215,11 @@ def test_cuts_of_one_topic_do_not_matter() -> None:
 
 
 def test_rows_of_pairs_are_refused_with_a_way_out() -> None:
-    """They have the places of both records."""
+    """They have the places of both records, joined rows one number."""
     builder = StreamsBuilder()
     a, b = builder.stream("a", "a BIGINT"), builder.stream("b", "b BIGINT")
     pairs = a.join(b, JoinWindows.of_time_difference_and_grace(10, 0)).group_by_key().count()
-    with pytest.raises(InvalidTopology, match=r"join: a row of an aggregation of pairs .* topic"):
+    with pytest.raises(InvalidTopology, match=r"join: a row .* is made of pairs .* topic"):
         pairs.join(builder.table("users", USERS), foreign_key="key")
 
 

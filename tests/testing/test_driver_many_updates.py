@@ -1,11 +1,15 @@
 """Updates of sliding windows and sessions in the test driver: rows, steps, counters, letters."""
 
+from random import Random
 from typing import Any
 
 import pytest
 
-from oriel import InvalidTopology, StreamsBuilder, collect_list, count
-from oriel.testing import Counters, TopologyTestDriver
+from oriel import InvalidTopology, JoinWindows, StreamsBuilder, collect_list, count
+from oriel import sum as sum_of
+from oriel.pipeline.language import KStream
+from oriel.pipeline.windows import Windows
+from oriel.testing import Counters, Record, TopologyTestDriver
 from tests.testing.driver_runs import hopping, sessions, sliding
 from tests.testing.test_driver_streams import values
 from tests.testing.test_driver_updates import SCHEMA, record, written
@@ -139,14 +143,80 @@ def test_a_record_tells_the_sliding_windows_that_it_changes() -> None:
         assert (found.applied, found.elements, found.elements_applied) == (5, 11, 4)
 
 
-def test_three_windows_of_many_updates_are_refused() -> None:
-    """A row's number has room for two, one behind the other; hopping windows take little of it."""
-    stream = StreamsBuilder().stream("t", SCHEMA)
-    for windows in (sliding(5, 0), hopping(6, 3), sessions(5, 0)):
-        stream = stream.group_by_key().windowed_by(windows).count().to_stream()
-    with pytest.raises(InvalidTopology, match="behind two more such have no places of their own"):
-        stream.group_by_key().windowed_by(sessions(5, 0)).count().to_stream()
-    stream.group_by_key().windowed_by(hopping(6, 3)).count().to_stream()
+def updates_of(stream: KStream, windows: Windows) -> KStream:
+    """Every update of the windows of a stream with a column ``v``, which has such a one again."""
+    summed = stream.group_by_key().windowed_by(windows).aggregate(v=sum_of("v"), n=count())
+    return summed.to_stream().map_values(v="v + n")
+
+
+@pytest.mark.parametrize(
+    "chain",
+    [
+        (sessions(3, 500), sessions(4, 500), sessions(5, 500)),
+        (sliding(2, 500), sliding(4, 500), hopping(6, 3, 500), sessions(5, 500)),
+        (sessions(3, 500), hopping(4, 2, 500), sliding(2, 500), sliding(3, 500)),
+    ],
+    ids=lambda chain: "-".join(windows.kind for windows in chain),
+)
+def test_windows_behind_windows_are_those_of_a_topic(chain: tuple[Windows, ...]) -> None:
+    """However many stand behind each other: as when a topic stood in front of the last of them."""
+    builder, last = StreamsBuilder(), StreamsBuilder()
+    stream = builder.stream("t", SCHEMA)
+    for windows in chain[:-1]:
+        stream = updates_of(stream, windows)
+    stream.to("between")
+    updates_of(stream, chain[-1]).to("out")
+    updates_of(last.stream("between", "v BIGINT"), chain[-1]).to("out")
+    random = Random(7)
+    log = [record(random.randrange(4 * n, 4 * n + 15), n) for n in range(9)]
+    with TopologyTestDriver(builder.build()) as driver:
+        driver.pipe_input("t", log[:4])
+        driver.pipe_input("t", log[4:])
+        found = driver.create_output_topic("out").read_records()
+        between = driver.create_output_topic("between").read_records()
+    with TopologyTestDriver(last.build()) as driver:
+        driver.pipe_input("between", between)
+        assert found == driver.create_output_topic("out").read_records()
+    assert len(found) > len(between) > len(log)
+
+
+def test_pairs_tell_the_windows_that_they_change() -> None:
+    """Each all of them, one pair behind the other, also beside another stream."""
+    builder = StreamsBuilder()
+    left, right = builder.stream("l", "a INT"), builder.stream("r", "b INT")
+    within = JoinWindows.of_time_difference_and_grace(5, 0)
+    pairs = left.join(right, within).map_values(v="a * b").group_by_key()
+    summed = pairs.windowed_by(hopping(6, 3)).aggregate(v=sum_of("v")).to_stream()
+    summed.map_values("v", at="window_start_ms").to("hopping")
+    pairs.windowed_by(sessions(2, 9)).aggregate(v=sum_of("v")).to_stream().map_values("v").to(
+        "sessions"
+    )
+    other = builder.stream("o", "v INT").group_by_key()
+    both = pairs.cogroup(v=sum_of("v")).cogroup(other, w=sum_of("v"))
+    both.windowed_by(hopping(6, 3)).aggregate().to_stream().map_values(
+        "v", "w", at="window_start_ms"
+    ).to("both")
+    with TopologyTestDriver(builder.build()) as driver:
+        driver.pipe_input("l", [Record("k", {"a": a}, a) for a in (1, 4)])
+        driver.pipe_input("r", Record("k", {"b": 3}, 3))
+        driver.pipe_input("o", Record("k", {"v": 7}, 5))
+        driver.pipe_input("r", Record("k", {"b": 9}, 9))
+        told = {
+            name: [
+                (*(record.value or {}).values(), record.timestamp_ms)
+                for record in driver.create_output_topic(name).read_records()
+            ]
+            for name in ("hopping", "sessions", "both")
+        }
+    # The pairs are (1, 3) at 3, (4, 3) at 4, then (4, 9) at 9.
+    assert told["hopping"] == [
+        (3, 0, 3), (3, 3, 3), (15, 0, 4), (15, 3, 4), (36, 6, 9), (36, 9, 9),
+    ]  # fmt: skip
+    assert told["sessions"] == [(3, 3), (3,), (15, 4), (36, 9)]
+    assert told["both"] == [
+        (3, None, 0, 3), (3, None, 3, 3), (15, None, 0, 4), (15, None, 3, 4),
+        (15, 7, 0, 5), (15, 7, 3, 5), (36, None, 6, 9), (36, None, 9, 9),
+    ]  # fmt: skip
 
 
 def test_a_value_with_a_name_that_the_stage_needs_is_refused() -> None:

@@ -12,12 +12,13 @@ from oriel.pipeline.language.topology.inputs import (
     StreamJoin,
     Subscriptions,
     TableChanges,
+    TableLookup,
     TableUpdates,
     pairing_join,
     sides_of,
 )
 from oriel.pipeline.language.topology.steps import flattens
-from oriel.pipeline.windows import RIGHT, Places, merged_places
+from oriel.pipeline.windows import RIGHT, Places, merged_places, places_side_by_side
 
 
 def has_elements(stream: Side | Input) -> bool:
@@ -42,22 +43,21 @@ def element_places(stream: Side | Input) -> Places | None:
 def places_in_front(stream: Side | Input) -> Places:
     """How the records are told apart that a stream's own steps read."""
     join = stream.join
-    if join is None:
-        return Places()
-    if join is not pairing_join(stream):
-        places = places_of(join.left)
-        is_made = isinstance(join, AggregateUpdates) and join.makes_elements
-        return replace(places, numbers=max(places.numbers, int(is_made)))
+    if isinstance(join, AggregateUpdates):
+        sides = tuple(map(places_of, sides_of(join)))
+        return (places_side_by_side(sides) if join.others else sides[0]).of_updates(join.windows)
+    if isinstance(join, TableLookup):
+        return places_of(join.left)
     if isinstance(join, StreamJoin):
         return places_of(join.left).joined(places_of(join.right))
     if isinstance(join, MergedStreams):
         return merged_places([places_of(side) for side in join.streams])
-    if _are_of_tables(join):
-        logs = sum(places_of(side).logs for side in log_sides(join))
+    if join is not None and _are_of_tables(join):
         # Of a change the old row, and the new one; so of a row that names another key.
         of_each_table = 2 if isinstance(join, TableChanges | Subscriptions) else 1
-        return Places(1, logs, of_tables=logs, of_each_table=of_each_table)
-    return Places(numbers=1)
+        places = places_side_by_side([places_of(side) for side in log_sides(join)])
+        return replace(places, of_each_table=of_each_table)
+    return Places(numbers=int(join is not None))
 
 
 def log_sides(join: Join) -> tuple[Side, ...]:

@@ -23,7 +23,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from oriel.pipeline.windows.arrays import Flags, Ints, Ranges, heads, places_in_runs
 from oriel.pipeline.windows.definitions import LEFT, Windows
@@ -52,8 +51,7 @@ from oriel.pipeline.windows.records import (
 WINDOW_BOUNDS = (pa.field("window_start_ms", pa.int64()), pa.field("window_end_ms", pa.int64()))
 #: Why a record has no part in any row, null in a row.
 _REASON = pa.field("reason", pa.string())
-#: Of sliding windows and sessions a record changes fewer rows than this. So two of them, one behind
-#: the other, leave 23 bits of a row's number to elements, hopping windows and logs.
+#: Of sliding windows and sessions a record changes fewer rows than this.
 _MOST_ROWS = 2**20
 
 
@@ -121,11 +119,13 @@ class AggregateUpdatesEngine(JoinEngine):
         self._sides, self._logs = len(sides), SideLogs([each.places for each in sides])
         self._rows = rows = sides[LEFT] if len(sides) == 1 else self._logs.merged
         self._place_fields = (*SIDE_FIELDS, *rows.places.fields)
+        self._result_places = rows.places.of_updates(windows)
         self._carried = list(carried or ())
         bounds = () if windows.kind == "none" else WINDOW_BOUNDS
         given = pa.schema([*types.items(), *bounds])
         # Rows behind have a suborder in any case.
-        own = (*PLACE_FIELDS, *(rows.places.fields or [SUBORDER]), STREAM_TIME, NULL_VALUE, _REASON)
+        numbers = self._result_places.fields or [SUBORDER]
+        own = (*PLACE_FIELDS, *numbers, STREAM_TIME, NULL_VALUE, _REASON)
         results = values_beside(own, carried, [given])
         # What puts records in order beside place and time; several streams get an order here.
         of_sides = max((side.places.fields for side in sides), key=len)
@@ -211,16 +211,20 @@ class AggregateUpdatesEngine(JoinEngine):
         if self._sides == 1:
             return batch
         logs, stream_time_ms = self._logs.count, np.asarray(batch[STREAM_TIME.name])
+        places = self._rows.places
+        if places.has_room:
+            numbers = self._logs.suborders(batch)[:, np.newaxis]
+        else:
+            numbers = self._logs.merged_numbers(batch)
+        effect = pa.array(stream_time_ms * logs + self._logs.numbers(batch))
+        beside = zip([*places.fields, EFFECT], [*places.written(numbers), effect], strict=True)
         partition = np.asarray(batch["partition"]).astype(np.int64)
-        values = {
-            "partition": partition * self._sides + np.asarray(batch[SIDE.name]),
-            SUBORDER.name: self._logs.suborders(batch),
-            EFFECT.name: stream_time_ms * logs + self._logs.numbers(batch),
-        }
-        for field in (SUBORDER, EFFECT):
-            if field.name not in batch.column_names:
-                batch = batch.append_column(field, pa.nulls(len(batch), field.type))
-        return replaced(batch, values)
+        by_side = partition * self._sides + np.asarray(batch[SIDE.name])
+        for field, column in beside:
+            if field.name in batch.column_names:
+                batch = batch.drop_columns(field.name)
+            batch = batch.append_column(field, column)
+        return replaced(batch, {"partition": by_side})
 
     def _by_side(self, records: pa.Table) -> tuple[int, ...]:
         """How many records are of each side."""
@@ -240,14 +244,24 @@ class AggregateUpdatesEngine(JoinEngine):
         }
         if self.windows.rule.changes_several:
             in_record = places_in_runs(heads(updates.record))
-            columns[SUBORDER.name] = self._row_numbers(columns[SUBORDER.name], in_record)
+            columns |= self._row_numbers(records, in_record)
         names = self.result_schema.names
         return pa.table([columns[name] for name in names], self.result_schema)
 
-    def _row_numbers(self, own: pa.ChunkedArray | pa.Array, in_record: Ints) -> Ints:
-        """The suborders of rows: of what makes them the ``own``, and the number in that."""
-        first = np.asarray(pc.fill_null(own, 0))
-        return self._rows.places.numbers_of_rows(first, in_record, self._rows_of_record)
+    def _row_numbers(self, records: pa.Table, in_record: Ints) -> dict[str, pa.Array]:
+        """What tells rows apart: the numbers of the ``records`` that make them, and ``in_record``.
+
+        That is each row's number among its record's.
+        """
+        places, results = self._rows.places, self._result_places
+        numbers = places.read(records)
+        if results.numbers > max(places.numbers, 1):
+            numbers = np.column_stack([numbers, in_record])
+        else:
+            first = numbers[:, 0] if places.numbers else np.zeros(len(records), dtype=np.int64)
+            numbers = places.numbers_of_rows(first, in_record, self._rows_of_record)[:, np.newaxis]
+        names = (field.name for field in results.fields)
+        return dict(zip(names, results.written(numbers), strict=True))
 
     def _rows_table(self, columns: Mapping[str, Any]) -> pa.Table:
         """Rows of the aggregation, which have their bounds only where there are windows."""
@@ -258,10 +272,8 @@ class AggregateUpdatesEngine(JoinEngine):
         """The records that a function raised on as results, with the reason and without a row."""
         columns = {field.name: records[field.name] for field in self._place_fields}
         if self.windows.rule.changes_several and self._rows.places.fields:
-            # An element has none of its rows; its number is as theirs are.
-            own = records[SUBORDER.name]
-            numbers = self._row_numbers(own, np.zeros(len(records), dtype=np.int64))
-            columns[SUBORDER.name] = pc.if_else(own.is_valid(), pa.array(numbers), None)
+            # An element has none of its rows; its numbers are as theirs are.
+            columns |= self._row_numbers(records, np.zeros(len(records), dtype=np.int64))
         columns[_REASON.name] = pa.array(list(updates.rejected.values()), _REASON.type)
         columns[NULL_VALUE.name] = pa.repeat(pa.scalar(value=False), len(records))
         return pa.table(

@@ -24,6 +24,7 @@ from oriel.pipeline.windows.joins.places import (
     Places,
     merged_places,
     numbered_places,
+    places_side_by_side,
     refuse_large_places,
 )
 from oriel.pipeline.windows.joins.response_updates import (
@@ -90,6 +91,7 @@ __all__ = [
     "effect_order",
     "merged_places",
     "numbered_places",
+    "places_side_by_side",
     "refuse_large_places",
     "replaced",
     "values_beside",

@@ -67,11 +67,7 @@ class MergeEngine(JoinEngine):
         late = are_behind(batch, self._allowed_lateness_ms)
         side = np.asarray(batch[SIDE.name])
         accepted = batch.filter(pa.array(~late))
-        numbers = np.zeros((len(accepted), self._places.numbers), dtype=np.int64)
-        numbers[:, 0] = self._logs.numbers(accepted)
-        for stream, places in enumerate(self._logs.places):
-            own = np.flatnonzero(side[~late] == stream)
-            numbers[own, 1 : 1 + places.numbers] = places.read(accepted.take(pa.array(own)))
+        numbers = self._logs.merged_numbers(accepted)
         columns = dict(zip(accepted.column_names, accepted.columns, strict=True))
         fields = (field.name for field in self._places.fields)
         columns |= zip(fields, self._places.written(numbers), strict=True)

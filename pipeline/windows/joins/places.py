@@ -7,7 +7,8 @@ numbers behind it, in the order in which the streams are joined:
     a record                        none
     an element of a record          element
     an element of anything below    its numbers, element
-    a row of many that one changed  row; of an element: element * (most rows) + row
+    a row of many that one changed  row; of an element: element * (most rows) + row; of what has
+                                    more numbers, or a place as the first one: its numbers, row
     an update of joined tables      table
     a change of joined tables       2 * table, of the old row; 2 * table + 1, of the new one
     (a, b)                          place of b
@@ -37,7 +38,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from oriel.pipeline.windows.arrays import Flags, Ints
-from oriel.pipeline.windows.definitions import IllegalArgument
+from oriel.pipeline.windows.definitions import IllegalArgument, Windows
 from oriel.pipeline.windows.records import PARTNERS, SUBORDER
 
 _OFFSET_BITS = 48
@@ -45,6 +46,8 @@ _PARTITION_BITS = 15
 #: Bytes of a number in ``partners``, and what makes the order of signed numbers that of bytes.
 _WIDTH = 8
 _SIGN = np.uint64(2**63)
+#: Two leave 23 bits of the first number to elements, hopping windows and logs.
+_MOST_OF_MANY = 2
 
 
 def refuse_large_places(partition: int, offset: int) -> None:
@@ -80,22 +83,41 @@ class Places:
     logs those can be. ``of_tables``: the rows are of joined tables, in so many logs, or of one that
     is grouped; 0: of no table. Then ``of_each_table`` of the first number, from 0 on, are of a
     record in the first log, as many behind of one in the second, and so on; and again for the next
-    row of a record, where a table is an aggregation of elements or changes.
+    row of a record, where a table is an aggregation of elements or changes. ``of_pairs``: the first
+    number is a place. ``of_many``: so many windows, one behind the other, each with the number of a
+    row in the first number, of which a record may change any number.
     """
 
     numbers: int = 0
     logs: int = 1
     of_tables: int = 0
     of_each_table: int = 1
+    of_pairs: bool = False
+    of_many: int = 0
+
+    @property
+    def has_room(self) -> bool:
+        """Whether further numbers can go into the first one, and rows stay in order."""
+        return self.numbers <= 1 and not self.of_pairs
 
     def joined(self, right: "Places") -> Self:
         """How the results of a join with ``right`` are told apart."""
         numbers, logs = self.numbers + 1 + right.numbers, self.logs + right.logs
-        return type(self)(numbers, logs, self.of_tables, self.of_each_table)
+        return replace(self, numbers=numbers, logs=logs, of_pairs=True)
 
     def flattened(self) -> Self:
         """How the elements of such rows are told apart."""
         return replace(self, numbers=self.numbers + 1)
+
+    def of_updates(self, windows: Windows) -> Self:
+        """How the rows of ``windows`` are told apart that such rows change."""
+        if not windows.rule.changes_several:
+            return self
+        # Of hopping windows the number is known.
+        of_many = self.of_many + (windows.kind in {"sliding", "session"})
+        if not self.has_room or of_many > _MOST_OF_MANY:
+            return self.flattened()
+        return replace(self, numbers=1, of_many=of_many)
 
     @property
     def fields(self) -> list[pa.Field]:
@@ -118,7 +140,7 @@ class Places:
         return first // of_log * self.of_each_table + first % self.of_each_table
 
     def numbers_of_rows(self, first: Ints, number: Ints, rows: int) -> Ints:
-        """The first numbers of rows of which each record or element makes up to ``rows``.
+        """The first numbers of rows of which each record or element changes up to ``rows``.
 
         ``first`` are those of what makes them, ``number`` counts its rows from 0.
 
@@ -172,6 +194,14 @@ def merged_places(streams: Sequence[Places]) -> Places:
     logs = sum(places.logs for places in streams)
     numbers = 1 + max(places.numbers for places in streams)
     return Places(numbers, logs, of_tables=logs)
+
+
+def places_side_by_side(sides: Sequence[Places]) -> Places:
+    """How rows of several sides are told apart as those of one."""
+    if not all(places.has_room for places in sides):
+        return merged_places(sides)
+    logs = sum(places.logs for places in sides)
+    return Places(1, logs, of_tables=logs, of_many=max(places.of_many for places in sides))
 
 
 def joined_numbers(

@@ -26,7 +26,12 @@ from numpy.typing import NDArray
 
 from oriel.pipeline.windows.arrays import Flags, Ints, coded_keys
 from oriel.pipeline.windows.definitions import IllegalArgument
-from oriel.pipeline.windows.joins.places import NO_NUMBERS, Places
+from oriel.pipeline.windows.joins.places import (
+    NO_NUMBERS,
+    Places,
+    merged_places,
+    places_side_by_side,
+)
 from oriel.pipeline.windows.records import (
     EFFECT,
     NULL_VALUE,
@@ -94,8 +99,8 @@ class SideLogs:
 
     @property
     def merged(self) -> SideRows:
-        """What the rows of all sides become as those of one, with ``suborders``."""
-        return SideRows(Places(1, self.count, of_tables=self.count), have_effect=True)
+        """What the rows of all sides become as those of one."""
+        return SideRows(places_side_by_side(self.places), have_effect=True)
 
     def numbers(self, rows: pa.Table) -> Ints:
         """The number of each row's log."""
@@ -109,6 +114,17 @@ class SideLogs:
                 log[of_side] += places.log_of(places.read(rows.filter(pa.array(of_side))))
             first += places.logs
         return log
+
+    def merged_numbers(self, rows: pa.Table) -> Ints:
+        """The numbers of rows in ``merged_places``, by [row, number]."""
+        numbers = np.zeros((len(rows), merged_places(self.places).numbers), dtype=np.int64)
+        numbers[:, 0] = self.numbers(rows)
+        side = np.asarray(rows[SIDE.name])
+        for number, places in enumerate(self.places):
+            of_side = np.flatnonzero(side == number)
+            own = places.read(rows.take(pa.array(of_side)))
+            numbers[of_side, 1 : 1 + places.numbers] = own
+        return numbers
 
     def effect_keys(self, rows: pa.Table) -> tuple[Ints, ...]:
         """Sort keys of the order of effect, the last first as in ``np.lexsort``.

@@ -43,7 +43,8 @@ def is_interleaving_free(tree: Mapping[str, Any]) -> bool:
         return False
     if _names_rows_one_by_one(tree):
         return False
-    if "rows_of" in operations and ("merge" in operations or _has_cogroup(tree)):
+    of_several = {"merge", "join_streams"} & set(operations) or _has_cogroup(tree)
+    if "rows_of" in operations and of_several:
         return False
     if _steps_behind_joined_tables(tree):
         # Times of rows that are told one by one follow what arrived when.
@@ -90,11 +91,6 @@ class Built:
 
     node: dict[str, Any]
     columns: Columns
-    #: How many numbers tell its records apart at most; of what is made of two streams 2. Updates of
-    #: windows that overlap, and of several streams, take up to 1.
-    numbers: int = 0
-    #: Whether it was flattened since it was read or joined: elements of elements have one number.
-    is_flat: bool = False
     #: Columns that are null where a record of a join has no partner, and where rows are updates.
     unset: frozenset[str] = frozenset()
     #: Of joined tables the columns of the first one, by which rows name others.
@@ -257,7 +253,7 @@ class Trees:
             "op": "flat_map_values", "array": [self.random.choice(arrays), name],
             "keep": [other for other in built.columns if other != name], "input": built.node,
         }  # fmt: skip
-        return replace(built, node=node, numbers=built.numbers + (not built.is_flat), is_flat=True)
+        return replace(built, node=node)
 
     def _flattened_with_new_key(self, built: Built) -> Built:
         flat = self._flattened(built)
@@ -289,8 +285,7 @@ class Trees:
         """Two topics as one stream, the first ones if none are given."""
         left, right = (self.stream(topic) for topic in topics or self.topics)
         node = {"op": "merge", "left": left.node, "right": right.node}
-        numbers = max(left.numbers, right.numbers)
-        return Built(node, left.columns, numbers, left.is_flat and right.is_flat)
+        return Built(node, left.columns)
 
     def merged_branches(self) -> Built:
         """Two branches of one topic as one stream again."""
@@ -318,7 +313,7 @@ class Trees:
                 how = "left" if self.steady else "inner"
             is_global = not self.steady and self.random.random() < 0.3
             look_up = self._looked_up_globally if is_global else self._looked_up_by_key
-            built = replace(look_up(built, how), numbers=built.numbers)
+            built = look_up(built, how)
         return built
 
     def _looked_up_by_key(self, built: Built, how: str) -> Built:
@@ -407,7 +402,7 @@ def _side_by_side(node: dict[str, Any], left: Built, right: Built) -> Built:
     if node["how"] == "outer":
         unset |= left.columns.keys()
     columns = left.columns | right.columns
-    return Built(node, columns, numbers=2, unset=unset, first=left.naming)
+    return Built(node, columns, unset=unset, first=left.naming)
 
 
 def rows_of(how: str, inputs: Sequence[Built]) -> tuple[Columns, Columns]:

@@ -228,7 +228,7 @@ def _updates_of_stores(trees: Trees, plan: Plan) -> dict[str, Any]:
     random = trees.random
     updating = replace(plan, emits=("update",))
     # A table's changes are late by the clock of all its records, in Kafka by those that go on.
-    of_table = random.random() < 0.3
+    of_table = not plan.in_order and random.random() < 0.3
     if of_table:
         group = _grouped_table(trees, plan)
         group["behind"] = [s for s in group["behind"] if s["op"] != "map_values"]
@@ -238,20 +238,22 @@ def _updates_of_stores(trees: Trees, plan: Plan) -> dict[str, Any]:
         columns |= {} if is_fold else {"v": ["column", "n0"]}
         node = {"op": "map_values", "columns": columns}
         types = {name: "STRING" if name == "s" else "BIGINT" for name in columns}
-        built = trees.stepped(Built(node | {"input": rows}, types, numbers=1))
+        built = trees.stepped(Built(node | {"input": rows}, types))
+    elif plan.in_order:
+        # One join, not of merged streams: of several Kafka has the results in another order.
+        topics = iter(random.choice((("a", "b"), ("a", "a"))))
+        built = trees.stepped(_inner_side(trees, plan, 1, topics))
     elif plan.ample and random.random() < 0.4:
         built = trees.merged()
     else:
         built = trees.looked_up(trees.stream("a"), random.choice((0, 0, 0, 1)))
-    of_cogroup = plan.ample and not of_table and built.numbers < 2 and random.random() < 0.5
+    of_cogroup = plan.ample and not of_table and random.random() < 0.5
     if plan.ample and built.node.get("op") != "merge" and not of_cogroup:
         updating = replace(updating, hows=_OF_ONE)
     # Of sliding windows Kafka loses what comes late in part.
     kinds = ["none", "tumbling", "hopping", "session", *(["sliding"] if plan.ample else [])]
     kinds = kinds[:1] if of_table else kinds
     for number in range(random.choice((1, 1, 2))):
-        if built.numbers > 1:
-            kinds = [kind for kind in kinds if kind in {"none", "tumbling"}]
         # One that is read twice takes effect log by log within a batch.
         inputs = [built, *([trees.stream("c")] if of_cogroup and not number else [])]
         in_front = _aggregated(trees, updating, inputs, kinds)
@@ -269,12 +271,8 @@ def _updates_of_stores(trees: Trees, plan: Plan) -> dict[str, Any]:
         rows = {"op": "rows_of", "input": in_front | {"store": f"store-{number}"}}
         node = {"op": "map_values", "columns": columns, "input": rows}
         types = {name: "STRING" if name == "s" else "BIGINT" for name in columns}
-        # Of windows of which it changes several a record becomes elements; of several streams there
-        # are only rows.
-        makes_elements = kind not in {"none", "tumbling"} or len(inputs) > 1
-        numbers = max(built.numbers, int(makes_elements))
         # One that is gone has none; a row of a cogroup may be without records of a stream.
-        built = trees.stepped(Built(node, types, numbers, unset=frozenset(columns)))
+        built = trees.stepped(Built(node, types, frozenset(columns)))
     built = trees.looked_up(built, random.choice((0, 0, 1)))
     if random.random() < 0.3:
         return {"op": "to", "input": built.node}
@@ -370,6 +368,8 @@ KINDS: Mapping[str, tuple[Callable[[Trees, Plan], dict[str, Any]], Sequence[Plan
             Plan(in_order=False, ample=False, ends=False, emits=_ALL_EMITS, hows=_OF_ONE),
             # Of merged streams Kafka has one clock, ours are two.
             Plan(in_order=False, ample=True, ends=False, hows=("columns",)),
+            # Pairs of streams, which here follow each other as their records do.
+            Plan(in_order=True, ample=True, ends=False, hows=("columns",)),
         ],
     ),
     "written": (
