@@ -6,13 +6,15 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from oriel.pipeline.windows import Places
+from oriel import SessionWindows, TimeWindows
+from oriel.pipeline.windows import Places, merged_places, places_side_by_side
 from oriel.pipeline.windows.joins.places import joined_numbers, numbered_places, place_numbers
 from oriel.pipeline.windows.records import arrival_keys
 
 RECORD, ELEMENT = Places(), Places(1)
 UPDATE = Places(1, 2, of_tables=2)
 PAIR = RECORD.joined(RECORD)
+SESSIONS = SessionWindows.of_inactivity_gap_with_no_grace(5)
 
 
 def columns_of(places: Places, numbers: list[list[int]]) -> pa.Table:
@@ -28,9 +30,25 @@ def test_joins_number_the_places_of_all_but_the_first() -> None:
     assert (PAIR.numbers, PAIR.logs) == (1, 2)
     assert (PAIR.joined(PAIR).numbers, PAIR.joined(PAIR).logs) == (3, 4)
     assert (ELEMENT.joined(ELEMENT).numbers, ELEMENT.joined(ELEMENT).logs) == (3, 2)
-    assert UPDATE.joined(RECORD) == Places(2, 3, of_tables=2)
-    assert RECORD.joined(UPDATE) == Places(2, 3)
+    assert UPDATE.joined(RECORD) == Places(2, 3, of_tables=2, of_pairs=True)
+    assert RECORD.joined(UPDATE) == Places(2, 3, of_pairs=True)
     assert [len(one.fields) for one in (RECORD, PAIR, PAIR.joined(PAIR))] == [0, 1, 2]
+
+
+def test_numbers_of_elements_and_rows_stand_behind_those_of_what_they_are_of() -> None:
+    """But in the first number, where there is room: not in a place, nor in front of others."""
+    hopping, many = TimeWindows.of_size_with_no_grace(4).advance_by(2), SESSIONS
+    assert RECORD.of_updates(TimeWindows.of_size_with_no_grace(4)) == RECORD
+    assert RECORD.of_updates(hopping) == ELEMENT == RECORD.flattened()
+    assert ELEMENT.of_updates(hopping) == ELEMENT
+    assert (PAIR.of_updates(hopping).numbers, PAIR.flattened().numbers) == (2, 2)
+    assert ELEMENT.flattened().of_updates(many).numbers == 3
+    twice = RECORD.of_updates(many).of_updates(many)
+    assert (twice.numbers, twice.of_updates(hopping).numbers) == (1, 1)
+    assert twice.of_updates(many).numbers == 2
+    assert places_side_by_side([UPDATE, twice]).of_updates(many).numbers == 2
+    assert places_side_by_side([ELEMENT, UPDATE]) == Places(1, 3, of_tables=3)
+    assert places_side_by_side([ELEMENT, PAIR]) == merged_places([ELEMENT, PAIR])
 
 
 @pytest.mark.parametrize("count", [1, 2, 4])
