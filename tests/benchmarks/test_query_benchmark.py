@@ -14,7 +14,7 @@ def test_each_read_of_each_service_is_answered(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Sizes beside each other, parts left out, commits that are seen; no answer but 200."""
-    options = ["--windows", "3000", "2000", "--seconds", "0.02", "--turns", "1", "--commits", "3"]
+    options = ["--windows", "3000", "2000", "--seconds", "0.1", "--turns", "1", "--commits", "3"]
     monkeypatch.setattr(sys, "argv", ["query", *options, "--port", "18780"])
     assert main() == 0
     told = json.loads(capsys.readouterr().out.splitlines()[-1])
