@@ -6,6 +6,7 @@ import re
 import socket
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 from oriel.storage import DataLayout
@@ -15,16 +16,18 @@ from tests.storage.waiting import WAIT_SECONDS, wait_until
 
 ROOT = "/v1/stores/store"
 SERVE = [sys.executable, "-m", "oriel", "serve"]
+#: Of ``tests.app.impatient_serve``.
+IMPATIENT = [sys.executable, "-m", "tests.app.impatient_serve"]
 _WITHOUT_PANDAS = Path(__file__).with_name("without_pandas")
 
 
 class Serving:
     """`oriel serve` on a free port."""
 
-    def __init__(self, data: Path, *options: str) -> None:
+    def __init__(self, data: Path, *options: str, serve: Sequence[str] = SERVE) -> None:
         """Start it; returns once it listens."""
         self.data = data
-        command = [*SERVE, "--data", str(data), "--port", "0", *options]
+        command = [*serve, "--data", str(data), "--port", "0", *options]
         #: What all processes of it say.
         self.stderr = data.with_name(f"{data.name}.stderr")
         with self.stderr.open("wb") as told:

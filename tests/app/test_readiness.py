@@ -15,7 +15,7 @@ from oriel.storage import DataLayout
 from oriel.storage.index import IndexFolder, mark_damaged
 from oriel.storage.tailer import StatusFile, StoreStatus
 from tests.app.api_client import Served
-from tests.app.serving import ROOT, Serving
+from tests.app.serving import IMPATIENT, ROOT, Serving
 from tests.storage.store_tables import StoreTable, make_definition
 from tests.storage.waiting import process_runs, wait_until
 
@@ -129,7 +129,7 @@ def serving(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
     """The service over such a table, for tests behind which it is ready again."""
     data = tmp_path_factory.mktemp("serving") / "data"
     _make_table(data)
-    made = Serving(data, "--stale-after", "3600")
+    made = Serving(data, "--stale-after", "3600", serve=IMPATIENT)
     made.wait_for(3)
     yield made
     made.end()

@@ -153,7 +153,7 @@ def _have_gone_on(rounds: list[int], seen: list[int]) -> bool:
 
 
 def test_a_rolling_restart_fails_no_request(router: Router) -> None:
-    """One service after the other ends and comes back, while clients read all keys."""
+    """One service of a shard after the other ends and comes back, while clients read all keys."""
     done = threading.Event()
     failed: list[tuple[str, str]] = []
     rounds = [0, 0, 0]
@@ -175,7 +175,7 @@ def test_a_rolling_restart_fails_no_request(router: Router) -> None:
     clients = [threading.Thread(target=read, args=(number,)) for number in range(len(rounds))]
     for client in clients:
         client.start()
-    for place in list(router.services):
+    for place in [place for place in router.services if place[0] == 1]:
         service = router.services[place]
         seen = list(rounds)
         service.end()

@@ -5,7 +5,7 @@ import os
 import shutil
 import signal
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import quote
@@ -239,13 +239,17 @@ def test_an_index_that_is_damaged_under_the_service_comes_back(mended: Mended) -
         _wait_until_healed(mended.serving, damaged, mended.table)
 
 
+@pytest.mark.parametrize(
+    "damages",
+    [pytest.param([_garble], id="one"), pytest.param(_DAMAGES, id="all", marks=pytest.mark.long)],
+)
 def test_an_index_that_is_damaged_between_two_runs_comes_back(
-    tmp_path: Path, table: StoreTable
+    tmp_path: Path, table: StoreTable, damages: Sequence[Callable[[Path], None]]
 ) -> None:
     """The same, where nobody sees it happen."""
     serving = Serving(tmp_path)
     serving.wait_for(1)
-    for damage_file in _DAMAGES:
+    for damage_file in damages:
         damaged = serving.generation()
         assert serving.end() == 0
         damage_file(damaged / "data.mdb")
@@ -275,15 +279,15 @@ def test_a_taken_port_is_said_clearly(shared: Serving, tmp_path: Path) -> None:
     assert "Traceback" not in done.stderr
 
 
-def test_a_data_folder_that_is_a_file_is_said_clearly(tmp_path: Path) -> None:
+def test_a_data_folder_that_is_a_file_is_said_clearly(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     """Exit code 1 and one line, before any process is started."""
     file = tmp_path / "file"
     file.touch()
     for data in (file, file / "below"):
-        command = [*SERVE, "--data", str(data), "--port", "0"]
-        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
-        assert done.returncode == 1
-        (line,) = done.stderr.splitlines()
+        assert main(["--data", str(data), "--port", "0"]) == 1
+        (line,) = capsys.readouterr().err.splitlines()
         assert line.startswith(f"can't use {data} as the data folder: ")
 
 

@@ -10,6 +10,7 @@ from datetime import UTC, datetime, timedelta
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from threading import Thread
+from typing import Any
 
 import orjson
 import pytest
@@ -20,9 +21,10 @@ from cryptography.x509.oid import NameOID
 from prometheus_client.parser import text_string_to_metric_families
 
 from oriel.app.contract import OPERATIONS
+from oriel.app.server import main
 from oriel.app.telemetry import measures
 from tests.app.api_client import Served
-from tests.app.serving import ROOT, SERVE, Serving
+from tests.app.serving import ROOT, Serving
 from tests.storage.store_tables import StoreTable, make_definition
 from tests.storage.waiting import wait_until
 
@@ -245,11 +247,13 @@ def test_it_serves_https(tmp_path: Path, certificate: tuple[Path, Path]) -> None
     ],
 )  # fmt: skip
 def test_what_is_not_secure_is_not_started(
-    tmp_path: Path, options: list[str], code: int, words: str
+    tmp_path: Path, options: list[str], code: int, words: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """One line, before anything is made."""
-    command = [*SERVE, "--data", str(tmp_path / "data"), "--port", "0", *options]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
-    assert done.returncode == code
-    assert words in done.stderr.splitlines()[-1]
+    try:
+        ended: Any = main(["--data", str(tmp_path / "data"), "--port", "0", *options])
+    except SystemExit as refused:
+        ended = refused.code
+    assert ended == code
+    assert words in capsys.readouterr().err.splitlines()[-1]
     assert not (tmp_path / "data").exists()

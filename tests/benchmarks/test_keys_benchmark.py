@@ -4,13 +4,17 @@ import json
 
 import pytest
 
-from benchmarks.keys import main
+from benchmarks import keys
+from tests.e2e.with_warm_python import warm_oriel
 
 pytestmark = pytest.mark.e2e
 
 
-def test_each_kind_is_measured(capsys: pytest.CaptureFixture[str]) -> None:
+def test_each_kind_is_measured(
+    warm_python: None, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     """Both runs, the three places on disk, and the index."""
-    main(["--keys", "2000", "--kinds", "tumbling"])
+    monkeypatch.setattr(keys, "ORIEL_COMMAND", warm_oriel())
+    keys.main(["--keys", "2000", "--kinds", "tumbling"])
     figures = json.loads(capsys.readouterr().out.splitlines()[-1])["kinds"]["tumbling"]
     assert all(value > 0 for name, value in figures.items() if name != "index_s")

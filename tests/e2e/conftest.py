@@ -6,18 +6,21 @@ from collections.abc import Iterator
 import pytest
 
 from tests.e2e.kafka_broker import Broker
-from tests.e2e.killed_runs import Survivor, killed_everywhere
+from tests.e2e.killed_runs import Survivor, killed_at_steps
 from tests.e2e.runs_in_one_process import Runs, running_process
 
 #: Repeats the logs, the batches and the kills of a run.
 SEED = "ORIEL_E2E_SEED"
 
 
-@pytest.fixture(scope="session")
-def killed(tmp_path_factory: pytest.TempPathFactory, runs: Runs) -> Survivor:
-    """Make what a pipeline left that was killed at every step: a minute."""
+@pytest.fixture(scope="session", params=["two", pytest.param("all", marks=pytest.mark.long)])
+def killed(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, runs: Runs
+) -> Survivor:
+    """Make what a pipeline left that was killed at two steps, or at all of them."""
     seed = int(os.environ.get(SEED) or int.from_bytes(os.urandom(4)))
-    return killed_everywhere(tmp_path_factory.mktemp("killed"), seed, runs)
+    folder = tmp_path_factory.mktemp("killed")
+    return killed_at_steps(folder, seed, runs, all_steps=request.param == "all")
 
 
 @pytest.fixture

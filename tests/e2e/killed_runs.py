@@ -14,8 +14,8 @@ from tests.e2e.runs_in_one_process import ROOT, Runs
 
 #: Of a line, about.
 _RECORD_BYTES = 70
-#: The logs have at least so many batches of the greatest size.
-_MOST_BATCHES = 6
+#: The least and the most bytes of a batch, and how many of the most the logs have at least.
+_BYTES, _MOST_BATCHES = (8_000, 14_000), 4
 
 
 @dataclass(frozen=True)
@@ -32,16 +32,19 @@ class Survivor:
         return self.data / "tables" / name
 
 
-def killed_everywhere(folder: Path, seed: int, runs: Runs) -> Survivor:
-    """Run the topology over random logs; kill it at each step, at some store of some batch.
+def killed_at_steps(folder: Path, seed: int, runs: Runs, *, all_steps: bool) -> Survivor:
+    """Run the topology over random logs; kill it at steps, at some store of some batch.
 
-    The batches are of another size, and the tasks of another number, after each start. ``runs``
-    does the last one.
+    The steps are all, or one before the batch is decided, which is computed anew then, and one
+    behind that, from which it is only to be written. The batches are of another size, and the tasks
+    of another number, after each start. ``runs`` does the last one.
     """
     random = Random(seed)
     lines = random_logs(random)
     write_lines(folder / "log" / kinds_topology.TOPIC, lines)
-    steps = random.sample(list(STEPS), len(STEPS))
+    known = list(STEPS)
+    chosen = known if all_steps else [random.choice(known[:2]), random.choice(known[2:])]
+    steps = random.sample(chosen, len(chosen))
     batches = sorted(random.sample(range(_MOST_BATCHES), len(steps)))
     for step, batch in zip(steps, batches, strict=True):
         # Where no row in front is final yet, the store over final rows has nothing to compute.
@@ -49,10 +52,10 @@ def killed_everywhere(folder: Path, seed: int, runs: Runs) -> Survivor:
             store for store in STORES if store != kinds_topology.LAYERS or step != "computing"
         ]
         place = (random.choice(stores), step, str(batch))
-        killed = start("tests.e2e.killed_at_store", *place, *pipeline_arguments(folder, random))
-        told = f"seed {seed}: {place} was not killed: {killed.stderr[-3000:]}"
-        assert killed.returncode == -9, told
-    finished = runs.run(*pipeline_arguments(folder, random))
+        told = pipeline_arguments(folder, random, sizes=_BYTES)
+        killed = start("tests.e2e.killed_at_store", *place, *told)
+        assert killed.returncode == -9, f"seed {seed}: {place}: {killed.stderr[-3000:]}"
+    finished = runs.run(*pipeline_arguments(folder, random, sizes=_BYTES))
     assert finished.code == 0, f"seed {seed}: {finished.told}"
     return Survivor(seed, folder / "data", lines, expected_stores(lines))
 
@@ -69,12 +72,15 @@ def start(module: str, *arguments: str) -> "subprocess.CompletedProcess[str]":
     )
 
 
-def pipeline_arguments(folder: Path, random: Random, address: str | None = None) -> list[str]:
+def pipeline_arguments(
+    folder: Path, random: Random, address: str | None = None, *,
+    sizes: tuple[int, int] = (5_000, 9_000),
+) -> list[str]:  # fmt: skip
     """Read everything, in batches of another size by another number of tasks each time.
 
     With the address of a broker its topic is read, else the event log in the folder.
     """
-    size, cores = random.randint(5_000, 9_000), random.choice((1, 2, 3))
+    size, cores = random.randint(*sizes), random.choice((1, 2, 3))
     source = ["--event-log", str(folder / "log"), "--max-batch-bytes", str(size)]
     if address is not None:
         source = ["--kafka", address, "--max-batch-records", str(size // _RECORD_BYTES)]

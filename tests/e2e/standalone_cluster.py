@@ -60,6 +60,12 @@ class StandaloneCluster:
     master: str
     workers: list[Worker]
 
+    def two_workers(self) -> list[Worker]:
+        """Two workers that run: those that are there, and as many more as it takes."""
+        while len(running := [each for each in self.workers if each.process.poll() is None]) < 2:
+            self.start_worker()
+        return running
+
     def start_worker(self) -> None:
         """Start one more worker, and wait until the master knows it."""
         folder = self.folder / f"worker-{len(self.workers)}"
@@ -74,6 +80,8 @@ class StandaloneCluster:
             "spark.driver.host": "127.0.0.1",
             "spark.driver.bindAddress": "127.0.0.1",
             "spark.executor.memory": "768m",
+            # Of as many workers as there are cores each has a part.
+            "spark.scheduler.minRegisteredResourcesRatio": "1",
             "spark.executor.extraJavaOptions": java.options(),
             # A name that each machine looks up for itself.
             "spark.pyspark.python": "python3",

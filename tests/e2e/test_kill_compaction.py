@@ -17,7 +17,7 @@ pytestmark = pytest.mark.e2e
     "steps",
     [
         # At any moment, without Spark: tests/pipeline/commit/test_killed_writer.py.
-        pytest.param(["merged", "cleaned"], id="two"),
+        pytest.param(["merged"], id="one"),
         pytest.param(list(STEPS), id="all", marks=pytest.mark.long),
     ],
 )

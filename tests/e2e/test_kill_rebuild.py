@@ -6,14 +6,13 @@ from random import Random
 
 import pytest
 
-from tests.e2e import kinds_topology
+from tests.e2e import kinds_topology, rebuilt_topology
 from tests.e2e.event_logs import random_logs, write_lines
 from tests.e2e.killed_rebuild import STEPS
 from tests.e2e.killed_runs import start
+from tests.e2e.rebuilt_topology import STORE
 from tests.e2e.runs_in_one_process import Runs
 from tests.pipeline.run.rebuilt_stores import newest_rows
-
-STORE = "session_update"
 
 
 @pytest.mark.e2e
@@ -48,5 +47,5 @@ def test_a_rebuild_survives_being_killed_at_any_step(
 
 
 def _arguments(folder: Path, data: str) -> list[str]:
-    paths = [str(kinds_topology.__file__), "--event-log", str(folder / "log")]
-    return [*paths, "--data", str(folder / data), "--max-batch-bytes", "5000", "--cores", "2"]
+    paths = [str(rebuilt_topology.__file__), "--event-log", str(folder / "log")]
+    return [*paths, "--data", str(folder / data), "--max-batch-bytes", "12000", "--cores", "2"]

@@ -18,6 +18,7 @@ from oriel.storage.delta import DeltaLog, open_delta
 from tests.app.serving import Serving
 from tests.e2e.cluster_runs import digests_of, run_here
 from tests.e2e.runs_in_one_process import Runs
+from tests.e2e.with_warm_python import warm_oriel
 from tests.object_store import ObjectStore
 from tests.storage.waiting import wait_until, wait_while_it_runs
 
@@ -46,7 +47,7 @@ class LiveRun:
         self._log = log
         with log.open("wb") as output:
             self.process = subprocess.Popen(
-                [sys.executable, "-P", "-m", "oriel", "run", *options],
+                warm_oriel("run", *options),
                 stderr=output,
                 stdout=subprocess.DEVNULL,
                 start_new_session=True,
@@ -117,7 +118,7 @@ def _line(key: str, value: float, time_ms: int) -> str:
 
 def _lines(random: Random) -> Iterator[str]:
     yield "rubbish\n"
-    for number in range(1500):
+    for number in range(1000):
         yield _line(
             f"key {random.randrange(9)}", random.random(), 2 * number + random.randrange(90)
         )
@@ -204,8 +205,7 @@ def test_a_rescaled_store_is_computed_anew(finished: Finished) -> None:
     rows = _windows(finished.data)
     assert main(["rescale", "tumbling", "16", "--data", uri(finished.data)]) == 0
     assert _windows(finished.data) == rows
-    command = [sys.executable, "-P", "-m", "oriel", "rebuild", "tumbling", *finished.options]
-    command += ["--data", uri(finished.data)]
+    command = warm_oriel("rebuild", "tumbling", *finished.options, "--data", uri(finished.data))
     found = subprocess.run(command, capture_output=True, text=True, check=False)
     assert found.returncode == 0, found.stderr
     assert _windows(finished.data) == rows

@@ -43,6 +43,8 @@ topology = builder.build()
 """
 CITIES = {f"k{number}": f"city {number % 2}" for number in range(3)}
 RECORDS = 240
+#: The records are some 20 kB: two batches, or for what is killed in the middle five.
+_LARGE, _SMALL = 12_000, 4_000
 
 
 class Message(NamedTuple):
@@ -67,15 +69,15 @@ class Pipeline:
     #: Source -> key, time, value of each record.
     records: dict[str, tuple[str | None, int, dict[str, Any] | None]]
 
-    def arguments(self, *, least: int = 3, more: str = "") -> list[str]:
-        """Those of `oriel run`, in small batches."""
+    def arguments(self, *, least: int = 3, more: str = "", batch_bytes: int = _LARGE) -> list[str]:
+        """Those of `oriel run`."""
         path = self.folder / "orders.py"
         path.write_text(
             TOPOLOGY.format(least=least, name=self.name, more=more.format(name=self.name))
         )
         return [
-            str(path), "--event-log", str(self.folder / "log"), "--max-batch-bytes", "2500",
-            "--data", str(self.folder / "data"), "--publish-to", self.address, "--cores", "2",
+            str(path), "--event-log", str(self.folder / "log"), "--data", str(self.folder / "data"),
+            "--max-batch-bytes", str(batch_bytes), "--publish-to", self.address, "--cores", "2",
         ]  # fmt: skip
 
     @property
@@ -102,8 +104,13 @@ class Pipeline:
 
 @pytest.fixture(name="pipeline")
 def _pipeline(tmp_path: Path, broker: Broker) -> Pipeline:
+    """A pipeline that has not run."""
+    return _made(tmp_path, broker)
+
+
+def _made(parent: Path, broker: Broker) -> Pipeline:
     """Records of two partitions; some have no key or no value, one is none."""
-    folder, name = tmp_path / "sinks", tmp_path.name
+    folder, name = parent / "sinks", parent.name
     admin = AdminClient({"bootstrap.servers": broker.address})
     topics = [NewTopic(f"{topic}-{name}", 3, 1) for topic in ("enriched", "copied")]
     for made in admin.create_topics(topics).values():
@@ -133,23 +140,52 @@ def _line(key: str | None, value: Any, time_ms: int) -> bytes:
     return orjson.dumps({"key": key, "value": value, "timestamp_ms": time_ms}) + b"\n"
 
 
-def test_each_record_comes_whatever_is_killed(pipeline: Pipeline, kafka_runs: Runs) -> None:
-    """Once, but for a batch that was published when it was killed: that comes twice, as it was."""
-    run = [*pipeline.arguments(), "--once"]
-    for step, batch in (("decided", 2), ("published", 4)):
+class Survived(NamedTuple):
+    """A pipeline that was killed and went on to the end of its log, with what it left."""
+
+    pipeline: Pipeline
+    #: Of the sink.
+    counters: dict[str, int]
+    messages: list[Message]
+    wanted: dict[str, tuple[str | None, int, str]]
+
+
+#: At which step of which batch it is killed.
+KILLS = {
+    # What is between is in every run without a broker: tests/pipeline/run/test_sink_runs.py.
+    "one": [("published", 2)],
+    "all": [("decided", 1), ("published", 2)],
+}
+
+
+@pytest.fixture(
+    name="survived", scope="module", params=["one", pytest.param("all", marks=pytest.mark.long)]
+)
+def _survived(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, broker: Broker,
+    kafka_runs: Runs,
+) -> Survived:  # fmt: skip
+    """It is killed and goes on; later tests may append records and run it again."""
+    pipeline = _made(tmp_path_factory.mktemp("survived"), broker)
+    run = [*pipeline.arguments(batch_bytes=_SMALL), "--once"]
+    for step, batch in KILLS[request.param]:
         killed = start("tests.e2e.killed_sink", step, str(batch), *run)
         assert killed.returncode == -9, killed.stderr[-3000:]
     ended = kafka_runs.run(*run)
     assert ended.code == 0, ended.told
-    messages = pipeline.messages()
-    wanted = pipeline.enriched()
+    counters = ended.summary["stores"][pipeline.sink]
+    return Survived(pipeline, counters, pipeline.messages(), pipeline.enriched())
+
+
+def test_each_record_comes_whatever_is_killed(survived: Survived) -> None:
+    """Once, but for a batch that was published when it was killed: that comes twice, as it was."""
+    pipeline, counters, messages, wanted = survived
     assert {m.source: (m.key, m.time_ms, m.value) for m in messages} == wanted
     assert len({message[:4] for message in messages}) == len(wanted)
     _check_order(messages)
     # Only the batch that was killed behind its publication came twice, and no batch is all.
     repeated = len(messages) - len(wanted)
     assert 0 < repeated < len(wanted) / 2
-    counters = ended.summary["stores"][pipeline.sink]
     ends = ("applied", "late", "dead_lettered", "filtered")
     assert counters["input"] == sum(counters[end] for end in ends) == RECORDS + 5
     assert counters["applied"] == len(wanted) + len(CITIES)
@@ -223,10 +259,10 @@ def test_other_steps_are_refused_or_write_all_anew(pipeline: Pipeline, kafka_run
 
 
 def test_another_pipeline_reads_the_records_with_their_own_times(
-    tmp_path: Path, pipeline: Pipeline, kafka_runs: Runs
+    tmp_path: Path, survived: Survived, kafka_runs: Runs
 ) -> None:
     """By a column that the first one has put there."""
-    assert kafka_runs.run(*pipeline.arguments(), "--once").code == 0
+    pipeline = survived.pipeline
     (tmp_path / "reader.py").write_text(READER.format(name=pipeline.name))
     ended = kafka_runs.run(
         str(tmp_path / "reader.py"), "--kafka", pipeline.address, "--once",
@@ -240,9 +276,9 @@ def test_another_pipeline_reads_the_records_with_their_own_times(
     assert {(row["key"], row["window_start"].second): row["count"] for row in rows} == counted
 
 
-def test_a_cluster_that_is_down_is_one_line(pipeline: Pipeline, kafka_runs: Runs) -> None:
+def test_a_cluster_that_is_down_is_one_line(survived: Survived, kafka_runs: Runs) -> None:
     """It names the topic and the address; the next start writes the batch."""
-    assert kafka_runs.run(*pipeline.arguments(), "--once").code == 0
+    pipeline = survived.pipeline
     with (pipeline.folder / "log" / "orders" / "1.jsonl").open("ab") as log:
         source = f"orders/1/{log.tell()}"
         log.write(_line("k1", {"v": 19, "tags": None}, 9))

@@ -16,6 +16,7 @@ from deltalake import DeltaTable
 
 from oriel.storage.delta import DeltaLog
 from tests.e2e.runs_in_one_process import ROOT, Runs
+from tests.e2e.with_warm_python import warm_oriel
 from tests.storage.waiting import wait_until
 
 pytestmark = pytest.mark.e2e
@@ -69,11 +70,11 @@ class Folder:
         wait_until(lambda: self.versions() > before, "the batch")
 
     @contextmanager
-    def running(self, stderr: str) -> Iterator["subprocess.Popen[str]"]:
+    def running(self, *command: str, stderr: str) -> Iterator["subprocess.Popen[str]"]:
         """A pipeline in a process group of its own, until the block ends; it tells a file."""
         with (self.root / stderr).open("w") as told:
             process = subprocess.Popen(
-                [sys.executable, "-m", "oriel", *self.arguments(), "--trigger", "20ms"],
+                [*command, *self.arguments(), "--trigger", "20ms"],
                 cwd=ROOT, start_new_session=True, stdout=subprocess.DEVNULL, stderr=told, text=True,
             )  # fmt: skip
         try:
@@ -105,7 +106,8 @@ def test_a_suspended_pipeline_wakes_after_its_successor_ran_on(
     """Nothing changes after so many batches, and it ends with one line that says who took over."""
     folder = Folder(tmp_path)
     folder.append()
-    with folder.running("first") as first:
+    # All that it consists of is suspended, its Python, too.
+    with folder.running(sys.executable, "-m", "oriel", stderr="first") as first:
         wait_until(lambda: folder.versions() > 1, "the first batch")
         for _ in range(3):
             folder.run_batch()
@@ -115,7 +117,7 @@ def test_a_suspended_pipeline_wakes_after_its_successor_ran_on(
         checkpoint = folder.data / "checkpoints" / "topology"
         (checkpoint / "lock").unlink()
         epochs = checkpoint / "epochs"
-        with folder.running("second") as second:
+        with folder.running(*warm_oriel(), stderr="second") as second:
             wait_until(lambda: len(list(epochs.iterdir())) == 2, "the successor")
             for _ in range(taken_over):
                 folder.run_batch()

@@ -102,12 +102,12 @@ def test_reasons_for_broad_handlers_are_still_needed() -> None:
 
 
 def _calls(module: Module) -> Iterator[ast.Call]:
-    return (node for node in ast.walk(module.tree) if isinstance(node, ast.Call))
+    return (node for node in module.nodes if isinstance(node, ast.Call))
 
 
 def _imported_whole(module: Module) -> set[str]:
     """Return the names of modules imported as such, not those that something is taken from."""
-    imports = [node for node in ast.walk(module.tree) if isinstance(node, ast.Import)]
+    imports = [node for node in module.nodes if isinstance(node, ast.Import)]
     return {alias.name for node in imports for alias in node.names}
 
 

@@ -268,7 +268,7 @@ def _found_imports(folders: Sequence[str]) -> Iterator[Import]:
         importer = _dotted(module)
         if module.path.name == "__init__.py":
             importer += ".__init__"
-        for node in ast.walk(module.tree):
+        for node in module.nodes:
             if not isinstance(node, ast.ImportFrom) or not node.module:
                 continue
             if not node.module.startswith("oriel."):
