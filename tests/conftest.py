@@ -39,7 +39,7 @@ settings.register_profile(
 )
 settings.register_profile("ci", settings.get_profile("dev"), derandomize=False)
 # `oriel test unit` tries fewer examples than a whole run, `oriel test long` more.
-settings.register_profile("unit", settings.get_profile("dev"), max_examples=25)
+settings.register_profile("unit", settings.get_profile("dev"), max_examples=10)
 settings.register_profile("long", settings.get_profile("dev"), max_examples=500)
 # Processes that tests start find what pytest finds (pyproject.toml: pythonpath).
 _ROOT = Path(__file__).resolve().parents[1]

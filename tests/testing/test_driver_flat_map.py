@@ -10,6 +10,7 @@ from oriel import InvalidTopology, JoinWindows, StreamsBuilder, collect_list, co
 from oriel import sum as sum_of
 from oriel.pipeline.windows import NoWindows, Windows
 from oriel.testing import Counters, Record, TopologyTestDriver
+from tests.campaigns import cases
 from tests.slow_tables import Logs
 from tests.testing.driver_runs import driver_of, sessions, tumbling
 from tests.testing.test_driver_properties import (
@@ -24,7 +25,7 @@ from tests.testing.test_driver_properties import (
     folds,
     random_topology,
 )
-from tests.testing.test_driver_streams import CASES, every_aggregate, values
+from tests.testing.test_driver_streams import every_aggregate, values
 from tests.windows.engine_runs import valued_logs
 from tests.windows.test_fold_properties import KINDS as FOLDS
 
@@ -289,11 +290,12 @@ def content_of_elements(
 
 
 @pytest.mark.slow
+@cases(2, 4)
 @pytest.mark.parametrize("place", ["alone", "before", "behind"])
 @pytest.mark.parametrize("kind", ["time", "sliding", "session", "none"])
-def test_elements_are_as_records_that_follow_each_other(kind: str, place: str) -> None:
+def test_elements_are_as_records_that_follow_each_other(kind: str, place: str, number: int) -> None:
     """Any cut gives the slow model's windows, also in front of a lookup and behind one."""
-    for seed in range(FIRST_SEED, FIRST_SEED + CASES // 2):
+    for seed in range(FIRST_SEED, FIRST_SEED + number):
         random = Random(seed + 7)
         elements, records = packed(finite(valued_logs(seed)), random)
         case = random_topology(kind, seed, elements)
@@ -310,8 +312,9 @@ def test_elements_are_as_records_that_follow_each_other(kind: str, place: str) -
 
 
 @pytest.mark.slow
+@cases(3, 8)
 @pytest.mark.parametrize("windows", ["time", "sliding", "session", "table"])
-def test_functions_see_elements_in_their_order(windows: str) -> None:
+def test_functions_see_elements_in_their_order(windows: str, number: int) -> None:
     """Record by record and element by element; where one raises, the others count."""
     functions = FOLDS["aggregate"].functions
 
@@ -320,7 +323,7 @@ def test_functions_see_elements_in_their_order(windows: str) -> None:
             functions.initializer, functions.aggregators[0], functions.merger, "text STRING"
         )
 
-    for seed, case in folds("aggregate", windows, CASES):
+    for seed, case in folds("aggregate", windows, number):
         random = Random(seed + 7)
         elements, records = packed(case.logs, random)
         outcome = replace(case, logs=elements).expected()
