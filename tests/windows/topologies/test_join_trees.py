@@ -32,6 +32,8 @@ from tests.windows.topologies.runs import Rows, StagesRun
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+pytestmark = pytest.mark.slow
+
 #: From here four trees reach all that random logs reach, in windows of every kind.
 FIRST_SEED = 4_100_162
 #: (before, after) of joins.
@@ -307,7 +309,6 @@ def check_tree(seed: int, logs: int) -> set[str]:
     return marks
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("number", "logs"), [(4, 3), pytest.param(200, 11, marks=pytest.mark.long)]
 )
