@@ -4,6 +4,7 @@ import functools
 import os
 import re
 import shutil
+import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -39,11 +40,16 @@ settings.register_profile(
 )
 settings.register_profile("ci", settings.get_profile("dev"), derandomize=False)
 # `oriel test unit` tries fewer examples than a whole run, `oriel test long` more.
-settings.register_profile("unit", settings.get_profile("dev"), max_examples=25)
+settings.register_profile("unit", settings.get_profile("dev"), max_examples=10)
 settings.register_profile("long", settings.get_profile("dev"), max_examples=500)
 # Processes that tests start find what pytest finds (pyproject.toml: pythonpath).
 _ROOT = Path(__file__).resolve().parents[1]
 os.environ["PYTHONPATH"] = os.pathsep.join([str(_ROOT / "src"), str(_ROOT)])
+# What is compiled once is there for all processes, and for the next run. Where the environment
+# says otherwise, each of hundreds compiles all again: 7 s of processor for those that collect
+# tests, 0.2 s for each of ours that tests start.
+sys.dont_write_bytecode = False
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 # The JVM that only works out the command line of the other.
 os.environ.setdefault("SPARK_LAUNCHER_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
 
@@ -124,6 +130,9 @@ _SHARED = {
 #: With one Spark session for all, the other processes would be done long before it. These files
 #: take longer than all others that share one, so they have a session of their own.
 _WHOLE_RUNS = Path("tests/pipeline/run")
+#: Half of these start the Spark that reads their expressions, once a process: together they need
+#: one instead of three.
+_DRIVERS = re.compile(r"tests/(testing/|documentation/test_(kafka_calls|python_blocks))")
 
 
 class SharedTogether(LoadFileScheduling):  # type: ignore[misc]
@@ -147,6 +156,8 @@ def _shared_by(file: Path) -> str | None:
     """What files are called together that share a fixture with this one, if any."""
     text = file.read_text()
     shared = next((name for name, asked in _SHARED.items() if re.search(asked, text)), None)
+    if shared is None and _DRIVERS.match(file.relative_to(_ROOT).as_posix()):
+        return "drivers"
     is_whole_run = file.parent == _ROOT / _WHOLE_RUNS
     return "whole runs" if shared == "spark" and is_whole_run else shared
 
@@ -159,7 +170,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> SharedTogeth
 #: What takes longest comes first, so that no process is left alone with it at the end: groups of
 #: files that share something, each of which is one piece of work, then tests that start processes
 #: of their own, and others that take long.
-_GROUPS = ("whole runs", "spark", "runs", "broker", "peer")
+_GROUPS = ("whole runs", "spark", "runs", "broker", "peer", "drivers")
 _LONG = ("e2e", "browser", "slow")
 
 

@@ -55,6 +55,7 @@ def test_the_java_of_the_guide_compiles(
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.slow
 def test_the_spark_code_of_the_guide_is_analysed(spark: "SparkSession") -> None:
     """What the guide shows of Spark is what a session accepts: columns, types, watermarks."""
     rates = spark.readStream.format("rate").load()
@@ -72,6 +73,7 @@ def test_the_spark_code_of_the_guide_is_analysed(spark: "SparkSession") -> None:
     assert scope["paid"].isStreaming
 
 
+@pytest.mark.slow
 def test_the_query_for_the_rows_that_count_runs(spark: "SparkSession", tmp_path: Path) -> None:
     """Of a window that was written twice it gives the newer row, of one that is gone nothing."""
     (query,) = (b.text for b in blocks(ROOT / "docs" / "tables.md") if b.note == IN_SPARK)

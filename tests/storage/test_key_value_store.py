@@ -31,10 +31,16 @@ class TestIndexIsAKeyValueStore(KeyValueStoreConformance):
             yield make
 
 
+@pytest.fixture(scope="module")
+def tables(tmp_path_factory: pytest.TempPathFactory) -> MakeKeyValueStore:
+    """Make stores of tables that all tests share."""
+    return table_stores(tmp_path_factory.mktemp("tables"), NONE)
+
+
 class TestTableIsAKeyValueStore(KeyValueStoreConformance):
     """A version of a table, read without an index, passes the suite."""
 
     @pytest.fixture
-    def make_store(self, tmp_path: Path) -> MakeKeyValueStore:
+    def make_store(self, tables: MakeKeyValueStore) -> MakeKeyValueStore:
         """Make the store of a table on disk."""
-        return table_stores(tmp_path, NONE)
+        return tables

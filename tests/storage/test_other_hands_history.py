@@ -153,7 +153,7 @@ def test_a_removal_ahead_of_the_pipeline_stays(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@settings(max_examples=60)
+@settings(max_examples=settings().max_examples // 2)
 @given(_BATCH.filter(len), st.lists(st.tuples(_EVENTS, st.booleans()), max_size=14))
 def test_any_history_ends_in_the_one_rule(
     tmp_path_factory: pytest.TempPathFactory,

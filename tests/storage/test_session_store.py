@@ -43,13 +43,19 @@ class TestIndexIsASessionStore(SessionStoreConformance):
             yield make
 
 
+@pytest.fixture(scope="module")
+def tables(tmp_path_factory: pytest.TempPathFactory) -> MakeSessionStore:
+    """Make stores of tables that all tests share."""
+    return table_stores(tmp_path_factory.mktemp("tables"), SESSION)
+
+
 class TestTableIsASessionStore(SessionStoreConformance):
     """A version of a table, read without an index, passes the suite."""
 
     @pytest.fixture
-    def make_store(self, tmp_path: Path) -> MakeSessionStore:
+    def make_store(self, tables: MakeSessionStore) -> MakeSessionStore:
         """Make the store of a table on disk."""
-        return table_stores(tmp_path, SESSION)
+        return tables
 
 
 _KEYS = st.sampled_from(["", "a", "a\x00", "ab", "\x00", LONG_KEYS[0]])

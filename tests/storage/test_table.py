@@ -88,6 +88,7 @@ def test_each_commit_records_application_batch_and_position(tmp_path: Path) -> N
     assert keys_and_revisions(tmp_path) == [("a", 0)]
 
 
+@pytest.mark.slow
 def test_only_plain_delta_is_used(tmp_path: Path, spark: SparkSession) -> None:
     """Spark, delta-rs and plain Parquet readers read the same rows; no table features are on."""
     commit(opened(tmp_path), tmp_path, 0, ("a", 1), ("ä", 2))
@@ -155,6 +156,7 @@ def test_statistics_never_hide_a_row(tmp_path: Path, key: str) -> None:
     assert by_start["key"].to_pylist() == [key]
 
 
+@pytest.mark.slow
 def test_a_table_without_windows_has_statistics_of_the_key_alone(
     tmp_path: Path, spark: SparkSession
 ) -> None:
@@ -182,6 +184,7 @@ def test_a_table_without_windows_has_statistics_of_the_key_alone(
     assert len(by_spark.collect()) == 1
 
 
+@pytest.mark.slow
 def test_a_checkpoint_changes_nothing(tmp_path: Path, spark: SparkSession) -> None:
     """Readers and the writer go on from a Delta checkpoint."""
     table = opened(tmp_path)
@@ -194,6 +197,7 @@ def test_a_checkpoint_changes_nothing(tmp_path: Path, spark: SparkSession) -> No
     assert len(spark.read.format("delta").load(str(tmp_path)).collect()) == 4
 
 
+@pytest.mark.slow
 def test_spark_reads_at_every_instant_of_a_compaction(tmp_path: Path, spark: SparkSession) -> None:
     """Before the commit, behind it, from a checkpoint, and without the entries in front of that."""
     properties = {"oriel.store": make_definition().to_json()}

@@ -42,8 +42,6 @@ from tests.storage.store_tables import (
     make_definition,
 )
 
-KINDS = [TUMBLING, SLIDING, SESSION, NONE]
-
 
 def opened(table: StoreTable, version: int | None = None) -> Any:
     """A version, the newest by default, with a budget that no test needs."""
@@ -83,7 +81,14 @@ def every_answer(store: Any) -> list[Any]:
 
 @pytest.mark.parametrize(
     ("window", "retention_ms"),
-    [*((window, None) for window in KINDS), (TUMBLING, 20), (SLIDING, 20), (SESSION, 20)],
+    [
+        *((window, None) for window in (SLIDING, NONE)),
+        *((window, 20) for window in (TUMBLING, SESSION)),
+        *(
+            pytest.param(window, retention_ms, marks=pytest.mark.long)
+            for window, retention_ms in ((TUMBLING, None), (SESSION, None), (SLIDING, 20))
+        ),
+    ],
     ids=str,
 )
 def test_each_version_reads_as_its_index_did(

@@ -136,7 +136,7 @@ _BATCHES = st.lists(
 )
 
 
-@settings(max_examples=40)
+@settings(max_examples=settings().max_examples // 3)
 @given(_BATCHES, st.lists(st.sampled_from(["follow", "restart", "rebuild", "compact"]), max_size=5))
 def test_any_history_of_sessions_ends_in_the_same_index(
     tmp_path_factory: pytest.TempPathFactory, batches: list[list[Row]], events: list[str]

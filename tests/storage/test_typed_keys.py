@@ -1,16 +1,17 @@
 """Stores of every kind and of each implementation, with keys of every type."""
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import orjson
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from oriel.storage import ScanRange, SessionRange, WindowRange
+from oriel.storage import ScanRange, SessionRange, StoreKind, WindowRange
 from oriel.storage.contracts import UNBOUNDED, ReadOnlyStore
 from oriel.storage.delta import DeltaLog
 from oriel.storage.errors import CorruptLog
@@ -71,13 +72,24 @@ class TestIndexHasTypedKeys(TypedKeyConformance):
             yield make_typed
 
 
+Tables = dict[StoreKind, Callable[..., Any]]
+
+
+@pytest.fixture(scope="module")
+def tables(tmp_path_factory: pytest.TempPathFactory) -> Tables:
+    """By kind: make stores of tables that all tests share."""
+    return {
+        window.kind: table_stores(tmp_path_factory.mktemp("tables"), window) for window in _KINDS
+    }
+
+
 class TestTableHasTypedKeys(TypedKeyConformance):
     """A version of a table, read without an index, passes the suite."""
 
     @pytest.fixture(params=_KINDS, ids=lambda window: str(window.kind))
-    def make_typed_store(self, tmp_path: Path, request: pytest.FixtureRequest) -> MakeTypedStore:
+    def make_typed_store(self, tables: Tables, request: pytest.FixtureRequest) -> MakeTypedStore:
         """Make the store of a table on disk."""
-        make = table_stores(tmp_path, request.param)
+        make = tables[request.param.kind]
 
         def make_typed(puts: Iterable[Put], key_type: str) -> ReadOnlyStore:
             store: ReadOnlyStore = make(puts, key_type=key_type)

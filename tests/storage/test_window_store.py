@@ -40,13 +40,19 @@ class TestIndexIsAWindowStore(WindowStoreConformance):
             yield make
 
 
+@pytest.fixture(scope="module")
+def tables(tmp_path_factory: pytest.TempPathFactory) -> MakeStore:
+    """Make stores of tables that all tests share."""
+    return table_stores(tmp_path_factory.mktemp("tables"), SLIDING)
+
+
 class TestTableIsAWindowStore(WindowStoreConformance):
     """A version of a table, read without an index, passes the suite."""
 
     @pytest.fixture
-    def make_store(self, tmp_path: Path) -> MakeStore:
+    def make_store(self, tables: MakeStore) -> MakeStore:
         """Make the store of a table on disk."""
-        return table_stores(tmp_path, SLIDING)
+        return tables
 
 
 _KEYS = st.sampled_from(["", "a", "a\x00", "ab", "b", "\x00", "é", LONG_KEYS[0]])

@@ -4,7 +4,7 @@ The windows of a table are JSON of its columns. Where a put's value is the JSON 
 aggregates, so is the table's; any other text goes into a column, and is taken out of each answer.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -78,20 +78,33 @@ def _is_plain(put: Put) -> bool:
 
 
 def table_stores(data: Path, window: WindowSpec) -> Callable[..., Any]:
-    """A function that makes the store of a table of puts, in two commits, with a retention."""
+    """A function that makes the store of a table of puts, in two commits, with a retention.
+
+    Who asks for the same table again gets that one, opened anew: nobody writes to it.
+    """
+    written: dict[Any, tuple[TableVersions, bool]] = {}
 
     def make(
         puts: Iterable[Put], retention_ms: int | None = None, *, key_type: str = "text"
     ) -> Any:
-        every = list(puts)
+        every = tuple(puts)
+        asked = every, retention_ms, key_type
+        if asked not in written:
+            written[asked] = write(every, retention_ms, key_type)
+        versions, has_text = written[asked]
+        store = versions.open(2, ReadBudget())
+        return Unpacked(store) if has_text else store
+
+    def write(
+        every: Sequence[Put], retention_ms: int | None, key_type: str
+    ) -> tuple[TableVersions, bool]:
         has_text = not all(map(_is_plain, every))
-        folder = data / f"{len(list(data.iterdir()))}"
+        folder = data / f"{len(written)}"
         table = table_of(folder, window, retention_ms, has_text=has_text, key_type=key_type)
         half = len(every) // 2
         for rows in (every[:half], every[half:]):
             newest = {(p.key, p.start_ms, p.end_ms): p for p in rows}
             table.commit([put_row(put, has_text=has_text) for put in newest.values()])
-        store = TableVersions(table.path).open(2, ReadBudget())
-        return Unpacked(store) if has_text else store
+        return TableVersions(table.path), has_text
 
     return make

@@ -23,6 +23,8 @@ from oriel.testing import Counters, Record, TopologyTestDriver
 from tests.testing.driver_runs import driver_of, tumbling
 from tests.testing.test_driver_odd_records import BAD, COLUMNS, GOOD, TIMES
 
+pytestmark = pytest.mark.slow
+
 SCHEMA = "carrier STRING, delay DOUBLE, words ARRAY<STRING>, m MAP<STRING, INT>"
 
 

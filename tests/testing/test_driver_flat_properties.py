@@ -9,6 +9,7 @@ import pytest
 from oriel import StreamsBuilder
 from oriel.pipeline.windows import NoWindows, Windows
 from oriel.testing import Counters, TopologyTestDriver
+from tests.campaigns import cases
 from tests.slow_tables import Logs
 from tests.testing.driver_runs import driver_of
 from tests.testing.test_driver_properties import (
@@ -23,7 +24,7 @@ from tests.testing.test_driver_properties import (
     folds,
     random_topology,
 )
-from tests.testing.test_driver_streams import CASES, every_aggregate
+from tests.testing.test_driver_streams import every_aggregate
 from tests.windows.engine_runs import valued_logs
 from tests.windows.test_fold_properties import KINDS as FOLDS
 
@@ -98,11 +99,12 @@ def content_of_elements(
 
 
 @pytest.mark.slow
+@cases(2, 4)
 @pytest.mark.parametrize("place", ["alone", "before", "behind"])
 @pytest.mark.parametrize("kind", ["time", "sliding", "session", "none"])
-def test_elements_are_as_records_that_follow_each_other(kind: str, place: str) -> None:
+def test_elements_are_as_records_that_follow_each_other(kind: str, place: str, number: int) -> None:
     """Any cut gives the slow model's windows, also in front of a lookup and behind one."""
-    for seed in range(FIRST_SEED, FIRST_SEED + CASES // 2):
+    for seed in range(FIRST_SEED, FIRST_SEED + number):
         random = Random(seed + 7)
         elements, records = packed(finite(valued_logs(seed)), random)
         case = random_topology(kind, seed, elements)
@@ -137,11 +139,12 @@ def nested(records: Logs, random: Random) -> tuple[Logs, int]:
 
 
 @pytest.mark.slow
+@cases(1, 4)
 @pytest.mark.parametrize("place", ["again", "around"])
 @pytest.mark.parametrize("kind", ["time", "sliding", "session"])
-def test_elements_of_elements_follow_each_other(kind: str, place: str) -> None:
+def test_elements_of_elements_follow_each_other(kind: str, place: str, number: int) -> None:
     """In the order of both arrays; what holds none counts as one that is filtered out."""
-    for seed in range(FIRST_SEED, FIRST_SEED + CASES // 4):
+    for seed in range(FIRST_SEED, FIRST_SEED + number):
         random = Random(seed + 7)
         elements, holders = packed(finite(valued_logs(seed)), random)
         records, empty = nested(holders, random)
@@ -158,8 +161,9 @@ def test_elements_of_elements_follow_each_other(kind: str, place: str) -> None:
 
 
 @pytest.mark.slow
+@cases(3, 8)
 @pytest.mark.parametrize("windows", ["time", "sliding", "session", "table"])
-def test_functions_see_elements_in_their_order(windows: str) -> None:
+def test_functions_see_elements_in_their_order(windows: str, number: int) -> None:
     """Record by record and element by element; where one raises, the others count."""
     functions = FOLDS["aggregate"].functions
 
@@ -168,7 +172,7 @@ def test_functions_see_elements_in_their_order(windows: str) -> None:
             functions.initializer, functions.aggregators[0], functions.merger, "text STRING"
         )
 
-    for seed, case in folds("aggregate", windows, CASES):
+    for seed, case in folds("aggregate", windows, number):
         random = Random(seed + 7)
         elements, records = packed(case.logs, random)
         outcome = replace(case, logs=elements).expected()

@@ -10,12 +10,12 @@ from oriel import JoinWindows, StreamsBuilder, TimeWindows, collect_list, count,
 from oriel.pipeline.errors import InvalidTopology
 from oriel.pipeline.language.streams import KStream
 from oriel.testing import Counters, KeyValue, Record, TopologyTestDriver
+from tests.campaigns import cases
 from tests.testing.driver_runs import driver_of, tumbling
 
 WITHIN = JoinWindows.of_time_difference_and_grace(10, 5)
 KEYS = "abc"
 #: Random logs of each test.
-CASES = 4
 
 
 def test_a_record_is_enriched_by_one_table_after_the_other() -> None:
@@ -174,10 +174,11 @@ def chain_of_lookups(builder: StreamsBuilder) -> None:
     grouped(second, "vxy")
 
 
-def test_a_chain_of_lookups_is_one_lookup_after_the_other() -> None:
+@cases(2, 4)
+def test_a_chain_of_lookups_is_one_lookup_after_the_other(number: int) -> None:
     """Only what comes through all of it moves the clock of the windows, under any cut."""
     schema = "v STRING, x STRING, y STRING"
-    for seed in range(CASES):
+    for seed in range(number):
         log = arrivals(Random(seed), {"s0": "v", "t0": "x", "t1": "y"})
         plain = driver_of(lambda builder: grouped(builder.stream("s", schema), "vxy"))
         tables = {"t0": Table("x"), "t1": Table("y")}
@@ -211,8 +212,9 @@ CHAINS: dict[str, Chain] = {
 }  # fmt: skip
 
 
+@cases(2, 4)
 @pytest.mark.parametrize("chain", CHAINS)
-def test_streams_join_behind_lookups(chain: str) -> None:
+def test_streams_join_behind_lookups(chain: str, number: int) -> None:
     """As if what the lookups give were topics of their own: pairs, clocks and lonely records."""
     inner = chain != "in front of both sides"
 
@@ -227,7 +229,7 @@ def test_streams_join_behind_lookups(chain: str) -> None:
         joined = left.outer_join(right, WITHIN) if inner else left.join(right, WITHIN)
         grouped(joined, "vxwy")
 
-    for seed in range(CASES):
+    for seed in range(number):
         log = arrivals(Random(seed), {"s0": "v", "s1": "w", "t0": "x", "t1": "y"})
         plain = driver_of(define_plain)
         tables = {"t0": Table("x"), "t1": Table("y")}
@@ -245,8 +247,9 @@ def test_streams_join_behind_lookups(chain: str) -> None:
             assert driver.counters("s").late_results == plain.counters("s").late_results
 
 
+@cases(2, 4)
 @pytest.mark.parametrize("how", ["join", "left_join", "outer_join"])
-def test_pairs_of_streams_look_a_table_up(how: str) -> None:
+def test_pairs_of_streams_look_a_table_up(how: str, number: int) -> None:
     """Each pair by its key, also records that are alone; with a table that stays as it is."""
 
     def define(builder: StreamsBuilder, *, looks_up: bool) -> None:
@@ -257,7 +260,7 @@ def test_pairs_of_streams_look_a_table_up(how: str) -> None:
             pairs = pairs.filter("x IS NOT NULL").map_values("v", "w")
         grouped(pairs, "vw")
 
-    for seed in range(CASES):
+    for seed in range(number):
         log = arrivals(Random(seed), {"s0": "v", "s1": "w"})
         looked_up = driver_of(lambda builder: define(builder, looks_up=True))
         plain = driver_of(lambda builder: define(builder, looks_up=False))

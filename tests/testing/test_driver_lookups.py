@@ -3,7 +3,6 @@
 from typing import Literal
 
 import pytest
-from pyspark.sql import SparkSession
 
 from oriel import StreamsBuilder, collect_list
 from oriel.testing import Counters, KeyValue, Record, TopologyTestDriver
@@ -50,7 +49,7 @@ def test_a_left_join_with_a_table_keeps_every_record() -> None:
 
 @pytest.mark.parametrize("how", ["join", "left_join"])
 def test_what_finds_no_row_or_is_filtered_behind_moves_no_clock(
-    spark: SparkSession, how: str
+    how: str,
 ) -> None:
     """As in Kafka: windows see the results alone, partition by partition in offset order."""
 

@@ -25,6 +25,7 @@ from oriel.pipeline.language.ktables import KTable
 from oriel.pipeline.windows import NoWindows, Windows
 from oriel.testing import Counters, KeyValue, Record, TopologyTestDriver, WindowedValue
 from tests import slow_model
+from tests.campaigns import cases
 from tests.slow_aggregates import check_window
 from tests.slow_sessions import expected_sessions
 from tests.slow_tables import FoldOutcome, Logs, Outcome, Window, arrivals, in_order, table_rows
@@ -39,7 +40,7 @@ from tests.windows.test_fold_properties import left_out_of, with_values
 pytestmark = pytest.mark.slow
 
 #: How many random topologies are tried: in every run, and in the long one.
-some_cases = pytest.mark.parametrize("number", [5, pytest.param(30, marks=pytest.mark.long)])
+some_cases = cases(3, 30)
 FIRST_SEED = 9_100_000
 SCHEMA = "v DOUBLE, x DOUBLE, i BIGINT, j INT, s STRING"
 

@@ -15,6 +15,7 @@ from oriel import (
 )
 from oriel.pipeline.windows import Windows
 from oriel.testing import Record, TopologyTestDriver
+from tests.campaigns import cases
 from tests.testing.driver_runs import SCHEMA, hopping, sessions, sliding, tumbling
 
 KINDS: dict[str, Windows] = {
@@ -80,7 +81,7 @@ def right_start(times: list[int]) -> int:
     return max(starts, default=-1)
 
 
-@pytest.mark.parametrize("number", [16, pytest.param(40, marks=pytest.mark.long)])
+@cases(5, 40)
 @pytest.mark.parametrize("folded", [False, True], ids=["aggregates", "functions"])
 @pytest.mark.parametrize("kind", KINDS)
 def test_any_cut_gives_the_clock_of_one_record_a_batch(
@@ -114,7 +115,7 @@ def test_any_cut_gives_the_clock_of_one_record_a_batch(
         assert observed_ms(cut) == wanted, f"{kind}, seed {seed}"
 
 
-@pytest.mark.parametrize("number", [8, pytest.param(20, marks=pytest.mark.long)])
+@cases(3, 20)
 @pytest.mark.parametrize("folded", [False, True], ids=["aggregates", "functions"])
 @pytest.mark.parametrize("kind", KINDS)
 def test_on_close_only_final_windows_are_put(kind: str, folded: bool, number: int) -> None:

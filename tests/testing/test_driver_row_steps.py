@@ -23,6 +23,7 @@ from oriel import (
 from oriel.pipeline.language.ktables import KTable
 from oriel.pipeline.windows import Windows
 from oriel.testing import KeyValue, Record, TopologyTestDriver, WindowedValue
+from tests.campaigns import cases
 from tests.testing.driver_runs import driver_of, grouped, hopping, sessions, sliding, tumbling
 
 WINDOWS: Mapping[str, Windows] = {
@@ -65,9 +66,12 @@ def told(driver: TopologyTestDriver) -> list[tuple[Any, ...]]:
     ]
 
 
+@cases(7, 25)
 @pytest.mark.parametrize("kind", WINDOWS)
 @pytest.mark.parametrize("emit", STRATEGIES)
-def test_rows_are_those_of_the_whole_aggregation_that_pass(kind: str, emit: str) -> None:
+def test_rows_are_those_of_the_whole_aggregation_that_pass(
+    kind: str, emit: str, number: int
+) -> None:
     """Over random logs in random batches, of one row or many; nothing is taken away twice."""
     builder = StreamsBuilder()
     windowed = grouped(builder).windowed_by(WINDOWS[kind]).emit(STRATEGIES[emit])
@@ -82,7 +86,7 @@ def test_rows_are_those_of_the_whole_aggregation_that_pass(kind: str, emit: str)
     )
     topology = builder.build()
     left = 0
-    for seed in range(25):
+    for seed in range(number):
         random = Random(seed)
         driver = TopologyTestDriver(topology)
         there: dict[tuple[str, int, int], dict[str, Any]] = {}

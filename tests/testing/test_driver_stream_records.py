@@ -16,8 +16,9 @@ from oriel import (
 )
 from oriel.pipeline.language import KStream
 from oriel.testing import Record, StreamReader, TopologyTestDriver
+from tests.campaigns import seeds
 
-SEEDS = range(7_700_000, 7_700_016)
+FIRST_SEED = 7_700_000
 within = JoinWindows.of_time_difference_and_grace(5, 3)
 
 
@@ -140,7 +141,7 @@ def test_what_can_not_be_read_is_refused() -> None:
         driver.create_output_reader(streams.left)
 
 
-@pytest.mark.parametrize("seed", SEEDS)
+@seeds(6, 16, FIRST_SEED)
 def test_the_records_are_those_that_a_store_aggregates(seed: int) -> None:
     """Random logs, joined and cut in any way: what is read is what a store behind it has."""
     random = Random(seed)

@@ -18,6 +18,7 @@ from oriel import (
 from oriel.pipeline.language.streams import KStream
 from oriel.pipeline.windows import NoWindows, Windows
 from oriel.testing import Counters, KeyValue, Record, TopologyTestDriver
+from tests.campaigns import cases
 from tests.testing.driver_runs import driver_of
 from tests.testing.test_driver_properties import (
     FIRST_SEED,
@@ -32,8 +33,6 @@ from tests.testing.test_driver_properties import (
 )
 from tests.windows.engine_runs import AGGREGATES
 from tests.windows.test_fold_properties import KINDS as FOLDS
-
-CASES = 8
 
 
 def topic_of(partition: int) -> str:
@@ -60,10 +59,11 @@ def every_aggregate(stream: Any) -> Any:
 
 
 @pytest.mark.slow
+@cases(3, 8)
 @pytest.mark.parametrize("kind", ["time", "sliding", "session", "none"])
-def test_partitions_of_merged_topics_are_as_those_of_one(kind: str) -> None:
+def test_partitions_of_merged_topics_are_as_those_of_one(kind: str, number: int) -> None:
     """Any cut gives the windows and counters of the slow model, which knows partitions only."""
-    for seed in range(FIRST_SEED, FIRST_SEED + CASES):
+    for seed in range(FIRST_SEED, FIRST_SEED + number):
         case, random = random_topology(kind, seed), Random(seed + 5)
         drivers = [merged(SCHEMA, every_aggregate, case.windows) for _ in range(2)]
         results = [after(driver, cut(case.logs, random, topic_of)) for driver in drivers]
@@ -74,8 +74,9 @@ def test_partitions_of_merged_topics_are_as_those_of_one(kind: str) -> None:
 
 
 @pytest.mark.slow
+@cases(3, 8)
 @pytest.mark.parametrize("windows", ["time", "sliding", "session", "table"])
-def test_functions_are_called_by_partition_of_merged_topics(windows: str) -> None:
+def test_functions_are_called_by_partition_of_merged_topics(windows: str, number: int) -> None:
     """Record by record within a partition, then merged in the order of partitions."""
     functions = FOLDS["aggregate"].functions
 
@@ -84,7 +85,7 @@ def test_functions_are_called_by_partition_of_merged_topics(windows: str) -> Non
             functions.initializer, functions.aggregators[0], functions.merger, "text STRING"
         )
 
-    for seed, case in folds("aggregate", windows, CASES):
+    for seed, case in folds("aggregate", windows, number):
         driver = merged("s STRING", aggregate, case.windows)
         after(driver, cut(case.logs, Random(seed), topic_of))
         check_folded(everything(driver), case.expected(), closed=False)

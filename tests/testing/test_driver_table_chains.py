@@ -7,10 +7,9 @@ import pytest
 from oriel import InvalidTopology, StreamsBuilder
 from oriel.pipeline.language.source_tables import SourceTable
 from oriel.testing import KeyValue, Record, TopologyTestDriver
+from tests.campaigns import cases
 from tests.slow_joins import Tree, joined_by_tree, random_tree
 from tests.windows.join_batches import random_logs
-
-CASES = 60
 
 
 def joined(builder: StreamsBuilder, tree: Tree) -> SourceTable:
@@ -23,9 +22,10 @@ def joined(builder: StreamsBuilder, tree: Tree) -> SourceTable:
     return table
 
 
-def test_any_join_of_tables_holds_what_the_slow_model_joins() -> None:
+@cases(20, 60)
+def test_any_join_of_tables_holds_what_the_slow_model_joins(number: int) -> None:
     """Of three and four tables, joined in any order, whatever came first."""
-    for seed in range(CASES):
+    for seed in range(number):
         random = Random(seed)
         tree = random_tree(random, list(range(random.choice((3, 3, 4)))))
         builder = StreamsBuilder()

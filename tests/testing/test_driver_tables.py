@@ -7,6 +7,7 @@ import pytest
 
 from oriel import InvalidTopology, StreamsBuilder, TimeWindows, count, sum
 from oriel.testing import Record, TopologyTestDriver
+from tests.campaigns import cases
 from tests.testing.driver_runs import driver_of
 
 Row = dict[str, Any]
@@ -43,9 +44,10 @@ def even_and_odd(builder: StreamsBuilder) -> None:
     table.filter_not("v % 2 = 0").map_values(w="v + 1").materialize("others")
 
 
-def test_random_tables_hold_what_the_filter_wants() -> None:
+@cases(10, 30)
+def test_random_tables_hold_what_the_filter_wants(number: int) -> None:
     """The newest record of each key decides, in any cut; the negation has the others."""
-    for seed in range(30):
+    for seed in range(number):
         random, driver = Random(seed), driver_of(even_and_odd)
         newest: dict[str, tuple[int, int | None]] = {}
         for _ in range(random.randint(1, 6)):

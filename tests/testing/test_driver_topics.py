@@ -7,6 +7,7 @@ import pytest
 
 from oriel import IllegalArgument, JoinWindows, StreamsBuilder, Topology
 from oriel.testing import Record, TopologyTestDriver
+from tests.campaigns import cases
 
 FIRST_SEED = 7_650_100
 
@@ -110,7 +111,7 @@ def every_kind() -> Topology:
     return builder.build()
 
 
-@pytest.mark.parametrize("number", [12, pytest.param(30, marks=pytest.mark.long)])
+@cases(4, 30)
 def test_any_cut_writes_the_same_records(number: int) -> None:
     """Each as often, and those of a partition and a key in one order, but for pairs."""
     topology = every_kind()

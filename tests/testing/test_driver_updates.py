@@ -9,6 +9,7 @@ from oriel import InvalidTopology, JoinWindows, StreamsBuilder, Topology, collec
 from oriel import max as max_of
 from oriel import sum as sum_of
 from oriel.testing import Counters, Record, TopologyTestDriver
+from tests.campaigns import seeds
 from tests.slow_updates import Entry, Span, every_aggregate, updates
 from tests.testing.driver_runs import hopping, sliding, tumbling
 from tests.testing.test_driver_streams import values
@@ -175,7 +176,7 @@ def layered(span: Span) -> Topology:
     return builder.build()
 
 
-@pytest.mark.parametrize("seed", range(6))
+@seeds(2, 6)
 @pytest.mark.parametrize("span", [Span(), Span(5, 5, 2), Span(6, 2, 1)], ids=str)
 def test_any_cut_writes_the_same_records(span: Span, seed: int) -> None:
     """As the model says them, and once more those of the aggregation behind."""

@@ -9,6 +9,7 @@ from oriel import InvalidTopology, JoinWindows, StreamsBuilder, collect_list, co
 from oriel import max as max_of
 from oriel import sum as sum_of
 from oriel.testing import Counters, Record, TopologyTestDriver
+from tests.campaigns import seeds
 from tests.testing.driver_runs import hopping, tumbling
 from tests.testing.test_driver_streams import values
 from tests.testing.test_driver_updates import SCHEMA, record
@@ -105,7 +106,7 @@ def test_in_hopping_windows_an_element_goes_on_as_several() -> None:
         )
 
 
-@pytest.mark.parametrize("seed", range(2))
+@seeds(1, 2)
 @pytest.mark.parametrize("how", ["none", "tumbling", "hopping", "functions"])
 @pytest.mark.parametrize("several", ["merged", "cogroup"])
 def test_the_last_update_of_several_streams_is_the_row(several: str, how: str, seed: int) -> None:

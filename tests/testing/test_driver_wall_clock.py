@@ -15,6 +15,7 @@ from oriel import (
     count,
 )
 from oriel.testing import Record, TopologyTestDriver
+from tests.campaigns import cases
 from tests.testing.driver_runs import SCHEMA, hopping, sessions, sliding, tumbling
 
 #: The end of the year 9999.
@@ -100,10 +101,11 @@ def content(driver: TopologyTestDriver) -> list[str]:
     pytest.fail("the store is of no kind")
 
 
+@cases(2, 5)
 @pytest.mark.parametrize("name", TOPOLOGIES)
-def test_records_from_the_future_are_as_if_they_were_not_there(name: str) -> None:
+def test_records_from_the_future_are_as_if_they_were_not_there(name: str, number: int) -> None:
     """Random logs in any cut: beside their dead letters the store is that of the log without."""
-    for seed in range(5):
+    for seed in range(number):
         random = Random(f"{name} {seed}")
         topics = ("t", "u") if name in {"joined", "looked up"} else ("t",)
         bounded = driver_of(TOPOLOGIES[name], max_ahead_ms=AHEAD)
@@ -223,9 +225,12 @@ def test_a_partition_that_never_spoke_is_silent_since_it_is_known() -> None:
     assert final(driver) == [20]
 
 
+@cases(2, 8)
 @pytest.mark.parametrize("closed", [False, True], ids=["on update", "on close"])
 @pytest.mark.parametrize("name", ["tumbling", "hopping", "sliding", "session", "joined"])
-def test_no_final_row_is_written_twice_whoever_falls_silent(name: str, closed: bool) -> None:
+def test_no_final_row_is_written_twice_whoever_falls_silent(
+    name: str, closed: bool, number: int
+) -> None:
     """Random logs and silences: a final row never changes, and every record is counted."""
     kinds = {
         "tumbling": tumbling(20, 5),
@@ -233,7 +238,7 @@ def test_no_final_row_is_written_twice_whoever_falls_silent(name: str, closed: b
         "sliding": sliding(20, 5),
         "session": sessions(9, 5),
     }
-    for seed in range(8):
+    for seed in range(number):
         random = Random(f"{name} {seed}")
 
         def define(builder: StreamsBuilder) -> None:

@@ -10,6 +10,7 @@ import pytest
 
 from oriel import StreamsBuilder, avg, count, stddev, sum
 from oriel.testing import Record, TopologyTestDriver
+from tests.campaigns import cases
 from tests.slow_table_groups import Functions, Logs, folded, members
 from tests.testing.driver_runs import driver_of
 from tests.testing.test_driver_table_groups import (
@@ -24,6 +25,11 @@ from tests.testing.test_driver_table_groups import (
 
 #: Which expression of the group Arrow runs, and which one only Spark knows.
 EXPRESSIONS = ["g", "reverse(reverse(g))"]
+CASES = [
+    (EXPRESSIONS[0], 16),
+    (EXPRESSIONS[1], 2),
+    pytest.param(EXPRESSIONS[0], 60, marks=pytest.mark.long),
+]
 
 
 def random_logs(random: Random, groups: str = "xyz") -> Logs:
@@ -79,10 +85,10 @@ def of_members(numbers: Sequence[float | None]) -> dict[str, Any]:
     }  # fmt: skip
 
 
-@pytest.mark.parametrize(("by", "cases"), [(EXPRESSIONS[0], 60), (EXPRESSIONS[1], 4)])
-def test_any_cut_gives_the_aggregates_of_the_rows_that_are_there(by: str, cases: int) -> None:
+@pytest.mark.parametrize(("by", "number"), CASES)
+def test_any_cut_gives_the_aggregates_of_the_rows_that_are_there(by: str, number: int) -> None:
     """To the last bit, with Arrow's steps and with Spark's."""
-    for seed in range(cases):
+    for seed in range(number):
         random = Random(seed)
         logs = random_logs(random)
         driver = driver_of(declarative(by))
@@ -118,9 +124,10 @@ def random_functions(builder: StreamsBuilder) -> None:
     )
 
 
-def test_any_cut_calls_functions_as_kafka_does_in_each_partition() -> None:
+@cases(20, 80)
+def test_any_cut_calls_functions_as_kafka_does_in_each_partition(number: int) -> None:
     """In the order of offsets, whatever the batches and the interleaving."""
-    for seed in range(80):
+    for seed in range(number):
         random = Random(seed)
         logs = random_logs(random)
         driver = driver_of(random_functions)
@@ -179,10 +186,11 @@ def test_joined_rows_change_groups_with_either_side() -> None:
     assert held(driver)["q"] == ({"rows": 0, "n": None, "m": None}, 20)
 
 
+@cases(6, 20)
 @pytest.mark.parametrize("how", ["inner", "left", "outer"])
-def test_joined_rows_are_counted_as_they_are_in_the_end(how: str) -> None:
+def test_joined_rows_are_counted_as_they_are_in_the_end(how: str, number: int) -> None:
     """Whatever the cuts and which side came first, as each key comes from one partition."""
-    for seed in range(20):
+    for seed in range(number):
         random = Random(seed)
         driver = driver_of(joined(how, "coalesce(g, '?')"))
         tables: tuple[dict[str, Any], dict[str, Any]] = {}, {}

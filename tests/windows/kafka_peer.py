@@ -22,13 +22,14 @@ import pytest
 from oriel import SessionWindows, TimeWindows
 from oriel.pipeline import windows as w
 from oriel.pipeline.windows import Fold, Windows
+from tests.campaigns import cases
 from tests.java import QUICK
 from tests.locks import only_one
 from tests.windows.engine_runs import Run, Setup, random_cuts, run_engine
 
 _SOURCE = Path(__file__).with_name("kafka_streams")
 #: How many random logs are compared with Kafka: in every run, and in the long one.
-some_logs = pytest.mark.parametrize("number", [100, pytest.param(300, marks=pytest.mark.long)])
+some_logs = cases(30, 300)
 #: Retention far beyond need: Kafka's default hides windows that are still open.
 _AMPLE_MS = 1_000_000_000
 

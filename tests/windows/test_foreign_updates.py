@@ -36,7 +36,7 @@ from tests.windows.join_batches import (
 from tests.windows.random_logs import marks_reached
 from tests.windows.test_table_join_properties import CARRIED
 
-CASES = 60
+CASES = 20
 CLOCKS = (0, 0)
 LEFT_KEYS, RIGHT_KEYS = ("a", "b", "c", "ä/ \0"), ("x", "y", "a")
 VALUES = pa.schema([("l", pa.string())]), pa.schema([("r", pa.string())])

@@ -6,6 +6,7 @@ from random import Random
 import pytest
 
 from oriel import SlidingWindows
+from tests.campaigns import cases
 from tests.slow_model import expected
 from tests.windows.kafka_peer import (
     Case,
@@ -58,7 +59,7 @@ def is_in_time(case: Case) -> bool:
 
 
 @pytest.mark.kafka
-@pytest.mark.parametrize("number", [200, pytest.param(600, marks=pytest.mark.long)])
+@cases(80, 600)
 def test_rows_equal_kafka_streams_where_records_came_in_time(peer: KafkaPeer, number: int) -> None:
     """Kafka's rows are ours where all came in time; elsewhere it never knows more than we do."""
     in_time, different = 0, 0

@@ -21,6 +21,7 @@ from oriel import (
     mergeable,
 )
 from oriel.testing import Record, TopologyTestDriver
+from tests.campaigns import seeds
 
 SPREAD = mergeable(
     "spread",
@@ -75,7 +76,7 @@ def content(records: list[Record], random: Random | None) -> dict[str, list[Any]
     return stores
 
 
-@pytest.mark.parametrize("seed", range(4))
+@seeds(2, 4)
 def test_the_result_is_that_of_the_values_whatever_the_cut(seed: int) -> None:
     """Every window's spread and bits are those of its values, and no cut changes them."""
     random = Random(seed)

@@ -9,7 +9,7 @@ from tests.slow_model import expected
 from tests.windows.batches import check_against_model, random_cuts, run_engine, whole
 from tests.windows.random_logs import Case, marks_reached, random_case
 
-CASES = 400
+CASES = 80
 #: Another run of cases than the offline campaign begins with, so that the two add up.
 FIRST_SEED = 5_000_000
 

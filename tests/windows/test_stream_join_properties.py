@@ -25,7 +25,7 @@ from tests.windows.join_batches import (
 )
 from tests.windows.random_logs import marks_reached
 
-CASES = 250
+CASES = 120
 #: (before, after); the negative ones reach to one side only.
 REACHES = ((0, 0), (2, 2), (5, 5), (10, 0), (0, 10), (3, 12), (10, -3), (-3, 10), (-4, 4), (4, -4))
 LEFT_VALUES = pa.schema([("l", pa.string())])

@@ -32,7 +32,7 @@ from tests.windows.join_batches import (
 )
 from tests.windows.random_logs import marks_reached
 
-CASES = 80
+CASES = 30
 LEFT_VALUES = pa.schema([("l", pa.string())])
 RIGHT_VALUES = pa.schema([("r", pa.string())])
 CARRIED = pa.schema([("key_group", pa.int32())])

@@ -19,7 +19,7 @@ from tests.windows.engine_runs import (
 )
 from tests.windows.random_logs import marks_reached, random_case
 
-CASES = 25
+CASES = 10
 FIRST_SEED = 6_000_000
 
 

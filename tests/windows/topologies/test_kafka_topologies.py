@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from oriel.testing import TopologyTestDriver
+from tests.campaigns import cases
 from tests.tidy.project import ROOT
 from tests.windows.kafka_peer import KafkaPeer
 from tests.windows.topologies import campaign
@@ -38,7 +39,7 @@ Node = dict[str, Any]
 
 
 @pytest.mark.kafka
-@pytest.mark.parametrize("number", [10, pytest.param(1000, marks=pytest.mark.long)])
+@cases(5, 1000)
 def test_random_topologies(peer: KafkaPeer, spark: "SparkSession", number: int) -> None:
     """By the test driver and by the pipeline's stages, over several logs each."""
     found: Counter[str] = Counter()
