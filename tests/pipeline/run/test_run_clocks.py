@@ -58,16 +58,17 @@ def record(time: int, key: str = "k") -> tuple[str, int, dict[str, Any]]:
     return key, time, {"v": str(time)}
 
 
-@pytest.mark.parametrize("small_batch_bytes", [2**26, 0], ids=["here", "as a job"])
 @pytest.mark.parametrize(
-    ("schema", "keep"),
+    ("schema", "keep", "small_batch_bytes"),
     [
-        ("v STRING", None),
-        ("v STRING", "soundex(v) is not null"),
-        ("v STRING, m MAP<STRING, INT>", None),
+        ("v STRING", None, 2**26),
+        ("v STRING", None, 0),
+        # Jobs, however small a batch is.
+        ("v STRING", "soundex(v) is not null", 2**26),
+        ("v STRING, m MAP<STRING, INT>", None, 2**26),
     ],
-    ids=["by Arrow", "steps by Spark", "decoded by Spark"],
-)  # fmt: skip
+    ids=["by Arrow here", "by Arrow as a job", "steps by Spark", "decoded by Spark"],
+)
 def test_a_record_from_the_future_is_a_dead_letter_whoever_decodes_it(
     runs: ClockRuns, schema: str, keep: str | None, small_batch_bytes: int
 ) -> None:
@@ -285,7 +286,10 @@ def _fail(*_arguments: object) -> None:
 
 
 def test_what_cannot_be_set_is_one_line(
-    runs: ClockRuns, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    runs: ClockRuns,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """A pipeline that runs, a clock that isn't ahead, names that are not there."""
     builder = StreamsBuilder()
@@ -314,6 +318,10 @@ def test_what_cannot_be_set_is_one_line(
         assert said in told.err
         assert told.err.count("\n") == 1
         assert told.out == ""
+    # Else whoever comes second waits for five seconds.
+    defaults = Checkpoint.__init__.__kwdefaults__
+    assert defaults is not None
+    monkeypatch.setitem(defaults, "lock_wait_s", 0.1)
     with Checkpoint(runs.data / "checkpoints" / "app", sync=False):
         assert clock.main([*data, "s", "--set", "t", "0", "100"]) == 1
         assert "stop it first" in capsys.readouterr().err

@@ -54,6 +54,10 @@ SHARING: dict[str, tuple[int | None, np.int64, int]] = {
 }
 
 
+#: How many batches each log has, by how many logs there are.
+LENGTHS = {2: 20, 6: 40}
+
+
 def added(_key: str, value: Any, aggregate: int) -> int | None:
     """Raise on some values, remove the row on some."""
     number = 0 if value is None else value["v"]
@@ -82,12 +86,12 @@ def engine_of(kind: str, *, folds: bool, final_only: bool) -> WindowEngine:
 
 
 def batches(
-    engine: WindowEngine, delay_ms: int, random: Random
+    engine: WindowEngine, delay_ms: int, random: Random, number: int
 ) -> Iterator[tuple[pa.Table, int, int]]:
-    """Batches without late records, with the close times before and after them."""
+    """So many batches without late records, with the close times before and after them."""
     clock = StreamClock({0: -1, 1: -1})
     close, now, offset = NEVER_CLOSED_MS, 0, 0
-    for _ in range(40):
+    for _ in range(number):
         now += random.choice([0, 1, 1, 8])
         rows = []
         for _ in range(random.choice([0, 1, 4, 12])):
@@ -146,7 +150,7 @@ def test_what_a_batch_does_not_touch_does_not_matter(
         delay = WINDOWS[kind].close_delay_ms if kind in WINDOWS else 0
         names: list[str] = []
         whole = engine.empty_state()
-        for batch, before, close in batches(engine, delay, Random(seed)):
+        for batch, before, close in batches(engine, delay, Random(seed), LENGTHS[logs]):
             expected = engine.process(whole, batch, before, close)
             whole = expected.state
             state = KeyedState(tmp_path, names, layout)
