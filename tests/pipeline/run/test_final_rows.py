@@ -34,7 +34,7 @@ from tests.pipeline.run.topic_logs import Stores, random_times, write_topics
 pytestmark = pytest.mark.slow
 
 STORES = ("sums", "visits", "hours", "all", "spans", "beside", "named", "third", "rises", "seen",
-          "standing", "grown", "slid", "both", "owned", "ranked")  # fmt: skip
+          "standing", "grown", "slid", "both", "owned", "ranked", "paired")  # fmt: skip
 
 
 def layered() -> Topology:
@@ -101,7 +101,7 @@ def layered() -> Topology:
 
 
 def _add_updates(builder: StreamsBuilder, clicks: KStream) -> None:
-    """Sessions and sliding windows of which only the last row counts, several streams, a table."""
+    """Windows of which only the last row counts, several streams, a table, elements of pairs."""
     sessions = SessionWindows.of_inactivity_gap_and_grace(60, 10)
     grown = clicks.group_by_key().windowed_by(sessions).aggregate(n=count(), sum=sum("v"))
     grown.to_stream().group_by_key().aggregate(n=max("n"), sum=max("sum")).materialize("grown")
@@ -121,6 +121,13 @@ def _add_updates(builder: StreamsBuilder, clicks: KStream) -> None:
     ranked = clicks.group_by_key().count().left_join(table, foreign_key="key")
     of_name = ranked.filter("count > 3").group_by("coalesce(name, '-')")
     of_name.aggregate(keys=count(), n=sum("count")).materialize("ranked")
+    near = JoinWindows.of_time_difference_and_grace(20, 50)
+    pairs = clicks.filter("v > 5").map_values(w="v").join(clicks, near)
+    elements = pairs.flat_map_values(x="array(v, w)").flat_map_values(y="array(x, 1)")
+    hopping = TimeWindows.of_size_and_grace(100, 20).advance_by(40)
+    in_windows = elements.group_by_key().windowed_by(hopping).aggregate(n=count()).to_stream()
+    by_start = in_windows.group_by("window_start_ms")
+    by_start.aggregate(updates=count(), n=max("n")).materialize("paired")
 
 
 def _tumbling(stream: KStream, size_ms: int, grace_ms: int) -> TimeWindowedKStream:
