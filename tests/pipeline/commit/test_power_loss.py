@@ -1,6 +1,7 @@
 """What a power loss may do to files that decide something: repaired at the start, or named."""
 
 import re
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Literal
@@ -30,6 +31,25 @@ TORN: tuple[Torn, ...] = ("missing", "empty", "cut")
 def expected(tmp_path_factory: pytest.TempPathFactory) -> Tables:
     """Give the tables of an undisturbed run."""
     return undisturbed(tmp_path_factory.mktemp("undisturbed") / "run", BATCHES)
+
+
+@pytest.fixture(scope="module")
+def interrupted(tmp_path_factory: pytest.TempPathFactory) -> dict[bool, Path]:
+    """Give folders of runs that ended after a batch, and between two commits of one (True)."""
+    folders = {}
+    for during in (False, True):
+        folder = folders[during] = tmp_path_factory.mktemp("interrupted")
+        write_log(folder, BATCHES)
+        run(folder, BEFORE)
+        if during:
+            with pytest.MonkeyPatch.context() as patch:
+                patch.setattr(StoreTables, "commit_dead_letters", _cut_off)
+                with pytest.raises(KeyboardInterrupt):
+                    run(folder, 1)
+        # As another start would leave it, whose Spark's folder has the newest entries.
+        Writer(folder).close()
+        add_checkpoint(folder / "data" / "tables" / "first", 1)
+    return folders
 
 
 def tear(path: Path, torn: Torn) -> None:
@@ -103,23 +123,14 @@ SYNCED_BEFORE = {"the newest version of the last store", "the newest log entry o
 def test_each_deciding_file_is_repaired_or_named(
     tmp_path: Path,
     expected: Tables,
-    monkeypatch: pytest.MonkeyPatch,
+    interrupted: dict[bool, Path],
     damaged: str,
     torn: Torn,
     during: bool,
 ) -> None:
     """Nothing is lost and nothing comes twice; what can't be repaired is one line."""
     files, told_missing, told_torn = DAMAGED[damaged]
-    write_log(tmp_path, BATCHES)
-    run(tmp_path, BEFORE)
-    if during:
-        with monkeypatch.context() as patch:
-            patch.setattr(StoreTables, "commit_dead_letters", _cut_off)
-            with pytest.raises(KeyboardInterrupt):
-                run(tmp_path, 1)
-    # As another start would leave it, whose Spark's folder has the newest entries.
-    Writer(tmp_path).close()
-    add_checkpoint(tmp_path / "data" / "tables" / "first", 1)
+    shutil.copytree(interrupted[during], tmp_path, dirs_exist_ok=True)
     paths = files(tmp_path / "data")
     for path in paths:
         tear(path, torn)
@@ -140,7 +151,7 @@ def _cut_off(*_arguments: object) -> None:
     raise KeyboardInterrupt
 
 
-@pytest.mark.parametrize("every", [7, pytest.param(1, marks=pytest.mark.long)])
+@pytest.mark.parametrize("every", [13, pytest.param(1, marks=pytest.mark.long)])
 def test_power_is_lost_at_any_operation(tmp_path: Path, expected: Tables, every: int) -> None:
     """What was not synced at that moment is gone; the next start makes it good."""
     write_log(tmp_path / "counted", BATCHES)
