@@ -82,12 +82,12 @@ def engine_of(kind: str, *, folds: bool, final_only: bool) -> WindowEngine:
 
 
 def batches(
-    engine: WindowEngine, delay_ms: int, random: Random
+    engine: WindowEngine, delay_ms: int, random: Random, number: int
 ) -> Iterator[tuple[pa.Table, int, int]]:
-    """Batches without late records, with the close times before and after them."""
+    """So many batches without late records, with the close times before and after them."""
     clock = StreamClock({0: -1, 1: -1})
     close, now, offset = NEVER_CLOSED_MS, 0, 0
-    for _ in range(40):
+    for _ in range(number):
         now += random.choice([0, 1, 1, 8])
         rows = []
         for _ in range(random.choice([0, 1, 4, 12])):
@@ -126,10 +126,11 @@ def in_order(rows: pa.Table) -> list[str]:
 )
 @pytest.mark.parametrize("sharing", SHARING)
 # One emits on update, the other on close.
-@pytest.mark.parametrize("logs", [2, pytest.param(6, marks=pytest.mark.long)])
+@pytest.mark.parametrize(("logs", "length"), [(2, 20), pytest.param(6, 40, marks=pytest.mark.long)])
 def test_what_a_batch_does_not_touch_does_not_matter(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, kind: str, folds: int, sharing: str, logs: int
-) -> None:
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, kind: str, folds: int, sharing: str, logs: int,
+    length: int,
+) -> None:  # fmt: skip
     """Each batch with the rows of its units only gives the changes and the state of all rows."""
     hashes, unit_step, slice_rows = SHARING[sharing]
     if hashes is not None:
@@ -146,7 +147,7 @@ def test_what_a_batch_does_not_touch_does_not_matter(
         delay = WINDOWS[kind].close_delay_ms if kind in WINDOWS else 0
         names: list[str] = []
         whole = engine.empty_state()
-        for batch, before, close in batches(engine, delay, Random(seed)):
+        for batch, before, close in batches(engine, delay, Random(seed), length):
             expected = engine.process(whole, batch, before, close)
             whole = expected.state
             state = KeyedState(tmp_path, names, layout)
