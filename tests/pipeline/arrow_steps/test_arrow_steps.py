@@ -47,6 +47,7 @@ PLAIN = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("grouped", PLAIN)
 def test_steps_that_choose_columns_need_no_spark(spark: SparkSession, grouped: object) -> None:
     """Also for records without key or value, and bad ones; and in another process."""
@@ -64,6 +65,7 @@ _TYPED_ROWS: list[Row | None] = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("grouped", "serde"),
     [
@@ -94,6 +96,7 @@ def test_typed_keys_are_those_of_spark(
     assert pc.all(origin.key_type.fitting(good["key"].combine_chunks())).as_py() is not False
 
 
+@pytest.mark.slow
 def test_columns_become_the_components_of_a_key(spark: SparkSession) -> None:
     """Whatever they hold; what is no number among numbers is unfit, and null is no key."""
     (origin,) = with_key_type(
@@ -108,6 +111,7 @@ def test_columns_become_the_components_of_a_key(spark: SparkSession) -> None:
     assert keyed["reason"].to_pylist() == [None, None, "null-key"]
 
 
+@pytest.mark.slow
 def test_results_of_a_join_pass_with_their_reports(spark: SparkSession) -> None:
     """A report is no record: it keeps its place, and no step touches it."""
     grouped = stream().map_values("n", "w").group_by("w")
@@ -118,6 +122,7 @@ def test_results_of_a_join_pass_with_their_reports(spark: SparkSession) -> None:
     assert_same_rows(spark, steps, grouped.origins[0], joined(VALUES, rows))
 
 
+@pytest.mark.slow
 def test_a_side_of_a_join_keeps_its_key(spark: SparkSession) -> None:
     """It is joined by the record's own."""
     side = Side(stream().group_by_key().origins[0].source, ())

@@ -28,6 +28,9 @@ from tests.pipeline.arrow_steps.stepped import (
     joined,
 )
 
+# Spark runs: not for the inner loop.
+pytestmark = pytest.mark.slow
+
 #: A job of Spark's takes long whatever it does, so there are many expressions in each.
 IN_ONE_JOB = 25
 RECORDS = decoded(VALUES, hostile_rows(300, seed=9))

@@ -88,10 +88,10 @@ def all_touched(self: KeyedState, keys: pa.ChunkedArray, *_closing: Any) -> Touc
 
 
 def run_random(folder: Path, store: Store, seed: int) -> JoinRun:
-    """Thirty batches of changing sizes, by changing numbers of tasks."""
+    """Twenty batches of changing sizes, by changing numbers of tasks."""
     random = Random(seed)
     run = JoinRun(folder, store, ("l", "r")[: len(store.topics)])
-    for number in range(30):
+    for number in range(20):
         taken = {
             side: {
                 p: [

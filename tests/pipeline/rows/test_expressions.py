@@ -14,6 +14,9 @@ from oriel.pipeline.language.streams import KStream
 from oriel.pipeline.rows import RowSteps
 from tests.pipeline.rows.decoded import decoded_columns
 
+# Spark runs: not for the inner loop.
+pytestmark = pytest.mark.slow
+
 SCHEMA = "x DOUBLE, v STRING, a ARRAY<INT>"
 EMPTY = decoded_columns(SCHEMA)
 NOT_ROW_WISE = "is not row-wise"

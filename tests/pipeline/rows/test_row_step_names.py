@@ -15,6 +15,9 @@ from oriel.pipeline.language.streams import KStream
 from oriel.pipeline.rows import RowSteps
 from tests.pipeline.rows.decoded import decoded_columns
 
+# Spark runs: not for the inner loop.
+pytestmark = pytest.mark.slow
+
 SCHEMA = "v DOUBLE, w STRING"
 
 

@@ -6,6 +6,9 @@ from pyspark.sql import SparkSession
 from oriel.pipeline.dead_letters import REASONS
 from tests.pipeline.decoding.both_decoders import decoded_log, decoded_messages
 
+# Spark runs: not for the inner loop.
+pytestmark = pytest.mark.slow
+
 SCHEMA = "d DOUBLE, n BIGINT, s STRING"
 
 GOOD = {

@@ -53,6 +53,7 @@ def _read_by_java(spark: SparkSession, text: str) -> dict[str, str] | None:
     return {name: properties.getProperty(name) for name in properties.stringPropertyNames()}
 
 
+@pytest.mark.slow
 @given(text=st.text(alphabet="ab=: \t\f\\#!\n\rut0041", max_size=30))
 def test_any_properties_file_is_read_as_by_java(spark: SparkSession, text: str) -> None:
     """Whatever the text, the entries are those of ``java.util.Properties``."""

@@ -5,7 +5,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.storage.waiting import wait_until
+
+# Each starts two processes that import Spark.
+pytestmark = pytest.mark.slow
 
 _ROOT = Path(__file__).resolve().parents[3]
 _CHILD = (

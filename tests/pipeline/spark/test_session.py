@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
+# Spark runs: not for the inner loop.
+pytestmark = pytest.mark.slow
+
 
 def test_python_workers_find_the_project(spark: "SparkSession") -> None:
     """Code that runs in Spark's Python workers can import the project's packages."""
@@ -125,7 +128,6 @@ def test_a_bad_number_becomes_null(spark: "SparkSession") -> None:
     assert row["delay"] is None
 
 
-@pytest.mark.slow
 def test_spark_reads_a_delta_table(spark: "SparkSession", tmp_path: Path) -> None:
     """The tests' session reads tables that delta-rs wrote."""
     write_deltalake(tmp_path / "table", pa.table({"n": [1, 2, 3]}))

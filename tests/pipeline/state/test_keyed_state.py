@@ -93,7 +93,7 @@ def test_any_batches_leave_what_a_dict_would_hold(
     model: Model = {}
     version = Version([], 0)
     previous, close = NEVER_CLOSED_MS, 0
-    for batch in range(120):
+    for batch in range(60):
         chosen = random.sample(names, random.choice([0, 1, 1, 3, 8, 100]))
         state = opened(tmp_path, version)
         touched = state.touched(keys_of(*chosen), (previous, close))

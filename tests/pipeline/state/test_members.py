@@ -55,14 +55,15 @@ def advanced(folder: Path, version: Version, changes: dict[Any, int | None], nam
 
 
 @pytest.mark.parametrize("few", [False, True], ids=["", "hashes collide"])
+@pytest.mark.parametrize("number", [12, pytest.param(200, marks=pytest.mark.long)])
 def test_any_changes_leave_what_a_dict_would_hold(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, *, few: bool
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, number: int, *, few: bool
 ) -> None:
     """Also the rows that are read: those named, those of their keys themselves, and whole keys."""
     if few:
         of_keys = hashing.key_hashes
         monkeypatch.setattr(hashing, "key_hashes", lambda keys: of_keys(keys) % 3 * (2**33 + 1))
-    for seed in range(40):
+    for seed in range(number):
         random = Random(seed)
         folder = tmp_path / str(seed)
         folder.mkdir()

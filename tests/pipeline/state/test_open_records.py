@@ -69,14 +69,15 @@ def of_task(rows: pa.Table, task: int, tasks: int) -> pa.Table:
     return rows.filter(pa.array(np.asarray(rows["key_group"]) % tasks == task))
 
 
+@pytest.mark.parametrize("number", [25, pytest.param(200, marks=pytest.mark.long)])
 @pytest.mark.parametrize("segments_at_most", [2, state_files.MAX_SEGMENTS])
 def test_any_share_of_the_records_gives_what_all_of_them_give(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, segments_at_most: int
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, segments_at_most: int, number: int
 ) -> None:
     """Each batch after a restart, by one task or two: results, and how many records are open."""
     monkeypatch.setattr(state_files, "MAX_SEGMENTS", segments_at_most)
     results = 0
-    for seed in range(80):
+    for seed in range(number):
         case, random = random_case(seed), Random(seed)
         engine = engine_of(case.how, case.span)
         whole, before = engine.empty_state(), (-1, -1)
@@ -100,7 +101,7 @@ def test_any_share_of_the_records_gives_what_all_of_them_give(
                 stored = opened(tmp_path, engine, segments, task, tasks).records
                 assert len(stored) <= 2 * version.rows, "most of what is stored has left"
             before, results = after, results + len(joined)
-    assert results > 300
+    assert results > 3 * number
 
 
 def one_key_each(engine: StreamJoinEngine, number: int, start: int) -> pa.Table:

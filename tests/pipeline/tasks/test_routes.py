@@ -168,7 +168,9 @@ def outcome(
     return made
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize(
+    "seed", [*range(4), *(pytest.param(n, marks=pytest.mark.long) for n in range(4, 24))]
+)
 @pytest.mark.parametrize("tasks", [1, 3])
 def test_messages_carry_what_the_local_runner_hands_over(
     tmp_path: Path, seed: int, tasks: int, monkeypatch: pytest.MonkeyPatch

@@ -2,13 +2,21 @@
 
 from pathlib import Path
 
+import pytest
+from pyspark.sql import SparkSession
+
 from oriel import StreamsBuilder
 from oriel.testing import Record
 from tests.windows.topologies.runs import StagesRun
 
 
-def test_records_without_a_key_of_merged_branches_are_in_the_log_s_order(tmp_path: Path) -> None:
+@pytest.mark.slow
+def test_records_without_a_key_of_merged_branches_are_in_the_log_s_order(
+    spark: SparkSession, tmp_path: Path
+) -> None:
     """They belong to their partition, whichever branch they come by: so one task has them all."""
+    # The branches' conditions are read by the session that tests share.
+    assert spark is not None
     builder = StreamsBuilder()
     branches = builder.stream("t", "v BIGINT").split().branch("v % 2 = 0", "even")
     even, odd = branches.default_branch("odd").values()

@@ -20,12 +20,15 @@ from tests.slow_table_updates import Model, Told, Values, tables_of
 from tests.windows.join_batches import batches, random_cuts, random_logs
 from tests.windows.topologies.runs import StagesRun, Written
 
+# Spark runs: not for the inner loop.
+pytestmark = pytest.mark.slow
+
 TREES: dict[str, Tree] = {
     "two": ("left", 0, 1),
     "three": ("outer", ("inner", 0, 1), 2),
     "four": ("left", ("outer", 0, 1), ("inner", 2, 3)),
 }
-LOGS = 6
+LOGS = 4
 
 
 def joined(builder: StreamsBuilder, tree: Tree) -> SourceTable:
