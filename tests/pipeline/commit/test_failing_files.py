@@ -27,9 +27,17 @@ STARTS = 12
 
 
 @pytest.fixture(scope="module")
-def expected(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str]]:
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Give the folder of an undisturbed run."""
+    folder = tmp_path_factory.mktemp("undisturbed") / "run"
+    undisturbed(folder, BATCHES)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def expected(model: Path) -> dict[str, list[str]]:
     """Give the tables of an undisturbed run."""
-    return undisturbed(tmp_path_factory.mktemp("undisturbed") / "run", BATCHES)
+    return tables_of(model)
 
 
 @pytest.mark.parametrize("when", ["before", "half", "after"])
@@ -53,16 +61,15 @@ def test_every_nth_effect_fails(
     ("every", "error"), [(7, errno.EACCES), (23, errno.ENOSPC), (37, errno.EIO)]
 )
 def test_every_nth_effect_fails_with_compaction(
-    tmp_path: Path, expected: dict[str, list[str]], every: int, error: int, when: str
+    tmp_path: Path, model: Path, expected: dict[str, list[str]], every: int, error: int, when: str
 ) -> None:
     """Tables that are compacted between batches: each row is right, no file of theirs is gone."""
     write_log(tmp_path, BATCHES)
-    undisturbed(tmp_path / "undisturbed", BATCHES)
     Writer(tmp_path).close()
     failing = FailingFiles(every, error, when=when)  # type: ignore[arg-type]
     _start_often(tmp_path, _run_compacted, failing, expected)
     for name in ("first", "second"):
-        assert newest_of(tmp_path, name) == newest_of(tmp_path / "undisturbed", name)
+        assert newest_of(tmp_path, name) == newest_of(model, name)
     assert tables_of(tmp_path)["_dead_letters"] == expected["_dead_letters"]
     removed = {name: len(expected[name]) - len(rows) for name, rows in tables_of(tmp_path).items()}
     assert removed["first"] > 0

@@ -17,7 +17,7 @@ from tests.pipeline.commit.writers import newest_of, tables_of, undisturbed, wri
 KILLS = "ORIEL_KILLS"
 BATCHES = 24
 #: Kills over one log, each some ms after a start that itself takes some.
-_OF_A_LOG = 6
+_OF_A_LOG = 4
 _DELAY_MS = 900
 
 
