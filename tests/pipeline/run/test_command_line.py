@@ -224,7 +224,8 @@ def _committed(tmp_path: Path) -> Iterator["subprocess.Popen[str]"]:
         yield run
 
 
-@pytest.mark.slow
+# A short form: test_run_status.py stops a run so, Python and Java.
+@pytest.mark.long
 @pytest.mark.parametrize("to", ["Python", "Python and Java"])
 def test_a_run_that_is_asked_to_stop_ends_well(tmp_path: Path, to: str) -> None:
     """SIGTERM after a committed batch: a summary on stdout and exit code 0.

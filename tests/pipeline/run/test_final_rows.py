@@ -1,5 +1,6 @@
 """Stores that read final rows of others, or updates, on real Spark: cuts, crashes, rebuilds."""
 
+import shutil
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from random import Random
@@ -190,6 +191,23 @@ def expected(spark: SparkSession) -> Rows:
     return driver_rows(LOG, 1)
 
 
+@pytest.fixture(scope="module")
+def half_run(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a run over the first half of the log."""
+    folder = tmp_path_factory.mktemp("half")
+    _write_first_half(folder)
+    Stores(spark, folder).run(layered())
+    return folder
+
+
+@pytest.fixture
+def half(spark: SparkSession, half_run: Path, tmp_path: Path) -> Stores:
+    """Such a run's stores, for one test, which is to go on with the second half."""
+    shutil.copytree(half_run, tmp_path, dirs_exist_ok=True)
+    _write_second_half(tmp_path)
+    return Stores(spark, tmp_path)
+
+
 def test_layers_are_computed_by_hand() -> None:
     """Rows count once, when their window is final, with their own times."""
     builder = StreamsBuilder()
@@ -223,7 +241,7 @@ def test_layers_are_computed_by_hand() -> None:
         ]  # fmt: skip
 
 
-@pytest.mark.parametrize("pieces", [2, 7, 40])
+@pytest.mark.parametrize("pieces", [2, 7, pytest.param(40, marks=pytest.mark.long)])
 def test_any_cut_gives_the_same_rows_in_the_driver(expected: Rows, pieces: int) -> None:
     """Also of those that are kept by a place, or joined."""
     assert all(expected.values())
@@ -232,7 +250,12 @@ def test_any_cut_gives_the_same_rows_in_the_driver(expected: Rows, pieces: int) 
 
 @pytest.mark.parametrize(
     ("batch_bytes", "small_batch_bytes"),
-    [(2**26, 0), (2**26, 2**26), (3_000, 0), (1_000, 2**26)],
+    [
+        pytest.param(2**26, 0, marks=pytest.mark.long),
+        (2**26, 2**26),
+        (8_000, 0),
+        (4_000, 2**26),
+    ],
     ids=["one Spark job", "one batch in the driver", "Spark jobs", "batches in the driver"],
 )
 def test_runs_give_what_the_driver_gives(
@@ -269,21 +292,16 @@ def _crashing_for(store: str, original: Callable[..., Any]) -> Callable[..., Any
     ("effect", "store"), [("finish", "sums"), ("begin", "hours"), ("finish", "third")]
 )
 def test_a_crash_between_stores_repeats_what_is_missing(
-    spark: SparkSession, tmp_path: Path, expected: Rows, monkeypatch: pytest.MonkeyPatch,
-    effect: str, store: str,
-) -> None:  # fmt: skip
+    half: Stores, expected: Rows, monkeypatch: pytest.MonkeyPatch, effect: str, store: str
+) -> None:
     """A store has the batch already, those behind it have not."""
-    _write_first_half(tmp_path)
-    stores = Stores(spark, tmp_path)
-    stores.run(layered())
-    _write_second_half(tmp_path)
     crashing = _crashing_for(store, getattr(StoreBatches, effect))
     with monkeypatch.context() as patched:
         patched.setattr(StoreBatches, effect, crashing)
         with pytest.raises(_Crash):
-            stores.run(layered())
-    stores.run(layered())
-    assert table_rows(stores) == expected
+            half.run(layered())
+    half.run(layered())
+    assert table_rows(half) == expected
 
 
 def test_a_store_that_is_new_reads_all_rows_that_were_final(
@@ -310,6 +328,7 @@ def test_a_new_store_waits_until_the_one_in_front_has_the_batch(
     stores = Stores(spark, tmp_path)
     whole = layered()
     few = Topology(tuple(s for s in whole.stores if s.name in {"visits", "sums"}))
+    whole = Topology(tuple(s for s in whole.stores if s.name in {"visits", "sums", "spans"}))
     crashing = _crashing_for("visits", StoreBatches.finish)
     stores.run(few)
     write_topics(tmp_path / "log", {"clicks": {0: [("a", 9_000, {"v": 1})]}})
@@ -325,23 +344,19 @@ def test_a_new_store_waits_until_the_one_in_front_has_the_batch(
 
 
 def test_a_batch_is_read_again_from_compacted_files(
-    spark: SparkSession, tmp_path: Path, expected: Rows, monkeypatch: pytest.MonkeyPatch
+    half: Stores, expected: Rows, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What the batch wrote is in other files by then, and its own are vacuumed."""
-    _write_first_half(tmp_path)
-    stores = Stores(spark, tmp_path)
-    stores.run(layered())
-    _write_second_half(tmp_path)
     with monkeypatch.context() as patched:
         patched.setattr(StoreBatches, "begin", _crashing_for("hours", StoreBatches.begin))
         with pytest.raises(_Crash):
-            stores.run(layered())
-    table = DeltaTable(tmp_path / "data" / "tables" / "sums")
+            half.run(layered())
+    table = DeltaTable(half.folder / "data" / "tables" / "sums")
     table.optimize.compact()
     removed = table.vacuum(retention_hours=0, enforce_retention_duration=False, dry_run=False)
     assert removed
-    stores.run(layered())
-    assert table_rows(stores) == expected
+    half.run(layered())
+    assert table_rows(half) == expected
 
 
 def test_a_store_in_front_is_computed_anew_once_all_have_its_batch(

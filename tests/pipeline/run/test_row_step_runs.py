@@ -67,7 +67,7 @@ def test_a_run_with_restarts_has_the_rows_that_pass(bench: Bench, small_batch_by
     for number, half in enumerate(HALVES):
         bench.append("t", 0, *half)
         bench.append("t", 1, *half[::3])
-        batch_bytes = (600, 5_000)[number]
+        batch_bytes = (2_000, 5_000)[number]
         bench.run(
             topology(),
             log=EventLog(bench.log, batch_bytes, small_batch_bytes=small_batch_bytes),

@@ -58,16 +58,17 @@ def record(time: int, key: str = "k") -> tuple[str, int, dict[str, Any]]:
     return key, time, {"v": str(time)}
 
 
-@pytest.mark.parametrize("small_batch_bytes", [2**26, 0], ids=["here", "as a job"])
 @pytest.mark.parametrize(
-    ("schema", "keep"),
+    ("schema", "keep", "small_batch_bytes"),
     [
-        ("v STRING", None),
-        ("v STRING", "soundex(v) is not null"),
-        ("v STRING, m MAP<STRING, INT>", None),
+        ("v STRING", None, 2**26),
+        ("v STRING", None, 0),
+        # Jobs, however small a batch is.
+        ("v STRING", "soundex(v) is not null", 2**26),
+        ("v STRING, m MAP<STRING, INT>", None, 2**26),
     ],
-    ids=["by Arrow", "steps by Spark", "decoded by Spark"],
-)  # fmt: skip
+    ids=["by Arrow here", "by Arrow as a job", "steps by Spark", "decoded by Spark"],
+)
 def test_a_record_from_the_future_is_a_dead_letter_whoever_decodes_it(
     runs: ClockRuns, schema: str, keep: str | None, small_batch_bytes: int
 ) -> None:

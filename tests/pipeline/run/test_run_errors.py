@@ -12,6 +12,9 @@ from oriel.pipeline.language.streams import KStream
 from oriel.pipeline.run import PipelineRun, RunSettings
 from oriel.pipeline.sources import EventLog
 
+# Spark runs: not for the inner loop.
+pytestmark = pytest.mark.slow
+
 WINDOWS = TimeWindows.of_size_with_no_grace(10)
 WITHIN = JoinWindows.of_time_difference_with_no_grace(5)
 

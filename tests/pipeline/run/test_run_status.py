@@ -1,5 +1,6 @@
 """What a real run says beside its batches: the status file, and lines for programs."""
 
+import os
 import signal
 import subprocess
 import sys
@@ -48,8 +49,9 @@ def _running(folder: Path, *options: str) -> Iterator["subprocess.Popen[str]"]:
     command = [sys.executable, "-P", "-m", "oriel", "run", str(topology)]
     command += ["--event-log", str(folder / "log"), "--data", str(folder / "data"), *options]
     with subprocess.Popen(
-        command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    ) as run:
+        command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        start_new_session=True,
+    ) as run:  # fmt: skip
         try:
             yield run
         finally:
@@ -83,7 +85,8 @@ def _said(tmp_path_factory: pytest.TempPathFactory) -> tuple[list[Overview], lis
         wait_while_it_runs(run, lambda: is_read(6))
         _append(log, 1, 300)
         wait_while_it_runs(run, lambda: is_read(8))
-        run.send_signal(signal.SIGTERM)
+        # To Python and Java, as from systemd.
+        os.killpg(run.pid, signal.SIGTERM)
         summary, lines = run.communicate()
     assert run.returncode == 0, lines
     assert orjson.loads(summary)["stores"]["s"]["input"] == 8
