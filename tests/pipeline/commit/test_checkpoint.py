@@ -155,6 +155,7 @@ def held_by_another(folder: Path) -> "Iterator[subprocess.Popen[bytes]]":
         yield other
 
 
+@pytest.mark.slow
 def test_a_start_waits_for_a_process_that_ends(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -191,6 +192,7 @@ def test_a_file_system_without_locks_has_epochs(
             first.check_epoch()
 
 
+@pytest.mark.slow
 def test_two_processes_cannot_run_one_checkpoint(tmp_path: Path) -> None:
     """The second is told that another holds it; after the first has closed it may."""
     with held_by_another(tmp_path) as other:

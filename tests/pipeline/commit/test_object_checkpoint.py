@@ -9,6 +9,9 @@ from oriel.pipeline.errors import Fenced
 from oriel.storage import current_files
 from tests.object_store import ObjectStore
 
+# An object store is started.
+pytestmark = pytest.mark.slow
+
 _FIRST = b'v1\n{"events":{"0":17}}'
 
 

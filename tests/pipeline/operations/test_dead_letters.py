@@ -246,6 +246,7 @@ class _Sent:
         self.messages += messages
 
 
+@pytest.mark.slow
 def test_of_two_replays_among_objects_one_sends(object_store: ObjectStore) -> None:
     """There is no lock: who notes the records sends them, and the other one is refused."""
     data = object_store.data("replays")

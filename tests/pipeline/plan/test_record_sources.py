@@ -5,6 +5,7 @@ from functools import partial
 import numpy as np
 import pyarrow as pa
 import pytest
+from pyspark.sql import SparkSession
 
 from oriel import JoinWindows, StreamsBuilder
 from oriel.pipeline.dead_letters import SourceReasons
@@ -44,8 +45,10 @@ def _builder() -> StreamsBuilder:
     return StreamsBuilder()
 
 
-def test_a_record_is_its_place(builder: StreamsBuilder) -> None:
+@pytest.mark.slow
+def test_a_record_is_its_place(spark: SparkSession, builder: StreamsBuilder) -> None:
     """Whatever it has looked up; an element has its own place behind it."""
+    assert spark is not None
     stream = builder.stream("orders", "v INT").join(builder.table("users", "city STRING"))
     assert told(stream, (3, 1042, None), (0, 7, None)) == ["orders/3/1042", "orders/0/7"]
     elements = StreamsBuilder().stream("orders", "v ARRAY<INT>").flat_map_values(one="v")
@@ -70,8 +73,10 @@ def test_a_pair_is_both_records(builder: StreamsBuilder) -> None:
     ]  # fmt: skip
 
 
-def test_a_join_of_joins_is_all_its_records(builder: StreamsBuilder) -> None:
+@pytest.mark.slow
+def test_a_join_of_joins_is_all_its_records(spark: SparkSession, builder: StreamsBuilder) -> None:
     """In the order of streams, without those that an outer join lacks; elements with theirs."""
+    assert spark is not None
     views, clicks = builder.stream("views", "a INT"), builder.stream("clicks", "b INT")
     items = builder.stream("carts", "c ARRAY<INT>").flat_map_values(item="c")
     pairs = clicks.outer_join(items, WITHIN)
@@ -118,8 +123,12 @@ def test_a_topic_that_is_read_twice_has_two_names(builder: StreamsBuilder) -> No
     ]  # fmt: skip
 
 
-def test_a_stream_with_itself_has_no_text_twice(builder: StreamsBuilder) -> None:
+@pytest.mark.slow
+def test_a_stream_with_itself_has_no_text_twice(
+    spark: SparkSession, builder: StreamsBuilder
+) -> None:
     """Records that are alone on the left and on the right are two."""
+    assert spark is not None
     orders = builder.stream("orders", "v INT")
     pairs = orders.outer_join(orders.map_values(w="v"), WITHIN)
     assert told(pairs, (0, 4, 0), (0, 4, -1)) == ["orders/0/4", "orders#2/0/4"]

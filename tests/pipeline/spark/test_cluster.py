@@ -70,6 +70,7 @@ class Sent:
         self.files.append(path)
 
 
+@pytest.mark.slow
 def test_tasks_run_from_the_package_that_is_sent(tmp_path: Path) -> None:
     """All that tasks import is in the zip, and nothing that only the service needs."""
     session = Sent()
