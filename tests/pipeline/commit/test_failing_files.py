@@ -56,9 +56,16 @@ def test_every_nth_effect_fails(
     assert tables_of(tmp_path) == expected
 
 
-@pytest.mark.parametrize("when", ["before", "half", "after"])
+# Each way to fail at another rate; all of them without compaction, above.
 @pytest.mark.parametrize(
-    ("every", "error"), [(7, errno.EACCES), (23, errno.ENOSPC), (37, errno.EIO)]
+    ("when", "every", "error"),
+    [
+        pytest.param(when, every, error, marks=() if rate == way else pytest.mark.long)
+        for way, when in enumerate(("before", "half", "after"))
+        for rate, (every, error) in enumerate(
+            [(7, errno.EACCES), (23, errno.ENOSPC), (37, errno.EIO)]
+        )
+    ],
 )
 def test_every_nth_effect_fails_with_compaction(
     tmp_path: Path, model: Path, expected: dict[str, list[str]], every: int, error: int, when: str

@@ -156,8 +156,19 @@ def test_an_error_of_ours_in_a_task_is_one_line(command: Callable[[str], str]) -
     assert command(_failing_by("EventLogError('from a task')")) == "oriel run: from a task\n"
 
 
-def test_another_error_in_a_task_is_one_line(tmp_path: Path, log: Path) -> None:
+def test_another_error_in_a_task_is_one_line(command: Callable[[str], str], tmp_path: Path) -> None:
     """The step is named, and the log, which has the traces."""
+    told = command(_failing_by("KeyError('odd')"))
+    assert told.startswith("oriel run: store 's', step filter(")
+    trace = tmp_path / "data" / "logs" / "topology.log"
+    assert told.endswith(f": KeyError: 'odd' (its trace is in {trace})\n")
+    # Java's are in the log of the session (test_session.py).
+    assert "Traceback" in trace.read_text()
+
+
+@pytest.mark.long
+def test_another_error_in_a_task_of_a_process_is_one_line(tmp_path: Path, log: Path) -> None:
+    """The same of a process of its own: nothing else is told, whoever writes to its outputs."""
     (tmp_path / "topology.py").write_text(_failing_by("KeyError('odd')"))
     arguments = ["--event-log", str(log.parent), "--data", str(tmp_path / "data"), "--once"]
     ended = subprocess.run(

@@ -289,7 +289,12 @@ def _crashing_for(store: str, original: Callable[..., Any]) -> Callable[..., Any
 
 
 @pytest.mark.parametrize(
-    ("effect", "store"), [("finish", "sums"), ("begin", "hours"), ("finish", "third")]
+    ("effect", "store"),
+    [
+        ("finish", "sums"),
+        ("begin", "hours"),
+        pytest.param("finish", "third", marks=pytest.mark.long),
+    ],
 )
 def test_a_crash_between_stores_repeats_what_is_missing(
     half: Stores, expected: Rows, monkeypatch: pytest.MonkeyPatch, effect: str, store: str

@@ -286,7 +286,10 @@ def _fail(*_arguments: object) -> None:
 
 
 def test_what_cannot_be_set_is_one_line(
-    runs: ClockRuns, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    runs: ClockRuns,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """A pipeline that runs, a clock that isn't ahead, names that are not there."""
     builder = StreamsBuilder()
@@ -315,6 +318,10 @@ def test_what_cannot_be_set_is_one_line(
         assert said in told.err
         assert told.err.count("\n") == 1
         assert told.out == ""
+    # Else whoever comes second waits for five seconds.
+    defaults = Checkpoint.__init__.__kwdefaults__
+    assert defaults is not None
+    monkeypatch.setitem(defaults, "lock_wait_s", 0.1)
     with Checkpoint(runs.data / "checkpoints" / "app", sync=False):
         assert clock.main([*data, "s", "--set", "t", "0", "100"]) == 1
         assert "stop it first" in capsys.readouterr().err

@@ -252,9 +252,9 @@ def test_small_batches_and_other_tasks_make_the_same(
     topology: Topology = every_input()
     write_topics(tmp_path / "log", half)
     # Some batches of each run are Spark jobs, some run in this process.
-    stores.run(topology, batch_bytes=1800, tasks=2, small_batch_bytes=1500)
+    stores.run(topology, batch_bytes=1200, tasks=2, small_batch_bytes=1000)
     write_topics(tmp_path / "log", rest)
-    stores.run(topology, batch_bytes=5000, tasks=3, small_batch_bytes=4000)
+    stores.run(topology, batch_bytes=3000, tasks=3, small_batch_bytes=2000)
     assert stores.batches > 3
     for name in whole.stores.last.keys() - CUT:
         assert stores.newest(name) == whole.stores.newest(name), name
