@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from oriel import SessionWindows, SlidingWindows, TimeWindows
 from oriel.pipeline.windows import EngineResult, Fold, NoWindows, WindowEngine, Windows
 from oriel.pipeline.windows.definitions.errors import said
+from tests.campaigns import cases
 from tests.slow_sessions import folded_sessions
 from tests.slow_sliding_folds import LeftOut, SlidingOutcome, folded_sliding
 from tests.slow_tables import FoldOutcome, Functions, Logs, Record, folded_table
@@ -276,12 +277,13 @@ ALL_MARKS = {"rejected", "deleted", "merged"}
 WINDOW_MARKS = ALL_MARKS | {"late", "final"}
 
 
+@cases(15, 30)
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("windows", MAKERS)
-def test_functions_are_called_as_the_model_calls_them(windows: str, kind: str) -> None:
+def test_functions_are_called_as_the_model_calls_them(windows: str, kind: str, number: int) -> None:
     """Random logs give the model's rows under any cut and restart, order of calls included."""
     reached = marks_reached(
-        range(FIRST_SEED, FIRST_SEED + CASES), lambda seed: check_case(MAKERS[windows](seed, kind))
+        range(FIRST_SEED, FIRST_SEED + number), lambda seed: check_case(MAKERS[windows](seed, kind))
     )
     marks = ALL_MARKS if windows == "table" else WINDOW_MARKS
     if windows == "sliding":

@@ -24,6 +24,7 @@ from oriel.pipeline.windows import (
     SubscriptionUpdatesEngine,
 )
 from oriel.pipeline.windows.joins.response_updates import SUBSCRIBED
+from tests.campaigns import cases
 from tests.slow_foreign_keys import Told, Updates, foreign_key_of
 from tests.slow_joins import Arrived, Logs
 from tests.windows.join_batches import (
@@ -36,7 +37,6 @@ from tests.windows.join_batches import (
 from tests.windows.random_logs import marks_reached
 from tests.windows.test_table_join_properties import CARRIED
 
-CASES = 20
 CLOCKS = (0, 0)
 LEFT_KEYS, RIGHT_KEYS = ("a", "b", "c", "ä/ \0"), ("x", "y", "a")
 VALUES = pa.schema([("l", pa.string())]), pa.schema([("r", pa.string())])
@@ -227,7 +227,7 @@ ALL_MARKS = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("number", [CASES, pytest.param(3000, marks=pytest.mark.long)])
+@cases(20, 3000)
 def test_the_engines_equal_the_model_on_random_logs(number: int) -> None:
     """Results, their order and all states are the model's after each batch, across restarts."""
     assert marks_reached(range(number), check_cuts) == ALL_MARKS, (

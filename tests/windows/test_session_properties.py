@@ -10,6 +10,7 @@ import pytest
 
 from oriel import SessionWindows
 from oriel.pipeline.windows.engines.sessions.merging import overlapping
+from tests.campaigns import cases
 from tests.slow_sessions import PartSession, components, expected_sessions, part_sessions
 from tests.slow_tables import Logs, Outcome
 from tests.windows.engine_runs import (
@@ -24,7 +25,6 @@ from tests.windows.engine_runs import (
 )
 from tests.windows.random_logs import marks_reached, random_case
 
-CASES = 12
 #: Thirty cases from here on reach every rare branch; few others do.
 FIRST_SEED = 7_002_552
 
@@ -121,10 +121,11 @@ ALL_MARKS = {
 }
 
 
-def test_engine_equals_the_model_under_any_cut_restart_and_emission() -> None:
+@cases(12, 30)
+def test_engine_equals_the_model_under_any_cut_restart_and_emission(number: int) -> None:
     """Random logs give the model's sessions, bit for bit, however they are cut."""
     reached = marks_reached(
-        range(FIRST_SEED, FIRST_SEED + CASES), lambda seed: check_case(session_case(seed))
+        range(FIRST_SEED, FIRST_SEED + number), lambda seed: check_case(session_case(seed))
     )
     assert reached == ALL_MARKS, "the random logs no longer reach every rare branch"
 

@@ -5,11 +5,11 @@ from random import Random
 
 import pytest
 
+from tests.campaigns import cases
 from tests.slow_model import expected
 from tests.windows.batches import check_against_model, random_cuts, run_engine, whole
 from tests.windows.random_logs import Case, marks_reached, random_case
 
-CASES = 80
 #: Another run of cases than the offline campaign begins with, so that the two add up.
 FIRST_SEED = 5_000_000
 
@@ -58,10 +58,11 @@ ALL_MARKS = {
 }
 
 
-def test_engine_equals_the_model_on_random_logs_under_any_cut_and_restart() -> None:
+@cases(80, 400)
+def test_engine_equals_the_model_on_random_logs_under_any_cut_and_restart(number: int) -> None:
     """Hundreds of random logs give the model's windows, bit for bit, however they are cut."""
     reached = marks_reached(
-        range(FIRST_SEED, FIRST_SEED + CASES), lambda seed: check_case(random_case(seed))
+        range(FIRST_SEED, FIRST_SEED + number), lambda seed: check_case(random_case(seed))
     )
     assert reached == ALL_MARKS, "the random logs no longer reach every rare branch"
 

@@ -11,6 +11,7 @@ import pytest
 from oriel import JoinWindows
 from oriel.pipeline.windows import LEFT, RIGHT, StreamJoinEngine
 from oriel.pipeline.windows.joins.sides import How
+from tests.campaigns import cases
 from tests.slow_joins import Arrived, Joined, Result, Span, clock, joined
 from tests.windows.join_batches import (
     Batch,
@@ -25,7 +26,6 @@ from tests.windows.join_batches import (
 )
 from tests.windows.random_logs import marks_reached
 
-CASES = 120
 #: (before, after); the negative ones reach to one side only.
 REACHES = ((0, 0), (2, 2), (5, 5), (10, 0), (0, 10), (3, 12), (10, -3), (-3, 10), (-4, 4), (4, -4))
 LEFT_VALUES = pa.schema([("l", pa.string())])
@@ -181,9 +181,10 @@ ALL_MARKS = {
 }
 
 
-def test_engine_equals_the_model_on_random_logs_under_any_cut_and_restart() -> None:
+@cases(120, 250)
+def test_engine_equals_the_model_on_random_logs_under_any_cut_and_restart(number: int) -> None:
     """After each batch of each cut, what came out is what the model says of the logs so far."""
-    reached = marks_reached(range(CASES), lambda seed: check_case(random_case(seed)))
+    reached = marks_reached(range(number), lambda seed: check_case(random_case(seed)))
     assert reached == ALL_MARKS, "the random logs no longer reach every rare branch"
 
 

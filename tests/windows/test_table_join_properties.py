@@ -18,6 +18,7 @@ from oriel.pipeline.windows import (
 )
 from oriel.pipeline.windows.joins.lookups import LookupHow
 from oriel.pipeline.windows.joins.sides import How
+from tests.campaigns import cases
 from tests.slow_joins import Logs, Row, arrivals, counting, joined_tables, newest
 from tests.windows.join_batches import (
     Batch,
@@ -32,7 +33,6 @@ from tests.windows.join_batches import (
 )
 from tests.windows.random_logs import marks_reached
 
-CASES = 30
 LEFT_VALUES = pa.schema([("l", pa.string())])
 RIGHT_VALUES = pa.schema([("r", pa.string())])
 CARRIED = pa.schema([("key_group", pa.int32())])
@@ -223,9 +223,10 @@ ALL_MARKS = {
 }
 
 
-def test_engines_equal_the_models_on_random_logs_under_any_cut_and_restart() -> None:
+@cases(30, 80)
+def test_engines_equal_the_models_on_random_logs_under_any_cut_and_restart(number: int) -> None:
     """After each batch of each cut, tables, changes and looked-up records are the model's."""
-    reached = marks_reached(range(CASES), lambda seed: check_case(random_case(seed)))
+    reached = marks_reached(range(number), lambda seed: check_case(random_case(seed)))
     assert reached == ALL_MARKS, "the random logs no longer reach every rare branch"
 
 

@@ -10,6 +10,7 @@ import pytest
 from oriel import SessionWindows, TimeWindows
 from oriel.pipeline import windows as w
 from oriel.pipeline.windows import MAX_TIMESTAMP_MS, NoWindows, Windows
+from tests.campaigns import cases
 from tests.slow_tables import Logs, Record, table_rows
 from tests.windows.engine_runs import (
     Setup,
@@ -21,7 +22,6 @@ from tests.windows.engine_runs import (
 )
 from tests.windows.random_logs import marks_reached
 
-CASES = 10
 FIRST_SEED = 8_000_016
 SETUP = Setup(NoWindows())
 
@@ -58,10 +58,11 @@ ALL_MARKS = {
 }
 
 
-def test_engine_equals_the_model_under_any_cut_and_restart() -> None:
+@cases(10, 25)
+def test_engine_equals_the_model_under_any_cut_and_restart(number: int) -> None:
     """Random logs give the model's rows, bit for bit, however they are cut."""
     reached = marks_reached(
-        range(FIRST_SEED, FIRST_SEED + CASES), lambda seed: check_logs(table_logs(seed), seed)
+        range(FIRST_SEED, FIRST_SEED + number), lambda seed: check_logs(table_logs(seed), seed)
     )
     assert reached == ALL_MARKS, "the random logs no longer reach every rare branch"
 

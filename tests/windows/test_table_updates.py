@@ -18,6 +18,7 @@ from oriel.pipeline.windows import (
     TableUpdatesEngine,
 )
 from oriel.pipeline.windows.joins.sides import How
+from tests.campaigns import cases
 from tests.slow_joins import Arrived, Logs, Tree, arrivals, random_tree
 from tests.slow_table_updates import Model, Values
 from tests.windows.join_batches import (
@@ -31,7 +32,6 @@ from tests.windows.join_batches import (
 from tests.windows.random_logs import marks_reached
 from tests.windows.test_table_join_properties import CARRIED, LEFT_VALUES, RIGHT_VALUES
 
-CASES = 40
 #: Updates follow the batches; no clock holds them back.
 CLOCKS = (0, 0)
 
@@ -267,9 +267,10 @@ ALL_MARKS = {
 }  # fmt: skip
 
 
-def test_the_engine_equals_the_model_on_random_logs() -> None:
+@cases(40, 120)
+def test_the_engine_equals_the_model_on_random_logs(number: int) -> None:
     """Results, their order, drops and state are the model's after each batch, across restarts."""
-    assert marks_reached(range(CASES), check_cuts) == ALL_MARKS, (
+    assert marks_reached(range(number), check_cuts) == ALL_MARKS, (
         "the random logs no longer reach every rare branch"
     )
 

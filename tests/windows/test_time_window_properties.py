@@ -6,6 +6,7 @@ from random import Random
 import pytest
 
 from oriel import TimeWindows
+from tests.campaigns import cases
 from tests.slow_tables import Logs, Outcome, arrivals
 from tests.slow_time_windows import Hopping, expected_windows
 from tests.windows.engine_runs import (
@@ -19,7 +20,6 @@ from tests.windows.engine_runs import (
 )
 from tests.windows.random_logs import marks_reached, random_case
 
-CASES = 10
 FIRST_SEED = 6_000_000
 
 
@@ -95,10 +95,11 @@ ALL_MARKS = {
 }
 
 
-def test_engine_equals_the_model_under_any_cut_restart_and_emission() -> None:
+@cases(10, 25)
+def test_engine_equals_the_model_under_any_cut_restart_and_emission(number: int) -> None:
     """Random logs give the model's windows, bit for bit, however they are cut."""
     reached = marks_reached(
-        range(FIRST_SEED, FIRST_SEED + CASES), lambda seed: check_case(time_case(seed))
+        range(FIRST_SEED, FIRST_SEED + number), lambda seed: check_case(time_case(seed))
     )
     assert reached == ALL_MARKS, "the random logs no longer reach every rare branch"
 
