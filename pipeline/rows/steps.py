@@ -79,11 +79,10 @@ class RowSteps:
         self._output: StepsOutput | None = None
         self._store = store
         self._records = records
-        of_join = isinstance(records, pa.Schema)
-        self._deletes = of_join or any(
+        self._meta, columns, read = unpacked(records, origin)
+        self._deletes = read == JOINED or any(
             isinstance(step, Filter) and step.of_table for step in origin.steps
         )
-        self._meta, columns, read = unpacked(records, origin)
         unpacked_rows = rows = self._project(records, columns)
         step_of = {"": read}
         for step in origin.steps:

@@ -3,6 +3,8 @@
 import pickle
 import re
 
+import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 from hypothesis import Phase, assume, given, settings
 from hypothesis import strategies as st
@@ -12,6 +14,7 @@ from oriel import StreamsBuilder
 from oriel.pipeline.arrow_steps.functions import FUNCTIONS
 from oriel.pipeline.language.grouped import KGroupedStream
 from oriel.pipeline.language.streams import KStream
+from oriel.pipeline.windows import NULL_VALUE
 from tests.pipeline.arrow_steps.expressions import (
     CONDITIONS,
     EXPRESSIONS,
@@ -177,6 +180,21 @@ def test_arrays_are_made_and_sliced_as_sparks_are(spark: SparkSession) -> None:
     made = steps.rows(RECORDS)
     assert not differences(made, wanted)
     assert [made[name].type for name in computed] == [steps.values.field(n).type for n in computed]
+
+
+def test_a_row_that_is_gone_has_no_value(spark: SparkSession) -> None:
+    """Whatever steps behind a join compute of none: constants, too."""
+    rows = joined(VALUES, hostile_rows(40, seed=5))
+    is_gone = pa.array([place % 3 == 0 for place in range(len(rows))])
+    rows = rows.append_column(NULL_VALUE, is_gone)
+    grouped = stream().map_values(x="1", w="coalesce(w, 'none')").group_by_key()
+    row_steps, steps = checked_steps(spark, grouped.origins[0], rows, ["x", "w"])
+    assert steps is not None
+    for told in (steps.rows(rows), row_steps.rows(spark.createDataFrame(rows)).toArrow()):
+        gone = told.filter(told["null_value"])
+        assert len(gone) > 10
+        assert gone["x"].null_count == gone["w"].null_count == len(gone)
+        assert told.filter(pc.and_(pc.invert(told["null_value"]), told["keep"]))["x"][0].as_py()
 
 
 def test_results_of_a_join_go_through_expressions(spark: SparkSession) -> None:
