@@ -16,6 +16,7 @@ from tests.testing.test_driver_properties import (
     FIRST_SEED,
     SCHEMA,
     Call,
+    Case,
     check_content,
     check_folded,
     cut,
@@ -107,17 +108,26 @@ def test_elements_are_as_records_that_follow_each_other(kind: str, place: str, n
     for seed in range(FIRST_SEED, FIRST_SEED + number):
         random = Random(seed + 7)
         elements, records = packed(finite(valued_logs(seed)), random)
-        case = random_topology(kind, seed, elements)
-        drivers = [flat(case.windows, every_aggregate, place) for _ in range(2)]
-        results = [content_of_elements(driver, cut(records, random)) for driver in drivers]
-        assert results[0] == results[1], f"{kind}, seed {seed}: another cut gave another result"
-        counters = results[0][1]
-        wanted = case.outcome.applied, case.outcome.late
-        assert (counters.elements_applied, counters.elements_late) == wanted
+        counters = check_elements(random_topology(kind, seed, elements), records, place, random)
         assert counters.elements == sum(map(len, elements.values()))
         holders = [value["es"] for log in records.values() for _, _, value in log if value]
         assert (counters.input, counters.applied) == (len(holders), sum(map(bool, holders)))
-        check_content(everything(drivers[0]), case.outcome, closed=False)
+
+
+def check_elements(case: Case, records: Logs, place: str, random: Random) -> Counters:
+    """Two random cuts of the records give one result, the slow model's of elements; its counters.
+
+    Raises:
+        AssertionError: they differ.
+    """
+    drivers = [flat(case.windows, every_aggregate, place) for _ in range(2)]
+    results = [content_of_elements(driver, cut(records, random)) for driver in drivers]
+    assert results[0] == results[1], f"{case}: another cut gave another result"
+    counters = results[0][1]
+    wanted = case.outcome.applied, case.outcome.late
+    assert (counters.elements_applied, counters.elements_late) == wanted
+    check_content(everything(drivers[0]), case.outcome, closed=False)
+    return counters
 
 
 def nested(records: Logs, random: Random) -> tuple[Logs, int]:
@@ -148,16 +158,9 @@ def test_elements_of_elements_follow_each_other(kind: str, place: str, number: i
         random = Random(seed + 7)
         elements, holders = packed(finite(valued_logs(seed)), random)
         records, empty = nested(holders, random)
-        case = random_topology(kind, seed, elements)
-        drivers = [flat(case.windows, every_aggregate, place) for _ in range(2)]
-        results = [content_of_elements(driver, cut(records, random)) for driver in drivers]
-        assert results[0] == results[1], f"{kind}, seed {seed}: another cut gave another result"
-        counters = results[0][1]
-        wanted = case.outcome.applied, case.outcome.late
-        assert (counters.elements_applied, counters.elements_late) == wanted
+        counters = check_elements(random_topology(kind, seed, elements), records, place, random)
         assert counters.elements_filtered == empty
         assert counters.elements == sum(map(len, elements.values())) + empty
-        check_content(everything(drivers[0]), case.outcome, closed=False)
 
 
 @pytest.mark.slow
