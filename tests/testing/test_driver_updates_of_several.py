@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from oriel import InvalidTopology, JoinWindows, StreamsBuilder, collect_list, count
+from oriel import JoinWindows, StreamsBuilder, collect_list, count
 from oriel import max as max_of
 from oriel import sum as sum_of
 from oriel.testing import Counters, Record, TopologyTestDriver
@@ -173,16 +173,41 @@ def _aggregated(one: Any, other: Any, several: str, how: str, windows: Any) -> A
     return grouped.aggregate(n=count(), total=sum_of("v"), all=collect_list("v"))
 
 
-def test_rows_of_pairs_among_several_are_refused() -> None:
-    """Of merged streams and in hopping windows, with the way out: a topic."""
+def test_pairs_tell_rows_among_several_streams() -> None:
+    """Merged or cogrouped with others; a function that raises on one has its record's letter."""
     builder = StreamsBuilder()
     one, other = (builder.stream(topic, SCHEMA) for topic in "tu")
     windows = JoinWindows.of_time_difference_and_grace(5, 0)
-    pairs = one.join(other.map_values(w="v"), windows).map_values("v")
-    merged = pairs.merge(one.map_values("v")).group_by_key()
-    hops = pairs.group_by_key().windowed_by(hopping(6, 3))
-    cogrouped = pairs.group_by_key().cogroup(n=count()).cogroup(other.group_by_key(), m=count())
-    for table in (merged.count(), hops.count(), cogrouped.aggregate()):
-        with pytest.raises(InvalidTopology, match="write the pairs to a topic"):
-            table.to_stream()
-    pairs.group_by_key().windowed_by(tumbling(6, 0)).count().to_stream()
+    pairs = one.join(other.map_values(w="v"), windows).map_values("v", "w")
+    merged = pairs.map_values("v").merge(one.map_values("v")).group_by_key()
+    merged.aggregate(n=count(), vs=collect_list("v")).to_stream().to("merged")
+    both = pairs.group_by_key().cogroup(n=count()).cogroup(other.group_by_key(), m=count())
+    both.windowed_by(hopping(6, 3)).aggregate().to_stream().to("both")
+
+    def divided(_: str, value: dict[str, int], total: int) -> int:
+        return total + 6 // value["w"]
+
+    quotients = pairs.group_by_key().windowed_by(hopping(6, 3))
+    quotients.aggregate(lambda: 0, divided, None, "total BIGINT").to_stream().to("quotients")
+    with TopologyTestDriver(builder.build()) as driver:
+        driver.pipe_input("t", [record(1, 7), record(4, 8)])
+        driver.pipe_input("u", [record(2, 3), record(5, 0)])
+        told = {
+            topic: [
+                tuple((one.value or {}).values())
+                for one in driver.create_output_topic(topic).read_records()
+            ]
+            for topic in ("merged", "both", "quotients")
+        }
+        letters = [
+            (letter["topic"], letter["offset"], letter["reason"])
+            for letter in driver.dead_letters("to(quotients)")
+        ]
+    # The pairs are (7, 3) at 2, (8, 3) at 4, (7, 0) and (8, 0) at 5, by stream time, then by place.
+    assert told["merged"] == [
+        (1, [7]), (2, [7, 8]), (3, [7, 7, 8]), (4, [7, 7, 8, 8]), (5, [7, 7, 8, 8, 7]),
+        (6, [7, 7, 8, 8, 7, 8]),
+    ]  # fmt: skip
+    assert told["both"][-2:] == [(4, 2, 0, 6), (3, 1, 3, 9)]
+    assert told["quotients"] == [(2, 0, 6), (4, 0, 6), (2, 3, 9)]
+    assert letters == [("t", 0, "function-raised"), ("t", 1, "function-raised")]

@@ -112,7 +112,7 @@ def test_a_wrong_name_is_told_as_the_checkpoints(
     told = capsys.readouterr().err
     assert told.startswith(f"oriel run: --name names the checkpoint, and {name!r} can't be")
     assert "store" not in told
-    assert list(tmp_path.iterdir()) == [path]
+    assert [each for each in tmp_path.iterdir() if each.name != "__pycache__"] == [path]
 
 
 def test_a_file_whose_name_is_none_for_a_checkpoint_needs_one(
@@ -153,7 +153,7 @@ def test_an_option_of_kafkas_that_cannot_be_given_is_one_line(
     told = capsys.readouterr().err
     assert said in told
     assert told.count("\n") == 1
-    assert list(tmp_path.iterdir()) == [path]
+    assert [each for each in tmp_path.iterdir() if each.name != "__pycache__"] == [path]
 
 
 @pytest.mark.parametrize(
@@ -186,7 +186,7 @@ def test_a_topic_that_is_none_is_told_before_spark_starts(
     told = capsys.readouterr().err
     assert told.startswith("oriel run: ")
     assert repr(topic) in told
-    assert list(tmp_path.iterdir()) == [path]
+    assert [each for each in tmp_path.iterdir() if each.name != "__pycache__"] == [path]
 
 
 @pytest.mark.slow
