@@ -1,5 +1,6 @@
 """Fixtures of the service's tests."""
 
+import logging
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -46,6 +47,16 @@ def changing(store: Served) -> Served:
     """The same store for one test, which may change or break it."""
     store.commit(*_WINDOWS)
     return store
+
+
+@pytest.fixture
+def own_console() -> Iterator[None]:
+    """What the service sets up in a test's own process speaks no longer behind it."""
+    root = logging.getLogger()
+    handlers, level = root.handlers[:], root.level
+    yield
+    root.handlers[:] = handlers
+    root.setLevel(level)
 
 
 @pytest.fixture

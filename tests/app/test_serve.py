@@ -279,6 +279,7 @@ def test_a_taken_port_is_said_clearly(shared: Serving, tmp_path: Path) -> None:
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.usefixtures("own_console")
 def test_a_data_folder_that_is_a_file_is_said_clearly(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -291,6 +292,7 @@ def test_a_data_folder_that_is_a_file_is_said_clearly(
         assert line.startswith(f"can't use {data} as the data folder: ")
 
 
+@pytest.mark.usefixtures("own_console")
 @pytest.mark.parametrize("option", [["--port", "70000"], ["--workers", "0"], ["--port", "x"]])
 def test_bad_options_are_refused(option: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     """With the range that they may have."""
@@ -300,6 +302,7 @@ def test_bad_options_are_refused(option: list[str], capsys: pytest.CaptureFixtur
     assert "must be an integer from" in capsys.readouterr().err
 
 
+@pytest.mark.usefixtures("own_console")
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.0.2.1", "example.org"])
 def test_an_address_that_others_reach_needs_a_word(
     tmp_path: Path, host: str, capsys: pytest.CaptureFixture[str]

@@ -233,6 +233,7 @@ def test_it_serves_https(tmp_path: Path, certificate: tuple[Path, Path]) -> None
     assert serving.end() == 0
 
 
+@pytest.mark.usefixtures("own_console")
 @pytest.mark.parametrize(
     ("options", "code", "words"),
     [
