@@ -103,6 +103,7 @@ def test_a_cluster_that_loses_a_worker_leaves_the_tables_of_one_machine(
     assert survived.counters == local.counters
 
 
+@pytest.mark.long
 def test_a_cluster_over_objects_leaves_the_tables_of_one_machine(
     cluster: StandaloneCluster, options: list[str], object_store: ObjectStore, tmp_path: Path,
     runs: Runs,
