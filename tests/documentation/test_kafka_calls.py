@@ -22,6 +22,8 @@ from tests.documentation.kafka_calls import (
     rows,
 )
 
+pytestmark = pytest.mark.slow
+
 _ROWS = rows()
 _CODES = [(row, code) for row in _ROWS for code in row.codes]
 #: Classes here that have another name than Kafka's.

@@ -13,6 +13,8 @@ import pytest
 import oriel
 from tests.tidy.project import ROOT
 
+pytestmark = pytest.mark.slow
+
 ROOMS = ("app", "client", "demo", "pipeline", "storage")
 DATA = {
     "oriel/py.typed",

@@ -24,6 +24,8 @@ from tests.storage.compacted_table import CompactedTable
 from tests.storage.followed import check_in_this_process
 from tests.storage.store_tables import HOPPING, NONE, SESSION, SLIDING, Row
 
+pytestmark = pytest.mark.slow
+
 KINDS = {"sliding": SLIDING, "hopping": HOPPING, "session": SESSION, "none": NONE}
 
 

@@ -26,6 +26,8 @@ from oriel.testing.store_models import Put, put
 from tests.storage.store_tables import SESSION, SLIDING
 from tests.storage.written_index import write_index
 
+pytestmark = pytest.mark.slow
+
 #: Random bits that are flipped, one a copy.
 _FLIPS = int(os.environ.get("ORIEL_FLIPS", "40"))
 _ERROR = "error"

@@ -13,6 +13,8 @@ from oriel.testing import Counters, KeyValue, Record, TopologyTestDriver
 from tests.campaigns import cases
 from tests.testing.driver_runs import driver_of, tumbling
 
+pytestmark = pytest.mark.slow
+
 WITHIN = JoinWindows.of_time_difference_and_grace(10, 5)
 KEYS = "abc"
 #: Random logs of each test.

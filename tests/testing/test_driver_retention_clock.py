@@ -18,6 +18,8 @@ from oriel.testing import Record, TopologyTestDriver
 from tests.campaigns import cases
 from tests.testing.driver_runs import SCHEMA, hopping, sessions, sliding, tumbling
 
+pytestmark = pytest.mark.slow
+
 KINDS: dict[str, Windows] = {
     "tumbling": tumbling(10, 6),
     "hopping": hopping(10, 4, 6),

@@ -23,6 +23,8 @@ from tests.testing.test_driver_table_groups import (
     started,
 )
 
+pytestmark = pytest.mark.slow
+
 #: Which expression of the group Arrow runs, and which one only Spark knows.
 EXPRESSIONS = ["g", "reverse(reverse(g))"]
 CASES = [

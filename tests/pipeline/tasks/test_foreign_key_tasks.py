@@ -21,6 +21,8 @@ from tests.slow_joins import Logs, counting, newest
 from tests.windows.join_batches import batches, random_cuts, whole
 from tests.windows.topologies.runs import StagesRun, Written
 
+pytestmark = pytest.mark.slow
+
 CASES = 8
 LEFT_KEYS, RIGHT_KEYS = ("a", "b", "c", "ä/ \0"), ("x", "y", "a")
 
