@@ -214,7 +214,8 @@ def _split(text: Operand, *, pattern: str) -> Operand:
     return pc.split_pattern(text, pattern).cast(_PARTS)
 
 
-def _in_one(column: pa.Array | pa.ChunkedArray) -> pa.Array:
+def in_one(column: pa.Array | pa.ChunkedArray) -> pa.Array:
+    """A column as one array."""
     return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
 
 
@@ -222,7 +223,7 @@ def _array(*values: Operand, has_nulls: bool) -> Operand:
     """An array of each row's values; ``has_nulls``: its type says that elements may be null."""
     length = next(len(value) for value in values if not isinstance(value, pa.Scalar))
     columns = [
-        pa.repeat(value, length) if isinstance(value, pa.Scalar) else _in_one(value)
+        pa.repeat(value, length) if isinstance(value, pa.Scalar) else in_one(value)
         for value in values
     ]
     # All first values stand in front of all second ones; a row's own are so many rows apart.

@@ -17,7 +17,7 @@ from oriel.pipeline.arrow_steps.expressions import (
     column_names,
     evaluate,
 )
-from oriel.pipeline.arrow_steps.functions import Operand
+from oriel.pipeline.arrow_steps.functions import Operand, in_one
 from oriel.pipeline.arrow_steps.typed_keys import TypedKeys
 from oriel.pipeline.dead_letters import Reason
 from oriel.pipeline.hops import (
@@ -202,7 +202,7 @@ class ArrowSteps:
         """The keys of these texts, and why rows are bad, for their keys or before."""
         reason = pc.if_else(pc.and_(in_use, pc.is_null(key)), Reason.NULL_KEY.value, reason)
         if self._typed_keys is not None:
-            texts = key.combine_chunks() if isinstance(key, pa.ChunkedArray) else key
+            texts = in_one(key)
             key = self._typed_keys.typed(texts)
             is_unfit = pc.and_(pc.is_valid(texts), pc.is_null(key))
             reason = pc.if_else(pc.and_(in_use, is_unfit), Reason.UNFIT_KEY.value, reason)

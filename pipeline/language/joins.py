@@ -103,13 +103,14 @@ def table_updates(step: str, tables: tuple[Input, ...], rows: TableJoin | int) -
     """What tells each row of the tables that ``rows`` joins, for the ``step`` that is called.
 
     Raises:
-        InvalidTopology: several are joined, of which one aggregates pairs of streams.
+        InvalidTopology: several are joined, of which the rows of one have more than one number
+            beside their place.
     """
     tables, rows = _with_foreign_updates(step, tables, rows)
     if isinstance(rows, int):
         return tables[rows]
     sides = tuple(map(side_of, tables))
-    _refuse_pairs(step, sides)
+    _refuse_further_numbers(step, sides)
     return results_of(TableUpdates(sides, rows))
 
 
@@ -117,11 +118,11 @@ def table_changes(step: str, tables: tuple[Input, ...], rows: TableJoin | int) -
     """What each record changes of a table, or of those that ``rows`` joins; see ``table_updates``.
 
     Raises:
-        InvalidTopology: one aggregates pairs of streams.
+        InvalidTopology: the rows of one have more than one number beside their place.
     """
     tables, rows = _with_foreign_updates(step, tables, rows)
     sides = tuple(map(side_of, tables))
-    _refuse_pairs(step, sides)
+    _refuse_further_numbers(step, sides)
     return TableChanges(sides, rows)
 
 
@@ -158,11 +159,11 @@ def foreign_updates(
     ``naming`` are the rows of the first one of joined tables with the key, where these make it.
 
     Raises:
-        InvalidTopology: one of them aggregates pairs of streams, or the right one is told of by
-            as many joins by foreign keys as a row's place has room for.
+        InvalidTopology: the rows of one have more than one number beside their place, or the right
+            one is told of by as many joins by foreign keys as a row's place has room for.
     """
     left, right = tables
-    _refuse_pairs(step, tuple(map(side_of, tables)))
+    _refuse_further_numbers(step, tuple(map(side_of, tables)))
     if fan_outs_of(right) >= _MOST_FAN_OUTS:
         message = (
             f"{step}: rows of which each is named by others, and these by others once more, have "
@@ -181,8 +182,8 @@ def foreign_updates(
 _MOST_FAN_OUTS = 3
 
 
-def _refuse_pairs(step: str, tables: tuple[Side, ...]) -> None:
-    """Refuse tables whose updates have no place of their own."""
+def _refuse_further_numbers(step: str, tables: tuple[Side, ...]) -> None:
+    """Refuse tables whose updates have more numbers beside their place than joined rows have."""
     if not all(places_of(table).has_room for table in tables):
         message = (
             f"{step}: a row of a table that is made of pairs of streams, of elements of joined "

@@ -224,9 +224,7 @@ class KTable:
         from now on, has no value. That needs no store.
 
         Raises:
-            InvalidTopology: it is to give final rows and has no store; or updates, and functions
-                aggregate sliding windows; rows of pairs, in windows that are not tumbling or beside
-                other streams; or of the third of sliding windows or sessions one behind the other.
+            InvalidTopology: it is to give final rows and has no store.
         """
         from oriel.pipeline.language.streams import KStream  # noqa: PLC0415 - knows tables itself
 
@@ -248,8 +246,8 @@ class KTable:
         Of two aggregations by equal time windows, the rows of keys and windows that both have.
 
         Raises:
-            InvalidTopology: as there; or rows of pairs beside other streams; or one has windows,
-                and the other has none or not the same, or a foreign key, functions or steps.
+            InvalidTopology: as there; or one has windows, and the other has none or not the same,
+                or a foreign key, functions or steps.
         """
         return self._joined("inner", other, foreign_key)
 
@@ -270,7 +268,7 @@ class KTable:
         """Group the rows by columns or expressions, as ``SourceTable.group_by`` does.
 
         Raises:
-            InvalidTopology: as there; or it has windows, or rows of pairs beside other streams.
+            InvalidTopology: as there; or it has windows.
         """
         return self.as_table("group_by").group_by(*columns)
 
@@ -293,7 +291,7 @@ class KTable:
         """The rows as a table that streams join, in their ``step``.
 
         Raises:
-            InvalidTopology: it has windows, or rows of pairs beside other streams.
+            InvalidTopology: it has windows.
         """
         return self._rows(
             step,
@@ -305,7 +303,7 @@ class KTable:
         """The rows as a table that is joined or grouped in ``step``.
 
         Raises:
-            InvalidTopology: it has windows, or rows of pairs beside other streams.
+            InvalidTopology: it has windows.
         """
         from oriel.pipeline.language.source_tables import SourceTable  # noqa: PLC0415 - knows this
 

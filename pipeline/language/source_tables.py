@@ -63,7 +63,7 @@ class SourceTable:
 
         Raises:
             InvalidTopology: ``condition`` is neither SQL text nor a Spark ``Column``, or of several
-                tables one aggregates pairs of streams.
+                tables one is made of pairs of streams, or of elements of joined rows.
         """
         require_expressions("filter", condition)
         return self._with_step("filter", Filter(condition))
@@ -77,7 +77,8 @@ class SourceTable:
         """Replace the rows' columns; see ``KStream.map_values``.
 
         Raises:
-            InvalidTopology: as there, or of several tables one aggregates pairs of streams.
+            InvalidTopology: as there, or of several tables one is made of pairs of streams, or of
+                elements of joined rows.
         """
         return self._with_step("map_values", checked_map_values(keep, columns))
 
@@ -124,7 +125,8 @@ class SourceTable:
 
         Raises:
             InvalidTopology: no column is named, one is neither SQL text nor a ``Column``, or one
-                reads ``timestamp_ms``; or a table aggregates pairs of streams.
+                reads ``timestamp_ms``; or a table is made of pairs of streams, or of
+                elements of joined rows.
         """
         if not columns:
             message = "group_by: name at least one column or expression"
@@ -148,7 +150,8 @@ class SourceTable:
         their batches came, as in Kafka).
 
         Raises:
-            InvalidTopology: of several tables one aggregates pairs of streams.
+            InvalidTopology: of several tables one is made of pairs of streams, or of elements of
+                joined rows.
         """
         from oriel.pipeline.language.streams import KStream  # noqa: PLC0415 - knows tables itself
 

@@ -5,10 +5,7 @@ from typing import TYPE_CHECKING
 
 from oriel.pipeline.errors import InvalidTopology
 from oriel.pipeline.language.arguments import require_expressions
-from oriel.pipeline.language.topology import (
-    FlatMapValues,
-    MapValues,
-)
+from oriel.pipeline.language.topology import FlatMapValues, MapValues
 
 if TYPE_CHECKING:
     from pyspark.sql import Column

@@ -70,7 +70,7 @@ class StampPlan:
     for a join's results. A stream that looks up a table has its clock behind the lookup, so that
     ``moves_clock`` is false for the stamp in front of it. ``effect_logs``: the records are updates
     that take effect in an order of their own, and of so many logs; 0: they are none.
-    ``element_places``: how the elements are told apart that the steps in front make; None: they
+    ``flattened``: how the rows are told apart whose elements the steps in front make; None: they
     make none. ``counts``: else another stamp of the store tells of these records what is to be
     told.
     """
@@ -83,7 +83,7 @@ class StampPlan:
     input_number: int = 0
     origin: Origin | None = None
     effect_logs: int = 0
-    element_places: Places | None = None
+    flattened: Places | None = None
     moves_clock: bool = True
     counts: bool = True
 

@@ -26,7 +26,7 @@ from oriel.pipeline.language import (
     TableRows,
     TableUpdates,
     Topology,
-    element_places,
+    flattened_places,
     has_elements,
     refuse_hidden,
     sides_of,
@@ -207,7 +207,7 @@ class StorePlans:
         # whose clock goes on behind the lookup.
         stamp = StampPlan(
             join.clock, {}, {}, SourceReasons.NOT_REPORTED,
-            element_places=element_places(definition),
+            flattened=flattened_places(definition),
             moves_clock=join.gives_records, counts=not join.stage.is_between_tables,
         )  # fmt: skip
         return InputPlan(definition.source, steps, stamp, join)
@@ -281,7 +281,7 @@ class StorePlans:
                 stamp = StampPlan(
                     front_join.clock, columns, constants, SourceReasons.NOT_REPORTED,
                     origin=origin_of(side), effect_logs=effect_logs(side),
-                    element_places=element_places(side),
+                    flattened=flattened_places(side),
                     counts=side_counts and not front.stage.is_between_tables,
                 )  # fmt: skip
             # A stream's records reach the engine only if they find a row: their clock is behind
@@ -303,7 +303,7 @@ class StorePlans:
         # A second reading of a source finds the same records bad: only the first reports them.
         reasons = self._source_reasons.pop(stream.source, SourceReasons.NOT_REPORTED)
         clock = self._clock(stream.source.topic, delay_ms)
-        return StampPlan(clock, {}, constants, reasons, element_places=element_places(stream))
+        return StampPlan(clock, {}, constants, reasons, flattened=flattened_places(stream))
 
     def _clock(self, topic: str, delay_ms: int | None) -> ClockPlan:
         """One more clock of a topic."""

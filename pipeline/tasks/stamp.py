@@ -9,8 +9,6 @@ There are three, each on the way to a window engine or to a join: for records of
 behind a join for its results or for the records that looked up a table.
 """
 
-from dataclasses import replace
-
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -30,7 +28,16 @@ from oriel.pipeline.tasks.reports import (
     report_rows,
     split_reports,
 )
-from oriel.pipeline.windows import EFFECT, SUBORDER, Ints, StreamClock, takes_away
+from oriel.pipeline.windows import (
+    EFFECT,
+    PARTNERS,
+    STREAM_TIME,
+    SUBORDER,
+    Ints,
+    StreamClock,
+    takes_away,
+    with_column,
+)
 
 
 def stamp_records(
@@ -130,28 +137,23 @@ class _Stamper:
         Counts what was flattened, unless it is a join's results: the way of a record ends where its
         elements' begins. An element that is flattened again goes on as so many others.
         """
-        places = self._stamp.element_places
-        if places is None or not len(rows):
+        in_front = self._stamp.flattened
+        if in_front is None or not len(rows):
             return rows
         is_first = rows[FIRST_ELEMENT.name].combine_chunks()
         is_further = ~np.asarray(pc.fill_null(is_first, fill_value=True))
         row = np.arange(len(rows))
         number = row - np.maximum.accumulate(np.where(is_further, -self._next_element, row))
         self._next_element = int(number[-1]) + 1
-        if places.numbers == 1:
-            elements = pa.array(number, mask=np.asarray(is_first.is_null()))
-            numbers = [elements]
-        else:
-            in_front = replace(places, numbers=places.numbers - 1).read(rows)
-            numbers = places.written(np.column_stack([in_front, number]))
-        if self._stamp.origin is None:
-            counted = is_further if places.numbers > 1 else np.asarray(is_first.is_valid())
-            applied = 0 if places.numbers > 1 else pc.sum(is_first, min_count=0).as_py()
-            self.counters += Counters(applied=applied, elements=int(counted.sum()))
-        field = places.fields[-1]
-        if field.name in rows.column_names:
-            rows = rows.drop_columns(field.name)
-        return rows.append_column(field, numbers[-1])
+        if self._stamp.origin is None and in_front.numbers:
+            self.counters += Counters(elements=int(is_further.sum()))
+        elif self._stamp.origin is None:
+            applied = pc.sum(is_first, min_count=0).as_py()
+            self.counters += Counters(applied=applied, elements=len(rows) - is_first.null_count)
+        if in_front.numbers:
+            return with_column(rows, PARTNERS, in_front.beside(rows, number)[PARTNERS.name])
+        numbers = pa.array(number, mask=np.asarray(is_first.is_null()))
+        return with_column(rows, SUBORDER, numbers)
 
     def usable(self, rows: pa.Table) -> pa.Table:
         """The rows that are neither bad nor filtered out; counts and keeps the others."""
@@ -191,10 +193,8 @@ class _Stamper:
     def to_join(self, rows: pa.Table) -> pa.RecordBatch:
         """The rows that can be joined, each with its stream time."""
         usable = self.usable(rows)
-        stream_time_ms = pa.array(self.stream_time_ms(usable), pa.int64())
-        if "stream_time_ms" in usable.column_names:
-            usable = usable.drop_columns("stream_time_ms")
-        return self.sent(usable.append_column("stream_time_ms", stream_time_ms))
+        stream_time_ms = pa.array(self.stream_time_ms(usable), STREAM_TIME.type)
+        return self.sent(with_column(usable, STREAM_TIME, stream_time_ms))
 
     def usable_again(self, results: pa.Table) -> pa.Table:
         """A join's results that are neither bad nor filtered out.
@@ -209,7 +209,7 @@ class _Stamper:
             bad = bad.filter(pa.array(~takes_away(bad)))
         if len(bad):
             self.counters += Counters(rejected_results=len(bad))
-            if self._stamp.effect_logs or self._stamp.element_places is not None:
+            if self._stamp.effect_logs or self._stamp.flattened is not None:
                 bad = _one_of_each_record(bad, self._stamp.origin)
             self._dead_letters += self._plan.dead_letters.of_results(self._stamp.origin, bad)
         return results.filter(pc.and_(pc.invert(is_bad), results["keep"]))

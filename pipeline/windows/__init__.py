@@ -59,6 +59,7 @@ from oriel.pipeline.windows.joins import (
     NO_NUMBERS,
     RESULT_FIELDS,
     SIDE_FIELDS,
+    STREAM_TIME,
     SUBSCRIBED,
     SUBSCRIBER,
     Clocks,
@@ -98,6 +99,7 @@ from oriel.pipeline.windows.records import (
     StreamClock,
     close_time_ms,
     takes_away,
+    with_column,
 )
 
 __all__ = [
@@ -121,6 +123,7 @@ __all__ = [
     "RULES",
     "SIDE_FIELDS",
     "STATUS_COLUMNS",
+    "STREAM_TIME",
     "SUBORDER",
     "SUBSCRIBED",
     "SUBSCRIBER",
@@ -191,4 +194,5 @@ __all__ = [
     "updates_engine_for",
     "values_beside",
     "widened",
+    "with_column",
 ]

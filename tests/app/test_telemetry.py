@@ -6,7 +6,6 @@ import subprocess
 import sys
 import urllib.request
 from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from threading import Thread
@@ -15,9 +14,7 @@ from typing import Any
 import orjson
 import pytest
 from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import NameOID
+from cryptography.hazmat.primitives import serialization
 from prometheus_client.parser import text_string_to_metric_families
 
 from oriel.app.contract import OPERATIONS
@@ -25,6 +22,7 @@ from oriel.app.server import main
 from oriel.app.telemetry import measures
 from tests.app.api_client import Served
 from tests.app.serving import ROOT, Serving
+from tests.certificates import self_signed
 from tests.storage.store_tables import StoreTable, make_definition
 from tests.storage.waiting import wait_until
 
@@ -183,20 +181,7 @@ def test_traces_are_sent_where_the_environment_says(
 def certificate(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     """A certificate of localhost, and its key."""
     folder = tmp_path_factory.mktemp("tls")
-    key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "localhost")])
-    now = datetime.now(UTC)
-    made = (
-        x509.CertificateBuilder()
-        .subject_name(name)
-        .issuer_name(name)
-        .public_key(key.public_key())
-        .serial_number(1)
-        .not_valid_before(now - timedelta(days=1))
-        .not_valid_after(now + timedelta(days=1))
-        .add_extension(x509.SubjectAlternativeName([x509.DNSName("localhost")]), critical=False)
-        .sign(key, hashes.SHA256())
-    )
+    key, made = self_signed("localhost", x509.DNSName("localhost"))
     certificate, key_file = folder / "cert.pem", folder / "key.pem"
     certificate.write_bytes(made.public_bytes(serialization.Encoding.PEM))
     key_file.write_bytes(

@@ -10,19 +10,16 @@ import time
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 from confluent_kafka import Consumer, KafkaException, Message
 from confluent_kafka.admin import AdminClient
 from cryptography import x509
-from cryptography.hazmat.primitives import hashes
-from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import BestAvailableEncryption, Encoding, pkcs12
-from cryptography.x509.oid import NameOID
 
 from oriel.demo.processes import free_port
+from tests.certificates import self_signed
 from tests.java import QUICK
 from tests.locks import only_one
 
@@ -144,20 +141,7 @@ def messages_of(address: str, topic: str, partitions: int) -> Iterator[Message]:
 
 def _key_pair(folder: Path) -> Path:
     """Make ``key.p12`` in ``folder``, a key for 127.0.0.1; return its certificate."""
-    key, now = ec.generate_private_key(ec.SECP256R1()), datetime.now(UTC)
-    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "broker")])
-    address = x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address("127.0.0.1"))])
-    made = (
-        x509.CertificateBuilder()
-        .subject_name(name)
-        .issuer_name(name)
-        .public_key(key.public_key())
-        .serial_number(1)
-        .not_valid_before(now - timedelta(days=1))
-        .not_valid_after(now + timedelta(days=1))
-        .add_extension(address, critical=False)
-        .sign(key, hashes.SHA256())
-    )
+    key, made = self_signed("broker", x509.IPAddress(ipaddress.ip_address("127.0.0.1")))
     secret = BestAvailableEncryption(_STORE_SECRET.encode())
     store = pkcs12.serialize_key_and_certificates(b"broker", key, made, None, secret)
     (folder / "key.p12").write_bytes(store)

@@ -38,8 +38,8 @@ from oriel.pipeline.language.topology.inputs import (
 )
 from oriel.pipeline.language.topology.places import (
     are_updates,
-    element_places,
     fan_outs_of,
+    flattened_places,
     has_elements,
     log_sides,
     places_in_front,
@@ -101,8 +101,8 @@ __all__ = [
     "TableUpdates",
     "Topology",
     "are_updates",
-    "element_places",
     "fan_outs_of",
+    "flattened_places",
     "flattens",
     "function_name",
     "function_texts",

@@ -5,18 +5,8 @@ from typing import TYPE_CHECKING, Literal
 
 from oriel.pipeline.language.topology.aggregations import Columns, Functions, verb
 from oriel.pipeline.language.topology.sources import Source
-from oriel.pipeline.language.topology.steps import (
-    Filter,
-    MapValues,
-    Step,
-    grouping_text,
-)
-from oriel.pipeline.windows import (
-    JoinWindows,
-    NoWindows,
-    TableJoin,
-    Windows,
-)
+from oriel.pipeline.language.topology.steps import Filter, MapValues, Step, grouping_text
+from oriel.pipeline.windows import JoinWindows, NoWindows, TableJoin, Windows
 from oriel.storage import TEXT, KeyType
 
 if TYPE_CHECKING:

@@ -35,9 +35,9 @@ def places_of(stream: Side | Input) -> Places:
     return places.flattened() if flattens(stream.steps) else places
 
 
-def element_places(stream: Side | Input) -> Places | None:
-    """How elements are told apart that a stream's own steps make; None: they make none."""
-    return places_of(stream) if flattens(stream.steps) else None
+def flattened_places(stream: Side | Input) -> Places | None:
+    """How records are told apart that a stream's own steps flatten; None: they flatten none."""
+    return places_in_front(stream) if flattens(stream.steps) else None
 
 
 def places_in_front(stream: Side | Input) -> Places:

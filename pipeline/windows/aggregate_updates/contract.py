@@ -45,6 +45,7 @@ from oriel.pipeline.windows.records import (
     NULL_VALUE,
     PLACE_FIELDS,
     SUBORDER,
+    with_column,
 )
 
 #: Of which window a result is.
@@ -217,13 +218,11 @@ class AggregateUpdatesEngine(JoinEngine):
         else:
             numbers = self._logs.merged_numbers(batch)
         effect = pa.array(stream_time_ms * logs + self._logs.numbers(batch))
-        beside = zip([*places.fields, EFFECT], [*places.written(numbers), effect], strict=True)
         partition = np.asarray(batch["partition"]).astype(np.int64)
         by_side = partition * self._sides + np.asarray(batch[SIDE.name])
-        for field, column in beside:
-            if field.name in batch.column_names:
-                batch = batch.drop_columns(field.name)
-            batch = batch.append_column(field, column)
+        columns = [*places.written(numbers), effect]
+        for field, column in zip([*places.fields, EFFECT], columns, strict=True):
+            batch = with_column(batch, field, column)
         return replaced(batch, {"partition": by_side})
 
     def _by_side(self, records: pa.Table) -> tuple[int, ...]:
@@ -254,14 +253,12 @@ class AggregateUpdatesEngine(JoinEngine):
         That is each row's number among its record's.
         """
         places, results = self._rows.places, self._result_places
-        numbers = places.read(records)
         if results.numbers > max(places.numbers, 1):
-            numbers = np.column_stack([numbers, in_record])
-        else:
-            first = numbers[:, 0] if places.numbers else np.zeros(len(records), dtype=np.int64)
-            numbers = places.numbers_of_rows(first, in_record, self._rows_of_record)[:, np.newaxis]
-        names = (field.name for field in results.fields)
-        return dict(zip(names, results.written(numbers), strict=True))
+            return places.beside(records, in_record)
+        numbers = places.read(records)
+        first = numbers[:, 0] if places.numbers else np.zeros(len(records), dtype=np.int64)
+        suborder = places.numbers_of_rows(first, in_record, self._rows_of_record)
+        return {SUBORDER.name: pa.array(suborder)}
 
     def _rows_table(self, columns: Mapping[str, Any]) -> pa.Table:
         """Rows of the aggregation, which have their bounds only where there are windows."""

@@ -173,6 +173,12 @@ class Places:
             numbers[own, 1:] = (coded ^ _SIGN).view(np.int64).reshape(-1, self.numbers - 1)
         return numbers
 
+    def beside(self, rows: pa.Table, number: Ints) -> dict[str, pa.Array]:
+        """The columns, by name, of the numbers of ``rows`` with one more ``number`` behind them."""
+        further = self.flattened()
+        columns = further.written(np.column_stack([self.read(rows), number]))
+        return {field.name: one for field, one in zip(further.fields, columns, strict=True)}
+
     def written(self, numbers: Ints) -> list[pa.Array]:
         """The columns ``fields`` of rows with these numbers, by [row, number]."""
         columns = [pa.array(np.ascontiguousarray(numbers[:, 0]))] if self.numbers else []

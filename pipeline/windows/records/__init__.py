@@ -31,6 +31,7 @@ from oriel.pipeline.windows.records.rows import (
     rows_schema,
     takes_away,
     window_order,
+    with_column,
 )
 
 __all__ = [
@@ -57,4 +58,5 @@ __all__ = [
     "rows_schema",
     "takes_away",
     "window_order",
+    "with_column",
 ]

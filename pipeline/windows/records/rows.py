@@ -66,6 +66,13 @@ def rows_schema(
     return pa.schema([key, *place, *carried, *aggregates, timestamp])
 
 
+def with_column(rows: pa.Table, field: pa.Field, column: pa.Array) -> pa.Table:
+    """``rows`` with a column, in place of one of that name if there is one."""
+    if field.name in rows.column_names:
+        return rows.set_column(rows.column_names.index(field.name), field, column)
+    return rows.append_column(field, column)
+
+
 def arrival_keys(records: pa.Table) -> tuple[Ints, ...]:
     """Sort keys of arrival, the last first as ``lexsort`` takes them.
 

@@ -92,7 +92,7 @@ def test_elements_are_counted_wherever_their_rows_are_cut(tmp_path: Path, cut: i
         element(3, 0, None), element(3, 1, "a", keep=False),
     ]  # fmt: skip
     schema = pa.schema([FIRST_ELEMENT, *VALUES])
-    flattening = replace(stamp_of(plan), element_places=Places(1))
+    flattening = replace(stamp_of(plan), flattened=Places())
     table = stamped(plan, schema, rows[:cut], rows[cut:], stamp=flattening)
     assert counters_of(plan, table) == {
         "input": 4, "applied": 2, "late": 0, "dead_lettered": 1, "filtered": 1,
