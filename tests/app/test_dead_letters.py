@@ -109,7 +109,7 @@ def test_letters_are_counted_by_reason(letters: Served) -> None:
     assert list(by_reason.items()) == [("not-json", 3), ("null-key", 1)]
 
 
-@pytest.mark.parametrize("limit", [1, 7, 100])
+@pytest.mark.parametrize("limit", [1, 2, 3, 7, 100])
 @pytest.mark.parametrize("order", ["newest", "oldest"])
 def test_pages_join_to_all_letters(letters: Served, limit: int, order: str) -> None:
     """Each once, whatever the page: several of one record, and equal ones, too."""

@@ -37,7 +37,7 @@ def _first_flights(folder: Path, flights: int) -> Path:
 def test_the_demo_checks_itself_and_leaves(
     tmp_path: Path, flights: int, windows: int, late: int
 ) -> None:
-    """All flights go through Spark, Delta and HTTP, and one airport's windows are as expected."""
+    """The flights go through Spark, Delta and HTTP; one airport's windows are as expected."""
     environment = dict(os.environ)
     if flights < ALL:
         package = _first_flights(tmp_path / "package", flights)

@@ -12,7 +12,6 @@ from random import Random
 import pytest
 
 from oriel import SessionWindows
-from tests.campaigns import cases
 from tests.windows.kafka_peer import (
     Case,
     Emitted,
@@ -62,9 +61,8 @@ def example(text: str, gap: int, grace: int, retention_ms: int | None = None) ->
     return Case(windows, log_of(text), retention_ms=retention_ms)
 
 
-# The first forty logs hardly have records that touch an open session.
 @pytest.mark.kafka
-@cases(80, 300)
+@some_logs
 def test_rows_and_drops_equal_kafka_streams(peer: KafkaPeer, number: int) -> None:
     """Every session that Kafka doesn't take back is ours, call by call; so is each late record."""
     late, rescued, same_start = 0, 0, 0

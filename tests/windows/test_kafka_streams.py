@@ -59,7 +59,7 @@ def is_in_time(case: Case) -> bool:
 
 
 @pytest.mark.kafka
-@cases(80, 600)
+@cases(200, 600)
 def test_rows_equal_kafka_streams_where_records_came_in_time(peer: KafkaPeer, number: int) -> None:
     """Kafka's rows are ours where all came in time; elsewhere it never knows more than we do."""
     in_time, different = 0, 0

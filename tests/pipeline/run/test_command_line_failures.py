@@ -167,9 +167,14 @@ def test_another_error_in_a_task_is_one_line(command: Callable[[str], str], tmp_
 
 
 @pytest.mark.long
-def test_another_error_in_a_task_of_a_process_is_one_line(tmp_path: Path, log: Path) -> None:
+@pytest.mark.parametrize(
+    ("fault", "ours"), [("EventLogError('from a task')", True), ("KeyError('odd')", False)]
+)
+def test_an_error_in_a_task_of_a_process_is_one_line(
+    tmp_path: Path, log: Path, fault: str, ours: bool
+) -> None:
     """The same of a process of its own: nothing else is told, whoever writes to its outputs."""
-    (tmp_path / "topology.py").write_text(_failing_by("KeyError('odd')"))
+    (tmp_path / "topology.py").write_text(_failing_by(fault))
     arguments = ["--event-log", str(log.parent), "--data", str(tmp_path / "data"), "--once"]
     ended = subprocess.run(
         [sys.executable, "-m", "oriel", "run", str(tmp_path / "topology.py"), *arguments],
@@ -178,10 +183,13 @@ def test_another_error_in_a_task_of_a_process_is_one_line(tmp_path: Path, log: P
     assert (ended.returncode, ended.stdout) == (1, "")
     begun, told = ended.stderr.splitlines()
     assert begun == "starting Spark"
-    assert told.startswith("oriel run: store 's', step filter(")
     trace = tmp_path / "data" / "logs" / "topology.log"
-    assert told.endswith(f": KeyError: 'odd' (its trace is in {trace})")
-    assert "\tat org.apache.spark" in trace.read_text()
+    if ours:
+        assert told == "oriel run: from a task"
+    else:
+        assert told.startswith("oriel run: store 's', step filter(")
+        assert told.endswith(f": KeyError: 'odd' (its trace is in {trace})")
+        assert "\tat org.apache.spark" in trace.read_text()
 
 
 def test_java_that_does_not_start_is_one_line(tmp_path: Path, log: Path) -> None:

@@ -11,6 +11,7 @@ from oriel.pipeline.state import KeyedState, Layout, Version
 from oriel.pipeline.state import hashes as hashing
 from oriel.pipeline.state.hashes import MEMBER_BITS, key_hashes
 from oriel.pipeline.state.segments import open_segment
+from tests.campaigns import cases
 
 SCHEMA = pa.schema([
     ("key", pa.string()), ("key_group", pa.int32()), ("member", pa.string()), ("n", pa.int64()),
@@ -55,7 +56,7 @@ def advanced(folder: Path, version: Version, changes: dict[Any, int | None], nam
 
 
 @pytest.mark.parametrize("few", [False, True], ids=["", "hashes collide"])
-@pytest.mark.parametrize("number", [12, pytest.param(200, marks=pytest.mark.long)])
+@cases(12, 200)
 def test_any_changes_leave_what_a_dict_would_hold(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, number: int, *, few: bool
 ) -> None:

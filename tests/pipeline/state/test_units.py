@@ -160,13 +160,13 @@ def test_a_row_that_was_removed_stays_so_when_others_of_its_hash_leave(
 @pytest.mark.slow
 def test_no_batch_merges_more_than_a_slice(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Beside many rows, of which most are replaced in the end: each batch writes a bounded part."""
-    monkeypatch.setattr(runs, "SLICE_ROWS", 32)
+    monkeypatch.setattr(runs, "SLICE_ROWS", 64)
     layout = Layout(SCHEMA)
     model: dict[str, int] = {}
     version, most, files = Version([], 0), 0, 0
     random = np.random.default_rng(1)
-    for batch in range(200):
-        chosen = random.choice(2_000, 20, replace=False) if batch else np.arange(2_000)
+    for batch in range(400):
+        chosen = random.choice(4_000, 20, replace=False) if batch else np.arange(4_000)
         keys = [f"k{number}" for number in chosen]
         # A third of the keys go.
         kept = chosen[(chosen % 3 > 0) | (batch == 0)]
@@ -185,7 +185,7 @@ def test_no_batch_merges_more_than_a_slice(monkeypatch: pytest.MonkeyPatch, tmp_
     found = KeyedState(tmp_path, version.names, layout).all_rows()
     assert dict(zip(found["key"].to_pylist(), last_ms(found).tolist(), strict=True)) == model
     # A slice of all, a merge at once of what came meanwhile, and the batch.
-    assert most < 2 * 2_000 / runs.MAX_SLICES + runs.SLICE_BATCHES * 20 + 32 + 20
+    assert most < 2 * 4_000 / runs.MAX_SLICES + runs.SLICE_BATCHES * 20 + 64 + 20
     assert files <= 3 * runs.MAX_SLICES + 2 * segments.MAX_SEGMENTS
     stored = sum(len(open_segment(tmp_path, name)) for name in version.names)
     assert stored < 3 * len(model)

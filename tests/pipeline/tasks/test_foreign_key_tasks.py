@@ -15,6 +15,7 @@ from oriel import StreamsBuilder, TimeWindows, Topology
 from oriel.pipeline.state import hashes as hashing
 from oriel.pipeline.state import runs as state_runs
 from oriel.testing import Record
+from tests.campaigns import cases
 from tests.pipeline.tasks.test_update_order import no_merger
 from tests.slow_foreign_keys import Row, Updates, foreign_key_of, joined_by_foreign_key
 from tests.slow_joins import Logs, counting, newest
@@ -100,7 +101,7 @@ def check(folder: Path, seed: int, how: str, *, is_whole: bool = False) -> dict[
 
 
 @pytest.mark.parametrize("how", ["inner", "left"])
-@pytest.mark.parametrize("number", [CASES, pytest.param(1500, marks=pytest.mark.long)])
+@cases(CASES, 1500)
 def test_rows_equal_the_model_after_each_batch(tmp_path: Path, how: str, number: int) -> None:
     """However logs are cut and shared by tasks, also where a key comes from several partitions."""
     for seed in range(number):
@@ -132,7 +133,7 @@ def _told(_key: str, row: dict[str, Any] | None, text: str) -> str:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("how", ["inner", "left"])
-@pytest.mark.parametrize("number", [5, pytest.param(1000, marks=pytest.mark.long)])
+@cases(5, 1000)
 def test_updates_are_told_as_they_take_effect(tmp_path: Path, how: str, number: int) -> None:
     """Of each key in a topic, and of all keys to a function, however tasks share them."""
     compared = 0
@@ -191,7 +192,7 @@ def test_random_logs_reach_the_rare_branches() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("number", [5, pytest.param(100, marks=pytest.mark.long)])
+@cases(5, 100)
 def test_hashes_that_collide_and_merges_in_slices_cost_no_row(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, number: int
 ) -> None:

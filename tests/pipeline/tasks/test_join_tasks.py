@@ -77,7 +77,7 @@ def run_all(run: JoinRun, sides: tuple[Logs, Logs], cuts: Sequence[tuple[Any, in
 
 @pytest.mark.parametrize("how", ["inner", "left", "outer"])
 @given(SIDE, SIDE, st.lists(CUT, max_size=4))
-@settings(max_examples=12)
+@settings(max_examples=settings().max_examples // 4)
 def test_streams_join_as_the_slow_model_says(
     how: str, left: Logs, right: Logs, cuts: list[tuple[Any, int]]
 ) -> None:
@@ -132,7 +132,7 @@ def _check_windows(rows: list[Any], results: Sequence[Any]) -> None:
 
 @pytest.mark.parametrize("how", ["inner", "left"])
 @given(SIDE, SIDE, st.lists(CUT, max_size=4))
-@settings(max_examples=12)
+@settings(max_examples=settings().max_examples // 4)
 def test_a_stream_looks_up_the_table_as_it_is(
     how: str, left: Logs, right: Logs, cuts: list[tuple[Any, int]]
 ) -> None:

@@ -27,6 +27,7 @@ from oriel.pipeline.tasks import (
     run_stages,
 )
 from oriel.pipeline.tasks.messages import MESSAGE_SCHEMA
+from tests.campaigns import seeds
 from tests.pipeline.tasks.task_runs import folder_files, written_letters, written_rows
 
 RAW = pa.schema([("partition", pa.int32()), ("offset", pa.int64()), ("raw", pa.binary())])
@@ -168,9 +169,7 @@ def outcome(
     return made
 
 
-@pytest.mark.parametrize(
-    "seed", [*range(4), *(pytest.param(n, marks=pytest.mark.long) for n in range(4, 24))]
-)
+@seeds(4, 24)
 @pytest.mark.parametrize("tasks", [1, 3])
 def test_messages_carry_what_the_local_runner_hands_over(
     tmp_path: Path, seed: int, tasks: int, monkeypatch: pytest.MonkeyPatch

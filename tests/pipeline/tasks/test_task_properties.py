@@ -136,7 +136,7 @@ def test_every_record_is_counted_once(
     records=RECORDS,
     cuts=st.lists(st.tuples(st.integers(1, 12), st.integers(1, 4)), min_size=1, max_size=6),
 )
-@settings(max_examples=20)
+@settings(max_examples=settings().max_examples // 2)
 def test_cuts_and_numbers_of_tasks_change_nothing(
     windows: SlidingWindows | TimeWindows,
     records: list[tuple[int, str, int, str]],
