@@ -88,12 +88,10 @@ def spark(warm_python: None) -> "Iterator[SparkSession]":
     """Yield the one Spark session (two cores, Delta) that every test of the run shares."""
     assert warm_python is None
     from oriel.pipeline.spark import build_session  # noqa: PLC0415 - unit tests may lack Java
-    from tests.remembered_steps import remember_steps  # noqa: PLC0415
     from tests.spark_packages import DELTA_PACKAGE, fetch  # noqa: PLC0415
 
     fetch({"spark.jars.packages": DELTA_PACKAGE})
     session = build_session("oriel-tests", cores=2, packages=[DELTA_PACKAGE], extra=_DELTA_SETTINGS)
-    remember_steps()
     yield session
     session.stop()
 

@@ -6,8 +6,10 @@ a dead letter. Steps are checked when they are built: an expression must be vali
 row-wise, deterministic and of a type that can go on; else ``InvalidTopology`` names it.
 """
 
+from oriel.pipeline.rows.reading import row_steps
 from oriel.pipeline.rows.steps import RowSteps
 
 __all__ = [
     "RowSteps",
+    "row_steps",
 ]

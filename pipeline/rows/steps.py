@@ -12,7 +12,7 @@ and nothing of the pipeline's gets in their way.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import cached_property, partial
+from functools import cache, cached_property, lru_cache, partial
 
 import pyarrow as pa
 from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
@@ -407,6 +407,7 @@ def _shown(function: Peeker) -> Callable[..., Column]:
     return made
 
 
+@cache
 def _in_use() -> Column:
     """Whether the row is neither a dead letter nor filtered out."""
     return F.col("__reason").isNull() & F.col("__keep")
@@ -418,4 +419,10 @@ def _with_key_of(text: Column) -> list[Column]:
 
 
 def _columns(names: Iterable[str]) -> list[Column]:
-    return [F.col(f"`{name}`") for name in names]
+    return [_column(name) for name in names]
+
+
+#: Java is asked three times for each, and every step passes on what it does not change.
+@lru_cache(maxsize=1000)
+def _column(name: str) -> Column:
+    return F.col(f"`{name}`")

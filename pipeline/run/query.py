@@ -50,7 +50,7 @@ from oriel.pipeline.plan import (
     WallClock,
     reasons_by_store,
 )
-from oriel.pipeline.rows import RowSteps
+from oriel.pipeline.rows import RowSteps, row_steps
 from oriel.pipeline.run.computation import Computation
 from oriel.pipeline.run.disk_errors import in_words
 from oriel.pipeline.run.final_rows import FinalRows, refuse_readers_behind
@@ -257,7 +257,7 @@ class PipelineRun:
             records = empty[read]
         else:
             records = self._spark.createDataFrame([], from_arrow_schema(read))
-        return RowSteps(records, origin, store)
+        return row_steps(records, origin, store)
 
     def _defined(self, plans: StorePlans) -> StoreDefinition:
         """What the topology says of a store."""

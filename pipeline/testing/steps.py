@@ -1,22 +1,15 @@
 """Row-wise steps for the test driver: without Spark where no expression needs it."""
 
-from collections.abc import Iterator
-from copy import copy
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from oriel.pipeline.arrow_steps import ArrowSteps, arrow_steps
+from oriel.pipeline.arrow_steps import arrow_steps
 from oriel.pipeline.hops import StepsOutput, decoded_schema
 from oriel.pipeline.language import (
     AggregatedRows,
-    Filter,
-    FlatMapValues,
-    ForeignKey,
     Input,
-    LookupKey,
-    MapValues,
-    Peek,
     Side,
     Source,
     arrow_schema,
@@ -24,11 +17,7 @@ from oriel.pipeline.language import (
 from oriel.pipeline.plan import Steps
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
-#: Steps that Spark has read in this process and Arrow runs, by their text and what they read. It
-#: takes Spark longer to read them than a test takes for all else, and a suite's tests share steps.
-_already_read: dict[str, ArrowSteps] = {}
+    from pyspark.sql import DataFrame, SparkSession
 
 
 def steps_for(origin: Input | Side | AggregatedRows, read: Source | pa.Schema, store: str) -> Steps:
@@ -37,37 +26,7 @@ def steps_for(origin: Input | Side | AggregatedRows, read: Source | pa.Schema, s
     Raises:
         InvalidTopology: a step does not fit the schema; the message names it.
     """
-    steps = arrow_steps(origin, read)
-    if steps is not None:
-        return steps
-    # The text of a ``Column`` doesn't say everything: a function of Python is only named.
-    if not all(isinstance(expression, str) for expression in _expressions(origin)):
-        return SparkSteps(origin, read, store)
-    written = repr((origin, read))
-    if written not in _already_read:
-        by_spark = SparkSteps(origin, read, store)
-        if not isinstance(by_spark.arrow, ArrowSteps):
-            return by_spark
-        _already_read[written] = by_spark.arrow
-    # Whoever gets them selects columns in them.
-    return copy(_already_read[written])
-
-
-def _expressions(origin: Input | Side | AggregatedRows) -> Iterator[object]:
-    """All that steps compute with, functions too."""
-    for step in origin.steps:
-        if isinstance(step, Filter):
-            yield step.condition
-        elif isinstance(step, LookupKey):
-            yield step.key
-        elif isinstance(step, ForeignKey):
-            yield from step.key
-        elif isinstance(step, Peek):
-            yield step.function
-        elif isinstance(step, MapValues | FlatMapValues):
-            yield from step.columns.values()
-            yield from step.key if isinstance(step, MapValues) else ()
-    yield from origin.group_by
+    return arrow_steps(origin, read) or SparkSteps(origin, read, store).arrow
 
 
 class SparkSteps:
@@ -81,14 +40,14 @@ class SparkSteps:
         Raises:
             InvalidTopology: a step does not fit the schema; the message names it.
         """
-        from oriel.pipeline.rows import RowSteps  # noqa: PLC0415 - only if needed
+        from oriel.pipeline.rows import row_steps  # noqa: PLC0415 - only if needed
 
         self._spark = spark_session()
         self._store = store
         if isinstance(read, Source):
             read = decoded_schema(pa.struct(list(arrow_schema(read.columns))))
         self._schema = read
-        self._steps = RowSteps(self._spark.createDataFrame(read.empty_table()), origin, store)
+        self._steps = row_steps(_no_rows(self._spark, read), origin, store)
         self.values = self._steps.values
 
     @property
@@ -128,3 +87,8 @@ def spark_session() -> "SparkSession":
     from oriel.pipeline.spark import build_session  # noqa: PLC0415
 
     return SparkSession.getActiveSession() or build_session("topology-test-driver", cores=1)
+
+
+@lru_cache
+def _no_rows(spark: "SparkSession", schema: pa.Schema) -> "DataFrame":
+    return spark.createDataFrame(schema.empty_table())

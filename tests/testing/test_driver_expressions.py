@@ -16,8 +16,8 @@ from oriel import InvalidTopology, JoinWindows, StreamsBuilder, collect_list, co
 from oriel.pipeline.errors import ExpressionFailed
 from oriel.pipeline.language import arrow_schema
 from oriel.pipeline.language.streams import KStream
+from oriel.pipeline.rows import reading
 from oriel.pipeline.sources.spark_decoding import spark_event_log_decoder
-from oriel.pipeline.testing import steps
 from oriel.pipeline.testing.records import decoded
 from oriel.testing import Counters, Record, TopologyTestDriver
 from tests.testing.driver_runs import driver_of, tumbling
@@ -341,7 +341,7 @@ def test_records_are_read_as_the_pipeline_reads_their_json(spark: SparkSession) 
 def test_a_process_reads_the_same_steps_once(
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The second driver needs no Spark, and each takes the columns that it uses."""
+    """Spark reads nothing for the second driver, and each takes the columns that it uses."""
 
     def driver(column: str) -> TopologyTestDriver:
         builder = StreamsBuilder()
@@ -350,7 +350,7 @@ def test_a_process_reads_the_same_steps_once(
         return TopologyTestDriver(builder.build())
 
     first = driver("a")
-    monkeypatch.setattr(steps, "SparkSteps", None)
+    monkeypatch.setattr(reading, "RowSteps", None)
     second = driver("c")
     for one, total in ((first, 3), (second, 33)):
         one.pipe_input("t", [Record("k", {"a": a, "b": 10 * a}, 0) for a in (1, -5, 2)])

@@ -4,7 +4,7 @@ What a step computes are Spark column expressions, as SQL text or as a ``Column`
 touches Spark.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -198,3 +198,19 @@ class AggregatedRows:
 def flattens(steps: Iterable[Step]) -> bool:
     """Whether some step makes several records of one: elements, which share a place in the log."""
     return any(isinstance(step, FlatMapValues) for step in steps)
+
+
+def expressions_of(steps: Iterable[Step]) -> "Iterator[str | Column | Peeker]":
+    """All that ``steps`` compute with, functions too."""
+    for step in steps:
+        if isinstance(step, Filter):
+            yield step.condition
+        elif isinstance(step, LookupKey):
+            yield step.key
+        elif isinstance(step, ForeignKey):
+            yield from step.key
+        elif isinstance(step, Peek):
+            yield step.function
+        elif isinstance(step, MapValues | FlatMapValues):
+            yield from step.columns.values()
+            yield from step.key if isinstance(step, MapValues) else ()

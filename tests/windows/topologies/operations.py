@@ -50,7 +50,12 @@ EXPRESSIONS = {
 #: Arrays over a column, as ``EXPRESSIONS``.
 ARRAYS = {
     "twice": "array({0}, {0} + 1)",
-    "up_to_2": "slice(array({0}, -{0}), 1, CAST(abs({0}) % 3 AS INT))",
+    "up_to_2": (
+        "CASE abs({0}) % 3 WHEN 0 THEN slice(array({0}), 1, 0) WHEN 1 THEN array({0}) "
+        "WHEN 2 THEN array({0}, -{0}) END"
+    ),
+    # A computed length may be less than 0, which is an error, so this one is not in Arrow.
+    "up_to_2_by_spark": "slice(array({0}, -{0}), 1, CAST(abs({0}) % 3 AS INT))",
     "with_marked": "array({0}, concat({0}, '!'))",
     "split": "split({0}, '!')",
 }

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any
 
-from tests.windows.topologies.random_parts import topics_of
+from tests.windows.topologies.random_parts import is_interleaving_free, operations_of, topics_of
 
 #: Topic, key, value, time.
 Entry = tuple[str, str | None, Mapping[str, Any] | None, int]
@@ -50,6 +50,14 @@ def _tells_sliding_windows(node: Any) -> bool:
     return isinstance(node, list) and any(map(_tells_sliding_windows, node))
 
 
+def follows_pairs(tree: Mapping[str, Any]) -> bool:
+    """Whether rows depend on the order of pairs, which is another of several records of a batch.
+
+    So each record has to be a batch, which takes long.
+    """
+    return "join_streams" in operations_of(tree) and not is_interleaving_free(tree)
+
+
 def random_log(random: Random, tree: Mapping[str, Any], plan: Plan) -> list[Entry]:
     """Few keys and small times; some records without a key, a value or one of its columns."""
     topics = sorted(topics_of(tree))
@@ -59,9 +67,12 @@ def random_log(random: Random, tree: Mapping[str, Any], plan: Plan) -> list[Entr
     drift = random.choice((3.0, 6.0) if plan.many else (0.0, 0.7, 3.0))
     # With even times and lengths no window has two definers, which Kafka would tell twice.
     step_ms = 2 if _tells_sliding_windows(tree) else 1
+    #: How probably a record's topic is that of the one before.
+    stays = random.choice((0.0, 0.8))
     log: list[Entry] = []
-    time = 30.0
-    number = random.choice((20, 40) if plan.many else (2, 6, 12))
+    time, topic = 30.0, random.choice(topics)
+    numbers = (20, 40) if plan.many else (2, 6, 12)
+    number = random.choice((2, 6) if follows_pairs(tree) else numbers)
     for place in range(1, number * max(2, len(topics)) + 1):
         time += random.choice((0.0, drift, drift, 2 * drift, 15.0 if random.random() < 0.05 else 0))
         key = None if random.random() < unset else random.choice("abc")
@@ -73,7 +84,9 @@ def random_log(random: Random, tree: Mapping[str, Any], plan: Plan) -> list[Entr
         if random.random() < odd:
             value = None
         moment = max(0, int(time) + (random.randint(-spread, spread) if spread else 0))
-        log.append((random.choice(topics), key, value, moment - moment % step_ms))
+        if random.random() >= stays:
+            topic = random.choice(topics)
+        log.append((topic, key, value, moment - moment % step_ms))
     if plan.ends:
         # Kafka may tell of a record that is alone later than we do: what it looks up is there.
         log.sort(key=lambda entry: not entry[0].startswith("t"))

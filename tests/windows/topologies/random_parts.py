@@ -248,7 +248,9 @@ class Trees:
         is_number = built.columns[name] == "BIGINT"
         arrays = ["twice" if is_number else "with_marked"]
         if not self.steady:
-            arrays.append("up_to_2" if is_number else "split")
+            # Each of Spark's jobs takes as long as all else of a batch.
+            up_to_2 = "up_to_2_by_spark" if self.random.random() < 0.1 else "up_to_2"
+            arrays.append(up_to_2 if is_number else "split")
         node = {
             "op": "flat_map_values", "array": [self.random.choice(arrays), name],
             "keep": [other for other in built.columns if other != name], "input": built.node,

@@ -31,12 +31,15 @@ from oriel.storage import Offsets
 from oriel.storage.delta import AddedFile
 from oriel.testing import KeyValue, Record, TopologyTestDriver, WindowedValue
 from tests.windows.topologies.operations import OUT, STORE
-from tests.windows.topologies.random_logs import Entry
-from tests.windows.topologies.random_parts import operations_of
+from tests.windows.topologies.random_logs import Entry, follows_pairs
 from tests.windows.topologies.random_trees import Case
 
 KEY_GROUPS = 8
 TASKS = 3
+#: How many records of a topic a batch may have: in little pieces, in large ones, or all at once.
+_CUTS = ((0, 1, 4, 50), (0, 20, 50), (1000,))
+#: How probably a batch ends before its topics' next records must be in another one.
+_CUT_OFTEN = (0.3, 0.05, 0.0)
 
 
 class Written(NamedTuple):
@@ -81,17 +84,12 @@ def _driven(topology: Topology, case: Case) -> TopologyTestDriver:
     driver = TopologyTestDriver(topology)
     for topic in case.topics:
         driver.pipe_input(topic, [])
-    if _follows_pairs(case):
+    if follows_pairs(case.tree):
         for topic, *entry in case.log:
             driver.pipe_input(topic, record_of(entry))
     else:
         driver.pipe_inputs([(topic, record_of(entry)) for topic, *entry in case.log])
     return driver
-
-
-def _follows_pairs(case: Case) -> bool:
-    """Whether rows depend on the order of pairs: of several records of a batch it is another."""
-    return not case.is_interleaving_free and "join_streams" in operations_of(case.tree)
 
 
 def driver_rows(topology: Topology, case: Case) -> Rows:
@@ -118,10 +116,7 @@ def driver_records(topology: Topology, case: Case) -> list[Written]:
 def stages_records(topology: Topology, case: Case) -> list[Written]:
     """By the pipeline's stages and several tasks, as ``stages_rows``; task by task of a batch."""
     with tempfile.TemporaryDirectory(prefix="topologies-") as folder:
-        run = StagesRun(topology, Path(folder))
-        for batch in _batches(case, Random(case.seed + case.number)):
-            run.take({topic: {0: records} for topic, records in batch.items()})
-        return list(run.written)
+        return list(_staged(topology, case, Path(folder)).written)
 
 
 def record_of(entry: Sequence[Any]) -> Record:
@@ -137,10 +132,16 @@ def stages_rows(topology: Topology, case: Case) -> Rows:
     goes at its own pace.
     """
     with tempfile.TemporaryDirectory(prefix="topologies-") as folder:
-        run = StagesRun(topology, Path(folder))
-        for batch in _batches(case, Random(case.seed + case.number)):
-            run.take({topic: {0: records} for topic, records in batch.items()})
-        return run.rows
+        return _staged(topology, case, Path(folder)).rows
+
+
+def _staged(topology: Topology, case: Case, folder: Path) -> "StagesRun":
+    """A run that was given the log in random batches, by one to three tasks."""
+    random = Random(case.seed + case.number)
+    run, tasks = StagesRun(topology, folder), random.randint(1, TASKS)
+    for batch in _batches(case, random):
+        run.take({topic: {0: records} for topic, records in batch.items()}, tasks)
+    return run
 
 
 def _place(row: WindowedValue | KeyValue) -> Place:
@@ -152,17 +153,18 @@ def _place(row: WindowedValue | KeyValue) -> Place:
 def _batches(case: Case, random: Random) -> list[dict[str, list[Record]]]:
     logs = {topic: [r for r in case.log if r[0] == topic] for topic in case.topics}
     batches: list[dict[str, list[Record]]] = [{topic: [] for topic in case.topics}]
+    cut = random.randrange(len(_CUTS))
     if not case.is_interleaving_free:
         for entry in case.log:
-            goes_on = entry[0] in batches[-1] and not _follows_pairs(case)
-            if not goes_on or len(batches) == 1 or random.random() < 0.3:
+            goes_on = entry[0] in batches[-1] and not follows_pairs(case.tree)
+            if not goes_on or len(batches) == 1 or random.random() < _CUT_OFTEN[cut]:
                 batches.append({entry[0]: []})
             batches[-1][entry[0]].append(_record(entry))
         return batches
     while any(logs.values()):
         batch = {}
         for topic, log in logs.items():
-            number = random.choice((0, 1, 4, 50))
+            number = random.choice(_CUTS[cut])
             batch[topic] = [_record(entry) for entry in log[:number]]
             logs[topic] = log[number:]
         batches.append(batch)

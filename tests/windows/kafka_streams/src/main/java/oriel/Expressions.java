@@ -39,16 +39,19 @@ final class Expressions {
   private static final Map<String, Function<Object, List<Object>>> ARRAYS =
       Map.of(
           "twice", value -> Arrays.asList(value, value == null ? null : (Long) value + 1),
-          "up_to_2", value ->
-              value == null
-                  ? List.of()
-                  : List.<Object>of(value, -(Long) value)
-                      .subList(0, (int) (Math.abs((Long) value) % 3)),
+          "up_to_2", Expressions::upTo2,
+          "up_to_2_by_spark", Expressions::upTo2,
           "with_marked", value -> Arrays.asList(value, value == null ? null : value + "!"),
           "split", value ->
               value == null ? List.of() : List.of((Object[]) value.toString().split("!", -1)));
 
   private Expressions() {}
+
+  private static List<Object> upTo2(Object value) {
+    return value == null
+        ? List.of()
+        : List.<Object>of(value, -(Long) value).subList(0, (int) (Math.abs((Long) value) % 3));
+  }
 
   static Object evaluate(JsonNode expression, Object key, Row value) {
     Object of = column(expression, key, value);
