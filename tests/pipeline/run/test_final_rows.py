@@ -10,128 +10,14 @@ import pytest
 from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
-from oriel import (
-    EmitStrategy,
-    JoinWindows,
-    SessionWindows,
-    SlidingWindows,
-    StreamsBuilder,
-    TimeWindows,
-    Topology,
-    avg,
-    collect_list,
-    count,
-    max,
-    sum,
-)
+from oriel import EmitStrategy, StreamsBuilder, TimeWindows, Topology, count, sum
 from oriel.pipeline.commit import StoreBatches
 from oriel.pipeline.errors import CheckpointError
-from oriel.pipeline.language.grouped import TimeWindowedKStream
-from oriel.pipeline.language.streams import KStream
 from oriel.testing import Record, TopologyTestDriver
+from tests.pipeline.run.layered_topology import STORES, layered
 from tests.pipeline.run.topic_logs import Stores, random_times, write_topics
 
 pytestmark = pytest.mark.slow
-
-STORES = ("sums", "visits", "hours", "all", "spans", "beside", "named", "third", "rises", "seen",
-          "standing", "grown", "slid", "both", "owned", "ranked", "paired")  # fmt: skip
-
-
-def layered() -> Topology:
-    """Windows over windows, with steps, joins and a merger between them, three stores deep.
-
-    And aggregations over updates: of which there are how many, no cut into batches changes.
-    """
-    builder = StreamsBuilder()
-    clicks = builder.stream("clicks", "v BIGINT")
-    closing = EmitStrategy.on_window_close()
-    sums = (
-        clicks.group_by_key()
-        .windowed_by(TimeWindows.of_size_and_grace(100, 20))
-        .emit(closing)
-        .aggregate(n=count(), total=sum("v"), mean=avg("v"), values=collect_list("v"))
-        .materialize("sums")
-    )
-    visits = (
-        clicks.group_by_key()
-        .windowed_by(SessionWindows.of_inactivity_gap_and_grace(60, 10))
-        .emit(closing)
-        .aggregate(n=count())
-        .materialize("visits")
-    )
-    hours = (
-        _tumbling(sums.to_stream().filter("n > 1"), 600, 100)
-        .emit(closing)
-        .aggregate(most=max("total"), windows=count(), starts=collect_list("window_start_ms"))
-        .materialize("hours")
-    )
-    (
-        sums.to_stream()
-        .select_key("'all'")
-        .group_by_key()
-        .windowed_by(SlidingWindows.of_time_difference_and_grace(200, 0))
-        .aggregate(total=sum("total"), totals=collect_list("total"))
-        .materialize("all")
-    )
-    lengths = visits.to_stream().map_values(v="window_end_ms - window_start_ms")
-    _tumbling(lengths, 500, 50).aggregate(longest=max("v"), visits=count()).materialize("spans")
-    beside = _tumbling(lengths.merge(clicks), 500, 5_000)
-    beside.aggregate(n=count(), total=sum("v")).materialize("beside")
-    within = JoinWindows.of_time_difference_and_grace(300, 100)
-    named = (
-        sums.to_stream()
-        .map_values("n", "total")
-        .left_join(lengths.merge(clicks.filter("v > 7")), within)
-        .left_join(builder.table("names", "name STRING"))
-        .select_key("name")
-    )
-    _tumbling(named, 500, 1_000).aggregate(n=count(), total=sum("total")).materialize("named")
-    third = _tumbling(hours.to_stream().select_key("windows"), 2_000, 0)
-    third.aggregate(keys=count(), total=sum("most")).materialize("third")
-    rises = clicks.group_by_key().aggregate(n=count(), sum=sum("v")).to_stream().group_by_key()
-    rises.aggregate(updates=count(), n=max("n"), total=max("sum")).materialize("rises")
-    hopping = TimeWindows.of_size_and_grace(100, 20).advance_by(40)
-    seen = clicks.group_by_key().windowed_by(hopping).count().to_stream().group_by("window_end_ms")
-    seen.aggregate(updates=count(), n=max("count")).materialize("seen")
-    counts = clicks.group_by_key().count().left_join(builder.table("names", "name STRING"))
-    standing = counts.filter("count > 5").group_by("coalesce(name, '-')")
-    standing.aggregate(keys=count(), n=sum("count")).materialize("standing")
-    _add_updates(builder, clicks)
-    return builder.build()
-
-
-def _add_updates(builder: StreamsBuilder, clicks: KStream) -> None:
-    """Windows of which only the last row counts, several streams, a table, elements of pairs."""
-    sessions = SessionWindows.of_inactivity_gap_and_grace(60, 10)
-    grown = clicks.group_by_key().windowed_by(sessions).aggregate(n=count(), sum=sum("v"))
-    grown.to_stream().group_by_key().aggregate(n=max("n"), sum=max("sum")).materialize("grown")
-    sliding = SlidingWindows.of_time_difference_and_grace(100, 20)
-    slid = clicks.group_by_key().windowed_by(sliding).count().filter("count > 1")
-    slid.to_stream().group_by("window_start_ms").aggregate(n=max("count")).materialize("slid")
-    names = builder.stream("names", "name STRING").group_by_key()
-    both = clicks.group_by_key().cogroup(n=count()).cogroup(names, names=count()).aggregate()
-    (
-        both.to_stream()
-        .group_by_key()
-        .aggregate(updates=count(), n=max("n"), names=max("names"))
-        .materialize("both")
-    )
-    table = builder.table("names", "name STRING")
-    table.left_join(both, foreign_key="key").materialize("owned")
-    ranked = clicks.group_by_key().count().left_join(table, foreign_key="key")
-    of_name = ranked.filter("count > 3").group_by("coalesce(name, '-')")
-    of_name.aggregate(keys=count(), n=sum("count")).materialize("ranked")
-    near = JoinWindows.of_time_difference_and_grace(20, 50)
-    pairs = clicks.filter("v > 5").map_values(w="v").join(clicks, near)
-    elements = pairs.flat_map_values(x="array(v, w)").flat_map_values(y="array(x, 1)")
-    hopping = TimeWindows.of_size_and_grace(100, 20).advance_by(40)
-    in_windows = elements.group_by_key().windowed_by(hopping).aggregate(n=count()).to_stream()
-    by_start = in_windows.group_by("window_start_ms")
-    by_start.aggregate(updates=count(), n=max("n")).materialize("paired")
-
-
-def _tumbling(stream: KStream, size_ms: int, grace_ms: int) -> TimeWindowedKStream:
-    return stream.group_by_key().windowed_by(TimeWindows.of_size_and_grace(size_ms, grace_ms))
 
 
 def random_log(seed: int) -> dict[str, dict[int, list[Any]]]:

@@ -17,6 +17,7 @@ from pathlib import Path
 from oriel.testing import spark_session
 from tests.windows.kafka_peer import KafkaPeer, running_peer
 from tests.windows.topologies.comparison import compared
+from tests.windows.topologies.random_parts import operations_of
 from tests.windows.topologies.random_trees import random_cases
 
 #: More cost little: it takes Spark longest to read a topology's expressions.
@@ -45,8 +46,11 @@ def checked(peer: KafkaPeer, seed: int, logs: int = LOGS) -> Counter[str]:
 def differing(peer: KafkaPeer, seeds: Iterable[int], logs: int) -> int:
     """Compare the topologies of ``seeds``, telling all; how many differ unexplained."""
     total: Counter[str] = Counter()
+    operations: Counter[str] = Counter()
     failed, started = 0, time.monotonic()
     for number, seed in enumerate(seeds, start=1):
+        for name in set(operations_of(random_cases(seed, 1)[0].tree)):
+            operations[name] += logs
         try:
             total += checked(peer, seed, logs)
         except AssertionError as error:
@@ -57,6 +61,8 @@ def differing(peer: KafkaPeer, seeds: Iterable[int], logs: int) -> int:
             sys.stderr.write(f"{number} topologies, {failed} differ, {seconds:.0f} s\n")
     for what, number in total.most_common():
         sys.stdout.write(f"{number:8} {what}\n")
+    for what, number in operations.most_common():
+        sys.stdout.write(f"{number:8} logs with {what}\n")
     sys.stdout.write(f"{failed:8} topologies with an unexplained difference\n")
     return failed
 
