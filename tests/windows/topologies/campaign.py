@@ -12,6 +12,7 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Iterable
+from itertools import count, islice
 from pathlib import Path
 
 from oriel.testing import spark_session
@@ -49,8 +50,7 @@ def differing(peer: KafkaPeer, seeds: Iterable[int], logs: int) -> int:
     operations: Counter[str] = Counter()
     failed, started = 0, time.monotonic()
     for number, seed in enumerate(seeds, start=1):
-        for name in set(operations_of(random_cases(seed, 1)[0].tree)):
-            operations[name] += logs
+        operations.update(dict.fromkeys(_operations(seed), logs))
         try:
             total += checked(peer, seed, logs)
         except AssertionError as error:
@@ -67,20 +67,25 @@ def differing(peer: KafkaPeer, seeds: Iterable[int], logs: int) -> int:
     return failed
 
 
+def _operations(seed: int) -> set[str]:
+    return set(operations_of(random_cases(seed, 1)[0].tree))
+
+
 def main() -> int:
     """Compare random topologies by seed; 1 if any differs without a rule that explains it."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--topologies", type=int, default=1000)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--logs", type=int, default=LOGS, help="of each topology")
+    parser.add_argument("--having", metavar="OPERATION", help="only topologies that have this one")
     options = parser.parse_args()
     spark_session()
     with (
         tempfile.TemporaryDirectory(prefix="kafka-peer-") as folder,
         running_peer(Path(folder) / "kafka-peer") as peer,
     ):
-        seeds = range(options.seed, options.seed + options.topologies)
-        return bool(differing(peer, seeds, options.logs))
+        seeds = (s for s in count(options.seed) if options.having in {None, *_operations(s)})
+        return bool(differing(peer, islice(seeds, options.topologies), options.logs))
 
 
 if __name__ == "__main__":
