@@ -103,27 +103,22 @@ def table_updates(step: str, tables: tuple[Input, ...], rows: TableJoin | int) -
     """What tells each row of the tables that ``rows`` joins, for the ``step`` that is called.
 
     Raises:
-        InvalidTopology: several are joined, of which the rows of one have more than one number
-            beside their place.
+        InvalidTopology: see ``foreign_updates``, which makes those that name rows.
     """
     tables, rows = _with_foreign_updates(step, tables, rows)
     if isinstance(rows, int):
         return tables[rows]
-    sides = tuple(map(side_of, tables))
-    _refuse_further_numbers(step, sides)
-    return results_of(TableUpdates(sides, rows))
+    return results_of(TableUpdates(tuple(map(side_of, tables)), rows))
 
 
 def table_changes(step: str, tables: tuple[Input, ...], rows: TableJoin | int) -> TableChanges:
     """What each record changes of a table, or of those that ``rows`` joins; see ``table_updates``.
 
     Raises:
-        InvalidTopology: the rows of one have more than one number beside their place.
+        InvalidTopology: see ``table_updates``.
     """
     tables, rows = _with_foreign_updates(step, tables, rows)
-    sides = tuple(map(side_of, tables))
-    _refuse_further_numbers(step, sides)
-    return TableChanges(sides, rows)
+    return TableChanges(tuple(map(side_of, tables)), rows)
 
 
 def _with_foreign_updates(
@@ -183,13 +178,13 @@ _MOST_FAN_OUTS = 3
 
 
 def _refuse_further_numbers(step: str, tables: tuple[Side, ...]) -> None:
-    """Refuse tables whose updates have more numbers beside their place than joined rows have."""
+    """Refuse tables whose updates have more numbers beside their place than responses have."""
     if not all(places_of(table).has_room for table in tables):
         message = (
             f"{step}: a row of a table that is made of pairs of streams, of elements of joined "
             "rows, or of a third one of sliding windows or sessions has more than one number "
-            "beside its place, and joined or grouped rows have one; materialize the join, or write "
-            "the aggregation to a topic with to(topic), and read that as a table"
+            "beside its place, and what a join by a foreign key tells has one; materialize the "
+            "join, or write the aggregation to a topic with to(topic), and read that as a table"
         )
         raise InvalidTopology(message)
 

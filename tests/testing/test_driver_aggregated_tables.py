@@ -1,12 +1,17 @@
 """Aggregations as tables, and steps behind joined tables, in the test driver (decision 0071)."""
 
+from collections.abc import Callable
 from random import Random
 from typing import Any
 
 import pytest
 
 from oriel import InvalidTopology, JoinWindows, StreamsBuilder, Topology, collect_list, count
+from oriel import max as max_of
 from oriel import sum as sum_of
+from oriel.pipeline.language import KStream
+from oriel.pipeline.language.ktables import KTable
+from oriel.pipeline.language.source_tables import SourceTable
 from oriel.testing import Record, TopologyTestDriver
 from tests.campaigns import seeds
 from tests.testing.driver_runs import tumbling
@@ -254,24 +259,130 @@ def test_what_is_no_table_is_told_with_a_way_out() -> None:
         TopologyTestDriver(builder.build())
 
 
-def test_rows_of_pairs_are_kept_and_not_told() -> None:
-    """Their joined rows are a store; updates and groups of these have no place."""
+PAIRS_OF = "v BIGINT", "w BIGINT"
+Table = KTable | SourceTable
+
+
+def near(builder: StreamsBuilder) -> KStream:
+    """Pairs of two topics' records."""
+    left, right = (
+        builder.stream(topic, schema) for topic, schema in zip("ab", PAIRS_OF, strict=True)
+    )
+    return left.join(right, JoinWindows.of_time_difference_and_grace(8, 50))
+
+
+def counted(stream: KStream) -> KTable:
+    """How many there are of a key, and their sum."""
+    return stream.group_by_key().aggregate(n=count(), total=sum_of("w"))
+
+
+def flattened(pairs: KStream) -> KStream:
+    """Both values of each pair, one after the other."""
+    return pairs.flat_map_values(w="array(v, w)")
+
+
+def folded(key: str, value: Any, text: str) -> str:
+    """Put a row's number behind the others."""
+    return f"{text}+{value['n']}"
+
+
+def unfolded(key: str, value: Any, text: str) -> str:
+    """As ``folded``, of a row that is taken away."""
+    return f"{text}-{value['n']}"
+
+
+def merged(key: str, left: str, right: str) -> str:
+    """The numbers of one partition behind those of another."""
+    return f"{left};{right}"
+
+
+def add_readers(builder: StreamsBuilder, table: Table, other: Table) -> None:
+    """Stores that read ``table``, joined with ``other`` and grouped, and count what it tells."""
+    for how in ("join", "left_join", "outer_join"):
+        joined = getattr(table, how)(other)
+        told = joined.to_stream().group_by_key()
+        told.aggregate(updates=count(), n=max_of("n"), m=max_of("m")).materialize(how)
+        joined.group_by("m % 2").aggregate(keys=count(), n=sum_of("n")).materialize(f"by_m_{how}")
+    grouped = table.group_by("n % 3")
+    grouped.aggregate(lambda: "0", folded, unfolded, merged, "text STRING").materialize("folded")
+    updates = grouped.count().to_stream().group_by_key()
+    updates.aggregate(updates=count(), most=max_of("count")).materialize("regrouped")
+
+
+def near_log(seed: int) -> list[tuple[str, Record]]:
+    """Records of both topics, which have many partners in each other, in the order of time."""
+    random, time, log = Random(seed), 0, []
+    for place in range(24):
+        time += random.randrange(4)
+        topic = random.choice("aab")
+        value = {"v" if topic == "a" else "w": place}
+        log.append((topic, Record(random.choice("xyz"), value, time)))
+    return log
+
+
+def content(driver: TopologyTestDriver) -> dict[str, Any]:
+    """All rows of the stores of ``add_readers``."""
+    hows = ("join", "left_join", "outer_join")
+    names = (*hows, *(f"by_m_{how}" for how in hows), "folded", "regrouped")
+    return {name: driver.key_value_store(name).all() for name in names}
+
+
+@pytest.mark.parametrize("stream_of", [near, lambda builder: flattened(near(builder))])
+@seeds(1, 30)
+def test_an_aggregation_of_pairs_is_a_table_as_its_topic_is(
+    stream_of: Callable[[StreamsBuilder], KStream], seed: int
+) -> None:
+    """What it tells could be written to a topic and read as a table: joined, grouped, in order."""
+    written, read, direct = StreamsBuilder(), StreamsBuilder(), StreamsBuilder()
+    counted(stream_of(written)).to_stream().to("counts")
+    add_readers(
+        read, read.table("counts", "n BIGINT, total BIGINT"), read.table("others", "m BIGINT")
+    )
+    add_readers(direct, counted(stream_of(direct)), direct.table("others", "m BIGINT"))
+    others = [Record(key, {"m": number}, 0) for number, key in enumerate("xy")]
+    first = run(written.build(), ("a", []), ("b", []))
+    behind = run(read.build(), ("counts", []), ("others", others))
+    driver = run(direct.build(), ("a", []), ("b", []), ("others", others))
+    counts = first.create_output_topic("counts")
+    for topic, record in near_log(seed):
+        first.pipe_input(topic, [record])
+        behind.pipe_input("counts", counts.read_records())
+        driver.pipe_input(topic, [record])
+    assert content(driver) == content(behind)
+    assert all(content(driver).values())
+
+
+@pytest.mark.parametrize("stream_of", [near, lambda builder: flattened(near(builder))])
+@seeds(1, 30)
+def test_no_cut_changes_the_rows_that_are_made_of_pairs(
+    stream_of: Callable[[StreamsBuilder], KStream], seed: int
+) -> None:
+    """Nor how many updates there are; only functions see those of one batch in another order."""
     builder = StreamsBuilder()
-    a, b = builder.stream("a", "a BIGINT"), builder.stream("b", "b BIGINT")
-    pairs = a.join(b, JoinWindows.of_time_difference_and_grace(10, 0)).group_by_key().count()
-    joined = pairs.join(builder.table("users", USERS))
+    add_readers(builder, counted(stream_of(builder)), builder.table("others", "m BIGINT"))
+    topology, random, found = builder.build(), Random(seed), []
+    others = [Record(key, {"m": number}, 0) for number, key in enumerate("xy")]
+    for goes_on in (0.5, 1.0):
+        batches: list[tuple[str, list[Record]]] = [("a", []), ("b", []), ("others", others)]
+        for topic, record in near_log(seed):
+            if batches[-1][0] != topic or random.random() >= goes_on:
+                batches.append((topic, []))
+            batches[-1][1].append(record)
+        found.append(content(run(topology, *batches)) | {"folded": None})
+    assert found[0] == found[1]
+
+
+def test_joined_rows_of_pairs_are_kept_and_filtered() -> None:
+    """As a store, and behind steps of the rows."""
+    builder = StreamsBuilder()
+    joined = counted(near(builder)).join(builder.table("users", USERS))
     joined.materialize("s")
-    for call in (
-        joined.to_stream,
-        lambda: joined.group_by("city"),
-        lambda: pairs.group_by("count"),
-    ):
-        with pytest.raises(InvalidTopology, match=r"made of pairs of streams, .* materialize the"):
-            call()
+    joined.filter("n > 2").to_stream().group_by_key().count().materialize("told")
     driver = run(
         builder.build(),
-        ("a", [Record("k", {"a": 1}, 1), Record("k", {"a": 2}, 2)]),
-        ("b", [Record("k", {"b": 1}, 1), Record("k", {"b": 2}, 3)]),
         ("users", [user(1, "k", "x")]),
+        ("a", [Record("k", {"v": 1}, 1), Record("k", {"v": 2}, 2)]),
+        ("b", [Record("k", {"w": 1}, 1), Record("k", {"w": 2}, 3)]),
     )
-    assert values(driver) == {"k": {"count": 4, "city": "x"}}
+    assert values(driver) == {"k": {"n": 4, "total": 6, "city": "x"}}
+    assert values(driver, "told") == {"k": {"count": 2}}

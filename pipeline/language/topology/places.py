@@ -1,7 +1,5 @@
 """How the records of a stream are told apart, and which of them take effect in an own order."""
 
-from dataclasses import replace
-
 from oriel.pipeline.language.topology.inputs import (
     AggregateUpdates,
     Input,
@@ -54,9 +52,8 @@ def places_in_front(stream: Side | Input) -> Places:
         return merged_places([places_of(side) for side in join.streams])
     if join is not None and _are_of_tables(join):
         # Of a change the old row, and the new one; so of a row that names another key.
-        of_each_table = 2 if isinstance(join, TableChanges | Subscriptions) else 1
         places = places_side_by_side([places_of(side) for side in log_sides(join)])
-        return replace(places, of_each_table=of_each_table)
+        return places.of_changes() if isinstance(join, TableChanges | Subscriptions) else places
     return Places(numbers=int(join is not None))
 
 

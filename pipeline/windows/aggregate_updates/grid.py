@@ -19,7 +19,7 @@ from oriel.pipeline.windows.arrays import Flags, Ints, Ranges, coded_keys, heads
 from oriel.pipeline.windows.definitions import NoWindows, TimeWindows
 from oriel.pipeline.windows.engines import WindowGrid
 from oriel.pipeline.windows.joins import RECORDS, SideRows
-from oriel.pipeline.windows.records import SUBORDER, rows_schema, takes_away
+from oriel.pipeline.windows.records import change_places, rows_schema, takes_away
 
 
 class GridEntries(NamedTuple):
@@ -148,9 +148,7 @@ class GridUpdatesEngine(AggregateUpdatesEngine):
             none = np.zeros(len(batch), dtype=np.bool_)
             return none, none
         (key_code,), _ = coded_keys(batch["key"])
-        # Of joined tables suborders tell of which one a record is.
-        table = np.asarray(batch[SUBORDER.name]) // 2
-        places = key_code, table, np.asarray(batch["partition"]), np.asarray(batch["offset"])
+        places = key_code, *change_places(batch)
         old = takes_away(batch)
         is_completed = np.zeros(len(batch), dtype=np.bool_)
         is_completed[:-1] = old[:-1] & ~old[1:] & ~heads(*places)[1:]

@@ -20,9 +20,8 @@ import numpy as np
 import pyarrow as pa
 
 from oriel.pipeline.windows.arrays import Flags
-from oriel.pipeline.windows.joins.sides import RESULT_FIELDS, SideRows, TableJoin
+from oriel.pipeline.windows.joins.sides import SideRows, TableJoin
 from oriel.pipeline.windows.joins.updates import Histories, TableUpdatesEngine, Told
-from oriel.pipeline.windows.records import change_suborders
 
 
 class TableChangesEngine(TableUpdatesEngine):
@@ -30,8 +29,8 @@ class TableChangesEngine(TableUpdatesEngine):
 
     Both results of a record have its place, its stream time and the time that an update of
     ``TableUpdatesEngine`` has. Suborders are those of updates, twice: 0 and 1, of the second
-    table's records 2 and 3, and so on (``change_suborders``). Records that neither take a row away
-    nor put one there are filtered.
+    table's records 2 and 3, and so on; or 0 and 1 are one number more (``joins.places``). Records
+    that neither take a row away nor put one there are filtered.
     """
 
     def __init__(
@@ -48,8 +47,9 @@ class TableChangesEngine(TableUpdatesEngine):
         # Of one topic; an aggregation's row is one of all partitions.
         self._by_partition = isinstance(join, int) and not any(each.tell_rows for each in rows)
         values = [self.result_schema.field(name) for table in tables for name in table.names]
+        self._places = self._places.of_changes()
         # Each result is a row.
-        self.result_schema = self._joined_schema = pa.schema([*RESULT_FIELDS, *values])
+        self.result_schema = self._joined_schema = pa.schema([*self._result_fields, *values])
 
     def _results(self, histories: Histories, told: Told) -> tuple[pa.Table, Flags]:
         """For each new record the row before it and the row after it, where there is one."""
@@ -57,10 +57,11 @@ class TableChangesEngine(TableUpdatesEngine):
         is_after, numbers = np.nonzero(is_row)
         of_tables = np.where(is_after, histories.after[:, numbers], histories.before[:, numbers])
         new = histories.new[numbers]
-        old_suborder, new_suborder = change_suborders(
-            self._logs.suborders(histories.records.take(pa.array(new)))
-        )
-        suborder = np.where(is_after, new_suborder, old_suborder)
+        places = self._numbers(histories.records.take(pa.array(new)))
+        if self._places.numbers > 1:
+            places = np.column_stack([places, is_after])
+        else:
+            places = 2 * places + is_after[:, np.newaxis]
         rows, time_ms = self._rows(of_tables), told.time_ms[numbers]
-        results = self._joined(histories.records, new, rows, time_ms, suborder)
+        results = self._joined(histories.records, new, rows, time_ms, places)
         return results, is_row[0] | is_row[1]

@@ -46,10 +46,7 @@ from oriel.pipeline.windows.joins.sides import (
 )
 from oriel.pipeline.windows.joins.subscriptions import FOREIGN_KEY, SUBSCRIBER, differ
 from oriel.pipeline.windows.joins.updates import Histories, TableUpdatesEngine, Told
-from oriel.pipeline.windows.records import (
-    SUBORDER,
-    takes_away,
-)
+from oriel.pipeline.windows.records import change_places, takes_away
 
 
 class SubscriptionUpdatesEngine(TableChangesEngine):
@@ -78,9 +75,7 @@ class SubscriptionUpdatesEngine(TableChangesEngine):
         changes, tells = super()._results(histories, told)
         changes = changes.filter(changes[FOREIGN_KEY.name].is_valid())
         # Both changes of a record stand side by side, the old row in front.
-        number = np.asarray(changes[SUBORDER.name]) // 2
-        places = (number, *(np.asarray(changes[name]) for name in ("partition", "offset")))
-        is_last = tails(heads(*places))
+        is_last = tails(heads(*change_places(changes)))
         columns = {
             "key": changes[FOREIGN_KEY.name],
             SUBSCRIBER.name: changes["key"],

@@ -9,8 +9,9 @@ numbers behind it, in the order in which the streams are joined:
     an element of anything below    its numbers, element
     a row of many that one changed  row; of an element: element * (most rows) + row; of what has
                                     more numbers, or a place as the first one: its numbers, row
-    an update of joined tables      table
-    a change of joined tables       2 * table, of the old row; 2 * table + 1, of the new one
+    an update of joined tables      table; of rows without room: table, its numbers
+    a change of joined tables       2 * table, of the old row; 2 * table + 1, of the new one; of
+                                    rows without room: table, its numbers, 0 or 1
     (a, b)                          place of b
     ((a, b), c)                     place of b, place of c
     ((a, b), (c, d))                place of b, place of c, place of d
@@ -39,12 +40,11 @@ from numpy.typing import NDArray
 
 from oriel.pipeline.windows.arrays import Flags, Ints
 from oriel.pipeline.windows.definitions import IllegalArgument, Windows
-from oriel.pipeline.windows.records import PARTNERS, SUBORDER
+from oriel.pipeline.windows.records import PARTNER_BYTES, PARTNERS, SUBORDER
 
 _OFFSET_BITS = 48
 _PARTITION_BITS = 15
-#: Bytes of a number in ``partners``, and what makes the order of signed numbers that of bytes.
-_WIDTH = 8
+#: What makes the order of signed numbers that of bytes.
 _SIGN = np.uint64(2**63)
 #: Two leave 23 bits of the first number to elements, hopping windows and logs.
 _MOST_OF_MANY = 2
@@ -109,6 +109,10 @@ class Places:
         """How the elements of such rows are told apart."""
         return replace(self, numbers=self.numbers + 1)
 
+    def of_changes(self) -> Self:
+        """How the old row and the new one of such updates are told apart."""
+        return self.flattened() if self.numbers > 1 else replace(self, of_each_table=2)
+
     def of_updates(self, windows: Windows) -> Self:
         """How the rows of ``windows`` are told apart that such rows change."""
         if not windows.rule.changes_several:
@@ -165,7 +169,7 @@ class Places:
         if self.numbers:
             numbers[:, 0] = np.asarray(pc.fill_null(rows[SUBORDER.name], 0))
         if self.numbers > 1:
-            width = (self.numbers - 1) * _WIDTH
+            width = (self.numbers - 1) * PARTNER_BYTES
             partners = rows[PARTNERS.name].cast(pa.large_binary()).combine_chunks()
             own = np.asarray(pc.equal(pc.fill_null(pc.binary_length(partners), 0), width))
             # Of rows with bytes of one width alone, all bytes stand one behind the other.
@@ -184,7 +188,7 @@ class Places:
         columns = [pa.array(np.ascontiguousarray(numbers[:, 0]))] if self.numbers else []
         if self.numbers > 1:
             coded = np.ascontiguousarray(numbers[:, 1:]).view(np.uint64) ^ _SIGN
-            width = (self.numbers - 1) * _WIDTH
+            width = (self.numbers - 1) * PARTNER_BYTES
             ends = np.arange(len(numbers) + 1, dtype=np.int32) * np.int32(width)
             buffers = [None, pa.py_buffer(ends), pa.py_buffer(coded.astype(">u8").tobytes())]
             columns.append(pa.Array.from_buffers(PARTNERS.type, len(numbers), buffers))

@@ -26,9 +26,9 @@ from oriel.pipeline.windows.arrays import Flags, Ints, coded_keys, heads, places
 from oriel.pipeline.windows.joins.places import Places
 from oriel.pipeline.windows.joins.sides import (
     RECORDS,
-    RESULT_FIELDS,
     SIDE,
     SIDE_FIELDS,
+    STREAM_TIME,
     Clocks,
     JoinEngine,
     JoinResult,
@@ -40,7 +40,7 @@ from oriel.pipeline.windows.joins.sides import (
     table_rows,
     values_beside,
 )
-from oriel.pipeline.windows.records import NULL_VALUE
+from oriel.pipeline.windows.records import NULL_VALUE, PARTNERS, PLACE_FIELDS, SUBORDER
 
 
 @dataclass(frozen=True)
@@ -113,7 +113,7 @@ class TableUpdatesEngine(JoinEngine):
         Raises:
             IllegalArgument: two columns have one name.
         """
-        own = (*RESULT_FIELDS, SIDE, NULL_VALUE)
+        own = (*PLACE_FIELDS, SUBORDER, PARTNERS, STREAM_TIME, SIDE, NULL_VALUE)
         values = values_beside(own, carried, tables)
         self._join = join
         self._filtered = filtered
@@ -127,9 +127,21 @@ class TableUpdatesEngine(JoinEngine):
         self.record_schema = pa.schema([*SIDE_FIELDS, *beside, *values])
         self.state_schema = self.record_schema
         self.row_schema = pa.schema(values)
-        self.result_schema = pa.schema([*RESULT_FIELDS, NULL_VALUE, *values])
+        self._places = self._logs.merged.places
+        self.result_schema = pa.schema([*self._result_fields, NULL_VALUE, *values])
         #: What ``_joined`` gives; results may be made of it.
         self._joined_schema = self.result_schema
+
+    @property
+    def _result_fields(self) -> list[pa.Field]:
+        """Of results beside their values."""
+        return [*PLACE_FIELDS, *self._places.fields, STREAM_TIME]
+
+    def _numbers(self, records: pa.Table) -> Ints:
+        """The numbers of the updates that ``records`` make, by [record, number]."""
+        if self._places.numbers > 1:
+            return self._logs.merged_numbers(records)
+        return self._logs.suborders(records)[:, np.newaxis]
 
     def _side_logs(self, places: Sequence[Places]) -> SideLogs:
         """The logs that records and results are of."""
@@ -220,8 +232,8 @@ class TableUpdatesEngine(JoinEngine):
         numbers = np.flatnonzero(told.tells)
         rows = self._rows(histories.after[:, numbers])
         new = histories.new[numbers]
-        suborder = self._logs.suborders(histories.records.take(pa.array(new)))
-        results = self._joined(histories.records, new, rows, told.time_ms[numbers], suborder)
+        places = self._numbers(histories.records.take(pa.array(new)))
+        results = self._joined(histories.records, new, rows, told.time_ms[numbers], places)
         return results, told.tells
 
     def _rows(self, of_tables: Ints) -> Ints:
@@ -230,18 +242,27 @@ class TableUpdatesEngine(JoinEngine):
         return rows
 
     def _joined(
-        self, records: pa.Table, new: Ints, rows: Ints, time_ms: Ints, suborder: Ints
+        self, records: pa.Table, new: Ints, rows: Ints, time_ms: Ints, numbers: Ints
     ) -> pa.Table:
-        """Joined ``rows`` that the ``new`` records tell, in the order of effect."""
-        order = np.lexsort((suborder, *self._logs.effect_keys(records.take(pa.array(new)))))
-        new, rows, time_ms, suborder = new[order], rows[:, order], time_ms[order], suborder[order]
+        """Joined ``rows`` that the ``new`` records tell, in the order of effect.
+
+        ``numbers`` tell them apart, by [row, number].
+        """
+        in_place = numbers.T[::-1]
+        order = np.lexsort((*in_place, *self._logs.effect_keys(records.take(pa.array(new)))))
+        new, rows, time_ms, numbers = new[order], rows[:, order], time_ms[order], numbers[order]
         own = records.take(pa.array(new))
         columns = {
             "key": own["key"],
             "timestamp_ms": time_ms,
             "partition": own["partition"],
             "offset": own["offset"],
-            "suborder": suborder,
+            **{
+                field.name: column
+                for field, column in zip(
+                    self._places.fields, self._places.written(numbers), strict=True
+                )
+            },
             "stream_time_ms": own["stream_time_ms"],
             NULL_VALUE.name: (rows < 0).all(axis=0),
             **{

@@ -39,6 +39,8 @@ SUBORDER = pa.field("suborder", pa.int64())
 #: The order behind ``suborder`` of what is made of three records and more (``joins.places``):
 #: bytes that are compared as they are; null or empty in all else. No value has a name like this.
 PARTNERS = pa.field("__partners", pa.binary())
+#: Of each number in them.
+PARTNER_BYTES = 8
 #: The place of an update of joined tables in the order in which they take effect; null in any other
 #: record. No value column has such a name.
 EFFECT = pa.field("__effect", pa.int64())
@@ -95,19 +97,23 @@ def partners_ranks(partners: pa.Array | pa.ChunkedArray) -> Ints:
 def takes_away(changes: pa.Table) -> Flags:
     """Which of a table's changes take an old row away; the others put a new one there.
 
-    See ``change_suborders``.
+    The last number beside their place says so: it is even, or odd (``joins.places``).
     """
+    if PARTNERS.name in changes.column_names:
+        last = pc.binary_slice(changes[PARTNERS.name], -1)
+        return np.asarray(pc.equal(last, pa.scalar(b"\0", last.type)))
     old: Flags = np.asarray(changes[SUBORDER.name]) % 2 == 0
     return old
 
 
-def change_suborders(number: Ints) -> tuple[Ints, Ints]:
-    """The suborders of the old rows and of the new ones that records change.
-
-    ``number`` is that of each record's table among those that are joined, of one alone 0 (or, where
-    several have a place, what tells them apart: ``joins.places``).
-    """
-    return 2 * number, 2 * number + 1
+def change_places(changes: pa.Table) -> tuple[Ints, ...]:
+    """What the old row and the new one of an update have in common, and no two updates."""
+    places = tuple(np.asarray(changes[name]) for name in ("partition", "offset"))
+    suborder = np.asarray(changes[SUBORDER.name])
+    if PARTNERS.name in changes.column_names:
+        in_front = pc.binary_slice(changes[PARTNERS.name], 0, -PARTNER_BYTES)
+        return (partners_ranks(in_front), suborder, *places)
+    return (suborder // 2, *places)
 
 
 def window_order(group: Ints, records: pa.Table) -> Ints:

@@ -18,7 +18,8 @@ from oriel.pipeline.language.grouped import TimeWindowedKStream
 from oriel.pipeline.language.streams import KStream
 
 STORES = ("sums", "visits", "hours", "all", "spans", "beside", "named", "third", "rises", "seen",
-          "standing", "grown", "slid", "both", "owned", "ranked", "paired")  # fmt: skip
+          "standing", "grown", "slid", "both", "owned", "ranked", "paired",
+          "coupled")  # fmt: skip
 
 
 def layered() -> Topology:
@@ -109,6 +110,9 @@ def _add_updates(builder: StreamsBuilder, clicks: KStream) -> None:
     pairs = clicks.filter("v > 5").map_values(w="v").join(clicks, near)
     elements = pairs.flat_map_values(x="array(v, w)").flat_map_values(y="array(x, 1)")
     hopping = TimeWindows.of_size_and_grace(100, 20).advance_by(40)
+    coupled = pairs.group_by_key().aggregate(n=count(), w=sum("w")).left_join(table)
+    of_name = coupled.group_by("coalesce(name, '-')")
+    of_name.aggregate(keys=count(), n=sum("n"), w=sum("w")).materialize("coupled")
     in_windows = elements.group_by_key().windowed_by(hopping).aggregate(n=count()).to_stream()
     by_start = in_windows.group_by("window_start_ms")
     by_start.aggregate(updates=count(), n=max("n")).materialize("paired")

@@ -18,8 +18,8 @@ from pathlib import Path
 from oriel.testing import spark_session
 from tests.windows.kafka_peer import KafkaPeer, running_peer
 from tests.windows.topologies.comparison import compared
-from tests.windows.topologies.random_parts import operations_of
 from tests.windows.topologies.random_trees import random_cases
+from tests.windows.topologies.tree_facts import operations_of
 
 #: More cost little: it takes Spark longest to read a topology's expressions.
 LOGS = 4

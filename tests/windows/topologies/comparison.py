@@ -9,7 +9,7 @@ from typing import Any
 from oriel import Topology
 from tests.windows.kafka_peer import KafkaPeer
 from tests.windows.topologies.operations import topology_of
-from tests.windows.topologies.random_parts import RIGHT_NAMES, operations_of
+from tests.windows.topologies.random_parts import RIGHT_NAMES
 from tests.windows.topologies.random_trees import Case
 from tests.windows.topologies.runs import (
     Place,
@@ -21,6 +21,7 @@ from tests.windows.topologies.runs import (
     stages_rows,
     told,
 )
+from tests.windows.topologies.tree_facts import operations_of
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any
 
-from tests.windows.topologies.random_parts import is_interleaving_free, operations_of, topics_of
+from tests.windows.topologies.tree_facts import follows_pairs, topics_of
 
 #: Topic, key, value, time.
 Entry = tuple[str, str | None, Mapping[str, Any] | None, int]
@@ -29,6 +29,8 @@ class Plan:
     hows: Sequence[str] = ("columns",)
     #: Whether the log has many records, and most windows of it close.
     many: bool = False
+    #: Whether aggregations that are tables may be of pairs of streams.
+    pairs: bool = False
 
 
 def _passes_records_without_keys(node: Any) -> bool:
@@ -48,14 +50,6 @@ def _tells_sliding_windows(node: Any) -> bool:
             return True
         return any(map(_tells_sliding_windows, node.values()))
     return isinstance(node, list) and any(map(_tells_sliding_windows, node))
-
-
-def follows_pairs(tree: Mapping[str, Any]) -> bool:
-    """Whether rows depend on the order of pairs, which is another of several records of a batch.
-
-    So each record has to be a batch, which takes long.
-    """
-    return "join_streams" in operations_of(tree) and not is_interleaving_free(tree)
 
 
 def random_log(random: Random, tree: Mapping[str, Any], plan: Plan) -> list[Entry]:

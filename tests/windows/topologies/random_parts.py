@@ -1,6 +1,6 @@
 """Streams and tables of random trees: topics, operations behind them, joins and lookups."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import count
 from random import Random
@@ -15,74 +15,6 @@ RIGHT_NAMES = (
     ("w", "r"), ("x", "q"), ("y", "p"), ("z", "o"), ("g", "h"), ("i", "j"),
     *((f"v{number}", f"s{number}") for number in range(10)),
 )  # fmt: skip
-#: Operations whose results depend on how topics are interleaved.
-_INTERLEAVED = {"join_table", "join_global", "to_stream"}
-
-
-def topics_of(node: Any) -> set[str]:
-    """The topics that a part of a tree reads."""
-    if isinstance(node, Mapping):
-        found = {node["topic"]} if "topic" in node else set()
-        return found.union(*(topics_of(part) for part in node.values()))
-    return set().union(*map(topics_of, node)) if isinstance(node, list) else set()
-
-
-def operations_of(node: Any) -> list[str]:
-    """The names of a tree's operations, from the store down."""
-    if isinstance(node, Mapping):
-        own = [node["op"]] if "op" in node else []
-        return own + [name for part in node.values() for name in operations_of(part)]
-    return [name for part in node for name in operations_of(part)] if isinstance(node, list) else []
-
-
-def is_interleaving_free(tree: Mapping[str, Any]) -> bool:
-    """Whether no result of a tree depends on how its topics are interleaved."""
-    operations = operations_of(tree)
-    joins = {"join_tables", "join_by_foreign_key", "aggregated"}
-    if "group_table" in operations and not joins.isdisjoint(operations):
-        return False
-    if _names_rows_one_by_one(tree):
-        return False
-    of_several = {"merge", "join_streams"} & set(operations) or _has_cogroup(tree)
-    if "rows_of" in operations and of_several:
-        return False
-    if _steps_behind_joined_tables(tree):
-        # Times of rows that are told one by one follow what arrived when.
-        return False
-    return _INTERLEAVED.isdisjoint(operations)
-
-
-def _has_cogroup(node: Any) -> bool:
-    if isinstance(node, Mapping):
-        return len(node.get("inputs", ())) > 1 or any(map(_has_cogroup, node.values()))
-    return isinstance(node, list) and any(map(_has_cogroup, node))
-
-
-def _names_rows_one_by_one(node: Any) -> bool:
-    """Whether the rows of a join by a foreign key follow each record, not the logs alone."""
-    if isinstance(node, Mapping):
-        if node.get("op") == "join_by_foreign_key":
-            of_left, of_right = operations_of(node["left"]), operations_of(node["right"])
-            named = {"join_tables", "join_by_foreign_key"}
-            if "aggregated" in of_left or _has_outer(node["left"]) or named & set(of_right):
-                return True
-        return any(map(_names_rows_one_by_one, node.values()))
-    return isinstance(node, list) and any(map(_names_rows_one_by_one, node))
-
-
-def _has_outer(node: Any) -> bool:
-    if isinstance(node, Mapping):
-        return node.get("how") == "outer" or any(map(_has_outer, node.values()))
-    return isinstance(node, list) and any(map(_has_outer, node))
-
-
-def _steps_behind_joined_tables(node: Any) -> bool:
-    if isinstance(node, Mapping):
-        is_step = node.get("op") in {"filter", "filter_not", "map_values"}
-        joins = {"join_tables", "join_by_foreign_key"}
-        behind = is_step and not joins.isdisjoint(operations_of(node.get("input", [])))
-        return behind or any(map(_steps_behind_joined_tables, node.values()))
-    return isinstance(node, list) and any(map(_steps_behind_joined_tables, node))
 
 
 @dataclass
@@ -113,6 +45,8 @@ class Trees:
 
     random: Random
     steady: bool
+    #: Whether aggregations that are tables may be of pairs: the log is in order.
+    pairs: bool = False
     topics: list[str] = field(default_factory=lambda: ["a", "b"])
     right_names: Iterator[tuple[str, str]] = field(default_factory=lambda: iter(RIGHT_NAMES))
     aggregations: Iterator[int] = field(default_factory=count)
@@ -170,7 +104,8 @@ class Trees:
 
     def aggregated(self) -> Built:
         """A further topic as an aggregation without windows, filtered now and then."""
-        stream = self.stream(next(self.table_topics))
+        of_pairs = self.pairs and self.random.random() < 0.5
+        stream = self._pairs() if of_pairs else self.stream(next(self.table_topics))
         removes = stream.columns["v"] == "BIGINT" and self.random.random() < 0.3
         node: dict[str, Any] = {
             "op": "aggregate", "how": "removing" if removes else "columns",
@@ -191,6 +126,11 @@ class Trees:
         begun = ["is_begun", "s"] if removes else ["is_set", "v"]
         rows = {"op": "filter", "condition": begun, "input": table}
         return self.stepped(Built(rows, types), is_table=True)
+
+    def _pairs(self) -> Built:
+        """The records of two further topics that are near each other."""
+        left, right = (self.stream(next(self.table_topics), most=1) for _ in range(2))
+        return self.stepped(self.joined("inner", (5, 5, AMPLE_MS), left, right), most=1)
 
     def renamed(self, built: Built) -> Built:
         """With other names for ``v`` and ``s``, for the right side of a join."""
@@ -382,7 +322,8 @@ class Trees:
         left, right = self._joined_tables(tables[:cut]), self._joined_tables(tables[cut:])
         how = self.random.choice(("inner", "left", "outer"))
         node = {"op": "join_tables", "how": how, "left": left.node, "right": right.node}
-        if how != "outer" and self.random.random() < 0.3:
+        # Rows of pairs neither name others, nor are they named.
+        if how != "outer" and not self.pairs and self.random.random() < 0.3:
             node |= self._by_foreign_key(left)
         joined = _side_by_side(node, left, right)
         if self.random.random() < 0.7:

@@ -18,11 +18,10 @@ from tests.windows.topologies.random_parts import (
     Built,
     Columns,
     Trees,
-    is_interleaving_free,
     random_windows,
     rows_of,
-    topics_of,
 )
+from tests.windows.topologies.tree_facts import is_interleaving_free, topics_of
 
 #: What steps behind an aggregation see of a row's window.
 WINDOW_BOUNDS = ("window_start_ms", "window_end_ms")
@@ -289,6 +288,9 @@ def _chosen(random: Random, rows: Columns) -> dict[str, list[str]]:
     return chosen
 
 
+#: Tables that are aggregations of pairs of streams.
+_OF_PAIRS = Plan(in_order=True, ample=True, ends=False, pairs=True)
+
 #: Kinds of trees, and the plans that fit. What reads one stream only may have any log.
 KINDS: Mapping[str, tuple[Callable[[Trees, Plan], dict[str, Any]], Sequence[Plan]]] = {
     "one stream": (
@@ -338,9 +340,9 @@ KINDS: Mapping[str, tuple[Callable[[Trees, Plan], dict[str, Any]], Sequence[Plan
         ],
     ),
     "outer join": (_outer_join, [Plan(in_order=True, ample=True, ends=True)]),
-    "table": (_table, [Plan(in_order=False, ample=False, ends=False)]),
+    "table": (_table, [Plan(in_order=False, ample=False, ends=False), _OF_PAIRS]),
     "foreign key": (_foreign_key, [Plan(in_order=False, ample=False, ends=False)]),
-    "grouped table": (_grouped_table, [Plan(in_order=False, ample=False, ends=False)]),
+    "grouped table": (_grouped_table, [Plan(in_order=False, ample=False, ends=False), _OF_PAIRS]),
     "joined aggregates": (
         _joined_aggregates,
         [
@@ -384,7 +386,8 @@ KINDS: Mapping[str, tuple[Callable[[Trees, Plan], dict[str, Any]], Sequence[Plan
         [
             Plan(in_order=in_order, ample=True, ends=False, hows=_OF_ONE)
             for in_order in (False, True)
-        ],
+        ]
+        + [replace(_OF_PAIRS, hows=_OF_ONE)],
     ),
 }
 
@@ -395,7 +398,7 @@ def random_cases(seed: int, logs: int) -> list[Case]:
     kind = random.choice(list(KINDS))
     make, plans = KINDS[kind]
     plan = random.choice(plans)
-    trees = Trees(random, steady=plan.ends)
+    trees = Trees(random, steady=plan.ends, pairs=plan.pairs)
     tree = make(trees, plan)
     free = is_interleaving_free(tree)
     return [

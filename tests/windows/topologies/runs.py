@@ -31,8 +31,9 @@ from oriel.storage import Offsets
 from oriel.storage.delta import AddedFile
 from oriel.testing import KeyValue, Record, TopologyTestDriver, WindowedValue
 from tests.windows.topologies.operations import OUT, STORE
-from tests.windows.topologies.random_logs import Entry, follows_pairs
+from tests.windows.topologies.random_logs import Entry
 from tests.windows.topologies.random_trees import Case
+from tests.windows.topologies.tree_facts import follows_pairs
 
 KEY_GROUPS = 8
 TASKS = 3

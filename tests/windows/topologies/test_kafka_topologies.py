@@ -26,9 +26,9 @@ from tests.windows.topologies.operations import (
     topology_of,
 )
 from tests.windows.topologies.random_logs import Entry
-from tests.windows.topologies.random_parts import is_interleaving_free, operations_of
 from tests.windows.topologies.random_trees import KINDS, Case, random_cases
 from tests.windows.topologies.runs import Rows, driver_rows, record_of, stages_rows
+from tests.windows.topologies.tree_facts import is_interleaving_free, operations_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -30,8 +30,8 @@ from oriel.pipeline.windows.functions import (
 from oriel.pipeline.windows.records import (
     NOTHING_OBSERVED_MS,
     RECORD_FIELDS,
-    SUBORDER,
     arrival_keys,
+    change_places,
     changed_rows,
     greatest_ms,
     rows_schema,
@@ -169,7 +169,6 @@ class TimeFoldEngine(GridEngine):
         """Which records are old rows, to subtract, and which new rows complete an update.
 
         These stand in ``order`` right behind the old row of the same record, in the same group.
-        Records of joined tables may have one place: suborders tell of which table each is.
         """
         if self._fold.subtractor is None:
             none = [False] * len(batch)
@@ -177,8 +176,7 @@ class TimeFoldEngine(GridEngine):
         old = takes_away(batch)
         completes = np.zeros(len(batch), dtype=np.bool_)
         (key_code,), _ = coded_keys(batch["key"])
-        table = np.asarray(batch[SUBORDER.name]) // 2
-        places = (key_code, table, *(np.asarray(batch[name]) for name in ("partition", "offset")))
+        places = key_code, *change_places(batch)
         is_same = ~heads(*(place[order] for place in places))[1:]
         completes[order[1:]] = is_same & old[order[:-1]] & ~old[order[1:]]
         return old.tolist(), completes.tolist()
