@@ -6,7 +6,6 @@ stores of one topology share steps, and a test suite starts the same topologies 
 
 from copy import copy
 from dataclasses import dataclass, field
-from functools import lru_cache
 
 from pyspark.sql import DataFrame
 
@@ -21,23 +20,31 @@ def row_steps(records: DataFrame, origin: Input | Side | AggregatedRows, store: 
     Raises:
         InvalidTopology: see ``RowSteps``.
     """
-    steps = copy(_read(_Unread.of(records, origin, store)))
+    reading = _Reading.of(records, origin)
+    steps = _already_read.get(reading)
+    if steps is None:
+        steps = RowSteps(records, origin, store)
+        # What Arrow does not run may call a function by a name that is another's the next time.
+        if steps.arrow is not None:
+            if len(_already_read) == _MOST_KEPT:
+                _already_read.clear()
+            _already_read[reading] = steps
+    steps = copy(steps)
     # Whoever gets them selects columns in them.
     steps.arrow = copy(steps.arrow)
     return steps
 
 
 @dataclass(frozen=True)
-class _Unread:
-    """Steps to be read; ``same_as`` tells those apart that are not the same."""
+class _Reading:
+    """What steps are read of; ``same_as`` tells those apart that are not the same."""
 
     same_as: tuple[object, ...]
     records: DataFrame = field(compare=False)
     origin: Input | Side | AggregatedRows = field(compare=False)
-    store: str = field(compare=False)
 
     @classmethod
-    def of(cls, records: DataFrame, origin: Input | Side | AggregatedRows, store: str) -> "_Unread":
+    def of(cls, records: DataFrame, origin: Input | Side | AggregatedRows) -> "_Reading":
         """The steps behind ``records``, by their text, what they read and what they group by."""
         typed_keys = None if isinstance(origin, AggregatedRows) else TypedKeys.of(origin)
         expressions = (*expressions_of(origin.steps), *origin.group_by)
@@ -48,14 +55,13 @@ class _Unread:
             origin.scope if isinstance(origin, AggregatedRows) else None,
             repr((origin.steps, origin.group_by)),
             typed_keys,
-            # The text of a column names a function of Python and does not say what it does. As
-            # long as the entry stands, so does what it is of, and nothing else has its id.
+            # The text of a column doesn't say everything. As long as the entry stands, so does what
+            # it is of, and nothing else has its id.
             *(id(each) for each in expressions if not isinstance(each, str)),
         )
-        return cls(same_as, records, origin, store)
+        return cls(same_as, records, origin)
 
 
-#: A topology has some tens; what takes longest to build is in a suite's few most used ones.
-@lru_cache(maxsize=2000)
-def _read(steps: _Unread) -> RowSteps:
-    return RowSteps(steps.records, steps.origin, steps.store)
+_already_read: dict[_Reading, RowSteps] = {}
+#: A topology has some tens.
+_MOST_KEPT = 2000

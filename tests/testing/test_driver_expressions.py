@@ -355,3 +355,21 @@ def test_a_process_reads_the_same_steps_once(
     for one, total in ((first, 3), (second, 33)):
         one.pipe_input("t", [Record("k", {"a": a, "b": 10 * a}, 0) for a in (1, -5, 2)])
         assert [row.value for row in one.key_value_store("s").all()] == [{"total": total}]
+
+
+def test_a_function_that_is_registered_anew_is_read_anew(spark: SparkSession) -> None:
+    """As in a notebook: the text of the step is the same, and means something else."""
+
+    def found() -> dict[str, Any]:
+        builder = StreamsBuilder()
+        events = builder.stream("t", "a INT").map_values(b="registered_anew(a)").group_by_key()
+        events.aggregate(all=collect_list("b")).materialize("s")
+        with TopologyTestDriver(builder.build()) as driver:
+            driver.pipe_input("t", [Record("k", {"a": 3}, 0)])
+            (row,) = driver.key_value_store("s").all()
+            return dict(row.value)
+
+    spark.udf.register("registered_anew", lambda a: a + 1, "int")
+    assert found() == {"all": [4]}
+    spark.udf.register("registered_anew", lambda a: f"-{a}-", "string")
+    assert found() == {"all": ["-3-"]}
