@@ -357,7 +357,7 @@ def test_an_aggregation_of_pairs_is_a_table_as_its_topic_is(
 def test_no_cut_changes_the_rows_that_are_made_of_pairs(
     stream_of: Callable[[StreamsBuilder], KStream], seed: int
 ) -> None:
-    """Nor how many updates there are; only functions see those of one batch in another order."""
+    """Nor how many updates there are; those of one batch are told in another order of keys."""
     builder = StreamsBuilder()
     add_readers(builder, counted(stream_of(builder)), builder.table("others", "m BIGINT"))
     topology, random, found = builder.build(), Random(seed), []
@@ -368,7 +368,10 @@ def test_no_cut_changes_the_rows_that_are_made_of_pairs(
             if batches[-1][0] != topic or random.random() >= goes_on:
                 batches.append((topic, []))
             batches[-1][1].append(record)
-        found.append(content(run(topology, *batches)) | {"folded": None})
+        rows = content(run(topology, *batches))
+        # What a group was in between, and the order of calls, follow the order of keys.
+        rows["regrouped"] = [(row.key, row.value["updates"]) for row in rows["regrouped"]]
+        found.append(rows | {"folded": None})
     assert found[0] == found[1]
 
 
