@@ -167,6 +167,15 @@ def counted(topic: str) -> Node:
     return {"op": "map_values", "columns": columns, "input": {"op": "aggregated", "input": counts}}
 
 
+def twice_counted(topic: str) -> Node:
+    """How many elements a topic has, of which each record has two."""
+    twice = {"op": "flat_map_values", "array": ["twice", "v"], "keep": ["s"]}
+    counts = aggregated(twice | {"input": stream(topic)}, joins=False)
+    columns = {"v": ["column", "n0"], "s": ["column", "least0_s"]}
+    rows = {"op": "aggregated", "input": counts | {"behind": [], "store": "counts"}}
+    return {"op": "map_values", "columns": columns, "input": rows}
+
+
 def updates_of(windows: Node, columns: Node, *behind: Node) -> Node:
     """Some columns of the updates of windows over a topic."""
     front = aggregated(stream("a"), windows, joins=False) | {
@@ -312,6 +321,19 @@ NAMED: dict[str, tuple[Node, str, dict[str, Any], dict[str, Any]]] = {
         "a:k:3",
         {"k@0": (3, [], [])},
         {},
+    ),
+    "a row that one record changes twice": (
+        aggregated(
+            {
+                "op": "to_stream",
+                "input": joined_tables("left", twice_counted("a"))
+                | {"op": "join_by_foreign_key", "key": ["column", "s"]},
+            },
+            TUMBLING,
+        ),
+        "a:k:3",
+        {"k@0": (3, [2], [])},
+        {"k@0": (3, [1, 2], [])},
     ),
     "suppress behind a filter": (
         aggregated(stream("a"), TUMBLING, joins=False)
