@@ -28,7 +28,8 @@ def test_killed_at_any_step_all_stores_have_the_rows_of_an_undisturbed_run(
     """Elements of pairs, merged streams, updates of windows and of tables count once each."""
     random = Random(seed)
     write_topics(tmp_path / "log", random_log(seed))
-    steps = random.sample(list(STEPS), 2)
+    # Each takes as long as all else: the first log, which is in every run, has one.
+    steps = random.sample(list(STEPS), 2 if seed else 1)
     for batch, step in enumerate(steps, start=1):
         store = random.choice(_BUSY if step == "computing" else STORES)
         arguments = (store, step, str(batch), *_arguments(tmp_path, "killed", 4_000))

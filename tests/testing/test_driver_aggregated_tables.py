@@ -352,14 +352,11 @@ def test_an_aggregation_of_pairs_is_a_table_as_its_topic_is(
     assert all(content(driver).values())
 
 
-@pytest.mark.parametrize("stream_of", [near, lambda builder: flattened(near(builder))])
 @seeds(1, 30)
-def test_no_cut_changes_the_rows_that_are_made_of_pairs(
-    stream_of: Callable[[StreamsBuilder], KStream], seed: int
-) -> None:
+def test_no_cut_changes_the_rows_that_are_made_of_pairs(seed: int) -> None:
     """Nor how many updates there are; those of one batch are told in another order of keys."""
     builder = StreamsBuilder()
-    add_readers(builder, counted(stream_of(builder)), builder.table("others", "m BIGINT"))
+    add_readers(builder, counted(flattened(near(builder))), builder.table("others", "m BIGINT"))
     topology, random, found = builder.build(), Random(seed), []
     others = [Record(key, {"m": number}, 0) for number, key in enumerate("xy")]
     for goes_on in (0.5, 1.0):
