@@ -21,7 +21,7 @@ from tests.windows.topologies.runs import (
     stages_rows,
     told,
 )
-from tests.windows.topologies.tree_facts import operations_of
+from tests.windows.topologies.tree_facts import nodes_of, operations_of
 
 
 @dataclass(frozen=True)
@@ -226,13 +226,13 @@ def _functions_see_updates_in_another_order(case: Case, _: Answer, difference: D
     return all(one and other and one[0] == other[0] for one, other in both)
 
 
-def _filters_behind_foreign_key(node: Any) -> bool:
+def _filters_behind_foreign_key(tree: Any) -> bool:
     """Whether updates of a table go on that a filter stands in, behind a join by a foreign key."""
-    if isinstance(node, Mapping):
-        is_filter = node.get("op") in {"filter", "filter_not"}
-        behind = is_filter and "join_by_foreign_key" in operations_of(node.get("input", []))
-        return behind or any(map(_filters_behind_foreign_key, node.values()))
-    return isinstance(node, list) and any(map(_filters_behind_foreign_key, node))
+    return any(
+        "join_by_foreign_key" in operations_of(node.get("input", []))
+        for node in nodes_of(tree)
+        if node.get("op") in {"filter", "filter_not"}
+    )
 
 
 def _a_filter_tells_what_was_not_there(case: Case, _: Answer, __: Difference) -> bool:
@@ -241,15 +241,14 @@ def _a_filter_tells_what_was_not_there(case: Case, _: Answer, __: Difference) ->
     return goes_on and _filters_behind_foreign_key(case.tree)
 
 
-def _names_rows_by_elements(node: Any) -> bool:
+def _names_rows_by_elements(tree: Any) -> bool:
     """Whether the rows that name others, by a foreign key, are an aggregation of elements."""
-    if isinstance(node, Mapping):
-        if node.get("op") == "join_by_foreign_key":
-            of_left = set(operations_of(node["left"]))
-            if "aggregated" in of_left and {"flat_map", "flat_map_values"} & of_left:
-                return True
-        return any(map(_names_rows_by_elements, node.values()))
-    return isinstance(node, list) and any(map(_names_rows_by_elements, node))
+    of_left = (
+        set(operations_of(node["left"]))
+        for node in nodes_of(tree)
+        if node.get("op") == "join_by_foreign_key"
+    )
+    return any("aggregated" in of and {"flat_map", "flat_map_values"} & of for of in of_left)
 
 
 def _answers_are_dropped(case: Case, _: Answer, __: Difference) -> bool:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any
 
-from tests.windows.topologies.tree_facts import follows_pairs, topics_of
+from tests.windows.topologies.tree_facts import follows_pairs, nodes_of, topics_of
 
 #: Topic, key, value, time.
 Entry = tuple[str, str | None, Mapping[str, Any] | None, int]
@@ -33,23 +33,23 @@ class Plan:
     pairs: bool = False
 
 
-def _passes_records_without_keys(node: Any) -> bool:
+def _passes_records_without_keys(tree: Any) -> bool:
     """Whether one of Kafka's joins, left or outer, lets a record without a key get another."""
-    if isinstance(node, Mapping):
-        of_tables = node.get("op") in {"join_tables", "join_by_foreign_key"}
-        is_outer = node.get("how") in {"left", "outer"} and not of_tables
-        return is_outer or any(_passes_records_without_keys(part) for part in node.values())
-    return isinstance(node, list) and any(map(_passes_records_without_keys, node))
+    of_tables = {"join_tables", "join_by_foreign_key"}
+    return any(
+        node.get("how") in {"left", "outer"} and node.get("op") not in of_tables
+        for node in nodes_of(tree)
+    )
 
 
-def _tells_sliding_windows(node: Any) -> bool:
+def _tells_sliding_windows(tree: Any) -> bool:
     """Whether updates of sliding windows go on as a stream."""
-    if isinstance(node, Mapping):
-        is_sliding = node.get("windows", {}).get("kind") == "sliding" and node["emit"] == "update"
-        if is_sliding and "store" in node:
-            return True
-        return any(map(_tells_sliding_windows, node.values()))
-    return isinstance(node, list) and any(map(_tells_sliding_windows, node))
+    return any(
+        node.get("windows", {}).get("kind") == "sliding"
+        and node["emit"] == "update"
+        and "store" in node
+        for node in nodes_of(tree)
+    )
 
 
 def random_log(random: Random, tree: Mapping[str, Any], plan: Plan) -> list[Entry]:

@@ -1,26 +1,29 @@
 """What a tree reads and has, and whether its results follow from each topic's own log alone."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 #: Operations whose results depend on how topics are interleaved.
 _INTERLEAVED = {"join_table", "join_global", "to_stream"}
 
 
-def topics_of(node: Any) -> set[str]:
+def nodes_of(tree: Any) -> Iterator[Mapping[str, Any]]:
+    """All nodes of a part of a tree, from the store down, and what these are described by."""
+    if isinstance(tree, Mapping):
+        yield tree
+    for part in tree.values() if isinstance(tree, Mapping) else tree:
+        if isinstance(part, Mapping | list):
+            yield from nodes_of(part)
+
+
+def topics_of(tree: Any) -> set[str]:
     """The topics that a part of a tree reads."""
-    if isinstance(node, Mapping):
-        found = {node["topic"]} if "topic" in node else set()
-        return found.union(*(topics_of(part) for part in node.values()))
-    return set().union(*map(topics_of, node)) if isinstance(node, list) else set()
+    return {node["topic"] for node in nodes_of(tree) if "topic" in node}
 
 
-def operations_of(node: Any) -> list[str]:
+def operations_of(tree: Any) -> list[str]:
     """The names of a tree's operations, from the store down."""
-    if isinstance(node, Mapping):
-        own = [node["op"]] if "op" in node else []
-        return own + [name for part in node.values() for name in operations_of(part)]
-    return [name for part in node for name in operations_of(part)] if isinstance(node, list) else []
+    return [node["op"] for node in nodes_of(tree) if "op" in node]
 
 
 def is_interleaving_free(tree: Mapping[str, Any]) -> bool:
@@ -42,37 +45,33 @@ def is_interleaving_free(tree: Mapping[str, Any]) -> bool:
     return _INTERLEAVED.isdisjoint(operations)
 
 
-def _has_cogroup(node: Any) -> bool:
-    if isinstance(node, Mapping):
-        return len(node.get("inputs", ())) > 1 or any(map(_has_cogroup, node.values()))
-    return isinstance(node, list) and any(map(_has_cogroup, node))
+def _has_cogroup(tree: Any) -> bool:
+    return any(len(node.get("inputs", ())) > 1 for node in nodes_of(tree))
 
 
-def _names_rows_one_by_one(node: Any) -> bool:
+def _names_rows_one_by_one(tree: Any) -> bool:
     """Whether the rows of a join by a foreign key follow each record, not the logs alone."""
-    if isinstance(node, Mapping):
-        if node.get("op") == "join_by_foreign_key":
-            of_left, of_right = operations_of(node["left"]), operations_of(node["right"])
-            named = {"join_tables", "join_by_foreign_key"}
-            if "aggregated" in of_left or _has_outer(node["left"]) or named & set(of_right):
-                return True
-        return any(map(_names_rows_one_by_one, node.values()))
-    return isinstance(node, list) and any(map(_names_rows_one_by_one, node))
+    named = {"join_tables", "join_by_foreign_key"}
+    return any(
+        "aggregated" in operations_of(node["left"])
+        or _has_outer(node["left"])
+        or named & set(operations_of(node["right"]))
+        for node in nodes_of(tree)
+        if node.get("op") == "join_by_foreign_key"
+    )
 
 
-def _has_outer(node: Any) -> bool:
-    if isinstance(node, Mapping):
-        return node.get("how") == "outer" or any(map(_has_outer, node.values()))
-    return isinstance(node, list) and any(map(_has_outer, node))
+def _has_outer(tree: Any) -> bool:
+    return any(node.get("how") == "outer" for node in nodes_of(tree))
 
 
-def _steps_behind_joined_tables(node: Any) -> bool:
-    if isinstance(node, Mapping):
-        is_step = node.get("op") in {"filter", "filter_not", "map_values"}
-        joins = {"join_tables", "join_by_foreign_key"}
-        behind = is_step and not joins.isdisjoint(operations_of(node.get("input", [])))
-        return behind or any(map(_steps_behind_joined_tables, node.values()))
-    return isinstance(node, list) and any(map(_steps_behind_joined_tables, node))
+def _steps_behind_joined_tables(tree: Any) -> bool:
+    joins = {"join_tables", "join_by_foreign_key"}
+    return any(
+        joins & set(operations_of(node.get("input", [])))
+        for node in nodes_of(tree)
+        if node.get("op") in {"filter", "filter_not", "map_values"}
+    )
 
 
 def follows_pairs(tree: Mapping[str, Any]) -> bool:
