@@ -213,16 +213,13 @@ class AggregateUpdatesEngine(JoinEngine):
             return batch
         logs, stream_time_ms = self._logs.count, np.asarray(batch[STREAM_TIME.name])
         places = self._rows.places
-        if places.has_room:
-            numbers = self._logs.suborders(batch)[:, np.newaxis]
-        else:
-            numbers = self._logs.merged_numbers(batch)
+        numbers = places.written(self._logs.update_numbers(batch))
         effect = pa.array(stream_time_ms * logs + self._logs.numbers(batch))
         partition = np.asarray(batch["partition"]).astype(np.int64)
         by_side = partition * self._sides + np.asarray(batch[SIDE.name])
-        columns = [*places.written(numbers), effect]
-        for field, column in zip([*places.fields, EFFECT], columns, strict=True):
-            batch = with_column(batch, field, column)
+        for field in places.fields:
+            batch = with_column(batch, field, numbers[field.name])
+        batch = with_column(batch, EFFECT, effect)
         return replaced(batch, {"partition": by_side})
 
     def _by_side(self, records: pa.Table) -> tuple[int, ...]:

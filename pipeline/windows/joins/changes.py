@@ -57,7 +57,7 @@ class TableChangesEngine(TableUpdatesEngine):
         is_after, numbers = np.nonzero(is_row)
         of_tables = np.where(is_after, histories.after[:, numbers], histories.before[:, numbers])
         new = histories.new[numbers]
-        places = self._numbers(histories.records.take(pa.array(new)))
+        places = self._logs.update_numbers(histories.records.take(pa.array(new)))
         if self._places.numbers > 1:
             places = np.column_stack([places, is_after])
         else:

@@ -69,8 +69,7 @@ class MergeEngine(JoinEngine):
         accepted = batch.filter(pa.array(~late))
         numbers = self._logs.merged_numbers(accepted)
         columns = dict(zip(accepted.column_names, accepted.columns, strict=True))
-        fields = (field.name for field in self._places.fields)
-        columns |= zip(fields, self._places.written(numbers), strict=True)
+        columns |= self._places.written(numbers)
         names = self.result_schema.names
         results = pa.table([columns[name] for name in names], self.result_schema)
         by_stream = np.bincount(side[late], minlength=len(self._logs.places))

@@ -179,12 +179,10 @@ class Places:
 
     def beside(self, rows: pa.Table, number: Ints) -> dict[str, pa.Array]:
         """The columns, by name, of the numbers of ``rows`` with one more ``number`` behind them."""
-        further = self.flattened()
-        columns = further.written(np.column_stack([self.read(rows), number]))
-        return {field.name: one for field, one in zip(further.fields, columns, strict=True)}
+        return self.flattened().written(np.column_stack([self.read(rows), number]))
 
-    def written(self, numbers: Ints) -> list[pa.Array]:
-        """The columns ``fields`` of rows with these numbers, by [row, number]."""
+    def written(self, numbers: Ints) -> dict[str, pa.Array]:
+        """The columns ``fields``, by name, of rows with these numbers, by [row, number]."""
         columns = [pa.array(np.ascontiguousarray(numbers[:, 0]))] if self.numbers else []
         if self.numbers > 1:
             coded = np.ascontiguousarray(numbers[:, 1:]).view(np.uint64) ^ _SIGN
@@ -192,7 +190,7 @@ class Places:
             ends = np.arange(len(numbers) + 1, dtype=np.int32) * np.int32(width)
             buffers = [None, pa.py_buffer(ends), pa.py_buffer(coded.astype(">u8").tobytes())]
             columns.append(pa.Array.from_buffers(PARTNERS.type, len(numbers), buffers))
-        return columns
+        return {field.name: column for field, column in zip(self.fields, columns, strict=True)}
 
 
 #: Of records of a source, or what these looked up.

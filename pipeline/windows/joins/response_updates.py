@@ -132,7 +132,7 @@ class ResponseUpdatesEngine(JoinEngine):
         )
         heard, hearer, rank = self._heard(rights, subscriptions)
         causes = batch.take(pa.array(rights.since[heard]))
-        first = self._sides.suborders(causes)
+        first = self._sides.update_numbers(causes)[:, 0]
         of_changes = self._responses(
             causes,
             rights,

@@ -105,8 +105,7 @@ class SideLogs:
     def numbers(self, rows: pa.Table) -> Ints:
         """The number of each row's log."""
         side = np.asarray(rows[SIDE.name])
-        log = np.zeros(len(rows), dtype=np.int64)
-        first = 0
+        log, first = np.zeros(len(rows), dtype=np.int64), 0
         for number, places in enumerate(self.places):
             of_side = side == number
             log[of_side] = first
@@ -122,9 +121,14 @@ class SideLogs:
         side = np.asarray(rows[SIDE.name])
         for number, places in enumerate(self.places):
             of_side = np.flatnonzero(side == number)
-            own = places.read(rows.take(pa.array(of_side)))
-            numbers[of_side, 1 : 1 + places.numbers] = own
+            numbers[of_side, 1 : 1 + places.numbers] = places.read(rows.take(pa.array(of_side)))
         return numbers
+
+    def update_numbers(self, rows: pa.Table) -> Ints:
+        """The numbers that rows have in ``merged``, by [row, number]."""
+        if self.merged.places.has_room:
+            return self.numbered(self.own_numbers(rows), self.numbers(rows))[:, np.newaxis]
+        return self.merged_numbers(rows)
 
     def effect_keys(self, rows: pa.Table) -> tuple[Ints, ...]:
         """Sort keys of the order of effect, the last first as in ``np.lexsort``.
@@ -143,10 +147,6 @@ class SideLogs:
         for number, places in enumerate(self.places):
             own = np.where(side == number, places.without_log(first), own)
         return own
-
-    def suborders(self, rows: pa.Table) -> Ints:
-        """What tells apart what rows of equal places become: the log, and their own number."""
-        return self.numbered(self.own_numbers(rows), self.numbers(rows))
 
     def numbered(self, own: Ints, log: Ints) -> Ints:
         """The suborders of ``own`` numbers in logs.

@@ -301,7 +301,7 @@ class StreamJoinEngine(JoinEngine):
             np.maximum(timestamp_ms[first], timestamp_ms[second]),
             partition[first].astype(np.int32),
             offset[first],
-            *places.written(numbers),
+            *places.written(numbers).values(),
             np.maximum(stream_time_ms[first], stream_time_ms[second]),
             *(records.table[name].take(left_rows) for name in self._left_values),
             *(records.table[name].take(right_rows) for name in self._right_values),

@@ -137,12 +137,6 @@ class TableUpdatesEngine(JoinEngine):
         """Of results beside their values."""
         return [*PLACE_FIELDS, *self._places.fields, STREAM_TIME]
 
-    def _numbers(self, records: pa.Table) -> Ints:
-        """The numbers of the updates that ``records`` make, by [record, number]."""
-        if self._places.numbers > 1:
-            return self._logs.merged_numbers(records)
-        return self._logs.suborders(records)[:, np.newaxis]
-
     def _side_logs(self, places: Sequence[Places]) -> SideLogs:
         """The logs that records and results are of."""
         return SideLogs(places)
@@ -232,7 +226,7 @@ class TableUpdatesEngine(JoinEngine):
         numbers = np.flatnonzero(told.tells)
         rows = self._rows(histories.after[:, numbers])
         new = histories.new[numbers]
-        places = self._numbers(histories.records.take(pa.array(new)))
+        places = self._logs.update_numbers(histories.records.take(pa.array(new)))
         results = self._joined(histories.records, new, rows, told.time_ms[numbers], places)
         return results, told.tells
 
@@ -257,12 +251,7 @@ class TableUpdatesEngine(JoinEngine):
             "timestamp_ms": time_ms,
             "partition": own["partition"],
             "offset": own["offset"],
-            **{
-                field.name: column
-                for field, column in zip(
-                    self._places.fields, self._places.written(numbers), strict=True
-                )
-            },
+            **self._places.written(numbers),
             "stream_time_ms": own["stream_time_ms"],
             NULL_VALUE.name: (rows < 0).all(axis=0),
             **{

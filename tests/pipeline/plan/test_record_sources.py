@@ -95,8 +95,8 @@ def written(
     """The texts of rows of one place with these numbers."""
     table = rows(*((*place, None) for _ in numbers)).drop_columns("suborder")
     columns = sources[0].places.written(np.array(numbers))
-    for field, column in zip(sources[0].places.fields, columns, strict=True):
-        table = table.append_column(field, column)
+    for field in sources[0].places.fields:
+        table = table.append_column(field, columns[field.name])
     texts: list[str] = record_sources(table, sources).to_pylist()
     return texts
 
