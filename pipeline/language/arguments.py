@@ -21,6 +21,7 @@ from oriel.pipeline.windows import (
     Merger,
     NoWindows,
     Windows,
+    check_span_ms,
     to_ms,
 )
 from oriel.storage import LONG, TEXT, key_type
@@ -142,6 +143,21 @@ def checked_retention(name: str, windows: Windows, retention: Duration | None) -
         )
         raise InvalidTopology(message)
     return retention_ms
+
+
+def checked_period(step: str, period: Duration) -> int:
+    """Return how long something is kept or waits, in ms; ``step`` says what.
+
+    Raises:
+        InvalidTopology: it is negative, or longer than a record's time can be added to.
+        IllegalArgument: it is no number of ms that fits into 64 bits.
+    """
+    period_ms = to_ms(period, step)
+    if period_ms < 0:
+        message = f"{step} must not be negative, it is {period_ms} ms"
+        raise InvalidTopology(message)
+    check_span_ms(period_ms, step)
+    return period_ms
 
 
 def checked_aggregation(

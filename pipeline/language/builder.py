@@ -18,16 +18,18 @@ call returns a new object, so a stream may be used for several stores.
 from typing import Literal
 
 from oriel.pipeline.errors import InvalidTopology
+from oriel.pipeline.language.arguments import checked_period
 from oriel.pipeline.language.formats import JSON_RECORDS, Consumed, checked_consumed
 from oriel.pipeline.language.ktables import GlobalKTable, Registry
 from oriel.pipeline.language.names import check_topic
-from oriel.pipeline.language.source_tables import SourceTable
+from oriel.pipeline.language.source_tables import SourceTable, VersionedTable
 from oriel.pipeline.language.streams import KStream
 from oriel.pipeline.language.topology import (
     Input,
     Source,
     Topology,
 )
+from oriel.pipeline.windows import Duration
 
 
 class StreamsBuilder:
@@ -61,6 +63,28 @@ class StreamsBuilder:
         """
         source = _source("table", topic, schema, consumed)
         return SourceTable(self.registry, (Input(source, (), ()),))
+
+    def versioned_table(
+        self,
+        topic: str,
+        schema: str,
+        history_retention_ms: Duration,
+        consumed: Consumed = JSON_RECORDS,
+    ) -> VersionedTable:
+        """Read ``topic`` as a table whose rows a stream joins as of its records' time.
+
+        Versions are kept for ``history_retention_ms`` (a number of ms or a ``timedelta``) behind
+        the newest record of their partition; the newest one of a key stays for good. It is what
+        Kafka Streams has with ``Stores.persistentVersionedKeyValueStore``.
+
+        Raises:
+            InvalidTopology: as from ``table``, or the retention is negative.
+            IllegalArgument: the retention is no number of ms that fits into 64 bits.
+        """
+        source = _source("versioned_table", topic, schema, consumed)
+        step = f"versioned_table({topic!r}): history_retention_ms"
+        history_ms = checked_period(step, history_retention_ms)
+        return VersionedTable(self.registry, Input(source, (), ()), history_ms)
 
     def global_table(
         self, topic: str, schema: str, consumed: Consumed = JSON_RECORDS
@@ -106,7 +130,10 @@ class StreamsBuilder:
 
 
 def _source(
-    step: Literal["stream", "table", "global_table"], topic: str, schema: str, consumed: Consumed
+    step: Literal["stream", "table", "versioned_table", "global_table"],
+    topic: str,
+    schema: str,
+    consumed: Consumed,
 ) -> Source:
     for argument, text in (("topic", topic), ("schema", schema)):
         if not isinstance(text, str) or not text.strip():

@@ -13,6 +13,7 @@ from oriel.pipeline.language.topology import (
     Filter,
     ForeignKey,
     Functions,
+    GraceBuffer,
     Input,
     Join,
     LookupKey,
@@ -59,11 +60,20 @@ def results_of(join: Join) -> Input:
 
 
 def lookups(
-    how: Literal["inner", "left"], origins: tuple[Input, ...], table: Input
+    how: Literal["inner", "left"],
+    origins: tuple[Input, ...],
+    table: Input,
+    history_ms: int | None = None,
+    grace_ms: int | None = None,
 ) -> tuple[Input, ...]:
-    """The records of a stream with the rows that they find in a table."""
+    """The records of a stream with the rows that they find in a table.
+
+    In one that keeps ``history_ms`` they look up when their clock is ``grace_ms`` further.
+    """
+    if grace_ms is not None:
+        origins = tuple(results_of(GraceBuffer(side_of(left), grace_ms)) for left in origins)
     right = side_of(table)
-    return tuple(results_of(TableLookup(side_of(left), right, how)) for left in origins)
+    return tuple(results_of(TableLookup(side_of(left), right, how, history_ms)) for left in origins)
 
 
 def global_lookups(

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column
 
     from oriel.pipeline.language.grouped import KGroupedTable
-    from oriel.pipeline.language.source_tables import SourceTable
+    from oriel.pipeline.language.source_tables import SourceTable, VersionedTable
     from oriel.pipeline.language.streams import KStream
 
 
@@ -237,7 +237,7 @@ class KTable:
 
     def join(
         self,
-        other: "SourceTable | KTable",
+        other: "SourceTable | KTable | VersionedTable",
         *,
         foreign_key: "str | Column | tuple[str | Column, ...] | None" = None,
     ) -> "SourceTable | KTable":
@@ -253,14 +253,14 @@ class KTable:
 
     def left_join(
         self,
-        other: "SourceTable | KTable",
+        other: "SourceTable | KTable | VersionedTable",
         *,
         foreign_key: "str | Column | tuple[str | Column, ...] | None" = None,
     ) -> "SourceTable | KTable":
         """``join``, and rows of this table without one in the other, with nulls."""
         return self._joined("left", other, foreign_key)
 
-    def outer_join(self, other: "SourceTable | KTable") -> "SourceTable | KTable":
+    def outer_join(self, other: "SourceTable | KTable | VersionedTable") -> "SourceTable | KTable":
         """``left_join``, and rows of the other table without one in this."""
         return self._joined("outer", other)
 
@@ -324,7 +324,7 @@ class KTable:
     def _joined(
         self,
         how: Literal["inner", "left", "outer"],
-        other: "SourceTable | KTable",
+        other: "SourceTable | KTable | VersionedTable",
         foreign_key: "str | Column | tuple[str | Column, ...] | None" = None,
     ) -> "SourceTable | KTable":
         step = verb(how)

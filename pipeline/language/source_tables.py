@@ -1,6 +1,7 @@
 """Tables: topics' rows, joined by key or by a foreign key, and what goes on from them.
 
-An aggregation without windows is a table here, too, once it is joined or grouped.
+An aggregation without windows is a table here, too, once it is joined or grouped. A table may keep
+the history of its rows, for streams that join them as of their own time.
 """
 
 import re
@@ -34,7 +35,9 @@ from oriel.pipeline.language.topology import (
     MapValues,
     Store,
     TableRows,
+    VersionedRecords,
     grouping_text,
+    side_of,
     tells_rows,
     verb,
 )
@@ -84,7 +87,7 @@ class SourceTable:
 
     def join(
         self,
-        other: "SourceTable | KTable",
+        other: "SourceTable | KTable | VersionedTable",
         *,
         foreign_key: "str | Column | tuple[str | Column, ...] | None" = None,
     ) -> "SourceTable":
@@ -106,14 +109,14 @@ class SourceTable:
 
     def left_join(
         self,
-        other: "SourceTable | KTable",
+        other: "SourceTable | KTable | VersionedTable",
         *,
         foreign_key: "str | Column | tuple[str | Column, ...] | None" = None,
     ) -> "SourceTable":
         """``join``, and rows of this table without one in the other, with nulls."""
         return self._joined("left", other, foreign_key)
 
-    def outer_join(self, other: "SourceTable | KTable") -> "SourceTable":
+    def outer_join(self, other: "SourceTable | KTable | VersionedTable") -> "SourceTable":
         """``left_join``, and rows of the other table without one in this."""
         return self._joined("outer", other)
 
@@ -197,12 +200,14 @@ class SourceTable:
     def _joined(
         self,
         how: Literal["inner", "left", "outer"],
-        other: "SourceTable | KTable",
+        other: "SourceTable | KTable | VersionedTable",
         foreign_key: "str | Column | tuple[str | Column, ...] | None" = None,
     ) -> "SourceTable":
         step = verb(how)
         if isinstance(other, KTable):
             other = other.as_table(step)
+        if isinstance(other, VersionedTable):
+            other = other.newest()
         if not isinstance(other, SourceTable):
             message = f"{step}: a table is joined with a table, not with {other!r}"
             raise InvalidTopology(message)
@@ -216,3 +221,87 @@ class SourceTable:
             tables = (foreign_rows(self.tables[0], tables[0], key),)
         rows = TableJoin(how, self.rows, numbered(other.rows, len(self.tables)))
         return SourceTable(self.registry, (*self.tables, *tables), rows)
+
+
+@dataclass(frozen=True)
+class VersionedTable:
+    """A topic as a table that knows which row a key had at a time (KIP-889, KIP-914).
+
+    A stream that joins it finds the row as of its record's time. In all other places it is a table
+    whose row is the record of the greatest time: one that comes out of order changes nothing.
+    Records that are more than ``history_ms`` behind the clock of their partition are late.
+    """
+
+    registry: Registry
+    origin: Input
+    history_ms: int
+
+    def filter(self, condition: "str | Column") -> "VersionedTable":
+        """Keep the versions for which ``condition`` is true: a key has no row as long as it isn't.
+
+        Raises:
+            InvalidTopology: ``condition`` is neither SQL text nor a Spark ``Column``.
+        """
+        require_expressions("filter", condition)
+        return self._with_step(Filter(condition))
+
+    def filter_not(self, condition: "str | Column") -> "VersionedTable":
+        """Keep the versions for which ``condition`` is not true; see ``filter``."""
+        require_expressions("filter_not", condition)
+        return self._with_step(Filter(condition, is_negated=True))
+
+    def map_values(self, *keep: str, **columns: "str | Column") -> "VersionedTable":
+        """Replace the versions' columns; see ``KStream.map_values``.
+
+        Raises:
+            InvalidTopology: as there.
+        """
+        return self._with_step(checked_map_values(keep, columns))
+
+    def join(
+        self,
+        other: "VersionedTable | SourceTable | KTable",
+        *,
+        foreign_key: "str | Column | tuple[str | Column, ...] | None" = None,
+    ) -> SourceTable:
+        """Rows of keys that both tables have; see ``SourceTable.join``."""
+        return self.newest().join(other, foreign_key=foreign_key)
+
+    def left_join(
+        self,
+        other: "VersionedTable | SourceTable | KTable",
+        *,
+        foreign_key: "str | Column | tuple[str | Column, ...] | None" = None,
+    ) -> SourceTable:
+        """``join``, and rows of this table without one in the other, with nulls."""
+        return self.newest().left_join(other, foreign_key=foreign_key)
+
+    def outer_join(self, other: "VersionedTable | SourceTable | KTable") -> SourceTable:
+        """``left_join``, and rows of the other table without one in this."""
+        return self.newest().outer_join(other)
+
+    def group_by(self, *columns: "str | Column") -> KGroupedTable:
+        """Group the newest rows; see ``SourceTable.group_by``."""
+        return self.newest().group_by(*columns)
+
+    def to_stream(self) -> "KStream":
+        """Every record of the table that is not late, as a record of a stream; out of order too.
+
+        Those without a key are left out.
+        """
+        return self._records(newest_only=False).to_stream()
+
+    def materialize(self, store_name: str, key_serde: StoreKeySerde | None = None) -> SourceTable:
+        """Keep the newest rows in the store ``store_name``; see ``SourceTable.materialize``."""
+        return self.newest().materialize(store_name, key_serde)
+
+    def newest(self) -> SourceTable:
+        """The table of the newest versions."""
+        return self._records(newest_only=True)
+
+    def _records(self, *, newest_only: bool) -> SourceTable:
+        records = VersionedRecords(side_of(self.origin), self.history_ms, newest_only)
+        return SourceTable(self.registry, (results_of(records),))
+
+    def _with_step(self, step: Filter | MapValues) -> "VersionedTable":
+        return replace(self, origin=stepped_rows(self.origin, step))

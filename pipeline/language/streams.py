@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
 from oriel.pipeline.errors import InvalidTopology
-from oriel.pipeline.language.arguments import require_expressions
+from oriel.pipeline.language.arguments import checked_period, require_expressions
 from oriel.pipeline.language.branches import BranchedKStream
 from oriel.pipeline.language.grouped import KGroupedStream
 from oriel.pipeline.language.joins import (
@@ -14,7 +14,7 @@ from oriel.pipeline.language.joins import (
     stream_joins,
 )
 from oriel.pipeline.language.ktables import GlobalKTable, KTable, Registry
-from oriel.pipeline.language.source_tables import SourceTable
+from oriel.pipeline.language.source_tables import SourceTable, VersionedTable
 from oriel.pipeline.language.step_checks import (
     check_builder,
     checked_flat_map,
@@ -28,7 +28,7 @@ from oriel.pipeline.language.topology import (
     Peeker,
     Step,
 )
-from oriel.pipeline.windows import JoinWindows
+from oriel.pipeline.windows import Duration, JoinWindows
 
 if TYPE_CHECKING:
     from pyspark.sql import Column
@@ -177,37 +177,44 @@ class KStream:
 
     def join(
         self,
-        other: "KStream | SourceTable | KTable | GlobalKTable",
+        other: "KStream | SourceTable | KTable | VersionedTable | GlobalKTable",
         windows: JoinWindows | None = None,
         *,
         key: "str | Column | None" = None,
+        grace_ms: Duration | None = None,
     ) -> "KStream":
         """Pair records with equal keys; the value has the columns of both.
 
         With another stream: records within ``windows`` of each other, the result's time is
         the greater. With a table: the row that it has for the key now, the result's time is
-        the stream record's (KIP-259). With a global table: the row of the key that the expression
+        the stream record's (KIP-259). With a versioned table: the row that it had at the record's
+        time. The record waits until the clock of its partition is ``grace_ms`` (a number of ms or
+        a ``timedelta``) further, so that the table can bring it, and goes on in the order of time
+        (KIP-923). With a global table: the row of the key that the expression
         ``key`` makes of the record, which goes on with its own; null finds no row.
 
         Raises:
             InvalidTopology: windows are missing for a stream or given for a table, ``key`` is
-                missing for a global table or given for another, or a table is itself a join.
+                missing for a global table or given for another, a grace is negative or given for
+                what has no versions, or a table is itself a join.
+            IllegalArgument: the grace is no number of ms that fits into 64 bits.
         """
-        return self._joined("inner", other, windows, key)
+        return self._joined("inner", other, windows, key, grace_ms)
 
     def left_join(
         self,
-        other: "KStream | SourceTable | KTable | GlobalKTable",
+        other: "KStream | SourceTable | KTable | VersionedTable | GlobalKTable",
         windows: JoinWindows | None = None,
         *,
         key: "str | Column | None" = None,
+        grace_ms: Duration | None = None,
     ) -> "KStream":
         """``join``, and records of this stream without a partner, with nulls in its place.
 
         Of two streams such a record comes out once the other one's clock is so far that no
         partner can come any more.
         """
-        return self._joined("left", other, windows, key)
+        return self._joined("left", other, windows, key, grace_ms)
 
     def outer_join(self, other: "KStream", windows: JoinWindows | None = None) -> "KStream":
         """``left_join`` of two streams, and records of the other stream without a partner."""
@@ -252,19 +259,18 @@ class KStream:
     def _joined(
         self,
         how: Literal["inner", "left", "outer"],
-        other: "KStream | SourceTable | KTable | GlobalKTable",
+        other: "KStream | SourceTable | KTable | VersionedTable | GlobalKTable",
         windows: JoinWindows | None,
         key: "str | Column | None" = None,
+        grace_ms: Duration | None = None,
     ) -> "KStream":
         """A join by the records' own key; of a global table by ``key``."""
         step = "join" if how == "inner" else f"{how}_join"
-        if not isinstance(other, KStream | SourceTable | KTable | GlobalKTable):
+        if not isinstance(other, KStream | SourceTable | KTable | VersionedTable | GlobalKTable):
             message = f"{step}: expects a stream or a table of this builder, not {other!r}"
             raise InvalidTopology(message)
         check_builder(step, self.registry, other.registry)
-        if key is not None and not isinstance(other, GlobalKTable):
-            message = f"{step}: only a global table is looked up by key=; use select_key before"
-            raise InvalidTopology(message)
+        _refuse_foreign_arguments(step, other, key, grace_ms)
         if isinstance(other, KStream):
             if not isinstance(windows, JoinWindows):
                 message = f"{step}: two streams need JoinWindows, not {windows!r}"
@@ -273,12 +279,45 @@ class KStream:
         if windows is not None or how == "outer":
             message = f"{step}: a table is read as it is now; join or left_join, no windows"
             raise InvalidTopology(message)
-        if isinstance(other, SourceTable):
-            return KStream(self.registry, lookups(how, self.origins, other.updates(step)))
-        if isinstance(other, KTable):
-            return KStream(self.registry, lookups(how, self.origins, other.looked_up(step)))
-        if key is None:
-            message = f"{step}: a global table needs key=, of which the row is, made of the record"
-            raise InvalidTopology(message)
-        require_expressions(step, key)
-        return KStream(self.registry, global_lookups(how, self.origins, other.origin, key))
+        found: tuple[Input, ...]
+        if isinstance(other, GlobalKTable):
+            if key is None:
+                message = (
+                    f"{step}: a global table needs key=, of which the row is, made of the record"
+                )
+                raise InvalidTopology(message)
+            require_expressions(step, key)
+            found = global_lookups(how, self.origins, other.origin, key)
+        elif isinstance(other, VersionedTable):
+            waits_ms = None if grace_ms is None else checked_period(f"{step}: grace_ms", grace_ms)
+            if waits_ms is not None and waits_ms > other.history_ms:
+                message = (
+                    f"{step}: History retention must be at least grace period: a record that waits "
+                    f"{waits_ms} ms finds no row in a history of {other.history_ms} ms; give the "
+                    "versioned table a greater history_retention_ms"
+                )
+                raise InvalidTopology(message)
+            found = lookups(how, self.origins, other.origin, other.history_ms, waits_ms)
+        else:
+            table = other.updates(step) if isinstance(other, SourceTable) else other.looked_up(step)
+            found = lookups(how, self.origins, table)
+        return KStream(self.registry, found)
+
+
+def _refuse_foreign_arguments(
+    step: str, other: object, key: "str | Column | None", grace_ms: Duration | None
+) -> None:
+    """Refuse what only another kind of table is joined with.
+
+    Raises:
+        InvalidTopology: there is a key or a grace, and ``other`` is no such table.
+    """
+    if key is not None and not isinstance(other, GlobalKTable):
+        message = f"{step}: only a global table is looked up by key=; use select_key before"
+        raise InvalidTopology(message)
+    if grace_ms is not None and not isinstance(other, VersionedTable):
+        message = (
+            f"{step}: only a versioned table is joined with grace_ms=, as it knows its rows of "
+            "then; make the table with versioned_table, or give JoinWindows the grace"
+        )
+        raise InvalidTopology(message)

@@ -112,11 +112,20 @@ class JoinPlan:
         """Whether its results are a stream's records with more columns."""
         return self.stage.keeps_records and self.of_records[0]
 
-    def stream_times_ms(self, clocks: Clocks) -> tuple[int, int]:
+    def stream_times_ms(self, clocks: Clocks) -> tuple[int, ...]:
         """The least stream time of the left side's partitions, and of all others'.
 
-        -1 where one of their clocks has none.
+        -1 where one of their clocks has none. Where the join wants to know a side's partitions,
+        that of each one by its number; records that have several clocks follow the slowest.
         """
+        by_partition = self.stage.by_partition
+        if by_partition is not None:
+            times_ms = [clocks[one.name] for one in self.clocks[by_partition]]
+            partitions = range(1 + max(chain(*times_ms), default=-1))
+            if len(times_ms) == 1:
+                return tuple(times_ms[0].get(p, NO_STREAM_TIME_MS) for p in partitions)
+            least_ms = min(chain(*(of.values() for of in times_ms)), default=NO_STREAM_TIME_MS)
+            return tuple(least_ms for _ in partitions)
         left, *others = (
             min(min(clocks[one.name].values(), default=NO_STREAM_TIME_MS) for one in of_side)
             for of_side in self.clocks

@@ -61,6 +61,11 @@ class InputPlan:
         return tuple(clock for side in sides for clock in side.clocks)
 
     @property
+    def is_stream(self) -> bool:
+        """Whether it is one stream, whose records come in their order."""
+        return self.join is None or self.join.gives_stream
+
+    @property
     def sides(self) -> "list[InputPlan]":
         """The sides of all its joins."""
         joins = self.join.joins if self.join else []
@@ -97,6 +102,11 @@ class JoinInput:
     def gives_records(self) -> bool:
         """Whether results are a stream's records that looked up a table, maybe several."""
         return self.stage.keeps_records and self.of_records[0]
+
+    @property
+    def gives_stream(self) -> bool:
+        """Whether results are one stream, whose clock goes on behind the join."""
+        return self.stage.keeps_order and self.sides[0].is_stream
 
     @property
     def joins(self) -> "list[JoinInput]":

@@ -16,6 +16,7 @@ from oriel.pipeline.language import (
     AggregatedRows,
     AggregateUpdates,
     Filter,
+    GraceBuffer,
     Join,
     MergedStreams,
     Responses,
@@ -24,9 +25,12 @@ from oriel.pipeline.language import (
     TableChanges,
     TableLookup,
     TableUpdates,
+    VersionedRecords,
     are_updates,
     fan_outs_of,
     has_elements,
+    is_one_stream,
+    pairing_join,
     places_of,
     sides_of,
     tells_rows,
@@ -43,9 +47,11 @@ from oriel.pipeline.windows import (
     AggregateUpdatesEngine,
     Clocks,
     ForeignUpdatesEngine,
+    GraceBufferEngine,
     IllegalArgument,
     JoinEngine,
     JoinResult,
+    OpenRecordsEngine,
     ResponsesEngine,
     ResponseUpdatesEngine,
     SideRows,
@@ -56,6 +62,8 @@ from oriel.pipeline.windows import (
     TableJoin,
     TableLookupEngine,
     TableUpdatesEngine,
+    VersionedLookupEngine,
+    VersionedRecordsEngine,
     refuse_large_places,
     values_beside,
 )
@@ -84,17 +92,7 @@ class JoinStage:
             InvalidTopology: two columns have one name, or a name that the join needs.
         """
         self._step = f"store {store!r}, {join}"
-        rows = [
-            SideRows(
-                places_of(side),
-                have_effect=are_updates(side),
-                are_changes=isinstance(side.join, TableChanges),
-                are_elements=has_elements(side),
-                tell_rows=tells_rows(side),
-                held_ms=ms,
-            )
-            for side, ms in zip(sides_of(join), held_ms, strict=True)
-        ]
+        rows = _side_rows(join, held_ms)
         try:
             asked = _asks_for_old(join, is_asked=is_asked)
             self._engine, self.read = _engine(store, join, sides, rows, asks_for_old=asked)
@@ -102,26 +100,32 @@ class JoinStage:
             message = f"{self._step}: {error}; rename columns with map_values before"
             raise InvalidTopology(message) from error
         engine = self._engine
-        #: The engine of a join of streams, whose state is open records; else it is rows of keys.
-        self.streams = engine if isinstance(engine, StreamJoinEngine) else None
+        #: The engine of a join whose state is open records; else it is rows of keys.
+        self.open_records = engine if isinstance(engine, OpenRecordsEngine) else None
+        #: The side whose clock is told by partition (``Clocks``).
+        self.by_partition = engine.by_partition
         #: The engine of an aggregation's updates, whose state is that of its windows.
         self.updates = engine if isinstance(engine, AggregateUpdatesEngine) else None
         #: Whether results are the stream's records with more columns, or others.
-        self.keeps_records = isinstance(join, TableLookup) or (
+        self.keeps_records = isinstance(join, TableLookup | VersionedRecords) or (
             isinstance(join, AggregateUpdates) and not join.others
         )
         self._makes_elements = isinstance(join, AggregateUpdates) and join.makes_elements
-        #: Whether it drops late records by the clock in front: its results have one of their own.
+        #: Whether results of one stream are one: in its order, with a clock.
+        self.keeps_order = self.keeps_records or isinstance(join, GraceBuffer)
+        #: Whether it judges by the clock in front: its results have one of their own.
         is_windowed = isinstance(join, AggregateUpdates) and join.windows.kind != "none"
-        self.judges_lateness = self.keeps_records and is_windowed
+        self.has_own_clock = self.keeps_order and (is_windowed or isinstance(join, GraceBuffer))
         #: Whether records without a value have a part in it, though it reads a stream.
-        self.takes_null_values = (
+        self.takes_null_values = isinstance(join, VersionedRecords) or (
             isinstance(join, AggregateUpdates) and join.windows.rule.takes_null_values
         )
         #: Whether results are what tables tell each other, and no records of anybody's.
         self.is_between_tables = isinstance(join, Subscriptions | Responses)
-        #: See ``JoinEngine``; what a join in front held back may come through this one.
-        self.delay_ms = max(self._engine.delay_ms, *held_ms)
+        #: See ``JoinEngine``; what a join in front held back may come through this one. Behind a
+        #: buffer of one stream the clock is that of the records that have gone on.
+        is_buffered = isinstance(join, GraceBuffer) and is_one_stream(join.left)
+        self.delay_ms = 0 if is_buffered else max(self._engine.delay_ms, *held_ms)
         self.state_schema = self._engine.state_schema
         #: Of rows of keys, or of an aggregation's state.
         self.layout = (
@@ -153,7 +157,7 @@ class JoinStage:
         Raises:
             InvalidTopology: a partition is too many, or its offsets go too far.
         """
-        if self.streams is None:
+        if not isinstance(self._engine, StreamJoinEngine):
             return
         for partition, end in ends.items():
             try:
@@ -255,6 +259,27 @@ def _asks_for_old(join: Join, *, is_asked: bool) -> bool:
     return is_asked or isinstance(join, TableChanges)
 
 
+def _side_rows(join: Join, held_ms: Sequence[int]) -> list[SideRows]:
+    """What the rows of each side are."""
+    rows = []
+    for place, (side, ms) in enumerate(zip(sides_of(join), held_ms, strict=True)):
+        if isinstance(join, StreamJoin) and isinstance(pairing_join(side), GraceBuffer):
+            # Of a join's results one that is later than the grace goes on at once, and may be late
+            # for this join by its own measure.
+            ms += join.windows.allowed_lateness_ms(place)  # noqa: PLW2901
+        rows.append(
+            SideRows(
+                places_of(side),
+                have_effect=are_updates(side),
+                are_changes=isinstance(side.join, TableChanges),
+                are_elements=has_elements(side),
+                tell_rows=tells_rows(side),
+                held_ms=ms,
+            )
+        )
+    return rows
+
+
 def _engine(
     store: str,
     join: Join,
@@ -278,8 +303,13 @@ def _engine(
         both = rows[LEFT], rows[RIGHT]
         engine = StreamJoinEngine(join.windows, join.how, left, right, carried, rows=both)
     elif isinstance(join, TableLookup):
-        left, right = sides
-        engine = TableLookupEngine(join.how, left, right, carried, rows=(rows[LEFT], rows[RIGHT]))
+        engine = _lookup_engine(join, sides, rows, carried)
+    elif isinstance(join, GraceBuffer):
+        engine = GraceBufferEngine(sides[LEFT], carried, rows=rows[LEFT], grace_ms=join.grace_ms)
+    elif isinstance(join, VersionedRecords):
+        engine = VersionedRecordsEngine(
+            sides[LEFT], carried, history_ms=join.history_ms, newest_only=join.newest_only
+        )
     elif isinstance(join, Subscriptions | Responses):
         engine = _between_tables(join, sides, rows, carried)
     elif isinstance(join, TableUpdates) and join.by_foreign_key:
@@ -302,6 +332,18 @@ def _engine(
     names = tuple({name: name for name in side.names} for side in sides)
     schema = pa.schema([field for side in sides for field in side])
     return engine, ReadColumns(schema, names, (None,) * len(sides))
+
+
+def _lookup_engine(
+    join: TableLookup, sides: Sequence[pa.Schema], rows: Sequence[SideRows], carried: pa.Schema
+) -> TableLookupEngine:
+    left, right = sides
+    both = rows[LEFT], rows[RIGHT]
+    if join.history_ms is None:
+        return TableLookupEngine(join.how, left, right, carried, rows=both)
+    return VersionedLookupEngine(
+        join.how, left, right, carried, rows=both, history_ms=join.history_ms
+    )
 
 
 def _between_tables(

@@ -208,7 +208,7 @@ class StorePlans:
         stamp = StampPlan(
             join.clock, {}, {}, SourceReasons.NOT_REPORTED,
             flattened=flattened_places(definition),
-            moves_clock=join.gives_records, counts=not join.stage.is_between_tables,
+            moves_clock=join.gives_stream, counts=not join.stage.is_between_tables,
         )  # fmt: skip
         return InputPlan(definition.source, steps, stamp, join)
 
@@ -269,8 +269,8 @@ class StorePlans:
             # A table that is looked up is read as it is, so nothing waits for its clock.
             waits_ms = None if is_lookup and is_table else delay_ms
             if front is None:
-                # Nor for one in front of windows, whose updates have a clock behind them.
-                waits_ms = None if stage.judges_lateness else waits_ms
+                # Nor for one in front of windows or a buffer, behind which there is another one.
+                waits_ms = None if stage.has_own_clock else waits_ms
                 stamp = self._stamp(side, waits_ms, constants)
                 stamp = replace(stamp, columns=columns, counts=side_counts)
                 front_join = None
@@ -286,12 +286,12 @@ class StorePlans:
                 )  # fmt: skip
             # A stream's records reach the engine only if they find a row: their clock is behind
             # the last lookup. Behind a join of streams none moves any more.
-            is_stream = front_join is None or front_join.gives_records
-            goes_on = stage.keeps_records and place == LEFT and not stage.judges_lateness
+            is_stream = front_join is None or front_join.gives_stream
+            goes_on = stage.keeps_order and place == LEFT and not stage.has_own_clock
             stamp = replace(stamp, moves_clock=is_stream and not goes_on)
             sides.append(InputPlan(side.source, steps, stamp, front_join, takes_null_values))
         own_clock = None
-        if stage.judges_lateness and sides[0].stamp.moves_clock:
+        if stage.has_own_clock and sides[0].stamp.moves_clock:
             own_clock = self._clock(sides[0].stamp.clock.topic, delay_ms)
         of_elements = tuple(map(has_elements, sides_of(join)))
         return JoinInput(number, stage, tuple(sides), of_elements, own_clock, counts)

@@ -59,8 +59,8 @@ def join_task(plan: BatchPlan, join: JoinPlan) -> TaskFunction:
 
 
 def _result_rows(plan: BatchPlan, join: JoinPlan, results: pa.Table) -> pa.RecordBatch:
-    """Results as rows; those of a lookup go back to one task for each of their partitions."""
-    if join.stage.keeps_records:
+    """Results as rows; those of a stream go back to one task for each of their partitions."""
+    if join.stage.keeps_order:
         # The records of a partition have to meet again, where their clock goes on.
         task = pa.array(np.asarray(results["partition"]) % plan.tasks, TASK.type)
     else:
@@ -79,13 +79,14 @@ def _joined_counters(join: JoinPlan, records: pa.Table, joined: JoinResult) -> C
     if join.stage.keeps_records:
         elements = Counters(applied=joined.flattened, elements=joined.elements)
         counters = elements if join.gives_records else Counters()
+        late, *late_of_table = joined.late
         # An aggregation that is looked up may be of elements, or of what are no records.
         if join.of_records[RIGHT:] == (True,):
             of_table = pc.sum(pc.equal(records["side"], RIGHT), min_count=0).as_py()
+            of_table -= sum(late_of_table)
             of_elements = of_table if join.of_elements[RIGHT] else 0
             counters += Counters.of("applied", of_table, of_elements)
-            counters += Counters(table_records=of_table - of_elements)
-        late = sum(joined.late)
+            counters += Counters(table_records=of_table - of_elements, late=sum(late_of_table))
         if not join.gives_records:
             return counters + Counters(late_results=late)
         for end, rows in (("filtered", sum(joined.filtered)), ("late", late)):

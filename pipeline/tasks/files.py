@@ -67,9 +67,9 @@ class FolderFiles:
         before, after = map(join.stream_times_ms, clocks)
         share = (task, plan.tasks)
         name = f"{_name(plan, task)}-join-{join.number}"
-        engine = join.stage.streams
+        engine = join.stage.open_records
         if engine is not None:
-            # Streams: only the records that may be partners of the batch's or leave with it.
+            # Only the records that may be partners of the batch's or leave with it.
             open_records = OpenRecords.of_task(
                 self.state, join.segments, share, engine.record_schema, marks=engine.keeps_matches
             )

@@ -94,17 +94,19 @@ def stamp_looked_up(
 ) -> TaskFunction:
     """Return the task from records that looked up a table to the window engine's tasks.
 
-    They are the stream's records with more columns, one task for each partition of theirs, and
-    were counted when they came. Only those that found a row and passed the steps behind the
-    lookup move the clock, as in Kafka Streams, where the windowed operator has it. ``to_join``:
-    that is a join of streams, whose tasks take these columns.
+    They are the stream's records with more columns, or those that have waited in a buffer, one task
+    for each partition of theirs, and were counted when they came. Only those that found a row and
+    passed the steps behind the lookup move the clock, as in Kafka Streams, where the windowed
+    operator has it. ``to_join``: that is a join of streams, whose tasks take these columns.
     """
 
     def stamping(batches: Batches) -> Batches:
         reports, rows = split_reports(pa.Table.from_batches(batches))
         stamper = _Stamper(plan, stamp, to_join or plan.stamped_schema)
         # The lookup's tasks mix partitions; a clock is a running max in offset order.
-        rows = rows.sort_by([("partition", "ascending"), ("offset", "ascending")])
+        # Behind a buffer that order is the one in which they went on.
+        order = ("partition", STREAM_TIME.name, "offset")
+        rows = rows.sort_by([(name, "ascending") for name in order])
         rows = stamper.numbered(rows)
         yield stamper.to_windows(rows) if to_join is None else stamper.to_join(rows)
         # Every task got the same reports; that one passes them on is enough.
@@ -183,16 +185,19 @@ class _Stamper:
 
     def to_windows(self, rows: pa.Table) -> pa.RecordBatch:
         """The rows that are accepted, each with its close time."""
-        usable = self.usable(rows)
+        usable = self.usable_again(rows)
         # Semantics 2.1, step 2: the record itself moves the clock before it is judged.
         accepted = self._accepted(usable, self.stream_time_ms(usable))
+        if self._stamp.origin is not None:
+            self.counters += Counters(late_results=len(usable) - len(accepted))
+            return self.sent(accepted)
         late_elements = _elements_in(usable) - _elements_in(accepted)
         self.counters += Counters.of("late", len(usable) - len(accepted), late_elements)
         return self.sent(accepted)
 
     def to_join(self, rows: pa.Table) -> pa.RecordBatch:
         """The rows that can be joined, each with its stream time."""
-        usable = self.usable(rows)
+        usable = self.usable_again(rows)
         stream_time_ms = pa.array(self.stream_time_ms(usable), STREAM_TIME.type)
         return self.sent(with_column(usable, STREAM_TIME, stream_time_ms))
 

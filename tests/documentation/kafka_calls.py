@@ -12,7 +12,7 @@ from tests.windows.kafka_peer import class_path
 PAGE = ROOT / "docs" / "kafka-streams-calls.md"
 
 #: What stands in the column "here" where there is no code.
-NOT_YET, NO = "not yet", "no"
+NO = "no"
 
 _STREAMS = "org.apache.kafka.streams"
 _KSTREAM = f"{_STREAMS}.kstream"
@@ -64,7 +64,7 @@ class Row(NamedTuple):
     """A row of the page: Kafka's methods, and the pieces of code that stand for them here.
 
     ``overload`` is what the row says in brackets of the arguments that it is about, or "".
-    ``status`` is ``NOT_YET`` or ``NO`` where there is no code, else "".
+    ``status`` is ``NO`` where there is no code, else "".
     """
 
     line: int

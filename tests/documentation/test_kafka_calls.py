@@ -1,21 +1,16 @@
 """docs/kafka-streams-calls.md has every method of Kafka Streams, and each row's code runs."""
 
-import importlib
-import pkgutil
 import re
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
-import oriel
-from oriel import testing
 from oriel.pipeline import language
 from oriel.testing import Record, TopologyTestDriver
 from tests.documentation.kafka_calls import (
     CLASSES,
     NO,
-    NOT_YET,
     Row,
     prepared,
     published_calls,
@@ -26,15 +21,6 @@ pytestmark = pytest.mark.slow
 
 _ROWS = rows()
 _CODES = [(row, code) for row in _ROWS for code in row.codes]
-#: Classes here that have another name than Kafka's.
-_HERE = {
-    "KTable": ("KTable", "SourceTable"),
-    "SessionWindowedKStream": ("TimeWindowedKStream",),
-    "TimeWindowedCogroupedKStream": ("CogroupedKStream",),
-    "SessionWindowedCogroupedKStream": ("CogroupedKStream",),
-    "TestInputTopic": ("TopologyTestDriver",),
-    "TestOutputTopic": ("OutputReader", "StreamReader"),
-}
 #: Columns of every schema of the page.
 _VALUE = {"item": "tea", "amount": 200.5, "page": "/", "price": 1.5, "pieces": 3}
 _LATER_MS = 10_000_000
@@ -54,7 +40,7 @@ def test_the_page_has_every_method(tmp_path_factory: pytest.TempPathFactory) -> 
 def test_a_row_is_code_or_says_why_not(row: Row) -> None:
     """Without code a row has a reason; code that nobody runs stands in no remark."""
     assert row.kafka_class in CLASSES
-    assert row.status == "" if row.codes else row.status in {NO, NOT_YET}
+    assert row.status == "" if row.codes else row.status == NO
     assert row.codes or row.remark
     assert not re.search(r"`[^`]*\([^`]*`", row.remark), "code belongs to the column before"
 
@@ -63,33 +49,6 @@ def test_a_method_stands_once() -> None:
     """Two rows of one method say which arguments each is about."""
     seen = [(row.kafka_class, method, row.overload) for row in _ROWS for method in row.methods]
     assert len(seen) == len(set(seen))
-
-
-@pytest.mark.parametrize(
-    "row", [row for row in _ROWS if row.status == NOT_YET], ids=lambda row: row.place
-)
-def test_what_is_not_yet_there_is_not_there(row: Row) -> None:
-    """No class here has a method of that name, except where other arguments have a row."""
-    with_code = {
-        method for one in _ROWS if one.kafka_class == row.kafka_class and one.codes
-        for method in one.methods
-    }  # fmt: skip
-    names = {_in_python(method) for method in row.methods if method not in with_code}
-    there = [f"{one.__name__}.{name}" for one in _classes(row) for name in names & set(dir(one))]
-    assert not there, "this is there: write the row anew"
-
-
-def _in_python(method: str) -> str:
-    return re.sub(r"(?<!^)([A-Z])", r"_\1", method).lower()
-
-
-def _classes(row: Row) -> Iterator[type]:
-    """The classes here that have the methods of Kafka's."""
-    inside = pkgutil.iter_modules(language.__path__, f"{language.__name__}.")
-    rooms = [oriel, testing, *(importlib.import_module(module.name) for module in inside)]
-    for name in _HERE.get(row.kafka_class, (row.kafka_class,)):
-        found = {getattr(room, name) for room in rooms if hasattr(room, name)}
-        yield from (one for one in found if isinstance(one, type))
 
 
 @pytest.mark.parametrize(

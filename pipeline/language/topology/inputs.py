@@ -84,16 +84,51 @@ class MergedStreams:
 
 
 @dataclass(frozen=True)
+class GraceBuffer:
+    """Records of a stream that go on once its clock is ``grace_ms`` further, in order of time."""
+
+    left: Side
+    grace_ms: int
+    right: None = None
+
+    def __str__(self) -> str:
+        """The step, for who reads a topology."""
+        return f"buffer(grace {self.grace_ms} ms)"
+
+
+@dataclass(frozen=True)
 class TableLookup:
-    """Each record of a stream with the row that a table has for its key."""
+    """Each record of a stream with the row that a table has for its key.
+
+    ``history_ms``: it is the row as of the record's time, of a table that keeps so much history.
+    """
 
     left: Side
     right: Side
     how: Literal["inner", "left"]
+    history_ms: int | None = None
 
     def __str__(self) -> str:
         """The step as it is written."""
-        return f"{verb(self.how)}(table {self.right.source.topic!r})"
+        history = "" if self.history_ms is None else f", history {self.history_ms} ms"
+        return f"{verb(self.how)}(table {self.right.source.topic!r}{history})"
+
+
+@dataclass(frozen=True)
+class VersionedRecords:
+    """The records of a table that keeps ``history_ms`` of history, without those that are later.
+
+    ``newest_only``: nor those that are older than what their key has.
+    """
+
+    left: Side
+    history_ms: int
+    newest_only: bool
+    right: None = None
+
+    def __str__(self) -> str:
+        """The step, for who reads a topology."""
+        return f"versions({'newest, ' if self.newest_only else ''}history {self.history_ms} ms)"
 
 
 @dataclass(frozen=True)
@@ -224,7 +259,9 @@ class Responses:
 Join = (
     StreamJoin
     | MergedStreams
+    | GraceBuffer
     | TableLookup
+    | VersionedRecords
     | TableUpdates
     | TableChanges
     | AggregateUpdates
@@ -323,7 +360,9 @@ def pairing_join(stream: Side | Input) -> Join | None:
     them, only gives them other columns. (But one of several streams makes rows of its own.)
     """
     join = stream.join
-    if isinstance(join, TableLookup) or (isinstance(join, AggregateUpdates) and not join.others):
+    if isinstance(join, TableLookup | VersionedRecords) or (
+        isinstance(join, AggregateUpdates) and not join.others
+    ):
         return pairing_join(join.left)
     return join
 

@@ -2,6 +2,7 @@
 
 from oriel.pipeline.language.topology.inputs import (
     AggregateUpdates,
+    GraceBuffer,
     Input,
     Join,
     MergedStreams,
@@ -12,6 +13,7 @@ from oriel.pipeline.language.topology.inputs import (
     TableChanges,
     TableLookup,
     TableUpdates,
+    VersionedRecords,
     pairing_join,
     sides_of,
 )
@@ -44,7 +46,7 @@ def places_in_front(stream: Side | Input) -> Places:
     if isinstance(join, AggregateUpdates):
         sides = tuple(map(places_of, sides_of(join)))
         return (places_side_by_side(sides) if join.others else sides[0]).of_updates(join.windows)
-    if isinstance(join, TableLookup):
+    if isinstance(join, TableLookup | VersionedRecords | GraceBuffer):
         return places_of(join.left)
     if isinstance(join, StreamJoin):
         return places_of(join.left).joined(places_of(join.right))
@@ -77,6 +79,12 @@ def _are_of_tables(join: Join) -> bool:
     if isinstance(join, Subscriptions | Responses):
         return join.each
     return isinstance(join, TableUpdates | TableChanges | AggregateUpdates)
+
+
+def is_one_stream(stream: Side | Input) -> bool:
+    """Whether its records are those of one stream, which have an order and a clock."""
+    join = pairing_join(stream)
+    return join is None or (isinstance(join, GraceBuffer) and is_one_stream(join.left))
 
 
 def are_updates(stream: Side | Input) -> bool:

@@ -17,7 +17,9 @@ class Source:
 
     topic: str
     schema: str
-    step: Literal["stream", "table", "global_table"] = field(default="stream", compare=False)
+    step: Literal["stream", "table", "versioned_table", "global_table"] = field(
+        default="stream", compare=False
+    )
     consumed: Consumed = JSON_RECORDS
 
     def __str__(self) -> str:

@@ -6,7 +6,12 @@ rules table that says per kind when a window is open, and the emission policy. W
 a rule is an ``IllegalArgument`` here, before any record is read.
 """
 
-from oriel.pipeline.windows.definitions.durations import MAX_TIMESTAMP_MS, Duration, to_ms
+from oriel.pipeline.windows.definitions.durations import (
+    MAX_TIMESTAMP_MS,
+    Duration,
+    check_span_ms,
+    to_ms,
+)
 from oriel.pipeline.windows.definitions.errors import IllegalArgument, IllegalArgumentType, said
 from oriel.pipeline.windows.definitions.join_windows import LEFT, RIGHT, JoinWindows
 from oriel.pipeline.windows.definitions.rules import (
@@ -44,6 +49,7 @@ __all__ = [
     "TimeWindows",
     "WindowRule",
     "Windows",
+    "check_span_ms",
     "said",
     "to_ms",
 ]

@@ -1,11 +1,12 @@
 """Joins of inputs by key, as pure functions of (state, batch, clocks).
 
-Records of all sides come in as one Arrow table with the column ``side``; joined rows go out,
-with the place and the stream time by which the windows behind the join put them in order and
-judge them. There is one engine for each kind of inputs: two streams (``StreamJoinEngine``), a
-stream with a table (``TableLookupEngine``), the updates of tables (``TableUpdatesEngine``). By a
-foreign key two of them stand behind each other: ``SubscriptionsEngine`` and ``ResponsesEngine``;
-where updates are told of it three do (``foreign_updates``).
+Records of all sides come in as one Arrow table with the column ``side``; joined rows go out, with
+the place and the stream time by which the windows behind the join put them in order and judge them.
+There is one engine for each kind of inputs: two streams (``StreamJoinEngine``), a stream with a
+table (``TableLookupEngine``, or as of its records' time ``VersionedLookupEngine``, perhaps behind
+``GraceBufferEngine``), the updates of tables (``TableUpdatesEngine``). By a foreign key two of them
+stand behind each other: ``SubscriptionsEngine`` and ``ResponsesEngine``; where updates are told of
+it three do (``foreign_updates``).
 What is no join, but takes the same way, are the changes of a table (``TableChangesEngine``, also of
 several), the updates of an aggregation (``windows.aggregate_updates``) and streams that are merged
 in front of a join (``MergeEngine``). These are ``JoinEngine`` all.
@@ -17,8 +18,10 @@ from oriel.pipeline.windows.joins.foreign_updates import (
     ForeignUpdatesEngine,
     SubscriptionUpdatesEngine,
 )
+from oriel.pipeline.windows.joins.grace_buffer import GraceBufferEngine
 from oriel.pipeline.windows.joins.lookups import TableLookupEngine
 from oriel.pipeline.windows.joins.merge import MergeEngine
+from oriel.pipeline.windows.joins.open_records import MATCHED, OpenRecordsEngine
 from oriel.pipeline.windows.joins.places import (
     NO_NUMBERS,
     Places,
@@ -43,20 +46,20 @@ from oriel.pipeline.windows.joins.sides import (
     JoinResult,
     SideLogs,
     SideRows,
-    TableJoin,
     effect_order,
     replaced,
     values_beside,
 )
-from oriel.pipeline.windows.joins.streams import MATCHED, StreamJoinEngine
+from oriel.pipeline.windows.joins.streams import StreamJoinEngine
 from oriel.pipeline.windows.joins.subscriptions import (
     FOREIGN_KEY,
     SUBSCRIBER,
     ResponsesEngine,
     SubscriptionsEngine,
 )
-from oriel.pipeline.windows.joins.tables import TableRowsEngine
+from oriel.pipeline.windows.joins.tables import TableJoin, TableRowsEngine
 from oriel.pipeline.windows.joins.updates import TableUpdatesEngine
+from oriel.pipeline.windows.joins.versions import VersionedLookupEngine, VersionedRecordsEngine
 
 __all__ = [
     "FOREIGN_KEY",
@@ -72,9 +75,11 @@ __all__ = [
     "SUBSCRIBER",
     "Clocks",
     "ForeignUpdatesEngine",
+    "GraceBufferEngine",
     "JoinEngine",
     "JoinResult",
     "MergeEngine",
+    "OpenRecordsEngine",
     "Places",
     "ResponseUpdatesEngine",
     "ResponsesEngine",
@@ -88,6 +93,8 @@ __all__ = [
     "TableLookupEngine",
     "TableRowsEngine",
     "TableUpdatesEngine",
+    "VersionedLookupEngine",
+    "VersionedRecordsEngine",
     "effect_order",
     "merged_places",
     "numbered_places",

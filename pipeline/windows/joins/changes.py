@@ -20,7 +20,8 @@ import numpy as np
 import pyarrow as pa
 
 from oriel.pipeline.windows.arrays import Flags
-from oriel.pipeline.windows.joins.sides import SideRows, TableJoin
+from oriel.pipeline.windows.joins.sides import SideRows
+from oriel.pipeline.windows.joins.tables import TableJoin
 from oriel.pipeline.windows.joins.updates import Histories, TableUpdatesEngine, Told
 
 

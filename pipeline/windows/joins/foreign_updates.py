@@ -41,10 +41,9 @@ from oriel.pipeline.windows.joins.sides import (
     SIDE,
     SideLogs,
     SideRows,
-    TableJoin,
-    has_joined_row,
 )
 from oriel.pipeline.windows.joins.subscriptions import FOREIGN_KEY, SUBSCRIBER, differ
+from oriel.pipeline.windows.joins.tables import TableJoin, has_joined_row
 from oriel.pipeline.windows.joins.updates import Histories, TableUpdatesEngine, Told
 from oriel.pipeline.windows.records import change_places, takes_away
 

@@ -1,10 +1,10 @@
 """A stream with a table: each record of the stream with the row that its key has in the table.
 
-The left side is the stream, the right one the table. A stream record is joined with the table
-as of now (semantics 5: right b@50, then left a@10 gives (a,b)@10), not as of its own time: all
-table records of a batch take effect first, then the stream's records look up. So what a stream
-finds depends on what arrived when; which record of a key counts in the table does not (see
-``sides``).
+The left side is the stream, the right one the table. All table records of a batch take effect
+first, then the stream's records look up. A stream record is joined with the table as of now
+(semantics 5: right b@50, then left a@10 gives (a,b)@10), not as of its own time (see ``versions``
+for that). So what a stream finds depends on what arrived when; which record of a key counts in the
+table does not (see ``sides``).
 """
 
 from typing import Literal
@@ -78,24 +78,12 @@ class TableLookupEngine(JoinEngine):
         return batch["key"].filter(pc.equal(batch["side"], RIGHT))
 
     def process(self, state: pa.Table, batch: pa.Table, clocks: Clocks) -> JoinResult:
-        """Apply the table's records, then look up the stream's; clocks don't matter."""
-        del clocks
+        """Apply the table's records, then look up the stream's."""
         batch = self._read(batch)
         of_table = pc.equal(batch["side"], RIGHT)
         stream = batch.filter(pc.invert(of_table))
-        arrived = batch.filter(of_table)
-        if self._table_rows.tell_rows:
-            state, arrived = in_effect_order(state, arrived)
-        arrived = arrived.select(self.state_schema.names)
-
-        other_keys, touched = split_by_key(state, arrived["key"])
-        records = TableRecords.of(pa.concat_tables([touched, arrived]))
-        state = pa.concat_tables([other_keys, records.take(records.newest())])
-
-        table = TableRecords.of(split_by_key(state, stream["key"])[1])
-        counting = table.counting(np.arange(len(table.rows)))
-        rows = table.take(counting[0][table.has_row(counting)[0]])
-        row_number = pc.index_in(stream["key"], value_set=rows["key"])
+        state, late = self._applied(state, batch.filter(of_table), clocks)
+        rows, row_number = self._looked_up(state, stream, clocks)
         filtered = 0
         if self._inner:
             filtered = row_number.null_count
@@ -107,4 +95,23 @@ class TableLookupEngine(JoinEngine):
             **{name: rows[name].take(row_number) for name in self._table_values},
         }
         results = pa.table([columns[name] for name in self.result_schema.names], self.result_schema)
-        return JoinResult(state.combine_chunks(), [results], filtered=(filtered,))
+        return JoinResult(state.combine_chunks(), [results], late=(0, late), filtered=(filtered,))
+
+    def _applied(self, state: pa.Table, arrived: pa.Table, clocks: Clocks) -> tuple[pa.Table, int]:
+        """The state with the table's records, and how many of these came too late."""
+        del clocks
+        if self._table_rows.tell_rows:
+            state, arrived = in_effect_order(state, arrived)
+        other_keys, touched = split_by_key(state, arrived["key"])
+        records = TableRecords.of(pa.concat_tables([touched, arrived.select(state.column_names)]))
+        return pa.concat_tables([other_keys, records.take(records.newest())]), 0
+
+    def _looked_up(
+        self, state: pa.Table, stream: pa.Table, clocks: Clocks
+    ) -> tuple[pa.Table, pa.ChunkedArray]:
+        """Rows of the table, and which of them each of the stream's records finds, null: none."""
+        del clocks
+        table = TableRecords.of(split_by_key(state, stream["key"])[1])
+        counting = table.counting(np.arange(len(table.rows)))
+        rows = table.take(counting[0][table.has_row(counting)[0]])
+        return rows, pc.index_in(stream["key"], value_set=rows["key"])

@@ -41,8 +41,9 @@ from oriel.pipeline.windows.records import (
 )
 
 How = Literal["inner", "left", "outer"]
-#: The least stream time of the left side's partitions, and of the right one's, in ms.
-Clocks = tuple[int, int]
+#: The least stream time of the left side's partitions, and of the others', in ms; or that of each
+#: partition of one side (``JoinEngine.by_partition``).
+Clocks = tuple[int, ...]
 
 STREAM_TIME = pa.field("stream_time_ms", pa.int64())
 SIDE = pa.field("side", pa.int8())
@@ -169,18 +170,18 @@ class SideLogs:
 class JoinResult:
     """What one batch makes of the state of a join.
 
-    ``state`` is the next state. ``pieces`` are rows of the engine's ``result_schema``, in one
-    table or more; their places tell them apart: (timestamp_ms, partition, offset, suborder), and
-    perhaps partners. Records of a key that are many on both sides have so many pairs that only a
-    piece may fit into memory: a join of streams makes each when it is asked for. ``late`` counts
-    the batch's records of each side that came too late to be joined, ``filtered`` those that were
-    taken and gave no result because an inner or a left join has none for them. ``stayed`` is of
-    joins of streams: which of the old state's rows the new one begins with, in their order.
-    ``flattened`` is how many of the batch's records end here, for their results are elements of
-    them, and ``elements`` how many more elements there are than came. ``before``: of a table whose
-    updates the results are, the rows that their keys had ahead of the batch, if the engine
-    ``tells_before``: key, ``timestamp_ms``, perhaps the window's bounds, and the table's columns.
-    ``added``: the rows of ``state`` that came with the batch, where rows never change.
+    ``state`` is the next state. ``pieces`` are rows of the engine's ``result_schema``, in one table
+    or more; their places tell them apart: (timestamp_ms, partition, offset, suborder), and perhaps
+    partners. Records of a key that are many on both sides have so many pairs that only a piece may
+    fit into memory: a join of streams makes each when it is asked for. ``late`` counts the batch's
+    records of each side that came too late to be joined, ``filtered`` those that were taken and
+    gave no result because an inner or a left join has none for them. ``stayed`` is of open records:
+    which of the old state's rows the new one begins with, in order. ``flattened`` is how many of
+    the batch's records end here, for their results are elements of them, and ``elements`` how many
+    more elements there are than came. ``before``: of a table whose updates the results are, the
+    rows that their keys had ahead of the batch, if the engine ``tells_before``: key,
+    ``timestamp_ms``, perhaps the window's bounds, and the table's columns. ``added``: the rows of
+    ``state`` that came with the batch, where rows never change.
     """
 
     state: pa.Table
@@ -202,8 +203,8 @@ class JoinResult:
 class JoinEngine(ABC):
     """A join whose results go on like records; holds no state between calls.
 
-    It is made of the value columns of both sides, which have no name in common, and of columns
-    ``carried`` that the state keeps with each record for the caller's use.
+    It is made of the value columns of both sides, with no name in common, and of columns
+    ``carried`` that the state keeps with each record for the caller.
     """
 
     #: The columns that ``process`` takes of a batch.
@@ -221,6 +222,8 @@ class JoinEngine(ABC):
     #: A column that divides the state's rows of a key further: a batch needs those that it names,
     #: and where the column is null. None: all rows of its keys.
     member: str | None = None
+    #: The side of whose partitions ``Clocks`` have the stream times; None: the least of both.
+    by_partition: int | None = None
 
     def empty_state(self) -> pa.Table:
         """The state before the first record."""
@@ -238,9 +241,8 @@ class JoinEngine(ABC):
     def process(self, state: pa.Table, batch: pa.Table, clocks: Clocks) -> JoinResult:
         """Join the records of ``batch`` with the state; ``clocks`` are those after the batch.
 
-        Keys don't matter to each other: ``state`` may be all rows of the batch's keys only, and
-        the next state is then that of the same keys. (A join of streams chooses its rows by
-        ``StreamJoinEngine.concerned``.)
+        ``state`` may be all rows of the batch's keys only, as keys don't matter to each other (or
+        those that ``OpenRecordsEngine.concerned`` names); the next state is then that of the same.
         """
 
     def _read(self, batch: pa.Table) -> pa.Table:
@@ -292,45 +294,6 @@ def values_beside(
 
 
 @dataclass(frozen=True)
-class TableJoin:
-    """Tables joined by key: ``left`` with ``right``, each a table by its number, or a join."""
-
-    how: How
-    left: "TableJoin | int"
-    right: "TableJoin | int"
-
-    def __str__(self) -> str:
-        """The join with the tables' numbers, from 1."""
-        left, right = (
-            f"({part})" if isinstance(part, TableJoin) else str(part + 1)
-            for part in (self.left, self.right)
-        )
-        return f"{left} {self.how} {right}"
-
-
-def table_rows(part: TableJoin | int, has_row: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Which tables' rows the row of each key is made of; none where there is no row.
-
-    ``has_row`` says by [table, key] whether a table has one, and so is what is returned.
-    """
-    if isinstance(part, int):
-        only = np.zeros_like(has_row)
-        only[part] = has_row[part]
-        return only
-    left, right = table_rows(part.left, has_row), table_rows(part.right, has_row)
-    exists = has_joined_row(part.how, np.any(left, axis=0), np.any(right, axis=0))
-    # An inner join has no row of one table alone, also within another join.
-    rows: NDArray[np.bool_] = (left | right) & exists
-    return rows
-
-
-def has_joined_row(how: How, left: Flags, right: Flags) -> Flags:
-    """Whether two tables have a joined row, where each side does or doesn't have a row."""
-    joined: Flags = {"inner": left & right, "left": left, "outer": left | right}[how]
-    return joined
-
-
-@dataclass(frozen=True)
 class TableRecords:
     """Records of a table, or of several by ``side``, in any order, as arrays.
 
@@ -367,7 +330,7 @@ class TableRecords:
 
     def newest(self) -> Ints:
         """The numbers of the last record of each key, side and partition: the next state."""
-        return _greatest((self.key_code, self.side, self.partition), (self.offset,))
+        return greatest((self.key_code, self.side, self.partition), (self.offset,))
 
     def counting(self, newest: Ints, sides: int = 2) -> NDArray[np.int64]:
         """The number of the record that counts, by [side, key code]; -1 where there is none.
@@ -379,7 +342,7 @@ class TableRecords:
         # The partition decides between equal times; any fixed choice would do, as long as it
         # is not the order of arrival.
         by = (self.timestamp_ms[newest], self.partition[newest])
-        chosen = newest[_greatest(groups, by)]
+        chosen = newest[greatest(groups, by)]
         counting = np.full((sides, len(self.keys)), -1, dtype=np.int64)
         counting[self.side[chosen], self.key_code[chosen]] = chosen
         return counting
@@ -392,7 +355,7 @@ class TableRecords:
 
 
 def are_behind(records: pa.Table, allowed_ms: Ints | int) -> Flags:
-    """Which records are further behind their stream time than allowed: no stream joins them."""
+    """Which records are further behind their stream time than allowed."""
     timestamp_ms, stream_time_ms = (
         np.asarray(records[name]) for name in ("timestamp_ms", STREAM_TIME.name)
     )
@@ -413,8 +376,8 @@ def effect_order(records: pa.Table) -> Ints:
 def in_effect_order(state: pa.Table, arrived: pa.Table) -> tuple[pa.Table, pa.Table]:
     """Rows of a table and updates that tell them, as records of one partition in order of effect.
 
-    An update has all records of its key before it, of whatever partition they are: the last one is
-    the key's row, and each of a batch comes behind those of the batches before.
+    An update has all records of its key before it, of whatever partition: the last one is the key's
+    row, and each of a batch comes behind those of the batches before.
     """
     arrived = arrived.take(pa.array(effect_order(arrived)))
     return (
@@ -442,7 +405,7 @@ def split_by_key(rows: pa.Table, keys: pa.ChunkedArray) -> tuple[pa.Table, pa.Ta
     return rows.filter(pc.invert(of_keys)), rows.filter(of_keys)
 
 
-def _greatest(groups: tuple[Ints, ...], by: tuple[Ints, ...]) -> Ints:
+def greatest(groups: tuple[Ints, ...], by: tuple[Ints, ...]) -> Ints:
     """The row with the greatest ``by`` in each group of rows equal in all of ``groups``."""
     order = np.lexsort((*by[::-1], *groups[::-1]))
     last = np.ones(len(order), dtype=np.bool_)

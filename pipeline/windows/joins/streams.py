@@ -37,6 +37,7 @@ import pyarrow.compute as pc
 
 from oriel.pipeline.windows.arrays import Flags, Ints, Ranges, Timeline, coded_keys, pair_order
 from oriel.pipeline.windows.definitions import LEFT, RIGHT, JoinWindows
+from oriel.pipeline.windows.joins.open_records import MATCHED, OpenRecordsEngine
 from oriel.pipeline.windows.joins.places import (
     Places,
     joined_numbers,
@@ -51,16 +52,12 @@ from oriel.pipeline.windows.joins.sides import (
     STREAM_TIME,
     Clocks,
     How,
-    JoinEngine,
     JoinResult,
     SideRows,
     are_behind,
     joined_values,
 )
 from oriel.pipeline.windows.records import PLACE_FIELDS
-
-#: Whether a record in the state had a partner.
-MATCHED = pa.field("matched", pa.bool_())
 
 
 @dataclass(frozen=True)
@@ -111,7 +108,7 @@ PIECE = 2**17
 _ResultRows = tuple[Ints, Ints]
 
 
-class StreamJoinEngine(JoinEngine):
+class StreamJoinEngine(OpenRecordsEngine):
     """Join of two streams within a time range.
 
     The state is the records that can still pair or come out alone, with ``matched``. Results
@@ -160,7 +157,7 @@ class StreamJoinEngine(JoinEngine):
 
     @property
     def keeps_matches(self) -> bool:
-        """Whether it matters later which records had a partner: not for an inner join."""
+        """Whether records may come out alone: not for an inner join."""
         return bool(self._sides_alone)
 
     def is_late(self, batch: pa.Table) -> Flags:
@@ -180,12 +177,7 @@ class StreamJoinEngine(JoinEngine):
     def concerned(
         self, records: pa.Table, matched: Flags, batch: pa.Table, clocks: tuple[Clocks, Clocks]
     ) -> Flags:
-        """Which of the state's ``records`` may pair with the batch's, or come out alone with it.
-
-        ``matched`` has a flag for each of ``records``, ``clocks`` are those before and after the
-        batch. ``process`` gives with these records the results that it gives with all of them;
-        ``stays`` tells which of the others are in the next state, as they are.
-        """
+        """Which of the state's ``records`` may pair with the batch's, or come out alone with it."""
         before, after = clocks
         timestamp_ms, side = np.asarray(records["timestamp_ms"]), np.asarray(records["side"])
         # A version's files keep expired records, too; those pair no more.

@@ -11,21 +11,23 @@ one does not.
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
+from oriel.pipeline.windows.arrays import Flags
 from oriel.pipeline.windows.definitions import FOREVER_MS, NoWindows
 from oriel.pipeline.windows.engines import EngineResult, WindowEngine
 from oriel.pipeline.windows.joins.sides import (
     SIDE,
     TABLE_FIELDS,
-    TableJoin,
+    How,
     TableRecords,
     replaced,
     split_by_key,
-    table_rows,
     values_beside,
 )
 from oriel.pipeline.windows.joins.subscriptions import as_records
@@ -40,6 +42,45 @@ from oriel.pipeline.windows.records import (
 
 #: The column by which a changed row says that it is gone.
 _DELETED = pa.field("deleted", pa.bool_())
+
+
+@dataclass(frozen=True)
+class TableJoin:
+    """Tables joined by key: ``left`` with ``right``, each a table by its number, or a join."""
+
+    how: How
+    left: "TableJoin | int"
+    right: "TableJoin | int"
+
+    def __str__(self) -> str:
+        """The join with the tables' numbers, from 1."""
+        left, right = (
+            f"({part})" if isinstance(part, TableJoin) else str(part + 1)
+            for part in (self.left, self.right)
+        )
+        return f"{left} {self.how} {right}"
+
+
+def table_rows(part: TableJoin | int, has_row: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Which tables' rows the row of each key is made of; none where there is no row.
+
+    ``has_row`` says by [table, key] whether a table has one, and so is what is returned.
+    """
+    if isinstance(part, int):
+        only = np.zeros_like(has_row)
+        only[part] = has_row[part]
+        return only
+    left, right = table_rows(part.left, has_row), table_rows(part.right, has_row)
+    exists = has_joined_row(part.how, np.any(left, axis=0), np.any(right, axis=0))
+    # An inner join has no row of one table alone, also within another join.
+    rows: NDArray[np.bool_] = (left | right) & exists
+    return rows
+
+
+def has_joined_row(how: How, left: Flags, right: Flags) -> Flags:
+    """Whether two tables have a joined row, where each side does or doesn't have a row."""
+    joined: Flags = {"inner": left & right, "left": left, "outer": left | right}[how]
+    return joined
 
 
 class TableRowsEngine(WindowEngine):

@@ -34,12 +34,10 @@ from oriel.pipeline.windows.joins.sides import (
     JoinResult,
     SideLogs,
     SideRows,
-    TableJoin,
-    has_joined_row,
     split_by_key,
-    table_rows,
     values_beside,
 )
+from oriel.pipeline.windows.joins.tables import TableJoin, has_joined_row, table_rows
 from oriel.pipeline.windows.records import NULL_VALUE, PARTNERS, PLACE_FIELDS, SUBORDER
 
 

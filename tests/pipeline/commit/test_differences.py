@@ -16,6 +16,7 @@ from oriel.pipeline.language import (
     FlatMapValues,
     ForeignKey,
     Functions,
+    GraceBuffer,
     Input,
     LookupKey,
     MapValues,
@@ -30,6 +31,7 @@ from oriel.pipeline.language import (
     TableLookup,
     TableRows,
     TableUpdates,
+    VersionedRecords,
     schema_text,
 )
 from oriel.pipeline.windows import NoWindows, TableJoin
@@ -85,6 +87,8 @@ def joined(join: Any) -> Store:
 STREAMS = StreamJoin(LEFT, RIGHT, "inner", JoinWindows.of_time_difference_and_grace(5, 0))
 MERGED = MergedStreams((LEFT, RIGHT), 5)
 LOOKUP = TableLookup(LEFT, RIGHT, "inner")
+BUFFER = GraceBuffer(LEFT, 5)
+VERSIONS = VersionedRecords(LEFT, 5, newest_only=True)
 UPDATES = TableUpdates((LEFT, RIGHT), TableJoin("inner", 0, 1))
 CHANGED = TableChanges((LEFT, RIGHT), TableJoin("inner", 0, 1))
 UPDATED = AggregateUpdates(LEFT, COLUMNS, NoWindows())
@@ -162,6 +166,14 @@ CHANGES: dict[tuple[type, str], tuple[Store, Store]] = {
     (TableLookup, "left"): _of_join(LOOKUP, left=OTHER_LEFT),
     (TableLookup, "right"): _of_join(LOOKUP, right=OTHER_RIGHT),
     (TableLookup, "how"): _of_join(LOOKUP, how="left"),
+    (TableLookup, "history_ms"): _of_join(LOOKUP, history_ms=5),
+    (GraceBuffer, "left"): _of_join(BUFFER, left=OTHER_LEFT),
+    (GraceBuffer, "grace_ms"): _of_join(BUFFER, grace_ms=6),
+    (GraceBuffer, "right"): (joined(BUFFER), joined(TableChanges((LEFT,)))),
+    (VersionedRecords, "left"): _of_join(VERSIONS, left=OTHER_LEFT),
+    (VersionedRecords, "history_ms"): _of_join(VERSIONS, history_ms=6),
+    (VersionedRecords, "newest_only"): _of_join(VERSIONS, newest_only=False),
+    (VersionedRecords, "right"): (joined(VERSIONS), joined(TableChanges((LEFT,)))),
     (TableUpdates, "tables"): _of_join(UPDATES, tables=(LEFT, OTHER_RIGHT)),
     (TableUpdates, "rows"): _of_join(UPDATES, rows=TableJoin("left", 0, 1)),
     (TableUpdates, "row_steps"): _of_join(UPDATES, row_steps=(Filter("v > 0"),)),

@@ -19,7 +19,7 @@ from oriel.pipeline.language.streams import KStream
 
 STORES = ("sums", "visits", "hours", "all", "spans", "beside", "named", "third", "rises", "seen",
           "standing", "grown", "slid", "both", "owned", "ranked", "paired",
-          "coupled")  # fmt: skip
+          "coupled", "dated")  # fmt: skip
 
 
 def layered() -> Topology:
@@ -113,6 +113,9 @@ def _add_updates(builder: StreamsBuilder, clicks: KStream) -> None:
     coupled = pairs.group_by_key().aggregate(n=count(), w=sum("w")).left_join(table)
     of_name = coupled.group_by("coalesce(name, '-')")
     of_name.aggregate(keys=count(), n=sum("n"), w=sum("w")).materialize("coupled")
+    versions = builder.versioned_table("names", "name STRING", history_retention_ms=1_000_000)
+    dated = clicks.left_join(versions, grace_ms=40).select_key("coalesce(name, '-')")
+    _tumbling(dated, 100, 0).aggregate(n=count(), sum=sum("v")).materialize("dated")
     in_windows = elements.group_by_key().windowed_by(hopping).aggregate(n=count()).to_stream()
     by_start = in_windows.group_by("window_start_ms")
     by_start.aggregate(updates=count(), n=max("n")).materialize("paired")

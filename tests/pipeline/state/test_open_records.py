@@ -81,7 +81,8 @@ def test_any_share_of_the_records_gives_what_all_of_them_give(
     for seed in range(number):
         case, random = random_case(seed), Random(seed)
         engine = engine_of(case.how, case.span)
-        whole, before = engine.empty_state(), (-1, -1)
+        whole = engine.empty_state()
+        before: Clocks = (-1, -1)
         segments: Segments = {}
         for batch, after in arriving(case, engine, random):
             expected = engine.process(whole, batch, after)

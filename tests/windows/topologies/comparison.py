@@ -2,7 +2,7 @@
 
 import json
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -96,13 +96,16 @@ def _compare_written(peer: KafkaPeer, topology: Topology, case: Case) -> Rule | 
     answer = json.loads(peer.answered(asked))
     assert "error" not in answer, f"seed {case.seed}: {answer}: {asked}"
     kafka = [Written.of(key, time, value) for key, _, _, time, value in answer["emitted"]]
-    has_order = "join_streams" not in operations_of(case.tree)
+    has_order = "join_streams" not in operations_of(case.tree) and not waits_at_one_time(case)
     for run in (driver_records, stages_records):
         ours = run(topology, case)
         if _filters_behind_foreign_key(case.tree) and Counter(ours) < Counter(kafka):
             return FILTER_BEHIND_FOREIGN_KEY
         if _names_rows_by_elements(case.tree) and Counter(kafka) < Counter(ours):
             return DROPPED_ANSWERS
+        lacking = Counter(kafka) - Counter(ours)
+        if _are_without_key(case.tree, lacking) and Counter(ours) < Counter(kafka):
+            return WITHOUT_KEY
         assert Counter(ours) == Counter(kafka), f"seed {case.seed}: {asked}: {kafka} | {ours}"
         if has_order and (run is driver_records or len(case.topics) == 1):
             for key in {one.key for one in kafka}:
@@ -220,10 +223,27 @@ def _functions_see_updates_in_another_order(case: Case, _: Answer, difference: D
     """
     of_functions = case.tree.get("how") in {"fold", "reduce"}
     is_sliding = case.tree.get("windows", {}).get("kind") == "sliding"
-    if not (of_functions and is_sliding and "join_tables" in operations_of(case.tree)):
-        return False
+    joins = {"join_tables", "join_by_foreign_key"} & set(operations_of(case.tree))
+    return bool(of_functions and is_sliding and joins) and _differ_in_values(difference)
+
+
+def _differ_in_values(difference: Difference) -> bool:
     both = ((row, difference.ours[place]) for place, row in difference.kafka.items())
     return all(one and other and one[0] == other[0] for one, other in both)
+
+
+def waits_at_one_time(case: Case) -> bool:
+    """Whether records of one time wait in front of a versioned table."""
+    waits = any(node["op"] == "join_table" and "grace" in node for node in nodes_of(case.tree)
+                if "op" in node)  # fmt: skip
+    times = [entry[-1] for entry in case.log]
+    return waits and len(set(times)) < len(times)
+
+
+def _functions_see_one_time_by_key(case: Case, _: Answer, difference: Difference) -> bool:
+    """Functions behind a buffer: the same rows; what is of one time leaves Kafka's by its key."""
+    of_functions = case.tree.get("how") in {"fold", "reduce"}
+    return of_functions and waits_at_one_time(case) and _differ_in_values(difference)
 
 
 def _filters_behind_foreign_key(tree: Any) -> bool:
@@ -256,6 +276,22 @@ def _answers_are_dropped(case: Case, _: Answer, __: Difference) -> bool:
     goes_on = "to_stream" in operations_of(case.tree) or case.tree["op"] == "group_table"
     return goes_on and _names_rows_by_elements(case.tree)
 
+
+def _are_without_key(tree: Any, records: Iterable[Written]) -> bool:
+    """Whether records of a left join have none, as Kafka lets them pass."""
+    joins = {"join_streams", "join_table", "join_global"}
+    passes = any(
+        node.get("how") in {"left", "outer"} for node in nodes_of(tree) if node.get("op") in joins
+    )
+    return passes and all(record.key is None for record in records)
+
+
+WITHOUT_KEY = Rule(
+    "records without a key go on behind left joins in Kafka",
+    "for-kafka-streams.md, Where topologies differ",
+    # Rows always have a key.
+    lambda *_: False,
+)
 
 DROPPED_ANSWERS = Rule(
     "a row that one record changes twice names rows once in Kafka",
@@ -292,10 +328,16 @@ RULES = (
         _functions_see_updates_in_another_order,
     ),
     Rule(
+        "records of one time that waited go on by their keys in Kafka",
+        "for-kafka-streams.md, Where topologies differ",
+        _functions_see_one_time_by_key,
+    ),
+    Rule(
         "suppress behind a filter waits for rows that pass it in Kafka",
         "for-kafka-streams.md, Where topologies differ",
         _suppress_waits_for_rows_that_pass,
     ),
     FILTER_BEHIND_FOREIGN_KEY,
     DROPPED_ANSWERS,
+    WITHOUT_KEY,
 )

@@ -160,7 +160,9 @@ STREAMS: Mapping[str, Callable[[StreamsBuilder, Node], KStream]] = {
     "branch": lambda b, n: _branches(b, n)[int(n["take"])],
     "merged_branches": _merged_branches,
     "join_streams": _join_streams,
-    "join_table": lambda b, n: _by_how(stream_of(b, n["left"]), n)(table_of(b, n["right"])),
+    "join_table": lambda b, n: _by_how(stream_of(b, n["left"]), n)(
+        table_of(b, n["right"]), grace_ms=n.get("grace")
+    ),
     "join_global": _join_global,
     "to_stream": lambda b, n: table_of(b, n["input"]).to_stream(),
     "rows_of": lambda b, n: _aggregated_of(b, n["input"]).to_stream(),
@@ -169,6 +171,7 @@ STREAMS: Mapping[str, Callable[[StreamsBuilder, Node], KStream]] = {
 TABLES: Mapping[str, Callable[[StreamsBuilder, Node], Any]] = {
     "aggregated": lambda b, n: _aggregated_of(b, n["input"]),
     "table": lambda b, n: b.table(n["topic"], SCHEMA),
+    "versioned_table": lambda b, n: b.versioned_table(n["topic"], SCHEMA, n["history"]),
     "filter": lambda b, n: table_of(b, n["input"]).filter(condition(n["condition"])),
     "filter_not": lambda b, n: table_of(b, n["input"]).filter_not(condition(n["condition"])),
     "map_values": lambda b, n: table_of(b, n["input"]).map_values(**columns_of(n)),

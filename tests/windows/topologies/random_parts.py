@@ -1,6 +1,6 @@
 """Streams and tables of random trees: topics, operations behind them, joins and lookups."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import count
 from random import Random
@@ -97,9 +97,12 @@ class Trees:
         return self.stepped(Built({"op": "stream", "topic": topic}, columns), most=most)
 
     def table(self) -> Built:
-        """A further topic as a table with row-wise operations behind."""
-        columns = {"v": "BIGINT", "s": "STRING"}
-        built = Built({"op": "table", "topic": next(self.table_topics)}, columns)
+        """A further topic as a table with row-wise operations behind, versioned now and then."""
+        node: dict[str, Any] = {"op": "table", "topic": next(self.table_topics)}
+        if self.random.random() < 0.3:
+            history = self.random.choice((0, 3, 10, AMPLE_MS))
+            node |= {"op": "versioned_table", "history": history}
+        built = Built(node, {"v": "BIGINT", "s": "STRING"})
         return self.stepped(built, is_table=True)
 
     def aggregated(self) -> Built:
@@ -246,19 +249,24 @@ class Trees:
         }  # fmt: skip
         return _side_by_side(node, left, right)
 
-    def looked_up(self, built: Built, number: int) -> Built:
-        """A stream with what so many tables have, one behind the other."""
+    def looked_up(self, built: Built, number: int, *, waits: bool = False) -> Built:
+        """A stream with what so many tables have, one behind the other.
+
+        ``waits``: for those that are versioned perhaps, as one stream with one clock does.
+        """
         is_inner = self.random.random() < 0.4
         for _ in range(number):
             how = self.random.choice(("inner", "left"))
             if self.steady or is_inner:
                 how = "left" if self.steady else "inner"
             is_global = not self.steady and self.random.random() < 0.3
-            look_up = self._looked_up_globally if is_global else self._looked_up_by_key
-            built = look_up(built, how)
+            if is_global:
+                built = self._looked_up_globally(built, how)
+            else:
+                built = self._looked_up_by_key(built, how, waits=waits)
         return built
 
-    def _looked_up_by_key(self, built: Built, how: str) -> Built:
+    def _looked_up_by_key(self, built: Built, how: str, *, waits: bool) -> Built:
         """By the record's key or another, which is set: Kafka's left join lets null pass."""
         left = built.node
         if built.set_columns and self.random.random() < 0.5:
@@ -267,7 +275,12 @@ class Trees:
         makes = [self.table, self.aggregated, lambda: self.tables(3)]
         make = self.table if self.steady else self.random.choices(makes, (5, 2, 2))[0]
         table = self.renamed(make())
-        node = {"op": "join_table", "how": how, "left": left, "right": table.node}
+        node: dict[str, Any] = {
+            "op": "join_table", "how": how, "left": left, "right": table.node,
+        }  # fmt: skip
+        history_ms = history_ms_of(table.node)
+        if waits and history_ms is not None and self.random.random() < 0.7:
+            node["grace"] = self.random.choice((0, min(2, history_ms), history_ms))
         return _side_by_side(node, built, table)
 
     def _looked_up_globally(self, built: Built, how: str) -> Built:
@@ -335,6 +348,13 @@ class Trees:
 
     def _by_foreign_key(self, left: Built) -> dict[str, Any]:
         return {"op": "join_by_foreign_key", "key": self._table_key(left.naming)}
+
+
+def history_ms_of(table: Mapping[str, Any]) -> int | None:
+    """The history that a versioned table keeps, behind row-wise operations too; of others None."""
+    if table["op"] == "versioned_table":
+        return int(table["history"])
+    return history_ms_of(table["input"]) if "input" in table else None
 
 
 def _side_by_side(node: dict[str, Any], left: Built, right: Built) -> Built:

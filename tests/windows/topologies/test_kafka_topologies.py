@@ -335,6 +335,23 @@ NAMED: dict[str, tuple[Node, str, dict[str, Any], dict[str, Any]]] = {
         {"k@0": (3, [2], [])},
         {"k@0": (3, [1, 2], [])},
     ),
+    "records of one time that waited": (
+        aggregated(
+            {
+                "op": "join_table",
+                "how": "left",
+                "grace": 5,
+                "left": stream("a"),
+                "right": renamed({"op": "versioned_table", "topic": "b", "history": 100}),
+            },
+            TUMBLING,
+            key=["column", "s"],
+            how="fold",
+        ),
+        "a:z:10 a:k:10 a:k:15",
+        {"a@10": (10, "0+2+1", [])},
+        {"a@10": (10, "0+1+2", [])},
+    ),
     "suppress behind a filter": (
         aggregated(stream("a"), TUMBLING, joins=False)
         | {

@@ -22,6 +22,7 @@ import org.apache.kafka.streams.kstream.EmitStrategy;
 import org.apache.kafka.streams.kstream.GlobalKTable;
 import org.apache.kafka.streams.kstream.Grouped;
 import org.apache.kafka.streams.kstream.JoinWindows;
+import org.apache.kafka.streams.kstream.Joined;
 import org.apache.kafka.streams.kstream.KGroupedStream;
 import org.apache.kafka.streams.kstream.KStream;
 import org.apache.kafka.streams.kstream.KTable;
@@ -39,6 +40,7 @@ import org.apache.kafka.streams.processor.StateStore;
 import org.apache.kafka.streams.processor.api.ContextualFixedKeyProcessor;
 import org.apache.kafka.streams.processor.api.FixedKeyRecord;
 import org.apache.kafka.streams.state.KeyValueStore;
+import org.apache.kafka.streams.state.Stores;
 import org.apache.kafka.streams.state.WindowStore;
 
 /**
@@ -87,9 +89,14 @@ final class Tree {
           entry("join_table", (tree, node) -> {
             var left = tree.left(node);
             var table = tree.table(node.get("right"));
+            Joined<String, Row, Row> joined =
+                Joined.with(Serdes.String(), new Row.Serde(), new Row.Serde());
+            if (node.has("grace")) {
+              joined = joined.withGracePeriod(ms(node, "grace"));
+            }
             return text(node, "how").equals("inner")
-                ? left.join(table, SIDE_BY_SIDE)
-                : left.leftJoin(table, SIDE_BY_SIDE);
+                ? left.join(table, SIDE_BY_SIDE, joined)
+                : left.leftJoin(table, SIDE_BY_SIDE, joined);
           }),
           entry("join_global", (tree, node) -> {
             var left = tree.left(node);
@@ -106,6 +113,10 @@ final class Tree {
   private static final Map<String, BiFunction<Tree, JsonNode, KTable<String, Row>>> TABLES =
       Map.ofEntries(
           entry("table", (tree, node) -> tree.builder.table(text(node, "topic"))),
+          entry("versioned_table", (tree, node) -> tree.builder.table(
+              text(node, "topic"),
+              Materialized.as(Stores.persistentVersionedKeyValueStore(
+                  "versioned-" + text(node, "topic"), ms(node, "history"))))),
           entry("filter", (tree, node) -> tree.table(node.get("input")).filter(
               (key, value) -> Expressions.holds(node.get("condition"), key, value))),
           entry("filter_not", (tree, node) -> tree.table(node.get("input")).filterNot(

@@ -1,0 +1,307 @@
+"""Versioned tables and the buffer in front of them equal their slow models under any cut.
+
+The models go record by record, from what Kafka Streams says of each: KIP-889 of a store's put and
+get, KIP-914 of what is out of order, KIP-923 of the buffer. Engines have no part in them.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from oriel.pipeline.state import OpenRecords
+from oriel.pipeline.windows import (
+    LEFT,
+    RIGHT,
+    GraceBufferEngine,
+    VersionedLookupEngine,
+    VersionedRecordsEngine,
+)
+from oriel.pipeline.windows.joins.lookups import LookupHow
+from tests.campaigns import cases
+from tests.slow_joins import Arrived, Logs, arrivals
+from tests.windows.join_batches import (
+    Cut,
+    Sides,
+    batches,
+    random_cuts,
+    random_logs,
+    saved_and_loaded,
+    to_table,
+    whole,
+)
+from tests.windows.random_logs import marks_reached
+
+LEFT_VALUES = pa.schema([("l", pa.string())])
+RIGHT_VALUES = pa.schema([("r", pa.string())])
+CARRIED = pa.schema([("key_group", pa.int32())])
+
+
+@dataclass(frozen=True)
+class Case:
+    """One random case, named by its seed."""
+
+    seed: int
+    how: LookupHow
+    history: int
+    grace: int
+    sides: Sides
+
+
+def random_case(seed: int) -> Case:
+    """Make the case of ``seed``."""
+    random = Random(seed)
+    how: LookupHow = random.choice(("inner", "left"))
+    history, grace = random.choice((0, 2, 10, 40)), random.choice((0, 1, 5, 30))
+    sides = (random_logs(random, "l", 0.1), random_logs(random, "r", 0.25))
+    return Case(seed, how, history, grace, sides)
+
+
+def clocks_of(logs: Logs, so_far: Logs) -> tuple[int, ...]:
+    """The stream time of each partition; -1 before its first record."""
+    return tuple(max((time for _, time, _ in so_far[p]), default=-1) for p in sorted(logs))
+
+
+def cuts_of(sides: Sides, random: Random) -> list[Cut]:
+    """Random cuts, of which the first one has a record of each partition.
+
+    A partition that begins later has a clock behind what the table has dropped already.
+    """
+    first: Cut = {
+        (s, p): min(len(log), 1) for s, logs in enumerate(sides) for p, log in logs.items()
+    }
+    left, right = ({p: log[1:] for p, log in logs.items()} for logs in sides)
+    return [first, *random_cuts((left, right), random)]
+
+
+class Store:
+    """Kafka's versioned store of one table, over all partitions: put and get, one by one."""
+
+    def __init__(self, history: int) -> None:
+        """Begin without a version."""
+        self._history = history
+        self._versions: dict[str, dict[int, Arrived]] = {}
+
+    @property
+    def size(self) -> int:
+        """How many versions it has, those too that no one can find any more."""
+        return sum(map(len, self._versions.values()))
+
+    def put(self, record: Arrived) -> bool:
+        """Whether the record is taken: it is not further behind its partition than the history."""
+        if record.time < record.stream_time - self._history:
+            return False
+        versions = self._versions.setdefault(record.key, {})
+        had = versions.get(record.time)
+        # Of records of one time the last one; between partitions any fixed rule.
+        if had is None or (had.partition, had.offset) < (record.partition, record.offset):
+            versions[record.time] = record
+        return True
+
+    def get(self, key: str, time: int, clocks: Sequence[int]) -> str | None:
+        """The value as of ``time``, None if there was none, or it is too long ago to know."""
+        versions = self._versions.get(key, {})
+        if not versions:
+            return None
+        newest = versions[max(versions)]
+        is_elapsed = time < clocks[newest.partition] - self._history
+        if is_elapsed and newest.time > time:
+            return None
+        valid = [version for of, version in versions.items() if of <= time]
+        return max(valid, key=lambda version: version.time).value if valid else None
+
+
+def run_lookups(
+    case: Case, cuts: Sequence[Cut], *, restart: bool = False, model: Case | None = None
+) -> set[str]:
+    """Look up batch by batch; each must give what the model's store gives at its end."""
+    engine = VersionedLookupEngine(
+        case.how, LEFT_VALUES, RIGHT_VALUES, CARRIED, history_ms=case.history
+    )
+    state, store, marks = engine.empty_state(), Store((model or case).history), set[str]()
+    for batch in batches(case.sides, cuts):
+        sides = [
+            to_table(engine.record_schema, batch.new[side], column, side=side)
+            for side, column in ((LEFT, "l"), (RIGHT, "r"))
+        ]
+        clocks = clocks_of(case.sides[RIGHT], batch.so_far[RIGHT])
+        result = engine.process(state, pa.concat_tables(sides), clocks)
+        state = saved_and_loaded(result.state) if restart else result.state
+        late = sum(not store.put(record) for record in batch.new[RIGHT])
+        found = [(r, store.get(r.key, r.time, clocks)) for r in batch.new[LEFT]]
+        expected = [
+            (r.key, r.time, r.partition, r.offset, r.stream_time, r.value, value)
+            for r, value in found
+            if case.how == "left" or value is not None
+        ]
+        names = ("key", "timestamp_ms", "partition", "offset", "stream_time_ms", "l", "r")
+        assert [tuple(row[n] for n in names) for row in result.results.to_pylist()] == expected
+        assert result.late == (0, late)
+        assert sum(result.filtered) == len(found) - len(expected)
+        marks |= {"too late for the table"} if late else set()
+        for record, value in found:
+            now = store.get(record.key, 10**9, clocks)
+            marks |= {"older than the newest"} if value not in {None, now} else set()
+            marks |= {"found none of two"} if value is None and now is not None else set()
+    assert len(state) <= sum(len(v) for v in store._versions.values())
+    assert len(state) <= store.size
+    return marks | ({"history is dropped"} if len(state) < store.size else set())
+
+
+def run_records(case: Case, cuts: Sequence[Cut], *, newest_only: bool) -> list[Any]:
+    """What a versioned table tells others, over all batches; each loses what is late or old."""
+    engine = VersionedRecordsEngine(
+        RIGHT_VALUES, CARRIED, history_ms=case.history, newest_only=newest_only
+    )
+    state, told = engine.empty_state(), []
+    newest: dict[tuple[str, int], int] = {}
+    for batch in batches(case.sides, cuts):
+        records = to_table(engine.record_schema, batch.new[RIGHT], "r", side=LEFT)
+        clocks = clocks_of(case.sides[RIGHT], batch.so_far[RIGHT])
+        result = engine.process(state, records, clocks)
+        state = saved_and_loaded(result.state)
+        expected = []
+        for record in batch.new[RIGHT]:
+            in_time = record.time + case.history >= record.stream_time
+            had = newest.get((record.key, record.partition), -1)
+            if in_time and (record.time >= had or not newest_only):
+                expected.append((record.partition, record.offset, record.value))
+            if in_time:
+                newest[record.key, record.partition] = max(had, record.time)
+        rows = result.results.to_pylist()
+        assert [(r["partition"], r["offset"], r["r"]) for r in rows] == expected
+        assert all(row["null_value"] == (row["r"] is None) for row in rows)
+        assert result.late == (len(batch.new[RIGHT]) - len(expected),)
+        told += expected
+    return told
+
+
+def buffered(records: Iterable[Arrived], grace: int) -> list[Arrived]:
+    """Kafka's buffer of one partition: what goes on, one record after the other."""
+    waiting: list[Arrived] = []
+    gone: list[Arrived] = []
+    for record in records:
+        if record.time < record.stream_time - grace:
+            gone.append(record)
+        else:
+            waiting.append(record)
+        # By time; of one time in the order of the log, where Kafka's has the key in between.
+        waiting.sort(key=lambda one: (one.time, one.offset))
+        while waiting and waiting[0].time <= record.stream_time - grace:
+            gone.append(waiting.pop(0))
+    return gone
+
+
+def run_buffer(
+    case: Case, cuts: Sequence[Cut], folder: Path | None = None, *, model: Case | None = None
+) -> None:
+    """After each batch what has gone on is what Kafka's buffer gave, in its order.
+
+    With ``folder`` the state is in files, and the engine sees only what it asks for.
+    """
+    engine = GraceBufferEngine(LEFT_VALUES, CARRIED, grace_ms=case.grace)
+    state, files, gone = engine.empty_state(), {0: list[str]()}, []
+    before = clocks_of(case.sides[LEFT], {p: [] for p in case.sides[LEFT]})
+    for number, batch in enumerate(batches(case.sides, cuts)):
+        records = to_table(engine.record_schema, batch.new[LEFT], "l", side=LEFT)
+        clocks = clocks_of(case.sides[LEFT], batch.so_far[LEFT])
+        if folder is None:
+            result = engine.process(state, records, clocks)
+            state = saved_and_loaded(result.state)
+        else:
+            kept = OpenRecords.of_task(folder, files, (0, 1), engine.record_schema, marks=False)
+            concerned = engine.concerned(kept.records, kept.matched, records, (before, clocks))
+            rows = np.flatnonzero(concerned)
+            result = engine.process(kept.state(rows), records, clocks)
+            assert result.stayed is not None
+            stays = engine.stays(kept.records, clocks)
+            version = kept.replaced(
+                rows[result.stayed], result.state, stays, f"{number}", sync=False
+            )
+            files = {0: version.names}
+        before = clocks
+        gone += result.results.to_pylist()
+        for partition in case.sides[LEFT]:
+            arrived = [r for r in arrivals(batch.so_far[LEFT]) if r.partition == partition]
+            expected = [
+                (r.offset, r.time, r.value) for r in buffered(arrived, (model or case).grace)
+            ]
+            of_partition = [row for row in gone if row["partition"] == partition]
+            told = [(row["offset"], row["timestamp_ms"], row["l"]) for row in of_partition]
+            assert told == expected, "records go on in another order, or at another time"
+
+
+def check_case(seed: int) -> set[str]:
+    """Compare one case with the models, whole and cut; return the rare branches it reached."""
+    case, random = random_case(seed), Random(seed + 1)
+    marks = run_lookups(case, whole(case.sides))
+    told = [run_records(case, whole(case.sides), newest_only=one) for one in (False, True)]
+    run_buffer(case, whole(case.sides))
+    for restart in (False, True):
+        cuts = cuts_of(case.sides, random)
+        marks |= run_lookups(case, cuts, restart=restart)
+        for newest_only in (False, True):
+            again = run_records(case, cuts, newest_only=newest_only)
+            assert sorted(again) == sorted(told[newest_only]), "another cut, other records"
+        run_buffer(case, cuts)
+    marks |= {"told in order only"} if len(told[True]) < len(told[False]) else set()
+    arrived = arrivals(case.sides[LEFT])
+    is_late = any(r.time < r.stream_time - case.grace for r in arrived)
+    return marks | ({"too late for the buffer"} if is_late else set())
+
+
+ALL_MARKS = {
+    "too late for the table",
+    "older than the newest",
+    "found none of two",
+    "history is dropped",
+    "told in order only",
+    "too late for the buffer",
+}
+
+
+@cases(60, 300)
+def test_engines_equal_the_models_on_random_logs_under_any_cut_and_restart(number: int) -> None:
+    """After each batch of each cut; no cut changes what a table tells or in which order."""
+    assert marks_reached(range(number), check_case) == ALL_MARKS
+
+
+@cases(20, 100)
+def test_a_buffer_sees_only_what_leaves_with_a_batch(number: int, tmp_path: Path) -> None:
+    """The state in files, of which records leave by the clocks."""
+    for seed in range(number):
+        case, folder = random_case(seed), tmp_path / str(seed)
+        folder.mkdir()
+        run_buffer(case, cuts_of(case.sides, Random(seed)), folder)
+
+
+@pytest.mark.parametrize("run", [run_lookups, run_buffer])
+def test_a_wrong_model_is_noticed(run: Callable[..., object]) -> None:
+    """The canary: engines with a ms more of history or grace than the models have disagree."""
+    for seed in range(60):
+        case = random_case(seed)
+        model = replace(case, history=case.history + 1, grace=case.grace + 1)
+        try:
+            run(case, whole(case.sides), model=model)
+        except AssertionError:
+            return
+    pytest.fail("the models can't be told apart")
+
+
+def test_a_hot_key_keeps_no_more_than_its_history() -> None:
+    """After 50 batches of 100 records a ms apart, the state has the history and a batch."""
+    engine = VersionedLookupEngine("inner", LEFT_VALUES, RIGHT_VALUES, CARRIED, history_ms=300)
+    state = engine.empty_state()
+    for batch in range(50):
+        records = [
+            Arrived("a", time, 0, time, str(time), time)
+            for time in range(100 * batch, 100 * (batch + 1))
+        ]
+        rows = to_table(engine.record_schema, records, "r", side=RIGHT)
+        state = engine.process(state, rows, (records[-1].time,)).state
+        assert len(state) <= 301
