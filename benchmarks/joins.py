@@ -38,7 +38,8 @@ _LOAD = 100_000
 class Case:
     """A join and its load: ``state`` rows of a table, or records that wait, of ``keys``.
 
-    ``tables`` is the share of a batch's records that change a table; the others look it up.
+    A versioned table has so many versions, and drops older ones. ``tables`` is the share of a
+    batch's records that change a table; the others look it up, as of ``grace_ms`` before.
     Of the time that a record waits ``grace_ms`` are grace, so that few records are partners.
     """
 
@@ -56,6 +57,9 @@ _TABLE, _OPEN = 1_000_000, 100_000
 CASES = (
     Case("stream with table, half of it changes", "lookup", "left_join", _TABLE, _TABLE, 10_000),
     Case("stream with table, no changes", "lookup", "left_join", _TABLE, _TABLE, 10_000, 0.0),
+    Case("stream with versioned table", "versioned", "left_join", _TABLE, _TABLE, 10_000),
+    Case("versioned table, few keys", "versioned", "left_join", 100, _OPEN, 1_000, 0.5, 2_000),
+    Case("stream that waits for a table", "buffer", "left_join", _OPEN, _OPEN, 1_000),
     Case("updates of two tables", "updates", "join", _TABLE, _TABLE, 10_000),
     Case("updates of two tables, small batches", "updates", "join", _TABLE, _TABLE, 10),
     Case("inner join of streams", "streams", "join", _OPEN, _OPEN, 1_000),
@@ -99,11 +103,14 @@ def measure(case: Case, folder: Path, batches: int, *, sync: bool) -> dict[str, 
         if case.kind == "streams":
             task.take(random.integers(0, case.keys, number), _in_turn(number))
         else:
-            task.take(np.arange(low, low + number), np.ones(number, dtype=np.int8))
+            keys = np.arange(low, low + number) % case.keys
+            task.take(keys, np.full(number, case.kind != "buffer", dtype=np.int8))
     seconds = []
     for _ in range(batches):
         sides = _in_turn(case.batch)
-        if case.kind == "lookup":
+        if case.kind == "buffer":
+            sides = np.zeros(case.batch, dtype=np.int8)
+        if case.kind in {"lookup", "versioned"}:
             sides = (np.arange(case.batch) < case.tables * case.batch).astype(np.int8)
         seconds.append(task.take(random.integers(0, case.keys, case.batch), sides))
     return {
@@ -126,18 +133,22 @@ class _Task:
         for name in ("table", "state", "dead"):
             (folder / name).mkdir()
         builder = StreamsBuilder()
-        read = {"lookup": ("stream", "table"), "updates": ("table", "table")}
-        left, right = (
-            getattr(builder, kind)(topic, f"{topic[0]} STRING")
-            for kind, topic in zip(
-                read.get(case.kind, ("stream", "stream")), ("left", "right"), strict=True
-            )
-        )
+        left: Any = builder.stream("left", "l STRING")
+        right: Any = builder.table("right", "r STRING")
         windows = []
+        waits = {}
+        self._behind_ms = case.grace_ms if case.kind == "versioned" else 0
+        if case.kind in {"versioned", "buffer"}:
+            right = builder.versioned_table("right", "r STRING", case.state)
+        if case.kind == "buffer":
+            waits = {"grace_ms": case.state}
+        if case.kind == "updates":
+            left = builder.table("left", "l STRING")
         if case.kind == "streams":
             apart = (case.state - case.grace_ms) // 2
             windows = [JoinWindows.of_time_difference_and_grace(apart, case.grace_ms)]
-        joined = getattr(left, case.how)(right, *windows)
+            right = builder.stream("right", "r STRING")
+        joined = getattr(left, case.how)(right, *windows, **waits)
         stream = joined.to_stream() if case.kind == "updates" else joined
         stream.group_by_key().aggregate(n=count()).materialize("bench")
         (store,) = builder.build().stores
@@ -146,7 +157,8 @@ class _Task:
         files = FolderFiles(folder / "table", folder / "state", folder / "dead", sync)
         self._state = files.state
         ends = {topic: {"0": 0} for topic in store.topics}
-        plan, (join,) = plans.plan(0, files, 1, None, ends)
+        # In front of the lookup stands what waits for it.
+        plan, (join, *_) = plans.plan(0, files, 1, None, ends)
         self._plan: BatchPlan = plan
         self._join: JoinPlan = join
         self._taken = 0
@@ -181,7 +193,7 @@ class _Task:
         columns = {
             "task": pa.repeat(pa.scalar(0, pa.int32()), length),
             "key": pc.binary_join_element_wise("key-", text, ""),
-            "timestamp_ms": time_ms,
+            "timestamp_ms": time_ms - np.where(sides == 0, self._behind_ms, 0),
             "partition": pa.repeat(pa.scalar(0, pa.int32()), length),
             "offset": time_ms,
             "stream_time_ms": time_ms,

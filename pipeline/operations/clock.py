@@ -287,8 +287,9 @@ def _refuse_stream_join(version: _Version) -> None:
                 names = pa.ipc.open_file(source).schema.names
             if {field.name for field in SIDE_FIELDS} <= set(names):
                 message = (
-                    f"store {version.store!r} joins streams: records that left the join by this "
-                    "clock would come out of it again; build the store anew instead"
+                    f"store {version.store!r} joins streams, or has records wait for a versioned "
+                    "table: those that left by this clock would come again; build the store anew "
+                    "instead"
                 )
                 raise ClockRefused(message)
 

@@ -104,6 +104,8 @@ class JoinStage:
         self.open_records = engine if isinstance(engine, OpenRecordsEngine) else None
         #: The side whose clock is told by partition (``Clocks``).
         self.by_partition = engine.by_partition
+        #: The engine of a versioned table's history, whose state is that of units of time.
+        self.versions = engine if isinstance(engine, VersionedLookupEngine) else None
         #: The engine of an aggregation's updates, whose state is that of its windows.
         self.updates = engine if isinstance(engine, AggregateUpdatesEngine) else None
         #: Whether results are the stream's records with more columns, or others.
@@ -127,12 +129,13 @@ class JoinStage:
         is_buffered = isinstance(join, GraceBuffer) and is_one_stream(join.left)
         self.delay_ms = 0 if is_buffered else max(self._engine.delay_ms, *held_ms)
         self.state_schema = self._engine.state_schema
-        #: Of rows of keys, or of an aggregation's state.
-        self.layout = (
-            Layout(self.state_schema, member=self._engine.member)
-            if self.updates is None
-            else Layout.of_engine(self.updates)
-        )
+        #: Of rows of keys, of versions, or of an aggregation's state.
+        self.layout = Layout(self.state_schema, member=engine.member)
+        if self.updates is not None:
+            self.layout = Layout.of_engine(self.updates)
+        elif self.versions is not None:
+            of_versions = self.versions
+            self.layout = Layout(self.state_schema, of_versions.due_ms, of_versions.units)
         self.result_schema = self._engine.result_schema
         self._row_steps: UpdateSteps | None = None
         if isinstance(join, AggregateUpdates | TableUpdates) and join.row_steps:

@@ -78,11 +78,13 @@ class Touched:
     """What a batch has to do with: the rows that count, and whose rows it may change.
 
     These are ``hashes``, ascending. ``closing_ms`` are the close times before the batch and after.
+    ``looks_at_more``: there are rows of others, which stay as they are.
     """
 
     hashes: Ints
     rows: pa.Table
     closing_ms: tuple[int, int] = (NEVER_CLOSED_MS, NEVER_CLOSED_MS)
+    looks_at_more: bool = False
 
 
 class KeyedState:
@@ -185,7 +187,29 @@ class KeyedState:
         for run, _ in self._runs.by_age:
             hashes += [segment.hashes_within(low, low | MEMBER_BITS) for segment in run]
         rows = self._rows_of(np.unique(np.concatenate(hashes)))
-        return Touched(changing, _state_rows(rows))
+        return Touched(changing, _state_rows(rows), looks_at_more=True)
+
+    def touched_units(
+        self,
+        changing: tuple[pa.ChunkedArray, Ranges],
+        looked_at: tuple[pa.ChunkedArray, Ranges],
+        closing_ms: tuple[int, int],
+    ) -> Touched:
+        """The rows of units, and of those in which one is due.
+
+        Keys have a range of units each. Of these ``changing`` may change, and what is due.
+        """
+        of_changing, of_looked_at = (
+            neighbours(unit_hashes(keys, np.zeros(len(keys), dtype=np.int64)), units)
+            for keys, units in (changing, looked_at)
+        )
+        if self._rows_of_others is not None:
+            return Touched(of_changing, self.all_rows(), closing_ms)
+        segments = [segment for run, _ in self._runs.by_age for segment in run]
+        of_due = [_due_units(segments, due) for due in self._layout.due(*closing_ms)]
+        hashes = np.unique(np.concatenate([of_changing, *of_due]))
+        rows = self._rows_of(np.union1d(hashes, of_looked_at))
+        return Touched(hashes, _state_rows(rows), closing_ms, looks_at_more=True)
 
     def _rows_of(self, hashes: Ints) -> pa.Table:
         """All rows that count of ``hashes``, which ascend; tombstones among them."""
@@ -227,7 +251,7 @@ class KeyedState:
                 return Version([], 0)
             return self._written(Runs([]), self._covering(rows), len(rows), name, sync=sync)
         hashes, old = touched.hashes, touched.rows
-        if self._layout.member is not None:
+        if touched.looks_at_more:
             # What was only looked at stays as it is.
             old, rows = self._of_hashes(old, hashes), self._of_hashes(rows, hashes)
         if changing is not None:

@@ -88,10 +88,14 @@ class FolderFiles:
         # members that it has to do with.
         layout = join.stage.layout
         keyed = KeyedState.of_task(self.state, join.segments, share, layout)
-        updates = join.stage.updates
+        updates, versions = join.stage.updates, join.stage.versions
         if updates is not None:
             closing_ms = updates.close_ms(before), updates.close_ms(after)
             touched = keyed.touched(records["key"], closing_ms, updates.touched_units(records))
+        elif versions is not None:
+            units = versions.touched_units(keyed.touched(records["key"]).rows, records)
+            closing_ms = versions.close_ms(before), versions.close_ms(after)
+            touched = keyed.touched_units(*units, closing_ms)
         elif layout.member is None:
             touched = keyed.touched(records["key"])
         else:

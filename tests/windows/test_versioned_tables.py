@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from oriel.pipeline.state import OpenRecords
+from oriel.pipeline.state import KeyedState, Layout, OpenRecords
 from oriel.pipeline.windows import (
     LEFT,
     RIGHT,
@@ -278,6 +278,59 @@ def test_a_buffer_sees_only_what_leaves_with_a_batch(number: int, tmp_path: Path
         case, folder = random_case(seed), tmp_path / str(seed)
         folder.mkdir()
         run_buffer(case, cuts_of(case.sides, Random(seed)), folder)
+
+
+def run_in_files(case: Case, cuts: Sequence[Cut], folder: Path) -> int:
+    """With the state in files, of which the engine sees the units that it asks for, all is alike.
+
+    Returns how many rows of the state no batch looked at.
+    """
+    engine = VersionedLookupEngine(
+        case.how, LEFT_VALUES, RIGHT_VALUES, CARRIED, history_ms=case.history
+    )
+    layout = Layout(engine.state_schema, engine.due_ms, engine.units)
+    whole, files, unseen = engine.empty_state(), {0: list[str]()}, 0
+    before = clocks_of(case.sides[RIGHT], {p: [] for p in case.sides[RIGHT]})
+    for number, batch in enumerate(batches(case.sides, cuts)):
+        sides = [
+            to_table(engine.record_schema, batch.new[side], column, side=side)
+            for side, column in ((LEFT, "l"), (RIGHT, "r"))
+        ]
+        records = pa.concat_tables(sides)
+        clocks = clocks_of(case.sides[RIGHT], batch.so_far[RIGHT])
+        expected = engine.process(whole, records, clocks)
+        state = KeyedState.of_task(folder, files, (0, 1), layout)
+        units = engine.touched_units(state.touched(records["key"]).rows, records)
+        closing_ms = engine.close_ms(before), engine.close_ms(clocks)
+        touched = state.touched_units(*units, closing_ms)
+        result = engine.process(touched.rows, records, clocks)
+        assert result.results.equals(expected.results)
+        assert (result.late, result.filtered) == (expected.late, expected.filtered)
+        version = state.replaced(touched, result.state, f"{number}", sync=False)
+        files, whole, before = {0: version.names}, expected.state, clocks
+        kept = KeyedState.of_task(folder, files, (0, 1), layout).all_rows()
+        assert _rows(kept) == _rows(whole)
+        assert version.rows == len(whole)
+        unseen += len(whole) - len(touched.rows)
+    return unseen
+
+
+def _rows(state: pa.Table) -> list[tuple[Any, ...]]:
+    return sorted(tuple(map(str, row.values())) for row in state.to_pylist())
+
+
+@cases(40, 200)
+def test_a_lookup_sees_only_the_versions_that_it_may_find(number: int, tmp_path: Path) -> None:
+    """The state in files: newest versions, and units of time of the others."""
+    unseen = 0
+    for seed in range(number):
+        case, folder = random_case(seed), tmp_path / str(seed)
+        folder.mkdir()
+        try:
+            unseen += run_in_files(case, cuts_of(case.sides, Random(seed)), folder)
+        except AssertionError as error:
+            pytest.fail(f"seed {seed}: {error}")
+    assert unseen > 10 * number
 
 
 @pytest.mark.parametrize("run", [run_lookups, run_buffer])

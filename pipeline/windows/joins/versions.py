@@ -11,14 +11,21 @@ So which versions there are does not depend on the order in which records come, 
 come too late.
 """
 
-from dataclasses import dataclass
-
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from oriel.pipeline.windows.arrays import Flags, Ints, Timeline, heads, running_max, tails
-from oriel.pipeline.windows.definitions import LEFT, RIGHT
+from oriel.pipeline.windows.arrays import (
+    Flags,
+    Ints,
+    Ranges,
+    Timeline,
+    heads,
+    pair_order,
+    running_max,
+    tails,
+)
+from oriel.pipeline.windows.definitions import FOREVER_MS, LEFT, RIGHT
 from oriel.pipeline.windows.joins.lookups import LookupHow, TableLookupEngine
 from oriel.pipeline.windows.joins.sides import (
     RECORDS,
@@ -34,10 +41,16 @@ from oriel.pipeline.windows.joins.sides import (
     TableRecords,
     are_behind,
     greatest,
+    replaced,
     split_by_key,
     values_beside,
 )
-from oriel.pipeline.windows.records import NULL_VALUE, PLACE_FIELDS, SUBORDER
+from oriel.pipeline.windows.records import NEVER_CLOSED_MS, NULL_VALUE, PLACE_FIELDS, SUBORDER
+
+#: Until when a version is valid, in the state; no column of users has such a name.
+_VALID_TO = pa.field("oriel.valid_to_ms", pa.int64())
+#: Into how many units of the state a history is divided, and how many there are at all.
+_UNITS_OF_HISTORY, _UNITS = 64, 128
 
 
 class VersionedLookupEngine(TableLookupEngine):
@@ -47,8 +60,14 @@ class VersionedLookupEngine(TableLookupEngine):
     it is the newest version or none. ``Clocks`` have the table's for each partition; a key has that
     of its newest version.
 
-    The state is the versions that can be found still. One that is valid until ``clock - H`` at most
-    is dropped when its key is written again; so is a newest one of that age that is a deletion.
+    The state is the versions that can be found still, each with the time until which it is valid.
+    One that has not been valid since ``clock - H`` is dropped, and so is a newest one of that age
+    that is a deletion; here the slowest partition's clock counts, as the newest version may come to
+    be one of any. (One that had no record so far is not waited for.)
+
+    Of a key a batch needs the newest version, and of others those that were valid from the time of
+    one of its records on: so the newest is a unit of the state, and the others are in units by the
+    time until which they are valid (``touched_units``).
     """
 
     by_partition = RIGHT
@@ -65,39 +84,120 @@ class VersionedLookupEngine(TableLookupEngine):
     ) -> None:
         """See ``TableLookupEngine``; the table's records are those of a topic."""
         super().__init__(how, stream, table, carried, rows=rows)
+        self.state_schema = self.state_schema.append(_VALID_TO)
         self._history_ms = history_ms
+        self._unit_ms = max(1, history_ms // _UNITS_OF_HISTORY)
+
+    def changing(self, batch: pa.Table) -> None:
+        """What ``touched_units`` says."""
+
+    def units(self, rows: pa.Table) -> Ints:
+        """The unit of each row of the state: 0 for newest versions.
+
+        There are few, and they are used again: what shares one costs time, nothing else.
+        """
+        valid_to_ms = np.asarray(rows[_VALID_TO.name])
+        unit: Ints = 1 + valid_to_ms // self._unit_ms % _UNITS
+        return np.where(valid_to_ms == FOREVER_MS, 0, unit)
+
+    def due_ms(self, rows: pa.Table) -> Ints:
+        """The last clock at which each row of the state may be found."""
+        valid_to_ms = np.asarray(rows[_VALID_TO.name])
+        is_newest, deletes = valid_to_ms == FOREVER_MS, np.asarray(rows[NULL_VALUE.name])
+        until_ms = np.where(is_newest & deletes, np.asarray(rows["timestamp_ms"]), valid_to_ms)
+        due_ms: Ints = np.where(is_newest & ~deletes, FOREVER_MS, until_ms + self._history_ms - 1)
+        return due_ms
+
+    def close_ms(self, clocks: Clocks) -> int:
+        """Rows of the state that are due before this time are dropped."""
+        return min((ms for ms in clocks if ms >= 0), default=-1)
+
+    def touched_units(
+        self, newest: pa.Table, batch: pa.Table
+    ) -> tuple[tuple[pa.ChunkedArray, Ranges], tuple[pa.ChunkedArray, Ranges]]:
+        """Units that a batch may change, and those that it looks at: keys, and units of each.
+
+        ``newest`` has the newest versions of the batch's keys.
+        """
+        newest = newest.filter(pc.equal(newest[_VALID_TO.name], FOREVER_MS))
+        number = pc.index_in(batch["key"], value_set=newest["key"])
+        newest_ms = np.asarray(pc.fill_null(newest["timestamp_ms"].take(number), -1))
+        time_ms, of_table = np.asarray(batch["timestamp_ms"]), np.asarray(batch["side"]) == RIGHT
+        # A table's record is valid until that of the next version, or makes one valid until its own
+        # time; a stream's finds one that is valid after its time.
+        until_ms = np.maximum(time_ms, newest_ms)
+        is_before = ~of_table & (time_ms < newest_ms)
+        return (
+            self._units_of(batch["key"], time_ms, until_ms, of_table, of_table),
+            self._units_of(batch["key"], time_ms, until_ms, ~of_table, is_before),
+        )
+
+    def _units_of(
+        self, keys: pa.ChunkedArray, from_ms: Ints, to_ms: Ints, of: Flags, spans: Flags
+    ) -> tuple[pa.ChunkedArray, Ranges]:
+        """The newest versions' unit of the keys ``of``, and units of spans of time."""
+        first = from_ms // self._unit_ms
+        sizes = np.minimum(to_ms // self._unit_ms - first + 1, _UNITS)
+        low = first % _UNITS
+        high, around = np.minimum(low + sizes, _UNITS), np.maximum(low + sizes - _UNITS, 0)
+        none = np.zeros(int(of.sum()), dtype=np.int64)
+        chosen = pa.array(spans)
+        return (
+            pa.chunked_array([
+                *keys.filter(pa.array(of)).chunks, *keys.filter(chosen).chunks,
+                *keys.filter(chosen).chunks,
+            ], pa.string()),
+            Ranges(
+                np.concatenate([none, 1 + low[spans], np.ones_like(low[spans])]),
+                np.concatenate([none + 1, 1 + high[spans], 1 + around[spans]]),
+            ),
+        )  # fmt: skip
 
     def _applied(self, state: pa.Table, arrived: pa.Table, clocks: Clocks) -> tuple[pa.Table, int]:
         late = are_behind(arrived, self._history_ms)
-        arrived = arrived.filter(pa.array(~late)).select(state.column_names)
+        arrived = arrived.filter(pa.array(~late))
+        forever = pa.repeat(pa.scalar(FOREVER_MS, _VALID_TO.type), len(arrived))
+        arrived = arrived.append_column(_VALID_TO, forever).select(state.column_names)
         other_keys, touched = split_by_key(state, arrived["key"])
-        versions = _Versions.of(pa.concat_tables([touched, arrived]), clocks)
-        # The newest version of a key may come to be one of any partition: the slowest one decides
-        # from which time on history is kept. One that had no record so far is not waited for.
-        since_ms = min((ms for ms in clocks if ms >= 0), default=-1) - self._history_ms
-        is_needed = np.where(
-            versions.is_newest,
-            ~versions.deletes | (versions.timestamp_ms > since_ms),
-            versions.valid_to_ms > since_ms,
-        )
-        kept = versions.rows.filter(pa.array(is_needed))
-        return pa.concat_tables([other_keys, kept]), int(late.sum())
+        records = TableRecords.of(pa.concat_tables([touched, arrived]))
+        group = (records.key_code, records.timestamp_ms)
+        number = greatest(group, (records.partition, records.offset))
+        is_new, key_code = number >= len(touched), records.key_code[number]
+        next_ms = np.append(records.timestamp_ms[number][1:], FOREVER_MS)[: len(number)]
+        next_ms = np.where(tails(heads(key_code)), FOREVER_MS, next_ms)
+        next_is_new = np.append(is_new[1:], False)[: len(number)]
+        # Not all older versions are there: what is known of a next one stays so, unless it is new.
+        valid_to_ms = np.asarray(records.rows[_VALID_TO.name])[number]
+        valid_to_ms = np.where(next_is_new, np.minimum(valid_to_ms, next_ms), valid_to_ms)
+        valid_to_ms = np.where(is_new, next_ms, valid_to_ms)
+        versions = replaced(records.take(number), {_VALID_TO.name: valid_to_ms})
+        state = pa.concat_tables([other_keys, versions])
+        return state.filter(pa.array(self.due_ms(state) >= self.close_ms(clocks))), int(late.sum())
 
     def _looked_up(
         self, state: pa.Table, stream: pa.Table, clocks: Clocks
     ) -> tuple[pa.Table, pa.ChunkedArray]:
-        versions = _Versions.of(split_by_key(state, stream["key"])[1], clocks)
-        key_code = pc.index_in(stream["key"], value_set=versions.keys)
-        if not len(versions.rows):
-            return versions.rows, key_code
-        has_key, timestamp_ms = np.asarray(key_code.is_valid()), np.asarray(stream["timestamp_ms"])
+        records = TableRecords.of(split_by_key(state, stream["key"])[1])
+        # The null type of an empty set is none of a key's.
+        key_code = pc.index_in(stream["key"], value_set=records.keys)
+        if not len(records.rows):
+            return records.rows, key_code
+        order = pair_order(records.key_code, records.timestamp_ms)
+        rows, timeline = (
+            records.take(order),
+            Timeline(records.key_code[order], records.timestamp_ms[order]),
+        )
+        is_newest = np.asarray(rows[_VALID_TO.name]) == FOREVER_MS
+        clock_ms = np.full(len(records.keys), NEVER_CLOSED_MS, dtype=np.int64)
+        newest = order[is_newest]
+        clock_ms[records.key_code[newest]] = np.asarray(clocks)[records.partition[newest]]
+        has_key, time_ms = np.asarray(key_code.is_valid()), np.asarray(stream["timestamp_ms"])
         code = np.asarray(pc.fill_null(key_code, 0)).astype(np.int64)
-        timeline = Timeline(versions.key_code, versions.timestamp_ms)
-        number = timeline.first_after(code, timestamp_ms) - 1
-        finds = has_key & (number >= 0) & (versions.key_code[number] == code)
-        elapsed = timestamp_ms < versions.clock_ms[number] - self._history_ms
-        finds &= ~versions.deletes[number] & (~elapsed | versions.is_newest[number])
-        return versions.rows, pa.chunked_array([pa.array(number, mask=~finds)])
+        number = timeline.first_after(code, time_ms) - 1
+        finds = has_key & (number >= 0) & (records.key_code[order][number] == code)
+        is_elapsed = time_ms < clock_ms[code] - self._history_ms
+        finds &= ~records.deletes[order][number] & (~is_elapsed | is_newest[number])
+        return rows, pa.chunked_array([pa.array(number, mask=~finds)])
 
 
 class VersionedRecordsEngine(JoinEngine):
@@ -164,39 +264,3 @@ class VersionedRecordsEngine(JoinEngine):
         newest = newest[records.timestamp_ms[newest] >= clock_ms - self._history_ms]
         state = pa.concat_tables([other_keys, records.take(newest)])
         return state, in_order[len(touched) :]
-
-
-@dataclass(frozen=True)
-class _Versions:
-    """Versions of a table's rows, sorted by (key code, time), as arrays.
-
-    ``keys`` has the key of each code. ``clock_ms`` is, by row, the stream time of the partition of
-    which the key's newest version is; ``valid_to_ms`` of a newest version says nothing.
-    """
-
-    rows: pa.Table
-    keys: pa.Array
-    key_code: Ints
-    timestamp_ms: Ints
-    deletes: Flags
-    is_newest: Flags
-    valid_to_ms: Ints
-    clock_ms: Ints
-
-    @classmethod
-    def of(cls, rows: pa.Table, clocks: Clocks) -> "_Versions":
-        """Take one record for each key and time."""
-        records = TableRecords.of(rows)
-        numbers = greatest(
-            (records.key_code, records.timestamp_ms), (records.partition, records.offset)
-        )
-        key_code, timestamp_ms = records.key_code[numbers], records.timestamp_ms[numbers]
-        is_newest = tails(heads(key_code))
-        clock_ms = np.zeros(len(records.keys), dtype=np.int64)
-        newest = numbers[is_newest]
-        clock_ms[records.key_code[newest]] = np.asarray(clocks)[records.partition[newest]]
-        return cls(
-            records.take(numbers), records.keys, key_code, timestamp_ms,
-            records.deletes[numbers], is_newest, np.append(timestamp_ms[1:], 0)[: len(numbers)],
-            clock_ms[key_code],
-        )  # fmt: skip
