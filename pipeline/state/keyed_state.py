@@ -36,9 +36,9 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from oriel.pipeline.errors import CheckpointError
+from oriel.pipeline.state.covered import by_hash, newest, state_rows, without_tombstones
 from oriel.pipeline.state.hashes import MEMBER_BITS, neighbours, unit_hashes
 from oriel.pipeline.state.layout import Layout, never_due
 from oriel.pipeline.state.runs import Runs, Segment
@@ -58,7 +58,6 @@ from oriel.pipeline.windows import (
     Ints,
     Ranges,
     coded_keys,
-    heads,
 )
 
 #: How many rows count in the version that ends with this segment, and its runs.
@@ -145,7 +144,7 @@ class KeyedState:
         tables = [self._covered_schema().empty_table()]
         for run, from_hash in self._runs.by_age:
             tables += [segment.covered_from(from_hash) for segment in run]
-        rows = _state_rows(self._newest(tables))
+        rows = state_rows(self._newest(tables))
         return self._layout.without_due(rows, close_ms)
 
     def touched(
@@ -168,7 +167,7 @@ class KeyedState:
         segments = [segment for run, _ in self._runs.by_age for segment in run]
         of_due = [_due_units(segments, due) for due in self._layout.due(*closing_ms)]
         hashes = np.unique(np.concatenate([of_batch, *of_due]))
-        rows = self._layout.without_due(_state_rows(self._rows_of(hashes)), closing_ms[0])
+        rows = self._layout.without_due(state_rows(self._rows_of(hashes)), closing_ms[0])
         # Nothing but time changes rows that no record touches: where they leave by it, they
         # need not be written.
         changing = hashes if self._layout.leave_ms is None else of_batch
@@ -187,7 +186,7 @@ class KeyedState:
         for run, _ in self._runs.by_age:
             hashes += [segment.hashes_within(low, low | MEMBER_BITS) for segment in run]
         rows = self._rows_of(np.unique(np.concatenate(hashes)))
-        return Touched(changing, _state_rows(rows), looks_at_more=True)
+        return Touched(changing, state_rows(rows), looks_at_more=True)
 
     def touched_units(
         self,
@@ -209,7 +208,7 @@ class KeyedState:
         of_due = [_due_units(segments, due) for due in self._layout.due(*closing_ms)]
         hashes = np.unique(np.concatenate([of_changing, *of_due]))
         rows = self._rows_of(np.union1d(hashes, of_looked_at))
-        return Touched(hashes, _state_rows(rows), closing_ms, looks_at_more=True)
+        return Touched(hashes, state_rows(rows), closing_ms, looks_at_more=True)
 
     def _rows_of(self, hashes: Ints) -> pa.Table:
         """All rows that count of ``hashes``, which ascend; tombstones among them."""
@@ -306,12 +305,12 @@ class KeyedState:
         merged = self._newest([self._covered_schema().empty_table(), *tables])
         if oldest:
             # A tombstone hides rows of older segments, and there are none.
-            merged = _without_tombstones(merged)
+            merged = without_tombstones(merged)
         return merged.filter(pa.array(self._leave_ms(merged) >= close_ms))
 
     def _newest(self, tables: Sequence[pa.Table]) -> pa.Table:
         """What counts of ``tables``, the oldest first, by hash."""
-        return _by_hash(tables) if self._layout.only_added else _newest(tables)
+        return by_hash(tables) if self._layout.only_added else newest(tables)
 
     def _of_hashes(self, rows: pa.Table, hashes: Ints) -> pa.Table:
         """The rows of the units with one of ``hashes``."""
@@ -328,7 +327,7 @@ class KeyedState:
             gone = self._without(old, rows, hashes)
             nulls = [pa.nulls(len(gone), field.type) for field in self._layout.schema]
             tables.append(pa.table([gone, *nulls], schema=schema))
-        return _by_hash(tables)
+        return by_hash(tables)
 
     def _without(self, old: pa.Table, rows: pa.Table, hashes: Ints) -> Ints:
         """The hashes of the units that only ``old`` has rows of; ``hashes`` are those of ``rows``.
@@ -373,7 +372,7 @@ class KeyedState:
     def _of_rows(self, covered: pa.Table, time_ms: Callable[[pa.Table], Ints]) -> Ints:
         """A time of each row of the state, and of tombstones that which never comes."""
         times_ms = np.full(len(covered), FOREVER_MS, dtype=np.int64)
-        times_ms[np.asarray(covered["key"].is_valid())] = time_ms(_state_rows(covered))
+        times_ms[np.asarray(covered["key"].is_valid())] = time_ms(state_rows(covered))
         return times_ms
 
     def _opened(self, name: str) -> tuple[Segment, Mapping[bytes, bytes]]:
@@ -425,36 +424,6 @@ def _due_units(segments: Sequence[Segment], due: Due) -> Ints:
         return hashes
     first = np.full(len(hashes), due.first_unit, dtype=np.int64)
     return neighbours(hashes, Ranges(first, first + 1 + due.last_unit - due.first_unit))
-
-
-def _newest(tables: Sequence[pa.Table]) -> pa.Table:
-    """What the newest of ``tables`` (the last) that covers a hash has of it; by hash."""
-    everything = pa.concat_tables(tables[::-1])
-    age = np.repeat(np.arange(len(tables)), [len(table) for table in tables[::-1]])
-    hashes = np.asarray(everything.column(0))
-    # Stable: the newest table's rows, age 0, stand first among those of a hash. What has the
-    # age of the first row of its hash counts, tombstones included.
-    order = np.argsort(hashes, kind="stable")
-    head = heads(hashes[order])
-    age = age[order]
-    counts = age == age[head][np.cumsum(head) - 1]
-    return everything.take(pa.array(order[counts]))
-
-
-def _by_hash(tables: Sequence[pa.Table]) -> pa.Table:
-    """All that ``tables`` have, by hash."""
-    everything = pa.concat_tables(tables)
-    return everything.take(pa.array(np.argsort(np.asarray(everything.column(0)), kind="stable")))
-
-
-def _without_tombstones(covered: pa.Table) -> pa.Table:
-    valid = covered["key"].is_valid()
-    return covered if pc.all(valid).as_py() else covered.filter(valid)
-
-
-def _state_rows(covered: pa.Table) -> pa.Table:
-    """The rows of the state, without hash and tombstones."""
-    return _without_tombstones(covered).select(range(1, covered.num_columns))
 
 
 def _mapped(column: pa.ChunkedArray) -> Ints:
