@@ -33,6 +33,7 @@ from oriel.pipeline.language import (
     check_names,
     grouping_text,
     has_elements,
+    has_own_order,
     places_of,
     sides_of,
     tells_rows,
@@ -138,7 +139,7 @@ def assemble(store: Store, values: Sequence[pa.Schema]) -> Assembly:
     numbers = max((places_of(origin).fields for origin in store.inputs), key=len)
     if numbers:
         assembly.engine.order_by_numbers(numbers)
-    has_effect = tells_rows if isinstance(store.aggregation, TableRows) else are_updates
+    has_effect = tells_rows if isinstance(store.aggregation, TableRows) else has_own_order
     if not isinstance(store.aggregation, Columns) and any(map(has_effect, store.inputs)):
         assembly.engine.order_by_effect()
     return replace(assembly, of_elements=tuple(map(has_elements, store.inputs)))

@@ -26,9 +26,9 @@ from oriel.pipeline.language import (
     TableLookup,
     TableUpdates,
     VersionedRecords,
-    are_updates,
     fan_outs_of,
     has_elements,
+    has_own_order,
     is_one_stream,
     pairing_join,
     places_of,
@@ -273,7 +273,7 @@ def _side_rows(join: Join, held_ms: Sequence[int]) -> list[SideRows]:
         rows.append(
             SideRows(
                 places_of(side),
-                have_effect=are_updates(side),
+                have_effect=has_own_order(side),
                 are_changes=isinstance(side.join, TableChanges),
                 are_elements=has_elements(side),
                 tell_rows=tells_rows(side),

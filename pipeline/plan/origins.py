@@ -10,6 +10,7 @@ from oriel.pipeline.language import (
     TableChanges,
     TableLookup,
     are_updates,
+    has_own_order,
     log_sides,
     pairing_join,
     places_of,
@@ -41,12 +42,13 @@ def origin_of(stream: Input | Side) -> Origin | None:
 def effect_logs(stream: Input | Side) -> int:
     """Of how many logs records are that take effect in an order of their own; of others 0.
 
-    By stream time, and of joined tables by log: which one is in a record's place.
+    By stream time, and of joined tables by log: which one is in a record's place. Of what has
+    waited it is the turn.
     """
     origin = origin_of(stream)
     if origin is not None and are_updates(stream):
         return len(origin.topics)
-    return int(_is_aggregated(stream))
+    return int(_is_aggregated(stream) or has_own_order(stream))
 
 
 def _topics_of(stream: Side) -> tuple[str, ...]:

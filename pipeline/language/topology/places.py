@@ -100,6 +100,11 @@ def are_updates(stream: Side | Input) -> bool:
     return True
 
 
+def has_own_order(stream: Side | Input) -> bool:
+    """Whether its records take effect in another order than that of their places."""
+    return are_updates(stream) or isinstance(pairing_join(stream), GraceBuffer)
+
+
 def fan_outs_of(stream: Side | Input) -> int:
     """By how many joins by a foreign key one record comes to be any number of rows.
 

@@ -109,7 +109,7 @@ class WindowEngine(ABC):
         self.record_schema = pa.schema([*self.record_schema, *numbers])
 
     def order_by_effect(self) -> None:
-        """Expect updates of joined tables, which take effect in an order of their own."""
+        """Expect what takes effect in an order of its own, as updates of joined tables do."""
         self.record_schema = self.record_schema.append(EFFECT)
 
     def empty_state(self) -> pa.Table:

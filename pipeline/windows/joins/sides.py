@@ -60,11 +60,11 @@ class SideRows:
     """What the rows of a side are beside records.
 
     ``places``: how they are told apart. ``have_effect``: they come of several logs, as of joined
-    tables, and take effect in an order of their own (``EFFECT``). ``are_changes``: of a table; its
-    suborder says which take a row away. ``are_elements``: of records. ``tell_rows``: of an
-    aggregation or of joined tables, of which the last one of a key is its row, whatever partition
-    it is of. ``held_ms``: so far behind the side's clock the time of one can be that came because
-    clocks have moved (``JoinEngine.delay_ms`` of the join in front).
+    tables, or have waited, and take effect in their own order (``EFFECT``). ``are_changes``: of a
+    table; its suborder says which take a row away. ``are_elements``: of records. ``tell_rows``: of
+    an aggregation or of joined tables, of which the last one of a key is its row, whatever
+    partition it is of. ``held_ms``: so far behind the side's clock the time of one can be that came
+    because clocks have moved (``JoinEngine.delay_ms`` of the join in front).
     """
 
     places: Places = NO_NUMBERS

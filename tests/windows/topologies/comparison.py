@@ -21,7 +21,12 @@ from tests.windows.topologies.runs import (
     stages_rows,
     told,
 )
-from tests.windows.topologies.tree_facts import nodes_of, operations_of
+from tests.windows.topologies.tree_facts import (
+    nodes_of,
+    operations_of,
+    topics_of,
+    waiting_joins,
+)
 
 
 @dataclass(frozen=True)
@@ -103,6 +108,8 @@ def _compare_written(peer: KafkaPeer, topology: Topology, case: Case) -> Rule | 
             return FILTER_BEHIND_FOREIGN_KEY
         if _names_rows_by_elements(case.tree) and Counter(kafka) < Counter(ours):
             return DROPPED_ANSWERS
+        if Counter(kafka) != Counter(ours) and _deletes_at_its_versions_time(case):
+            return LOST_DELETION
         lacking = Counter(kafka) - Counter(ours)
         if _are_without_key(case.tree, lacking) and Counter(ours) < Counter(kafka):
             return WITHOUT_KEY
@@ -234,16 +241,34 @@ def _differ_in_values(difference: Difference) -> bool:
 
 def waits_at_one_time(case: Case) -> bool:
     """Whether records of one time wait in front of a versioned table."""
-    waits = any(node["op"] == "join_table" and "grace" in node for node in nodes_of(case.tree)
-                if "op" in node)  # fmt: skip
-    times = [entry[-1] for entry in case.log]
-    return waits and len(set(times)) < len(times)
+    return any(
+        len(times := _times_of(case, node["left"])) > len(set(times))
+        or not {"flat_map", "flat_map_values"}.isdisjoint(operations_of(node["left"]))
+        for node in waiting_joins(case.tree)
+    )
+
+
+def _times_of(case: Case, tree: Any) -> list[int]:
+    topics = topics_of(tree)
+    return [time for topic, _, _, time in case.log if topic in topics]
 
 
 def _functions_see_one_time_by_key(case: Case, _: Answer, difference: Difference) -> bool:
     """Functions behind a buffer: the same rows; what is of one time leaves Kafka's by its key."""
     of_functions = case.tree.get("how") in {"fold", "reduce"}
     return of_functions and waits_at_one_time(case) and _differ_in_values(difference)
+
+
+def _deletes_at_its_versions_time(case: Case, *_: object) -> bool:
+    """A version is deleted by a record of its own time, and an older one of its key comes later."""
+    topics = {n["topic"] for n in nodes_of(case.tree) if n.get("op") == "versioned_table"}
+    for number, (topic, key, value, time) in enumerate(case.log):
+        if topic in topics and value is None:
+            before, behind = case.log[:number], case.log[number + 1 :]
+            replaces = any((t, k, at) == (topic, key, time) for t, k, _, at in before)
+            if replaces and any((t, k) == (topic, key) and at < time for t, k, _, at in behind):
+                return True
+    return False
 
 
 def _filters_behind_foreign_key(tree: Any) -> bool:
@@ -293,6 +318,12 @@ WITHOUT_KEY = Rule(
     lambda *_: False,
 )
 
+LOST_DELETION = Rule(
+    "a deletion at its version's time leaves no trace in Kafka",
+    "for-kafka-streams.md, Where topologies differ",
+    _deletes_at_its_versions_time,
+)
+
 DROPPED_ANSWERS = Rule(
     "a row that one record changes twice names rows once in Kafka",
     "for-kafka-streams.md, Where topologies differ",
@@ -340,4 +371,5 @@ RULES = (
     FILTER_BEHIND_FOREIGN_KEY,
     DROPPED_ANSWERS,
     WITHOUT_KEY,
+    LOST_DELETION,
 )

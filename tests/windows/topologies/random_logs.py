@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any
 
-from tests.windows.topologies.tree_facts import follows_pairs, nodes_of, topics_of
+from tests.windows.topologies.tree_facts import follows_pairs, nodes_of, topics_of, waiting_joins
 
 #: Topic, key, value, time.
 Entry = tuple[str, str | None, Mapping[str, Any] | None, int]
@@ -63,6 +63,9 @@ def random_log(random: Random, tree: Mapping[str, Any], plan: Plan) -> list[Entr
     step_ms = 2 if _tells_sliding_windows(tree) else 1
     #: How probably a record's topic is that of the one before.
     stays = random.choice((0.0, 0.8))
+    # Of one time, what has waited goes on by its keys in Kafka ("records of one time that waited").
+    is_distinct = waiting_joins(tree) and random.random() < 0.7
+    moments: set[int] = set()
     log: list[Entry] = []
     time, topic = 30.0, random.choice(topics)
     numbers = (20, 40) if plan.many else (2, 6, 12)
@@ -78,9 +81,13 @@ def random_log(random: Random, tree: Mapping[str, Any], plan: Plan) -> list[Entr
         if random.random() < odd:
             value = None
         moment = max(0, int(time) + (random.randint(-spread, spread) if spread else 0))
+        moment -= moment % step_ms
+        while is_distinct and moment in moments:
+            moment += step_ms
+        moments.add(moment)
         if random.random() >= stays:
             topic = random.choice(topics)
-        log.append((topic, key, value, moment - moment % step_ms))
+        log.append((topic, key, value, moment))
     if plan.ends:
         # Kafka may tell of a record that is alone later than we do: what it looks up is there.
         log.sort(key=lambda entry: not entry[0].startswith("t"))

@@ -6,6 +6,7 @@ Random topologies over random logs, and one example of each difference that the 
 import json
 import re
 from collections import Counter
+from random import Random
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -15,7 +16,7 @@ from tests.campaigns import cases
 from tests.tidy.project import ROOT
 from tests.windows.kafka_peer import KafkaPeer
 from tests.windows.topologies import campaign
-from tests.windows.topologies.comparison import RULES, kafka_answer
+from tests.windows.topologies.comparison import LOST_DELETION, RULES, compared, kafka_answer
 from tests.windows.topologies.operations import (
     ARRAYS,
     CONDITIONS,
@@ -25,7 +26,7 @@ from tests.windows.topologies.operations import (
     TABLES,
     topology_of,
 )
-from tests.windows.topologies.random_logs import Entry
+from tests.windows.topologies.random_logs import Entry, Plan, random_log
 from tests.windows.topologies.random_trees import KINDS, Case, random_cases
 from tests.windows.topologies.runs import Rows, driver_rows, record_of, stages_rows
 from tests.windows.topologies.tree_facts import is_interleaving_free, operations_of
@@ -46,6 +47,34 @@ def test_random_topologies(peer: KafkaPeer, spark: "SparkSession", number: int) 
     for seed in range(FIRST_SEED, FIRST_SEED + number):
         found += campaign.checked(peer, seed)
     assert found["equal"] > 0.8 * found.total(), found
+
+
+#: How, history and grace of a join with a versioned table.
+VERSIONED = [
+    ("inner", 0, None),
+    ("left", 10, None),
+    ("left", 3, 0),
+    ("inner", 10, 4),
+    ("left", 30, 30),
+]
+
+
+@pytest.mark.kafka
+@pytest.mark.parametrize(("how", "history", "grace"), VERSIONED)
+@cases(20, 400)
+def test_logs_that_join_a_versioned_table(
+    peer: KafkaPeer, spark: "SparkSession", how: str, history: int, grace: int | None, number: int
+) -> None:
+    """Out of order in both, in windows with a short grace; what waits goes on in order."""
+    versions = {"op": "versioned_table", "topic": "b", "history": history}
+    join: Node = {"op": "join_table", "how": how, "left": stream("a"), "right": renamed(versions)}
+    tree = aggregated(join if grace is None else join | {"grace": grace}, TUMBLING | {"grace": 2})
+    random, plan = Random(f"{how} {history} {grace}"), Plan(in_order=False, ample=False, ends=False)
+    rules = [
+        compared(peer, Case(0, tree, random_log(random, tree, plan), False, log))
+        for log in range(number)
+    ]
+    assert set(rules) <= {None, LOST_DELETION}
 
 
 def test_every_operation_comes_up() -> None:
@@ -334,6 +363,20 @@ NAMED: dict[str, tuple[Node, str, dict[str, Any], dict[str, Any]]] = {
         "a:k:3",
         {"k@0": (3, [2], [])},
         {"k@0": (3, [1, 2], [])},
+    ),
+    "a deletion at its version's time": (
+        aggregated(
+            {
+                "op": "join_table",
+                "how": "left",
+                "left": stream("a"),
+                "right": renamed({"op": "versioned_table", "topic": "b", "history": 100}),
+            },
+            TUMBLING,
+        ),
+        "b:k:20 b:k:20! b:k:15 a:k:25",
+        {"k@20": (25, [4], [3])},
+        {"k@20": (25, [4], [])},
     ),
     "records of one time that waited": (
         aggregated(

@@ -26,6 +26,11 @@ def operations_of(tree: Any) -> list[str]:
     return [node["op"] for node in nodes_of(tree) if "op" in node]
 
 
+def waiting_joins(tree: Any) -> list[Mapping[str, Any]]:
+    """The joins with versioned tables whose records wait for a grace."""
+    return [n for n in nodes_of(tree) if n.get("op") == "join_table" and "grace" in n]
+
+
 def is_interleaving_free(tree: Mapping[str, Any]) -> bool:
     """Whether no result of a tree depends on how its topics are interleaved."""
     operations = operations_of(tree)

@@ -1,0 +1,316 @@
+"""Versioned tables in the test driver: rows as of a record's time, and who waits for them."""
+
+from collections.abc import Callable, Sequence
+from random import Random
+from typing import Any
+
+import pytest
+
+from oriel import JoinWindows, StreamsBuilder, collect_list, count
+from oriel.pipeline.errors import InvalidTopology
+from oriel.pipeline.language import KStream
+from oriel.pipeline.windows import IllegalArgument
+from oriel.testing import Counters, KeyValue, Record, TopologyTestDriver
+from tests.campaigns import cases
+from tests.testing.driver_runs import driver_of, tumbling
+
+Written = list[tuple[str | None, Any, int]]
+
+
+def price(value: int | None, time_ms: int, key: str = "tea") -> Record:
+    """A version of a price."""
+    return Record(key, None if value is None else {"price": value}, time_ms)
+
+
+def order(time_ms: int, key: str = "tea") -> Record:
+    """An order that names its own time."""
+    return Record(key, {"t": time_ms}, time_ms)
+
+
+def written(driver: TopologyTestDriver, topic: str = "out") -> Written:
+    """The records of a topic."""
+    records = driver.create_output_topic(topic).read_records()
+    return [(record.key, record.value, record.timestamp_ms) for record in records]
+
+
+def joined(grace_ms: int | None = None, history_ms: int = 100, how: str = "join") -> Any:
+    """A driver of orders that join prices, written as they come out."""
+
+    def define(builder: StreamsBuilder) -> None:
+        prices = builder.versioned_table("prices", "price BIGINT", history_ms)
+        join = getattr(builder.stream("orders", "t BIGINT"), how)
+        join(prices, grace_ms=grace_ms).map_values("price").to("out")
+
+    return driver_of(define)
+
+
+def test_a_record_finds_the_row_of_its_time() -> None:
+    """KIP-914: not the row of now; before the first version and behind a deletion there is none."""
+    driver = joined(how="left_join")
+    driver.pipe_input("prices", [price(10, 10), price(30, 30), price(20, 20), price(None, 40)])
+    driver.pipe_input("orders", [order(time) for time in (5, 10, 19, 20, 30, 41)])
+    found = [(value and value["price"], time) for _, value, time in written(driver)]
+    assert found == [(None, 5), (10, 10), (10, 19), (20, 20), (30, 30), (None, 41)]
+
+
+def test_of_one_time_the_last_record_counts() -> None:
+    """As Kafka's put replaces a version of its time."""
+    driver = joined()
+    driver.pipe_input("prices", [price(1, 10), price(2, 10)])
+    driver.pipe_input("orders", [order(10)])
+    assert written(driver) == [("tea", {"price": 2}, 10)]
+
+
+def test_what_is_behind_the_history_finds_the_newest_version_or_none() -> None:
+    """KIP-889: the newest version of a key never expires."""
+    driver = joined(history_ms=100, how="left_join")
+    driver.pipe_input("prices", [price(1, 10), price(2, 20), price(7, 10, "milk")])
+    driver.pipe_input("prices", [price(9, 1_000, "salt")])
+    driver.pipe_input("orders", [order(15), order(25), order(899, "milk"), order(9, "milk")])
+    assert [value and value["price"] for _, value, _ in written(driver)] == [None, 2, 7, None]
+
+
+def test_a_version_that_is_too_late_is_counted_so() -> None:
+    """It is behind its partition's clock by more than the history, by exactly that it is not."""
+
+    def define(builder: StreamsBuilder) -> None:
+        prices = builder.versioned_table("prices", "price BIGINT", 100)
+        found = builder.stream("orders", "t BIGINT").join(prices)
+        found.group_by_key().aggregate(prices=collect_list("price")).materialize("s")
+
+    driver = driver_of(define)
+    driver.pipe_input("prices", [price(1, 500), price(2, 399), price(3, 400)])
+    driver.pipe_input("orders", [order(399), order(400)])
+    assert driver.key_value_store("s").get("tea") == KeyValue("tea", {"prices": [3]}, 400)
+    assert driver.counters("s") == Counters(5, applied=3, late=1, dropped=0, filtered=1)
+
+
+def test_records_wait_and_go_on_in_the_order_of_time() -> None:
+    """KIP-923: once the clock is the grace further; one that is later than that at once."""
+    driver = joined(grace_ms=10)
+    driver.pipe_input("prices", price(1, 0))
+    driver.pipe_input("orders", [order(20), order(15)])
+    assert written(driver) == []
+    driver.pipe_input("prices", price(2, 12))
+    driver.pipe_input("orders", order(25))
+    assert written(driver) == [("tea", {"price": 2}, 15)]
+    driver.pipe_input("orders", [order(5), order(40), order(1)])
+    assert [(value, time) for _, value, time in written(driver)] == [
+        ({"price": 2}, 15), ({"price": 1}, 5), ({"price": 2}, 20), ({"price": 2}, 25),
+        ({"price": 1}, 1),
+    ]  # fmt: skip
+
+
+def test_windows_behind_have_the_clock_of_what_has_gone_on() -> None:
+    """In order nothing is late for windows without grace, however late it was for the stream."""
+
+    def define(builder: StreamsBuilder) -> None:
+        prices = builder.versioned_table("prices", "price BIGINT", 100)
+        waited = builder.stream("orders", "t BIGINT").join(prices, grace_ms=50)
+        windowed = waited.group_by_key().windowed_by(tumbling(10, 0))
+        windowed.aggregate(times=collect_list("t")).materialize("s")
+
+    driver = driver_of(define)
+    driver.pipe_input("prices", price(1, 0))
+    driver.pipe_input("orders", [order(time) for time in (40, 12, 25, 5, 31, 88, 3, 140)])
+    rows = [
+        (row.window_start_ms, row.value["times"], row.final)
+        for row in driver.window_store("s").all()
+    ]
+    # 3 comes 85 behind: the clock behind is at 31, so its window has closed. 140 still waits.
+    assert rows == [
+        (0, [5], True), (10, [12], True), (20, [25], True), (30, [31], True), (40, [40], True),
+        (80, [88], False),
+    ]  # fmt: skip
+    # What waits has become part of the join, as in a join of streams.
+    assert driver.counters("s") == Counters(
+        9, applied=9, late=0, dropped=0, filtered=0, late_results=1
+    )
+
+
+def test_each_partition_waits_for_its_own_clock() -> None:
+    """As in Kafka, where each is a task's: one without records holds nothing up."""
+    driver = joined(grace_ms=10)
+    driver.pipe_input("prices", price(1, 0))
+    driver.pipe_input("orders", [], 1)
+    driver.pipe_input("orders", [order(20), order(31)], 0)
+    assert written(driver) == [("tea", {"price": 1}, 20)]
+
+
+def test_in_all_other_places_it_is_the_table_of_newest_versions() -> None:
+    """KIP-914: what is older than what its key has changes nothing there."""
+
+    def define(builder: StreamsBuilder) -> None:
+        prices = builder.versioned_table("prices", "price BIGINT", 100).filter("price <> 13")
+        prices.materialize("now")
+        prices.group_by("price % 2").count().materialize("odd")
+        prices.join(builder.table("stock", "pieces INT")).materialize("offers")
+        builder.table("shelves", "item STRING").left_join(prices, foreign_key="item").materialize(
+            "labels"
+        )
+        prices.to_stream().to("out")
+
+    driver = driver_of(define)
+    driver.pipe_input("stock", Record("tea", {"pieces": 3}, 0))
+    driver.pipe_input("shelves", Record("a1", {"item": "tea"}, 0))
+    driver.pipe_input("prices", [price(1, 10), price(2, 30), price(5, 20), price(13, 25)])
+    assert driver.key_value_store("now").get("tea") == KeyValue("tea", {"price": 2}, 30)
+    odd = {row.key: row.value["count"] for row in driver.key_value_store("odd").all()}
+    assert odd == {"0": 1, "1": 0}
+    offer, label = (
+        driver.key_value_store("offers").get("tea"),
+        driver.key_value_store("labels").get("a1"),
+    )
+    assert offer is not None and offer.value == {"price": 2, "pieces": 3}  # noqa: PT018
+    assert label is not None and label.value == {"item": "tea", "price": 2}  # noqa: PT018
+    assert written(driver) == [
+        ("tea", {"price": 1}, 10), ("tea", {"price": 2}, 30), ("tea", {"price": 5}, 20),
+        ("tea", None, 25),
+    ]  # fmt: skip
+    assert driver.counters("now") == Counters(4, applied=2, late=2, dropped=0, filtered=0)
+    driver.pipe_input("prices", price(13, 40))
+    assert driver.key_value_store("now").get("tea") is None
+
+
+def _plain(builder: StreamsBuilder) -> KStream:
+    return builder.stream("a", "t BIGINT")
+
+
+def _merged(builder: StreamsBuilder) -> KStream:
+    return _plain(builder).merge(builder.stream("b", "t BIGINT"))
+
+
+def _pairs(builder: StreamsBuilder) -> KStream:
+    within = JoinWindows.of_time_difference_and_grace(5, 1_000)
+    other = builder.stream("b", "t BIGINT").map_values(u="t")
+    return _plain(builder).join(other, within)
+
+
+def _alone(builder: StreamsBuilder) -> KStream:
+    within = JoinWindows.of_time_difference_and_grace(5, 20)
+    other = builder.stream("b", "t BIGINT").map_values(u="t")
+    return _plain(builder).left_join(other, within)
+
+
+def _elements(builder: StreamsBuilder) -> KStream:
+    return _plain(builder).flat_map_values(t="array(t, t + 1)")
+
+
+def _counted(builder: StreamsBuilder) -> KStream:
+    return _plain(builder).group_by_key().aggregate(t=count()).to_stream()
+
+
+def _looked_up(builder: StreamsBuilder) -> KStream:
+    return _plain(builder).left_join(builder.table("prices", "price BIGINT").map_values(p="price"))
+
+
+KEYS = ("tea", "milk")
+STREAMS = [_plain, _merged, _pairs, _alone, _elements, _counted, _looked_up]
+
+
+@pytest.mark.parametrize("stream_of", STREAMS)
+@cases(6, 60)
+def test_a_grace_changes_no_row_if_the_table_is_there(
+    stream_of: Callable[[StreamsBuilder], KStream], number: int
+) -> None:
+    """Whatever waits, in windows that stay open, in any cut; behind a join of streams too."""
+    for seed in range(number):
+        random = Random(f"{stream_of.__name__} {seed}")
+        grace_ms = random.choice((0, 3, 20, 100))
+        # Records of a topic stay in their order.
+        log = [
+            (
+                random.choice("ab"),
+                random.choice(("tea", "milk")),
+                max(0, place + random.randint(-15, 15)),
+            )
+            for place in range(40)
+        ]
+        closing = [(topic, "salt", time) for time in (2_000, 4_000) for topic in "ab"]
+        told = [
+            _told(stream_of, grace, [*log, *closing], cut)
+            for grace, cut in ((None, 1000), (grace_ms, 1000), (grace_ms, random.randint(1, 9)))
+        ]
+        assert told[0] == told[1] == told[2], (seed, grace_ms, told)
+
+
+def _told(
+    stream_of: Callable[[StreamsBuilder], KStream],
+    grace_ms: int | None,
+    log: Sequence[tuple[str, str, int]],
+    cut: int,
+) -> list[Any]:
+    """What windows behind the join have of the keys that go on."""
+    builder = StreamsBuilder()
+    versions = builder.versioned_table("prices", "price BIGINT", 10_000)
+    windowed = stream_of(builder).left_join(versions, grace_ms=grace_ms).group_by_key()
+    windowed.windowed_by(tumbling(10, 5_000)).aggregate(
+        n=count(), times=collect_list("t"), prices=collect_list("price")
+    ).materialize("s")
+    topology = builder.build()
+    driver = TopologyTestDriver(topology)
+    for topic in topology.topics:
+        driver.pipe_input(topic, [])
+    driver.pipe_input(
+        "prices", [price(time, time, key) for time in range(0, 50, 7) for key in ("tea", "milk")]
+    )
+    records = [(topic, order(time, key)) for topic, key, time in log if topic in topology.topics]
+    for first in range(0, len(records), cut):
+        driver.pipe_inputs(records[first : first + cut])
+    rows = [row for row in driver.window_store("s").all() if row.key != "salt"]
+    return [
+        (
+            row.key,
+            row.window_start_ms,
+            row.value["n"],
+            sorted(row.value["times"]),
+            sorted(value for value in row.value["prices"]),
+        )
+        for row in rows
+    ]
+
+
+def test_what_a_function_raises_on_behind_a_wait_is_a_dead_letter() -> None:
+    """With the place of the record that has waited."""
+
+    def raising(_key: str, value: dict[str, Any], _kept: int) -> int:
+        return 1 // int(value["t"] - 20)
+
+    def define(builder: StreamsBuilder) -> None:
+        prices = builder.versioned_table("prices", "price BIGINT", 100)
+        waited = builder.stream("orders", "t BIGINT").left_join(prices, grace_ms=5)
+        waited.group_by_key().aggregate(int, raising, None, "n BIGINT").materialize("s")
+
+    driver = driver_of(define)
+    driver.pipe_input("orders", [order(20), order(30), order(40)])
+    (letter,) = driver.dead_letters("s")
+    assert (letter["topic"], letter["offset"]) == ("orders", 0)
+    assert letter["reason"] == "function-raised"
+    assert driver.counters("s").applied == 3
+
+
+@pytest.mark.parametrize(
+    ("define", "told"),
+    [
+        (lambda b: b.stream("a", "v INT").join(b.table("b", "w INT"), grace_ms=1),
+         "only a versioned table is joined with grace_ms="),
+        (lambda b: b.stream("a", "v INT").join(b.versioned_table("b", "w INT", 5), grace_ms=6),
+         "History retention must be at least grace period"),
+        (lambda b: b.stream("a", "v INT").join(b.versioned_table("b", "w INT", 5), grace_ms=-1),
+         "join: grace_ms must not be negative"),
+        (lambda b: b.versioned_table("b", "w INT", -1),
+         "history_retention_ms must not be negative"),
+        (lambda b: b.stream("a", "v INT").outer_join(b.versioned_table("b", "w INT", 5)),
+         "a table is read as it is now"),
+    ],
+)  # fmt: skip
+def test_what_is_refused_says_so(define: Callable[[StreamsBuilder], object], told: str) -> None:
+    """With what to write instead."""
+    with pytest.raises(InvalidTopology, match=told):
+        define(StreamsBuilder())
+
+
+def test_a_history_is_a_number_of_ms() -> None:
+    """Or a timedelta."""
+    with pytest.raises(IllegalArgument, match="must be an integer number of ms or a timedelta"):
+        StreamsBuilder().versioned_table("b", "w INT", "5")  # type: ignore[arg-type]
