@@ -12,7 +12,9 @@ from oriel.pipeline.language import KStream
 from oriel.pipeline.windows import IllegalArgument
 from oriel.testing import Counters, KeyValue, Record, TopologyTestDriver
 from tests.campaigns import cases
+from tests.slow_joins import Arrived
 from tests.testing.driver_runs import driver_of, tumbling
+from tests.windows.test_versioned_tables import buffered
 
 Written = list[tuple[str | None, Any, int]]
 
@@ -268,6 +270,51 @@ def _told(
         )
         for row in rows
     ]
+
+
+@cases(2, 20)
+def test_what_waited_takes_effect_in_the_order_in_which_it_went_on(number: int) -> None:
+    """For functions, in windows and without, and in a topic, whatever the cut."""
+
+    def noted(_key: str, value: dict[str, Any], kept: list[int]) -> list[int]:
+        return [*kept, value["t"]]
+
+    def both(_key: str, left: list[int], right: list[int]) -> list[int]:
+        return [*left, *right]
+
+    def define(builder: StreamsBuilder) -> None:
+        prices = builder.versioned_table("prices", "price BIGINT", 1_000)
+        waited = (
+            builder.stream("orders", "t BIGINT").left_join(prices, grace_ms=12).select_key("'k'")
+        )
+        waited.to("out")
+        grouped = waited.group_by_key()
+        grouped.aggregate(list, noted, both, "times ARRAY<BIGINT>").materialize("all")
+        windowed = grouped.windowed_by(tumbling(20, 1_000))
+        windowed.aggregate(list, noted, both, "times ARRAY<BIGINT>").materialize("s")
+        told = windowed.aggregate(list, noted, both, "times ARRAY<BIGINT>").to_stream()
+        told.map_values(last="element_at(times, -1)").to("told")
+
+    for seed in range(number):
+        random = Random(seed)
+        times = [max(0, place + random.randint(-20, 20)) for place in range(60)]
+        records = [Arrived("k", time, 0, place, None, max(times[: place + 1]))
+                   for place, time in enumerate(times)]  # fmt: skip
+        expected = [record.time for record in buffered(records, 12)]
+        for most in (5, 60):
+            driver, first = driver_of(define), 0
+            while first < len(times):
+                taken = random.randint(1, most) if most < len(times) else most
+                driver.pipe_input("orders", [order(time) for time in times[first : first + taken]])
+                first += taken
+            (row,) = driver.key_value_store("all").all()
+            assert row.value["times"] == expected, seed
+            assert [time for _, _, time in written(driver)] == expected, seed
+            told = [value and value["last"] for _, value, _ in written(driver, "told")]
+            assert told == expected, seed
+            for window in driver.window_store("s").all():
+                within = range(window.window_start_ms, window.window_end_ms)
+                assert window.value["times"] == [time for time in expected if time in within], seed
 
 
 def test_what_a_function_raises_on_behind_a_wait_is_a_dead_letter() -> None:

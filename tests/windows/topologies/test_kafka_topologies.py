@@ -17,6 +17,16 @@ from tests.tidy.project import ROOT
 from tests.windows.kafka_peer import KafkaPeer
 from tests.windows.topologies import campaign
 from tests.windows.topologies.comparison import LOST_DELETION, RULES, compared, kafka_answer
+from tests.windows.topologies.named_differences import (
+    NAMED,
+    TUMBLING,
+    Node,
+    aggregated,
+    log_of,
+    pairs,
+    renamed,
+    stream,
+)
 from tests.windows.topologies.operations import (
     ARRAYS,
     CONDITIONS,
@@ -26,17 +36,15 @@ from tests.windows.topologies.operations import (
     TABLES,
     topology_of,
 )
-from tests.windows.topologies.random_logs import Entry, Plan, random_log
+from tests.windows.topologies.random_logs import Plan, random_log
 from tests.windows.topologies.random_trees import KINDS, Case, random_cases
-from tests.windows.topologies.runs import Rows, driver_rows, record_of, stages_rows
+from tests.windows.topologies.runs import driver_rows, record_of, stages_rows
 from tests.windows.topologies.tree_facts import is_interleaving_free, operations_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 FIRST_SEED = 9_700_000
-
-Node = dict[str, Any]
 
 
 @pytest.mark.kafka
@@ -94,319 +102,6 @@ def test_rules_name_sections_of_the_guide() -> None:
         page, section = rule.guide.split(", ")
         text = (ROOT / "docs" / page).read_text()
         assert re.search(rf"^## {re.escape(section)}$", text, re.MULTILINE), rule.guide
-
-
-def stream(topic: str) -> Node:
-    """A topic as a stream."""
-    return {"op": "stream", "topic": topic}
-
-
-def table(topic: str) -> Node:
-    """A topic as a table."""
-    return {"op": "table", "topic": topic}
-
-
-def renamed(node: Node) -> Node:
-    """With the column names of a join's right side."""
-    columns = {"w": ["column", "v"], "r": ["column", "s"]}
-    return {"op": "map_values", "columns": columns, "input": node}
-
-
-def joined(how: str, *, grace: int, within: int = 5) -> Node:
-    """Streams of both topics."""
-    return {
-        "op": "join_streams", "how": how, "before": within, "after": within, "grace": grace,
-        "left": stream("a"), "right": renamed(stream("b")),
-    }  # fmt: skip
-
-
-def joined_again(front: Node, *, grace: int) -> Node:
-    """What a join gives with a further topic's stream."""
-    columns = {"x": ["column", "v"], "q": ["column", "s"]}
-    return {
-        "op": "join_streams", "how": "inner", "before": 5, "after": 5, "grace": grace,
-        "left": front, "right": {"op": "map_values", "columns": columns, "input": stream("c")},
-    }  # fmt: skip
-
-
-def joined_tables(how: str, left: Node) -> Node:
-    """Tables of both topics."""
-    return {"op": "join_tables", "how": how, "left": left, "right": renamed(table("b"))}
-
-
-def updates(how: str, left: Node) -> Node:
-    """The updates of tables of both topics."""
-    return {"op": "to_stream", "input": joined_tables(how, left)}
-
-
-TUMBLING = {"kind": "tumbling", "length": 10, "advance": 10, "grace": 0, "retention": 10**9}
-
-
-SLIDING = {"kind": "sliding", "length": 10, "grace": 0, "retention": 10**9}
-
-
-def aggregated(
-    node: Node,
-    windows: Node | None = None,
-    *,
-    key: list[str] | None = None,
-    how: str = "columns",
-    joins: bool = True,
-    columns: Node | None = None,
-) -> Node:
-    """Every column of ``node``; behind a join there are those of both sides."""
-    if columns is None:
-        columns = {"v": "BIGINT", "s": "STRING"} | ({"w": "BIGINT", "r": "STRING"} if joins else {})
-    keyed = {"input": node, "key": key, "columns": columns}
-    return {
-        "op": "aggregate", "how": how, "emit": "update",
-        "windows": windows or {"kind": "none"}, "inputs": [keyed],
-    }  # fmt: skip
-
-
-def log_of(text: str) -> list[Entry]:
-    """Records ``TOPIC:KEY:TIME`` in their order, whose ``v`` counts them; ``!``: without a value.
-
-    The key ``*`` is none.
-    """
-    log: list[Entry] = []
-    for place, word in enumerate(text.split(), start=1):
-        topic, key, time = word.removesuffix("!").split(":")
-        value = None if word.endswith("!") else {"v": place, "s": "a"}
-        log.append((topic, None if key == "*" else key, value, int(time)))
-    return log
-
-
-def pairs(rows: Rows) -> dict[str, Any]:
-    """By key and window start: the time, and the values of ``v`` and ``w``."""
-    return {
-        f"{place.key}@{place.start}" if place.end else place.key: (
-            time,
-            value.get("text", value.get("all0_v", value.get("v", []))),
-            value.get("all0_w", value.get("w", [])),
-        )
-        for place, (time, value) in rows.items()
-    }
-
-
-def counted(topic: str) -> Node:
-    """A topic's counts as a table with the columns of a join's right side."""
-    counts = aggregated(stream(topic), joins=False) | {"behind": [], "store": "counts"}
-    columns = {"w": ["column", "n0"], "r": ["column", "least0_s"]}
-    return {"op": "map_values", "columns": columns, "input": {"op": "aggregated", "input": counts}}
-
-
-def twice_counted(topic: str) -> Node:
-    """How many elements a topic has, of which each record has two."""
-    twice = {"op": "flat_map_values", "array": ["twice", "v"], "keep": ["s"]}
-    counts = aggregated(twice | {"input": stream(topic)}, joins=False)
-    columns = {"v": ["column", "n0"], "s": ["column", "least0_s"]}
-    rows = {"op": "aggregated", "input": counts | {"behind": [], "store": "counts"}}
-    return {"op": "map_values", "columns": columns, "input": rows}
-
-
-def updates_of(windows: Node, columns: Node, *behind: Node) -> Node:
-    """Some columns of the updates of windows over a topic."""
-    front = aggregated(stream("a"), windows, joins=False) | {
-        "behind": list(behind), "store": "front"
-    }  # fmt: skip
-    return {"op": "map_values", "columns": columns, "input": {"op": "rows_of", "input": front}}
-
-
-#: Row of the guide's table -> tree, log, what Kafka has, what we have.
-NAMED: dict[str, tuple[Node, str, dict[str, Any], dict[str, Any]]] = {
-    "merged streams": (
-        aggregated(
-            {"op": "merge", "left": stream("a"), "right": stream("b")}, TUMBLING, joins=False
-        ),
-        "a:k:50 b:k:6",
-        {"k@50": (50, [1], [])},
-        {"k@0": (6, [2], []), "k@50": (50, [1], [])},
-    ),
-    "a late record of a join": (
-        aggregated(joined("inner", grace=0)),
-        "a:k:50 b:k:5 a:k:5",
-        {"k": (5, [3], [2])},
-        {},
-    ),
-    "a partner at the edge": (
-        aggregated(joined("inner", grace=0, within=0)),
-        "a:k:5 b:k:5",
-        {},
-        {"k": (5, [1], [2])},
-    ),
-    "a record behind its join window": (
-        aggregated(joined("left", grace=100)),
-        "a:q:50 a:k:5 b:k:5 a:z:500 b:z:500",
-        {"k": (5, [2, 2], [3]), "q": (50, [1], []), "z": (500, [4], [5])},
-        {"k": (5, [2], [3]), "q": (50, [1], []), "z": (500, [4], [5])},
-    ),
-    "what a join held back": (
-        aggregated(joined_again(joined("left", grace=0), grace=0)),
-        "a:k:5 c:k:6 c:z:100 a:z:50 b:z:50",
-        {},
-        {"k": (6, [1], [])},
-    ),
-    "a result behind the time of its streams": (
-        aggregated(joined_again(joined("inner", grace=100), grace=0)),
-        "a:k:5 b:z:50 b:k:5 c:k:5",
-        {"k": (5, [1], [3])},
-        {},
-    ),
-    "a record without a key": (
-        aggregated(joined("left", grace=0), key=["column", "s"]),
-        "a:*:5 a:z:500 b:z:500",
-        {"a": (500, [1, 2], [3])},
-        {"a": (500, [2], [3])},
-    ),
-    "a function that removes a row": (
-        aggregated(stream("a"), SLIDING, how="removing", joins=False),
-        "a:k:20 a:k:25 a:k:25 a:k:27",
-        {"k@10": (20, "0+1", []), "k@17": (27, "0+1+4", []), "k@21": (27, "0+4", [])},
-        {
-            "k@10": (20, "0+1", []),
-            "k@17": (27, "0+4", []),
-            "k@21": (27, "0+4", []),
-            "k@26": (27, "0+4", []),
-        },
-    ),
-    "functions over updates": (
-        aggregated(updates("outer", table("a")), SLIDING | {"grace": 100}, how="fold"),
-        "b:k:50 a:k:45",
-        {"k@40": (50, "0+null+2", [])},
-        {"k@40": (50, "0+2+null", [])},
-    ),
-    "a window with two definers": (
-        aggregated(updates_of(SLIDING, {"v": ["column", "n0"]}), columns={"v": "BIGINT"}),
-        "a:k:15 a:k:20 a:k:31",
-        {"k": (31, [1, 1, 1, 1, 2], [])},
-        {"k": (31, [1, 1, 1, 2], [])},
-    ),
-    "a row that is gone": (
-        aggregated(
-            {
-                "op": "filter",
-                "condition": ["is_null", "at"],
-                "input": updates_of(
-                    TUMBLING,
-                    {"v": ["column", "n0"], "at": ["column", "window_start_ms"]},
-                    {"op": "filter", "condition": ["third", "n0"]},
-                ),
-            },
-            TUMBLING,
-            columns={"v": "BIGINT", "at": "BIGINT"},
-        ),
-        "a:k:3 a:k:4 a:k:5 a:k:6",
-        {"k@0": (6, [], [])},
-        {},
-    ),
-    "an aggregation's first row": (
-        {
-            "op": "group_table",
-            "how": "fold",
-            "key": ["column", "s"],
-            "behind": [],
-            "columns": {"v": "BIGINT", "s": "STRING", "w": "BIGINT", "r": "STRING"},
-            "input": {
-                "op": "join_tables",
-                "how": "inner",
-                "left": table("a"),
-                "right": counted("b"),
-            },
-        },
-        "a:k:1 a:l:2 b:l:3 b:k:4",
-        {"a": (4, "0+2-1+1", [])},
-        {"a": (4, "0+2+1", [])},
-    ),
-    "the time of a deleted row": (
-        {"op": "materialize", "input": joined_tables("left", table("a"))},
-        "b:k:5 b:k:20! a:k:6",
-        {"k": (6, 3, [])},
-        {"k": (20, 3, [])},
-    ),
-    "a right row that comes late": (
-        {
-            "op": "materialize",
-            "input": joined_tables("inner", table("a"))
-            | {"op": "join_by_foreign_key", "key": ["column", "s"]},
-        },
-        "a:k:50 b:a:5",
-        {"k": (5, 1, 2)},
-        {"k": (50, 1, 2)},
-    ),
-    "a filter behind a foreign key": (
-        aggregated(
-            {
-                "op": "to_stream",
-                "input": {
-                    "op": "filter",
-                    "condition": ["third", "v"],
-                    "input": joined_tables("left", table("a"))
-                    | {"op": "join_by_foreign_key", "key": ["column", "s"]},
-                },
-            },
-            TUMBLING,
-        ),
-        "a:k:3",
-        {"k@0": (3, [], [])},
-        {},
-    ),
-    "a row that one record changes twice": (
-        aggregated(
-            {
-                "op": "to_stream",
-                "input": joined_tables("left", twice_counted("a"))
-                | {"op": "join_by_foreign_key", "key": ["column", "s"]},
-            },
-            TUMBLING,
-        ),
-        "a:k:3",
-        {"k@0": (3, [2], [])},
-        {"k@0": (3, [1, 2], [])},
-    ),
-    "a deletion at its version's time": (
-        aggregated(
-            {
-                "op": "join_table",
-                "how": "left",
-                "left": stream("a"),
-                "right": renamed({"op": "versioned_table", "topic": "b", "history": 100}),
-            },
-            TUMBLING,
-        ),
-        "b:k:20 b:k:20! b:k:15 a:k:25",
-        {"k@20": (25, [4], [3])},
-        {"k@20": (25, [4], [])},
-    ),
-    "records of one time that waited": (
-        aggregated(
-            {
-                "op": "join_table",
-                "how": "left",
-                "grace": 5,
-                "left": stream("a"),
-                "right": renamed({"op": "versioned_table", "topic": "b", "history": 100}),
-            },
-            TUMBLING,
-            key=["column", "s"],
-            how="fold",
-        ),
-        "a:z:10 a:k:10 a:k:15",
-        {"a@10": (10, "0+2+1", [])},
-        {"a@10": (10, "0+1+2", [])},
-    ),
-    "suppress behind a filter": (
-        aggregated(stream("a"), TUMBLING, joins=False)
-        | {
-            "emit": "suppress",
-            "suppress": "last",
-            "behind": [{"op": "filter", "condition": ["third", "total0_v"]}],
-        },
-        "a:k:3 a:k:5 a:q:6 a:z:40",
-        {},
-        {"k@0": (5, [1, 2], []), "q@0": (6, [3], [])},
-    ),
-}
 
 
 @pytest.mark.kafka
