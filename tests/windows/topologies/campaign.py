@@ -11,7 +11,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from itertools import count, islice
 from pathlib import Path
 
@@ -19,7 +19,7 @@ from oriel.testing import spark_session
 from tests.windows.kafka_peer import KafkaPeer, running_peer
 from tests.windows.topologies.comparison import compared
 from tests.windows.topologies.random_trees import random_cases
-from tests.windows.topologies.tree_facts import operations_of
+from tests.windows.topologies.tree_facts import SOURCES, operations_of
 
 #: More cost little: it takes Spark longest to read a topology's expressions.
 LOGS = 4
@@ -71,6 +71,15 @@ def _operations(seed: int) -> set[str]:
     return set(operations_of(random_cases(seed, 1)[0].tree))
 
 
+def _wanted(seeds: Iterable[int], having: str | None, most: int | None) -> Iterator[int]:
+    """The seeds of trees with an operation, and of so many operations behind their sources."""
+    for seed in seeds:
+        operations = operations_of(random_cases(seed, 1)[0].tree)
+        number = sum(operation not in SOURCES for operation in operations)
+        if having in {None, *operations} and (most is None or number <= most):
+            yield seed
+
+
 def main() -> int:
     """Compare random topologies by seed; 1 if any differs without a rule that explains it."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -78,13 +87,14 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--logs", type=int, default=LOGS, help="of each topology")
     parser.add_argument("--having", metavar="OPERATION", help="only topologies that have this one")
+    parser.add_argument("--most", type=int, help="only topologies of at most so many operations")
     options = parser.parse_args()
     spark_session()
     with (
         tempfile.TemporaryDirectory(prefix="kafka-peer-") as folder,
         running_peer(Path(folder) / "kafka-peer") as peer,
     ):
-        seeds = (s for s in count(options.seed) if options.having in {None, *_operations(s)})
+        seeds = _wanted(count(options.seed), options.having, options.most)
         return bool(differing(peer, islice(seeds, options.topologies), options.logs))
 
 

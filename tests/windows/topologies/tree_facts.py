@@ -3,6 +3,8 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+#: What reads a topic, or an aggregation that has an entry of its own: no operations.
+SOURCES = frozenset({"stream", "table", "versioned_table", "aggregated"})
 #: Operations whose results depend on how topics are interleaved.
 _INTERLEAVED = {"join_table", "join_global", "to_stream"}
 
