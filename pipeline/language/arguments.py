@@ -149,8 +149,8 @@ def checked_period(step: str, period: Duration) -> int:
     """Return how long something is kept or waits, in ms; ``step`` says what.
 
     Raises:
-        InvalidTopology: it is negative, or longer than a record's time can be added to.
-        IllegalArgument: it is no number of ms that fits into 64 bits.
+        InvalidTopology: it is negative.
+        IllegalArgument: it is no number of ms, or too long to be added to a record's time.
     """
     period_ms = to_ms(period, step)
     if period_ms < 0:

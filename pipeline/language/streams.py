@@ -190,8 +190,8 @@ class KStream:
         the stream record's (KIP-259). With a versioned table: the row that it had at the record's
         time. The record waits until the clock of its partition is ``grace_ms`` (a number of ms or
         a ``timedelta``) further, so that the table can bring it, and goes on in the order of time
-        (KIP-923). With a global table: the row of the key that the expression
-        ``key`` makes of the record, which goes on with its own; null finds no row.
+        (KIP-923). With a global table: the row of the key that the expression ``key`` makes of the
+        record, which goes on with its own; null finds no row.
 
         Raises:
             InvalidTopology: windows are missing for a stream or given for a table, ``key`` is
