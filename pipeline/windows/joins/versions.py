@@ -135,23 +135,17 @@ class VersionedLookupEngine(TableLookupEngine):
     def _units_of(
         self, keys: pa.ChunkedArray, from_ms: Ints, to_ms: Ints, of: Flags, spans: Flags
     ) -> tuple[pa.ChunkedArray, Ranges]:
-        """The newest versions' unit of the keys ``of``, and units of spans of time."""
-        first = from_ms // self._unit_ms
-        sizes = np.minimum(to_ms // self._unit_ms - first + 1, _UNITS)
-        low = first % _UNITS
-        high, around = np.minimum(low + sizes, _UNITS), np.maximum(low + sizes - _UNITS, 0)
-        none = np.zeros(int(of.sum()), dtype=np.int64)
-        chosen = pa.array(spans)
+        """The newest versions' unit of the keys ``of``, and the units of ``spans`` of time."""
+        newest, chosen = np.flatnonzero(of), np.flatnonzero(spans)
+        first = from_ms[chosen] // self._unit_ms
+        end = first % _UNITS + np.minimum(to_ms[chosen] // self._unit_ms - first + 1, _UNITS)
+        # A span goes on from the first unit where it has come to the last one.
+        low = [np.zeros_like(newest), 1 + first % _UNITS, np.ones_like(chosen)]
+        high = [np.ones_like(newest), 1 + np.minimum(end, _UNITS), 1 + np.maximum(end - _UNITS, 0)]
         return (
-            pa.chunked_array([
-                *keys.filter(pa.array(of)).chunks, *keys.filter(chosen).chunks,
-                *keys.filter(chosen).chunks,
-            ], pa.string()),
-            Ranges(
-                np.concatenate([none, 1 + low[spans], np.ones_like(low[spans])]),
-                np.concatenate([none + 1, 1 + high[spans], 1 + around[spans]]),
-            ),
-        )  # fmt: skip
+            keys.take(pa.array(np.concatenate([newest, chosen, chosen]))),
+            Ranges(np.concatenate(low), np.concatenate(high)),
+        )
 
     def _applied(self, state: pa.Table, arrived: pa.Table, clocks: Clocks) -> tuple[pa.Table, int]:
         late = are_behind(arrived, self._history_ms)
@@ -178,16 +172,14 @@ class VersionedLookupEngine(TableLookupEngine):
         self, state: pa.Table, stream: pa.Table, clocks: Clocks
     ) -> tuple[pa.Table, pa.ChunkedArray]:
         records = TableRecords.of(split_by_key(state, stream["key"])[1])
-        # The null type of an empty set is none of a key's.
         key_code = pc.index_in(stream["key"], value_set=records.keys)
         if not len(records.rows):
             return records.rows, key_code
         order = pair_order(records.key_code, records.timestamp_ms)
-        rows, timeline = (
-            records.take(order),
-            Timeline(records.key_code[order], records.timestamp_ms[order]),
-        )
-        is_newest = np.asarray(rows[_VALID_TO.name]) == FOREVER_MS
+        rows = records.take(order)
+        timeline = Timeline(records.key_code[order], records.timestamp_ms[order])
+        valid_to_ms = np.asarray(rows[_VALID_TO.name])
+        is_newest = valid_to_ms == FOREVER_MS
         clock_ms = np.full(len(records.keys), NEVER_CLOSED_MS, dtype=np.int64)
         newest = order[is_newest]
         clock_ms[records.key_code[newest]] = np.asarray(clocks)[records.partition[newest]]
@@ -195,6 +187,7 @@ class VersionedLookupEngine(TableLookupEngine):
         code = np.asarray(pc.fill_null(key_code, 0)).astype(np.int64)
         number = timeline.first_after(code, time_ms) - 1
         finds = has_key & (number >= 0) & (records.key_code[order][number] == code)
+        finds &= valid_to_ms[number] > time_ms
         is_elapsed = time_ms < clock_ms[code] - self._history_ms
         finds &= ~records.deletes[order][number] & (~is_elapsed | is_newest[number])
         return rows, pa.chunked_array([pa.array(number, mask=~finds)])
