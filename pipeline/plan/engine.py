@@ -35,6 +35,7 @@ from oriel.pipeline.language import (
     has_elements,
     has_own_order,
     places_of,
+    share_elements,
     sides_of,
     tells_rows,
 )
@@ -421,5 +422,5 @@ def _with_records(store: Store, values: Sequence[pa.Schema]) -> Assembly:
     (of_stream,) = values
     names = {name: name for name in of_stream.names}
     inputs = len(store.inputs)
-    engine = RecordsEngine(of_stream, inputs)
+    engine = RecordsEngine(of_stream, inputs, share_elements=share_elements(store.inputs))
     return Assembly(engine, (names,) * inputs, (None,) * inputs, keeps_raw=False)

@@ -278,3 +278,22 @@ def test_updates_of_tables_are_flattened() -> None:
     assert [(record.key, record.value["n"]) for record in told if record.value] == [
         ("b", 2), ("a", 2), ("a", 3), ("b", 3), ("a", 4), ("a", 5),
     ]  # fmt: skip
+
+
+def test_branches_of_elements_are_written_in_the_order_of_the_elements() -> None:
+    """Merged again they are one stream; what each branch flattens for itself comes as a whole."""
+
+    def define(builder: StreamsBuilder) -> None:
+        spoken = builder.stream("t", LINES).flat_map_values(word="split(line, ' ')")
+        branches = spoken.split().branch("word > 'm'", "late").default_branch("early")
+        branches["late"].merge(branches["early"].map_values(word="upper(word)")).to("out")
+        halves = builder.stream("t", LINES).split().branch("user = 'u'", "u").default_branch("v")
+        of_u = halves["u"].flat_map_values(word="split(line, ' ')")
+        of_u.merge(builder.stream("t", LINES).flat_map_values(word="split(line, ' ')")).to("twice")
+
+    driver = driver_of(define)
+    driver.pipe_input("t", [words("x a z b"), words("c y", 2)])
+    told = driver.create_output_topic("out").read_records()
+    assert [record.value["word"] for record in told if record.value] == [*"xAzBCy"]
+    told = driver.create_output_topic("twice").read_records()
+    assert [record.value["word"] for record in told if record.value] == [*"xazbxazbcycy"]

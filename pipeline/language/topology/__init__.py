@@ -48,6 +48,7 @@ from oriel.pipeline.language.topology.places import (
     log_sides,
     places_in_front,
     places_of,
+    share_elements,
     tells_rows,
 )
 from oriel.pipeline.language.topology.sources import Source, StoreSource, of_topics
@@ -124,6 +125,7 @@ __all__ = [
     "places_in_front",
     "places_of",
     "schema_text",
+    "share_elements",
     "side_of",
     "sides_of",
     "source_texts",

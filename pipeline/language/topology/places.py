@@ -1,5 +1,8 @@
 """How the records of a stream are told apart, and which of them take effect in an own order."""
 
+from collections.abc import Sequence
+from operator import is_
+
 from oriel.pipeline.language.topology.inputs import (
     AggregateUpdates,
     GraceBuffer,
@@ -103,6 +106,23 @@ def are_updates(stream: Side | Input) -> bool:
 def has_own_order(stream: Side | Input) -> bool:
     """Whether its records take effect in another order than that of their places."""
     return are_updates(stream) or isinstance(pairing_join(stream), GraceBuffer)
+
+
+def share_elements(streams: Sequence[Input]) -> bool:
+    """Whether the records of all are elements of the same records, flattened before they part."""
+    flattened = [
+        stream.steps[: max(n for n, step in enumerate(stream.steps, 1) if flattens([step]))]
+        for stream in streams
+        if flattens(stream.steps)
+    ]
+    first = streams[0]
+    return len(flattened) == len(streams) and all(
+        (stream.source, len(steps)) == (first.source, len(flattened[0]))
+        and stream.join is first.join
+        # Branches have the very steps in front of them: a column can't be compared.
+        and all(map(is_, steps, flattened[0]))
+        for stream, steps in zip(streams, flattened, strict=True)
+    )
 
 
 def fan_outs_of(stream: Side | Input) -> int:

@@ -18,13 +18,16 @@ class RecordsEngine(WindowEngine):
     effect: the last one of a key is its row.
     """
 
-    def __init__(self, values: pa.Schema, inputs: int = 1) -> None:
-        """``values`` are the columns of the records' values, of each of so many ``inputs``."""
+    def __init__(self, values: pa.Schema, inputs: int = 1, *, share_elements: bool = False) -> None:
+        """``values`` are the columns of the records' values, of each of so many ``inputs``.
+
+        ``share_elements``: rows of all inputs are elements of the same records, and so in order.
+        """
         self.windows = NoWindows()
         self.aggregate_types = {field.name: field.type for field in values}
         self.record_schema = pa.schema([*RECORD_FIELDS, NULL_VALUE, *values])
         self.state_schema = pa.schema([])
-        self._inputs = inputs
+        self._inputs, self._share_elements = inputs, share_elements
 
     def process(
         self, state: pa.Table, batch: pa.Table, previous_close_ms: int, close_ms: int
@@ -39,6 +42,9 @@ class RecordsEngine(WindowEngine):
             effect.append(np.asarray(pc.fill_null(batch[EFFECT.name], 0)))
             batch = batch.drop_columns([EFFECT.name])
         # ``arrival_keys`` end with offset and the number, which is taken apart here.
-        place = [input_number, np.asarray(batch["offset"]), partition]
-        keys = [*arrival_keys(batch)[:-2], *place, *effect]
+        numbers, place = arrival_keys(batch)[:-2], [np.asarray(batch["offset"]), partition]
+        beside = [*numbers, input_number]
+        if self._share_elements:
+            beside = [input_number, *numbers]
+        keys = [*beside, *place, *effect]
         return EngineResult(state, batch.take(pa.array(lexsort(keys))))
