@@ -36,7 +36,7 @@ from oriel.pipeline.windows import (
 class KGroupedStream:
     """Records grouped by key, not yet windowed: without ``windowed_by`` a store has a row a key."""
 
-    registry: Registry
+    registry: Registry = field(repr=False)
     origins: tuple[Input, ...]
 
     def windowed_by(self, windows: Windows) -> "TimeWindowedKStream":
@@ -106,7 +106,7 @@ class KGroupedTable:
     a row that is deleted is subtracted. A group keeps its row when its last member goes.
     """
 
-    registry: Registry
+    registry: Registry = field(repr=False)
     origin: Input
 
     def count(self) -> "KTable":
@@ -162,7 +162,7 @@ class KGroupedTable:
 class CogroupedKStream:
     """Several grouped streams that are aggregated into one row a key (and window)."""
 
-    registry: Registry
+    registry: Registry = field(repr=False)
     streams: tuple[tuple[Input, ...], ...]
     aggregators: tuple[Aggregator | None, ...]
     columns: tuple[Mapping[str, Aggregate], ...]
@@ -237,7 +237,7 @@ class CogroupedKStream:
 class TimeWindowedKStream:
     """Grouped records with windows chosen."""
 
-    registry: Registry
+    registry: Registry = field(repr=False)
     origins: tuple[Input, ...]
     windows: Windows
     strategy: EmitStrategy = field(default_factory=EmitStrategy.on_window_update)

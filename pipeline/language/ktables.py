@@ -101,12 +101,16 @@ class Registry:
         return topic
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class GlobalKTable:
     """A topic of rows that streams look up by any key: ``stream.join(table, key="expression")``."""
 
     registry: Registry
     origin: Input
+
+    def __repr__(self) -> str:
+        """How it is written, for messages."""
+        return f"<GlobalKTable {self.origin.source}>"
 
 
 class KTable:
@@ -121,6 +125,10 @@ class KTable:
         # A key of its own, which stays: Python gives the id of a lost object to the next one.
         self._ticket = object()
         registry.waiting[self._ticket] = text
+
+    def __repr__(self) -> str:
+        """How it is written, for messages."""
+        return f"<KTable {self._text}>"
 
     @property
     def is_windowed(self) -> bool:

@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from oriel.pipeline.language.streams import KStream
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class SourceTable:
     """A topic as a table, or several joined by key; ``materialize`` keeps the rows in a store.
 
@@ -60,6 +60,10 @@ class SourceTable:
     tables: tuple[Input, ...]
     rows: TableJoin | int = 0
     store_name: str | None = None
+
+    def __repr__(self) -> str:
+        """How it is written, for messages."""
+        return f"<SourceTable {' and '.join(str(side_of(table)) for table in self.tables)}>"
 
     def filter(self, condition: "str | Column") -> "SourceTable":
         """Keep the rows for which ``condition`` is true: a key whose row becomes another has none.
@@ -223,7 +227,7 @@ class SourceTable:
         return SourceTable(self.registry, (*self.tables, *tables), rows)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class VersionedTable:
     """A topic as a table that knows which row a key had at a time (KIP-889, KIP-914).
 
@@ -235,6 +239,10 @@ class VersionedTable:
     registry: Registry
     origin: Input
     history_ms: int
+
+    def __repr__(self) -> str:
+        """How it is written, for messages."""
+        return f"<VersionedTable {side_of(self.origin)}>"
 
     def filter(self, condition: "str | Column") -> "VersionedTable":
         """Keep the versions for which ``condition`` is true: a key has no row as long as it isn't.

@@ -27,6 +27,7 @@ from oriel.pipeline.language.topology import (
     Peek,
     Peeker,
     Step,
+    side_of,
 )
 from oriel.pipeline.windows import Duration, JoinWindows
 
@@ -34,12 +35,16 @@ if TYPE_CHECKING:
     from pyspark.sql import Column
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class KStream:
     """A stream of records with row-wise steps; ``origins`` are those that were merged."""
 
     registry: Registry
     origins: tuple[Input, ...]
+
+    def __repr__(self) -> str:
+        """How it is written, for messages."""
+        return f"<KStream {' and '.join(str(side_of(origin)) for origin in self.origins)}>"
 
     def filter(self, condition: "str | Column") -> "KStream":
         """Keep the records for which ``condition`` is true, neither false nor null.
@@ -277,7 +282,10 @@ class KStream:
                 raise InvalidTopology(message)
             return KStream(self.registry, stream_joins(how, self.origins, other.origins, windows))
         if windows is not None or how == "outer":
-            message = f"{step}: a table is read as it is now; join or left_join, no windows"
+            read = "as it is now; join or left_join, no windows"
+            if isinstance(other, VersionedTable):
+                read = "as of the record's time; join or left_join, grace_ms= and no windows"
+            message = f"{step}: a table is read {read}"
             raise InvalidTopology(message)
         found: tuple[Input, ...]
         if isinstance(other, GlobalKTable):

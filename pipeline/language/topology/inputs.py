@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Side:
     """One side of a join: a source, or a join in front, with row-wise steps; joined by key.
 
@@ -27,6 +27,8 @@ class Side:
     def __str__(self) -> str:
         """The side as it is written."""
         return ".".join(map(str, (_read(self), *self.steps)))
+
+    __repr__ = __str__
 
     @property
     def filters_table(self) -> bool:
@@ -286,7 +288,7 @@ def sides_of(join: Join) -> tuple[Side, ...]:
     return (join.left,) if join.right is None else (join.left, join.right)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Input:
     """One stream that a store aggregates, grouped by ``group_by`` (empty: the record's own key).
 
@@ -313,6 +315,8 @@ class Input:
         """The stream as it is written, a joined one with both sides."""
         grouped = f"group_by({grouping_text(self.group_by)})" if self.group_by else "group_by_key()"
         return ".".join(map(str, (_read(self), *self.steps, grouped)))
+
+    __repr__ = __str__
 
     @property
     def grouping(self) -> str:
