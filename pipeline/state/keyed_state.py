@@ -164,9 +164,7 @@ class KeyedState:
         of_batch = neighbours(unit_hashes(keys, none), units)
         if self._rows_of_others is not None:
             return Touched(of_batch, self.all_rows(closing_ms[0]), closing_ms)
-        segments = [segment for run, _ in self._runs.by_age for segment in run]
-        of_due = [_due_units(segments, due) for due in self._layout.due(*closing_ms)]
-        hashes = np.unique(np.concatenate([of_batch, *of_due]))
+        hashes = self._with_due(of_batch, closing_ms)
         rows = self._layout.without_due(state_rows(self._rows_of(hashes)), closing_ms[0])
         # Nothing but time changes rows that no record touches: where they leave by it, they
         # need not be written.
@@ -204,11 +202,15 @@ class KeyedState:
         )
         if self._rows_of_others is not None:
             return Touched(of_changing, self.all_rows(), closing_ms)
-        segments = [segment for run, _ in self._runs.by_age for segment in run]
-        of_due = [_due_units(segments, due) for due in self._layout.due(*closing_ms)]
-        hashes = np.unique(np.concatenate([of_changing, *of_due]))
+        hashes = self._with_due(of_changing, closing_ms)
         rows = self._rows_of(np.union1d(hashes, of_looked_at))
         return Touched(hashes, state_rows(rows), closing_ms, looks_at_more=True)
+
+    def _with_due(self, hashes: Ints, closing_ms: tuple[int, int]) -> Ints:
+        """These hashes and those of the units in which a row is due, ascending."""
+        segments = [segment for run, _ in self._runs.by_age for segment in run]
+        of_due = [_due_units(segments, due) for due in self._layout.due(*closing_ms)]
+        return np.unique(np.concatenate([hashes, *of_due]))
 
     def _rows_of(self, hashes: Ints) -> pa.Table:
         """All rows that count of ``hashes``, which ascend; tombstones among them."""

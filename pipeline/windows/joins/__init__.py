@@ -21,7 +21,6 @@ from oriel.pipeline.windows.joins.foreign_updates import (
 from oriel.pipeline.windows.joins.grace_buffer import GraceBufferEngine
 from oriel.pipeline.windows.joins.lookups import TableLookupEngine
 from oriel.pipeline.windows.joins.merge import MergeEngine
-from oriel.pipeline.windows.joins.open_records import MATCHED, OpenRecordsEngine
 from oriel.pipeline.windows.joins.places import (
     NO_NUMBERS,
     Places,
@@ -36,6 +35,7 @@ from oriel.pipeline.windows.joins.response_updates import (
     ResponseUpdatesEngine,
 )
 from oriel.pipeline.windows.joins.sides import (
+    MATCHED,
     RECORDS,
     RESULT_FIELDS,
     SIDE,
@@ -44,6 +44,7 @@ from oriel.pipeline.windows.joins.sides import (
     Clocks,
     JoinEngine,
     JoinResult,
+    OpenRecordsEngine,
     SideLogs,
     SideRows,
     effect_order,

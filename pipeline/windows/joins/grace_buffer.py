@@ -20,8 +20,8 @@ import pyarrow as pa
 
 from oriel.pipeline.windows.arrays import Flags, Ints
 from oriel.pipeline.windows.definitions import LEFT
-from oriel.pipeline.windows.joins.open_records import MATCHED, OpenRecordsEngine
 from oriel.pipeline.windows.joins.sides import (
+    MATCHED,
     RECORDS,
     RESULT_FIELDS,
     SIDE,
@@ -29,6 +29,7 @@ from oriel.pipeline.windows.joins.sides import (
     STREAM_TIME,
     Clocks,
     JoinResult,
+    OpenRecordsEngine,
     SideRows,
     effect_order,
     replaced,

@@ -53,6 +53,8 @@ SIDE_FIELDS = (*PLACE_FIELDS, STREAM_TIME, SIDE)
 RESULT_FIELDS = (*PLACE_FIELDS, SUBORDER, STREAM_TIME)
 #: What a table keeps of a record beside its values; ``null_value`` marks a deletion.
 TABLE_FIELDS = (*PLACE_FIELDS, NULL_VALUE)
+#: Whether a record in the state had a partner.
+MATCHED = pa.field("matched", pa.bool_())
 
 
 @dataclass(frozen=True)
@@ -248,6 +250,33 @@ class JoinEngine(ABC):
     def _read(self, batch: pa.Table) -> pa.Table:
         """The columns of ``batch`` that the engine takes."""
         return batch.select(self.record_schema.names).cast(self.record_schema)
+
+
+class OpenRecordsEngine(JoinEngine):
+    """A join whose state is records as they came, with ``matched``, until clocks let them leave.
+
+    ``JoinResult.stayed`` says which of the old state's rows the new one begins with.
+    """
+
+    @property
+    @abstractmethod
+    def keeps_matches(self) -> bool:
+        """Whether it matters later which records had a partner."""
+
+    @abstractmethod
+    def stays(self, records: pa.Table, clocks: Clocks) -> Flags:
+        """Which records are still in the state at these clocks."""
+
+    @abstractmethod
+    def concerned(
+        self, records: pa.Table, matched: Flags, batch: pa.Table, clocks: tuple[Clocks, Clocks]
+    ) -> Flags:
+        """Which of the state's ``records`` have to do with the batch, or leave with it.
+
+        ``matched`` has a flag for each of ``records``, ``clocks`` are those before and after the
+        batch. ``process`` gives with these records the results that it gives with all of them;
+        ``stays`` tells which of the others are in the next state, as they are.
+        """
 
 
 def joined_values(

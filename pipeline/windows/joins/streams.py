@@ -37,7 +37,6 @@ import pyarrow.compute as pc
 
 from oriel.pipeline.windows.arrays import Flags, Ints, Ranges, Timeline, coded_keys, pair_order
 from oriel.pipeline.windows.definitions import LEFT, RIGHT, JoinWindows
-from oriel.pipeline.windows.joins.open_records import MATCHED, OpenRecordsEngine
 from oriel.pipeline.windows.joins.places import (
     Places,
     joined_numbers,
@@ -45,6 +44,7 @@ from oriel.pipeline.windows.joins.places import (
     refuse_large_places,
 )
 from oriel.pipeline.windows.joins.sides import (
+    MATCHED,
     RECORDS,
     RESULT_FIELDS,
     SIDE,
@@ -53,6 +53,7 @@ from oriel.pipeline.windows.joins.sides import (
     Clocks,
     How,
     JoinResult,
+    OpenRecordsEngine,
     SideRows,
     are_behind,
     joined_values,
