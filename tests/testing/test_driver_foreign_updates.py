@@ -274,7 +274,9 @@ def test_a_star_reads_its_facts_once_for_each_foreign_key() -> None:
 
 def test_numbers_without_room_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     """The error says what to do; wrapped numbers would be another record's."""
-    monkeypatch.setattr("oriel.pipeline.windows.joins.response_updates._MOST_OF_TOLD", 2**61)
+    monkeypatch.setattr(
+        "oriel.pipeline.windows.joins.foreign_keys.response_updates._MOST_OF_TOLD", 2**61
+    )
     builder = StreamsBuilder()
     items = builder.table("items", "of_c STRING").join(
         builder.table("categories", "c STRING"), foreign_key="of_c"

@@ -67,6 +67,14 @@ FLOORS = {
         "definitions",
         "arrays",
     ),
+    "pipeline/windows/joins": (
+        "foreign_keys",
+        "changes versions",
+        "updates lookups streams grace_buffer merge",
+        "tables",
+        "sides",
+        "places",
+    ),
     "pipeline/windows/engines": ("choice", "grid sliding sessions records", "contract"),
 }
 

@@ -23,7 +23,7 @@ from oriel.pipeline.windows import (
     SideRows,
     SubscriptionUpdatesEngine,
 )
-from oriel.pipeline.windows.joins.response_updates import SUBSCRIBED
+from oriel.pipeline.windows.joins.foreign_keys.response_updates import SUBSCRIBED
 from tests.campaigns import cases
 from tests.slow_foreign_keys import Told, Updates, foreign_key_of
 from tests.slow_joins import Arrived, Logs
@@ -248,7 +248,9 @@ def test_a_wrong_model_is_noticed(wrong: str) -> None:
 
 def test_more_subscribers_than_have_numbers_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     """The error says so; a wrong order would tell nobody."""
-    monkeypatch.setattr("oriel.pipeline.windows.joins.response_updates._MOST_SUBSCRIBERS", 2)
+    monkeypatch.setattr(
+        "oriel.pipeline.windows.joins.foreign_keys.response_updates._MOST_SUBSCRIBERS", 2
+    )
     chain = Chain("inner")
     chain.take([(LEFT, Arrived(key, 1, 0, n, "l>x", 1)) for n, key in enumerate("abc")])
     with pytest.raises(IllegalArgument, match="a record changes 3 rows"):

@@ -4,9 +4,8 @@ Records of all sides come in as one Arrow table with the column ``side``; joined
 the place and the stream time by which the windows behind the join put them in order and judge them.
 There is one engine for each kind of inputs: two streams (``StreamJoinEngine``), a stream with a
 table (``TableLookupEngine``, or as of its records' time ``VersionedLookupEngine``, perhaps behind
-``GraceBufferEngine``), the updates of tables (``TableUpdatesEngine``). By a foreign key two of them
-stand behind each other: ``SubscriptionsEngine`` and ``ResponsesEngine``; where updates are told of
-it three do (``foreign_updates``).
+``GraceBufferEngine``), the updates of tables (``TableUpdatesEngine``). By a foreign key several of
+them stand behind each other (``foreign_keys``).
 What is no join, but takes the same way, are the changes of a table (``TableChangesEngine``, also of
 several), the updates of an aggregation (``windows.aggregate_updates``) and streams that are merged
 in front of a join (``MergeEngine``). These are ``JoinEngine`` all.
@@ -14,8 +13,15 @@ A table itself, of one topic or of several (``TableRowsEngine``), is a store's `
 """
 
 from oriel.pipeline.windows.joins.changes import TableChangesEngine
-from oriel.pipeline.windows.joins.foreign_updates import (
+from oriel.pipeline.windows.joins.foreign_keys import (
+    FOREIGN_KEY,
+    LEAVES,
+    SUBSCRIBED,
+    SUBSCRIBER,
     ForeignUpdatesEngine,
+    ResponsesEngine,
+    ResponseUpdatesEngine,
+    SubscriptionsEngine,
     SubscriptionUpdatesEngine,
 )
 from oriel.pipeline.windows.joins.grace_buffer import GraceBufferEngine
@@ -28,11 +34,6 @@ from oriel.pipeline.windows.joins.places import (
     numbered_places,
     places_side_by_side,
     refuse_large_places,
-)
-from oriel.pipeline.windows.joins.response_updates import (
-    LEAVES,
-    SUBSCRIBED,
-    ResponseUpdatesEngine,
 )
 from oriel.pipeline.windows.joins.sides import (
     MATCHED,
@@ -52,12 +53,6 @@ from oriel.pipeline.windows.joins.sides import (
     values_beside,
 )
 from oriel.pipeline.windows.joins.streams import StreamJoinEngine
-from oriel.pipeline.windows.joins.subscriptions import (
-    FOREIGN_KEY,
-    SUBSCRIBER,
-    ResponsesEngine,
-    SubscriptionsEngine,
-)
 from oriel.pipeline.windows.joins.tables import TableJoin, TableRowsEngine
 from oriel.pipeline.windows.joins.updates import TableUpdatesEngine
 from oriel.pipeline.windows.joins.versions import VersionedLookupEngine, VersionedRecordsEngine

@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from oriel.pipeline.windows.arrays import Flags
+from oriel.pipeline.windows.arrays import Flags, Ints
 from oriel.pipeline.windows.definitions import FOREVER_MS, NoWindows
 from oriel.pipeline.windows.engines import EngineResult, WindowEngine
 from oriel.pipeline.windows.joins.sides import (
@@ -30,7 +30,6 @@ from oriel.pipeline.windows.joins.sides import (
     split_by_key,
     values_beside,
 )
-from oriel.pipeline.windows.joins.subscriptions import as_records
 from oriel.pipeline.windows.records import (
     INPUT,
     NULL_VALUE,
@@ -40,6 +39,10 @@ from oriel.pipeline.windows.records import (
     changed_rows,
 )
 
+#: The suborders of responses (``foreign_keys``): the subscriber left, the right key has no row, or
+#: has one. Of those of one batch the greatest counts: who left one key has subscribed to another,
+#: or to none.
+LEFT_BEHIND, WITHOUT_ROW, WITH_ROW = 0, 1, 2
 #: The column by which a changed row says that it is gone.
 _DELETED = pa.field("deleted", pa.bool_())
 
@@ -101,7 +104,7 @@ class TableRowsEngine(WindowEngine):
         """``tables`` are the value columns of the inputs, by whose numbers ``join`` joins them.
 
         ``responses`` are those that have the rows of a table by the keys of others (see
-        ``subscriptions``), ``updates`` those whose records tell rows (``SideRows.tell_rows``) and
+        ``foreign_keys``), ``updates`` those whose records tell rows (``SideRows.tell_rows``) and
         arrive in the order in which they take effect.
 
         Raises:
@@ -136,7 +139,7 @@ class TableRowsEngine(WindowEngine):
         other_keys, touched = split_by_key(state, arrived["key"])
         if self._responses:
             suborder = np.asarray(pc.fill_null(batch[SUBORDER.name], 0))
-            touched, arrived = as_records(touched, arrived, suborder, self._responses)
+            touched, arrived = _as_records(touched, arrived, suborder, self._responses)
         if self._updates:
             place = np.argsort(np.lexsort(arrival_keys(batch)))
             of_state, of_batch = (
@@ -172,3 +175,16 @@ class TableRowsEngine(WindowEngine):
         )
         state = pa.concat_tables([other_keys, records.take(newest)]).combine_chunks()
         return EngineResult(state, changes)
+
+
+def _as_records(
+    state: pa.Table, batch: pa.Table, suborder: Ints, tables: tuple[int, ...]
+) -> tuple[pa.Table, pa.Table]:
+    """The rows of a table of responses, ``side`` in ``tables``, as records of one partition.
+
+    Their offsets say which counts: one of ``batch`` before one of ``state``, and of one batch that
+    of the greatest ``suborder``. Whoever has no row is without a value.
+    """
+    of_state, of_batch = (np.isin(np.asarray(rows[SIDE.name]), tables) for rows in (state, batch))
+    values = {"partition": 0, "offset": suborder, NULL_VALUE.name: suborder != WITH_ROW}
+    return replaced(state, {"offset": -1}, of_state), replaced(batch, values, of_batch)

@@ -1,4 +1,4 @@
-"""What the subscribers of right keys are sent, record by record; see ``foreign_updates``."""
+"""What the subscribers of right keys are sent, record by record; see ``updates``."""
 
 import numpy as np
 import pyarrow as pa
@@ -14,6 +14,7 @@ from oriel.pipeline.windows.arrays import (
     tails,
 )
 from oriel.pipeline.windows.definitions import LEFT, RIGHT
+from oriel.pipeline.windows.joins.foreign_keys.subscriptions import SUBSCRIBER
 from oriel.pipeline.windows.joins.sides import (
     RESULT_FIELDS,
     SIDE,
@@ -27,7 +28,6 @@ from oriel.pipeline.windows.joins.sides import (
     split_by_key,
     values_beside,
 )
-from oriel.pipeline.windows.joins.subscriptions import SUBSCRIBER
 from oriel.pipeline.windows.records import (
     NULL_VALUE,
     PLACE_FIELDS,

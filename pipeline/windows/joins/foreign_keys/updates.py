@@ -33,8 +33,9 @@ import pyarrow.compute as pc
 from oriel.pipeline.windows.arrays import Flags, Ints, coded_keys, heads, tails
 from oriel.pipeline.windows.definitions import LEFT, RIGHT
 from oriel.pipeline.windows.joins.changes import TableChangesEngine
+from oriel.pipeline.windows.joins.foreign_keys.response_updates import LEAVES, SUBSCRIBED
+from oriel.pipeline.windows.joins.foreign_keys.subscriptions import FOREIGN_KEY, SUBSCRIBER, differ
 from oriel.pipeline.windows.joins.places import Places
-from oriel.pipeline.windows.joins.response_updates import LEAVES, SUBSCRIBED
 from oriel.pipeline.windows.joins.sides import (
     RECORDS,
     RESULT_FIELDS,
@@ -42,7 +43,6 @@ from oriel.pipeline.windows.joins.sides import (
     SideLogs,
     SideRows,
 )
-from oriel.pipeline.windows.joins.subscriptions import FOREIGN_KEY, SUBSCRIBER, differ
 from oriel.pipeline.windows.joins.tables import TableJoin, has_joined_row
 from oriel.pipeline.windows.joins.updates import Histories, TableUpdatesEngine, Told
 from oriel.pipeline.windows.records import change_places, takes_away

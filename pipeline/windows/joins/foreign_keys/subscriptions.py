@@ -35,10 +35,10 @@ from oriel.pipeline.windows.joins.sides import (
     SideRows,
     TableRecords,
     in_effect_order,
-    replaced,
     split_by_key,
     values_beside,
 )
+from oriel.pipeline.windows.joins.tables import LEFT_BEHIND, WITH_ROW, WITHOUT_ROW
 from oriel.pipeline.windows.records import NO_STREAM_TIME_MS, NULL_VALUE, SUBORDER
 
 #: The key of the right table that a left row names; null: none.
@@ -48,9 +48,6 @@ SUBSCRIBER = pa.field("__subscriber", pa.string())
 
 #: The suborders of messages to right keys.
 _UNSUBSCRIBES, _SUBSCRIBES = 0, 1
-#: The suborders of responses: the subscriber left, the right key has no row, or has one. Of those
-#: of one batch the greatest counts: who left one key has subscribed to another, or to none.
-LEFT_BEHIND, WITHOUT_ROW, WITH_ROW = 0, 1, 2
 
 
 class SubscriptionsEngine(JoinEngine):
@@ -210,19 +207,6 @@ class ResponsesEngine(JoinEngine):
             **{n: pa.nulls(len(subscribers)) for n in self._values},
         }  # fmt: skip
         return pa.table(columns).cast(self.result_schema)
-
-
-def as_records(
-    state: pa.Table, batch: pa.Table, suborder: Ints, tables: tuple[int, ...]
-) -> tuple[pa.Table, pa.Table]:
-    """The rows of a table of responses, ``side`` in ``tables``, as records of one partition.
-
-    Their offsets say which counts: one of ``batch`` before one of ``state``, and of one batch that
-    of the greatest ``suborder``. Whoever has no row is without a value.
-    """
-    of_state, of_batch = (np.isin(np.asarray(rows[SIDE.name]), tables) for rows in (state, batch))
-    values = {"partition": 0, "offset": suborder, NULL_VALUE.name: suborder != WITH_ROW}
-    return replaced(state, {"offset": -1}, of_state), replaced(batch, values, of_batch)
 
 
 def _foreign_keys(records: TableRecords, counting: Ints) -> pa.ChunkedArray:
