@@ -117,7 +117,8 @@ class JoinStage:
         self.keeps_order = self.keeps_records or isinstance(join, GraceBuffer)
         #: Whether it judges by the clock in front: its results have one of their own.
         is_windowed = isinstance(join, AggregateUpdates) and join.windows.kind != "none"
-        self.has_own_clock = self.keeps_order and (is_windowed or isinstance(join, GraceBuffer))
+        judges = is_windowed or isinstance(join, GraceBuffer | VersionedRecords)
+        self.has_own_clock = self.keeps_order and judges
         #: Whether records without a value have a part in it, though it reads a stream.
         self.takes_null_values = isinstance(join, VersionedRecords) or (
             isinstance(join, AggregateUpdates) and join.windows.rule.takes_null_values

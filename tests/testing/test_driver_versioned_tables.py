@@ -9,6 +9,7 @@ import pytest
 from oriel import JoinWindows, StreamsBuilder, collect_list, count
 from oriel.pipeline.errors import InvalidTopology
 from oriel.pipeline.language import KStream
+from oriel.pipeline.language.source_tables import VersionedTable
 from oriel.pipeline.windows import IllegalArgument
 from oriel.testing import Counters, KeyValue, Record, TopologyTestDriver
 from tests.campaigns import cases
@@ -174,6 +175,85 @@ def test_in_all_other_places_it_is_the_table_of_newest_versions() -> None:
     assert driver.key_value_store("now").get("tea") is None
 
 
+KEYS = ("tea", "milk")
+
+
+def _kept(prices: VersionedTable, _: StreamsBuilder) -> None:
+    prices.materialize("s")
+
+
+def _counted_again(prices: VersionedTable, _: StreamsBuilder) -> None:
+    prices.group_by("price % 2").aggregate(n=count()).materialize("s")
+
+
+def _streamed(prices: VersionedTable, _: StreamsBuilder) -> None:
+    updates = prices.to_stream().filter("price % 3 = 0").group_by_key()
+    updates.aggregate(n=count(), prices=collect_list("price")).materialize("s")
+
+
+def _streamed_to_windows(prices: VersionedTable, _: StreamsBuilder) -> None:
+    updates = prices.to_stream().filter("price % 3 = 0").group_by_key()
+    updates.windowed_by(tumbling(10, 5_000)).count().materialize("s")
+
+
+def _joined_rows(prices: VersionedTable, builder: StreamsBuilder) -> None:
+    updates = prices.join(builder.table("stock", "pieces INT")).to_stream()
+    updates.group_by_key().aggregate(prices=collect_list("price")).materialize("s")
+
+
+def _named_rows(prices: VersionedTable, builder: StreamsBuilder) -> None:
+    stock = builder.table("stock", "pieces INT").map_values("pieces", id="'tea'")
+    updates = prices.join(stock, foreign_key="'milk'").to_stream()
+    updates.group_by_key().aggregate(prices=collect_list("price")).materialize("s")
+
+
+def _looked_up_prices(prices: VersionedTable, builder: StreamsBuilder) -> None:
+    found = builder.stream("orders", "t BIGINT").join(prices)
+    found.group_by_key().aggregate(prices=collect_list("price")).materialize("s")
+
+
+USES = [
+    _kept, _counted_again, _streamed, _streamed_to_windows, _joined_rows, _named_rows,
+    _looked_up_prices,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("use", USES)
+@cases(2, 80)
+def test_which_versions_are_too_late_is_the_same_in_any_cut(
+    use: Callable[[VersionedTable, StreamsBuilder], None], number: int
+) -> None:
+    """The clock is that of the topic's partition, whoever is filtered out in front or behind."""
+    for seed in range(number):
+        random = Random(f"{use.__name__} {seed}")
+        log = [
+            price(random.choice((None, 1, 2, 3, 4, 6)), max(0, place * 2 + random.randint(-20, 20)),
+                  random.choice(KEYS))
+            for place in range(30)
+        ]  # fmt: skip
+        told = [_used(use, log, cut) for cut in (len(log), 1, random.randint(2, 9))]
+        assert told[0] == told[1] == told[2], (seed, told)
+
+
+def _used(
+    use: Callable[[VersionedTable, StreamsBuilder], None], log: Sequence[Record], cut: int
+) -> tuple[list[Any], int]:
+    """What a store has in the end, and how many versions were too late."""
+    builder = StreamsBuilder()
+    use(builder.versioned_table("prices", "price BIGINT", 5).filter("price <> 4"), builder)
+    topology = builder.build()
+    driver = TopologyTestDriver(topology)
+    if "stock" in topology.topics:
+        driver.pipe_input("stock", [Record(key, {"pieces": 1}, 0) for key in KEYS])
+    for first in range(0, len(log), cut):
+        driver.pipe_input("prices", log[first : first + cut])
+    if "orders" in topology.topics:
+        driver.pipe_input("orders", [order(time, key) for time in range(80) for key in KEYS])
+    kind = topology.stores[-1].windows.kind
+    store = driver.key_value_store("s") if kind == "none" else driver.window_store("s")
+    return list(store.all()), driver.counters("s").late
+
+
 def _plain(builder: StreamsBuilder) -> KStream:
     return builder.stream("a", "t BIGINT")
 
@@ -206,7 +286,6 @@ def _looked_up(builder: StreamsBuilder) -> KStream:
     return _plain(builder).left_join(builder.table("prices", "price BIGINT").map_values(p="price"))
 
 
-KEYS = ("tea", "milk")
 STREAMS = [_plain, _merged, _pairs, _alone, _elements, _counted, _looked_up]
 
 
