@@ -70,7 +70,8 @@ from oriel.pipeline.language.topology.steps import (
     function_name,
     grouping_text,
 )
-from oriel.pipeline.language.topology.stores import Store, Topology
+from oriel.pipeline.language.topology.stores import Store
+from oriel.pipeline.language.topology.topology import Topology
 
 __all__ = [
     "NO_ROW_KEY",

@@ -3,7 +3,7 @@
 A store's table keeps them, so that a topology that would go on otherwise than it began is noticed.
 So a text must not change while the topology doesn't, and must change with it. Of a Python function
 it has the name alone: byte code differs from one version of Python to the next, and what a
-function calls is not in it. A changed body is not noticed.
+function calls is not in it. A changed body is not noticed. ``peek`` changes no row and is in none.
 """
 
 import re
@@ -13,6 +13,7 @@ from typing import Any
 from oriel.pipeline.language.topology.aggregations import Columns, Functions
 from oriel.pipeline.language.topology.inputs import Input, Join, Side, sides_of
 from oriel.pipeline.language.topology.sources import Source, StoreSource
+from oriel.pipeline.language.topology.steps import Peek
 from oriel.pipeline.language.topology.stores import Store
 
 _DDL_WORD = re.compile(r"`(?:[^`]|``)+`|'(?:[^'\\]|\\.)*'|\w+|[^\s\w]")
@@ -85,7 +86,7 @@ def _default(field: Any) -> object:
 
 def _input_text(origin: Input | Side) -> str:
     read = origin.source.topic if origin.join is None else _join_text(origin.join)
-    return "".join([read, *(f".{step}" for step in origin.steps)])
+    return "".join([read, *(f".{step}" for step in origin.steps if not isinstance(step, Peek))])
 
 
 def _join_text(join: Join) -> str:

@@ -75,11 +75,15 @@ def test_it_is_drawn_from_topics_to_stores_and_sinks(topology: Topology) -> None
     assert '    topic0[("orders")]' in lines
     steps = "filter('amount > 1')<br>map_values('*', more='amount + 1')"
     assert f'    store4["newest<br>no windows<br>{steps}"]' in lines
-    assert "    topic0 -->|\"filter('city <> &quot;x&quot;')\"| store0" in lines
-    assert "    topic1 --> store0" in lines
-    assert "    topic2 -->|\"map_values('ms')<br>left_join('paid')\"| store1" in lines
-    assert '    store0 --> sink0_0[("out")]' in lines
-    assert len(lines) == len(set(lines)) == 1 + 5 + 5 + 8 + 1
+    filtered = "filter('city &lt;> &quot;x&quot;')"
+    assert f'    topic0 -->|"{filtered}<br>group_by(city)"| store0' in lines
+    assert f'    topic0 -->|"{filtered}"| join0' in lines
+    assert '    topic1 -->|"group_by(city)"| store0' in lines
+    assert """    join0(["left_join('paid')"])""" in lines
+    assert """    topic2 -->|"map_values('ms')"| join0""" in lines
+    assert "    join0 --> store1" in lines
+    assert {'    sink0_0[("out")]', "    store0 --> sink0_0"} <= set(lines)
+    assert len(lines) == len(set(lines)) == 1 + 5 + 5 + 8 + 2 + 2
 
 
 def test_topics_of_streams_are_described_and_drawn_behind_the_stores() -> None:
@@ -105,3 +109,41 @@ def test_topics_of_streams_are_described_and_drawn_behind_the_stores() -> None:
     assert "    topic0 -->|\"filter('v > 1')\"| sink0" in lines
     assert '    sink1[("enriched")]' in lines
     assert "    topic2 --> sink1" in lines
+
+
+def test_what_is_behind_a_join_or_an_aggregation_is_drawn() -> None:
+    """A join is one node for all who go on with it; what a browser would read as HTML is quoted."""
+    builder = StreamsBuilder()
+    counted = builder.stream("a", "v INT").group_by_key().count().to_stream()
+    counted.filter("count > 3").select_key("count").to("large")
+    cities = builder.table("t", "city STRING")
+    found = builder.stream("a", "v INT").join(cities)
+    found.filter("v <city").group_by("v").count().materialize("s")
+    found.map_values("v").to("found")
+    cities.group_by("city").count().to_stream().to("cities")
+    drawing = builder.build().to_mermaid()
+    assert (
+        drawing
+        == """\
+flowchart LR
+    topic0[("a")]
+    topic1[("t")]
+    store0["s<br>no windows"]
+    sink0[("large")]
+    sink1[("found")]
+    sink2[("cities")]
+    join0(["join(table 't')"])
+    topic0 --> join0
+    topic1 --> join0
+    join0 -->|"filter('v &lt;city')<br>group_by(v)"| store0
+    join1(["aggregate(count=count()).to_stream()"])
+    topic0 --> join1
+    join1 -->|"filter('count > 3')<br>select_key(count)"| sink0
+    join0 -->|"map_values('v')"| sink1
+    join2(["aggregate(count=count()).to_stream()"])
+    join3(["changes()"])
+    topic1 --> join3
+    join3 -->|"select_key(city)"| join2
+    join2 --> sink2
+"""
+    )
