@@ -13,6 +13,7 @@ others have come or gone.
 The format number is in the schema metadata of each file.
 """
 
+import shlex
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -94,7 +95,12 @@ def open_segment(folder: Path, name: str) -> pa.Table:
     except ObjectStoreFailed:
         raise
     except (OSError, pa.ArrowInvalid) as error:
-        message = f"state file {folder / name} can't be read ({error}); restore the checkpoint"
+        # The folder is called by the store and its generation.
+        store = shlex.quote(folder.name.partition("@")[0])
+        message = (
+            f"state file {folder / name} can't be read ({error}); restore the checkpoint from a "
+            f"backup, or let `oriel rebuild {store}` compute the store anew from its topics"
+        )
         raise CheckpointError(message) from error
     if (table.schema.metadata or {}).get(_FORMAT_KEY) != FORMAT:
         message = f"state file {folder / name} has another format; use the version that wrote it"

@@ -226,11 +226,12 @@ def test_end_offsets_need_a_readable_offset_log(tmp_path: Path) -> None:
 
 
 def test_state_that_cannot_be_trusted_is_refused(tmp_path: Path) -> None:
-    """A missing, torn or foreign segment is an error that names the file."""
+    """A missing, torn or foreign segment is an error that names the file, and the ways out."""
     name = write_segment(tmp_path, RECORDS, "x", sync=False)
     path = tmp_path / name
-    with pytest.raises(CheckpointError, match="can't be read"):
-        read_segment(tmp_path, "missing.arrow", RECORDS.schema)
+    for folder, store in (("s@3", "s"), ("to(t)", r"'to\(t\)'")):
+        with pytest.raises(CheckpointError, match=f"can't be read.*or let `oriel rebuild {store}`"):
+            read_segment(tmp_path / folder, "missing.arrow", RECORDS.schema)
     path.write_bytes(path.read_bytes()[:100])
     with pytest.raises(CheckpointError, match="can't be read"):
         read_segment(tmp_path, name, RECORDS.schema)

@@ -21,9 +21,11 @@ from oriel.pipeline.language import (
     LookupKey,
     MapValues,
     MergedStreams,
+    Peek,
     Responses,
     Side,
     Source,
+    Step,
     Store,
     StreamJoin,
     Subscriptions,
@@ -248,6 +250,18 @@ def test_what_an_older_format_does_not_say_is_no_difference(old_format: int) -> 
     definition = defined(store(Input(SOURCE, (Filter("v > 0"),), ())))
     older = replace(definition, format=old_format, sources=None, steps=None, functions=None)
     assert settled(older, definition) == definition
+
+
+def test_who_is_shown_records_may_come_and_go() -> None:
+    """``peek`` changes no row, wherever it stands."""
+
+    def peeked(*peeks: Step) -> Store:
+        left, right = Side(SOURCE, (*peeks, Filter("v > 1"))), Side(OTHER, peeks)
+        lookup = TableLookup(left, right, "inner")
+        return store(Input(SOURCE, (*peeks, MapValues(("v",), {}), *peeks), (), lookup))
+
+    first, then = defined(peeked()), defined(peeked(Peek(print)))
+    assert differences(first, then) == differences(then, first) == []
 
 
 def test_what_the_table_knows_best_stays() -> None:
