@@ -1,11 +1,22 @@
-"""A stream that is divided into branches."""
+"""A stream that is divided into branches, and branches that are merged again."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import product, takewhile
 from typing import TYPE_CHECKING, Generic, Protocol, Self, TypeVar
 
 from oriel.pipeline.errors import InvalidTopology
 from oriel.pipeline.language.arguments import require_expressions
+from oriel.pipeline.language.topology import (
+    Branches,
+    Chain,
+    Filter,
+    Input,
+    MapValues,
+    Peek,
+    Step,
+    key_of,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import Column
@@ -64,3 +75,72 @@ class BranchedKStream(Generic[Stream]):
             message = f"branch: two branches are called {called!r}"
             raise InvalidTopology(message)
         return {**self.branches, called: stream}
+
+
+def merged(streams: Sequence[Input], others: Sequence[Input]) -> tuple[Input, ...]:
+    """Streams as one; branches of one stream are that stream again, in its order, with its clock.
+
+    As in Kafka, whose branches are read by one task. That is so of branches whose filters no record
+    passes both, and that have row-wise steps alone; others are streams of their own.
+    """
+    origins = list(streams)
+    for other in others:
+        for number, origin in enumerate(origins):
+            again = _merged_again(origin, other)
+            if again is not None:
+                origins[number] = again
+                break
+        else:
+            origins.append(other)
+    return tuple(origins)
+
+
+def _merged_again(one: Input, other: Input) -> Input | None:
+    """Two branches as one stream; None: they are none, or have other steps."""
+    if one.source != other.source or one.join is not other.join:
+        return None
+    # Branches have the very steps in front of them: a column can't be compared.
+    both = zip(one.steps, other.steps, strict=False)
+    parted = sum(1 for _ in takewhile(lambda pair: pair[0] is pair[1], both))
+    left, right = (_chains(stream.steps[parted:]) for stream in (one, other))
+    if not (left and right and all(_are_apart(*pair) for pair in product(left, right))):
+        return None
+    chains = (*left, *right)
+    # How many parts a key is made of must be known of all records together.
+    if len({len(key_of(chain)) for chain in chains}) > 1:
+        return None
+    return replace(one, steps=(*one.steps[:parted], Branches(chains)))
+
+
+def _chains(steps: tuple[Step, ...]) -> list[Chain]:
+    """The chains that steps are: of branches each, with what is in front of it and behind.
+
+    None, if there are steps by which a branch is more than another way to make a row of a record.
+    """
+    chains: list[Chain] = [()]
+    for step in steps:
+        if isinstance(step, Branches):
+            chains = [(*front, *branch) for front in chains for branch in step.chains]
+        elif isinstance(step, Filter | MapValues | Peek):
+            chains = [(*front, step) for front in chains]
+        else:
+            return []
+    return chains
+
+
+def _are_apart(one: Chain, other: Chain) -> bool:
+    """Whether one has a filter in front whose contrary the other one has."""
+    return any(
+        first.is_negated is not second.is_negated
+        and (
+            first.condition is second.condition
+            or (isinstance(first.condition, str) and first.condition == second.condition)
+        )
+        for first, second in product(*map(_filters_in_front, (one, other)))
+    )
+
+
+def _filters_in_front(chain: Chain) -> list[Filter]:
+    """The filters that see the record as the stream has it that was divided."""
+    in_front = takewhile(lambda step: not isinstance(step, MapValues), chain)
+    return [step for step in in_front if isinstance(step, Filter)]

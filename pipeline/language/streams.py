@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Literal
 
 from oriel.pipeline.errors import InvalidTopology
 from oriel.pipeline.language.arguments import checked_period, require_expressions
-from oriel.pipeline.language.branches import BranchedKStream
+from oriel.pipeline.language.branches import BranchedKStream, merged
 from oriel.pipeline.language.grouped import KGroupedStream
 from oriel.pipeline.language.joins import (
     global_lookups,
@@ -78,8 +78,9 @@ class KStream:
     def merge(self, other: "KStream") -> "KStream":
         """The records of both streams, whose values have the same columns.
 
-        No order holds between records of the two: the partitions of each have clocks of their
-        own, as if they were further partitions of one topic.
+        No order holds between records of two topics: the partitions of each have clocks of their
+        own, as if they were further partitions of one topic. Branches of one stream are that stream
+        again, in its order, if there are filters, ``map`` and ``map_values`` alone between.
 
         Raises:
             InvalidTopology: ``other`` is no stream of this builder. (Whether the columns are the
@@ -89,7 +90,7 @@ class KStream:
             message = f"merge: expects a stream of this builder, not {other!r}"
             raise InvalidTopology(message)
         check_builder("merge", self.registry, other.registry)
-        return KStream(self.registry, (*self.origins, *other.origins))
+        return KStream(self.registry, merged(self.origins, other.origins))
 
     def select_key(self, *columns: "str | Column") -> "KStream":
         """Replace the key by columns or expressions, as ``group_by`` makes it of them.

@@ -11,8 +11,9 @@ On the way through the steps a row has the value's columns under their own names
 and nothing of the pipeline's gets in their way.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import cache, cached_property, lru_cache, partial
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import cached_property, partial
+from itertools import chain
 
 import pyarrow as pa
 from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
@@ -30,6 +31,7 @@ from oriel.pipeline.language import (
     OWN_KEY,
     SCOPE,
     AggregatedRows,
+    Branches,
     Filter,
     FlatMapValues,
     ForeignKey,
@@ -38,19 +40,27 @@ from oriel.pipeline.language import (
     MapValues,
     OwnKey,
     Peek,
-    Peeker,
+    RowStep,
     Side,
     Step,
     grouping_text,
-    refuse_taken,
 )
 from oriel.pipeline.rows.catalyst import arrow_program
+from oriel.pipeline.rows.columns import (
+    columns_of,
+    holding,
+    in_use,
+    key_text,
+    renewed,
+    shown,
+    with_key_of,
+)
 from oriel.pipeline.rows.expressions import (
     StepExpressions,
-    as_column,
     carried_schema,
     refuse_unsteady,
 )
+from oriel.pipeline.rows.fork import Fork
 from oriel.pipeline.rows.unpacking import JOIN_COLUMNS, JOINED, unpacked
 from oriel.pipeline.spark import error_kind, first_line
 from oriel.pipeline.windows import FOREIGN_KEY
@@ -85,20 +95,15 @@ class RowSteps:
         )
         unpacked_rows = rows = self._project(records, columns)
         step_of = {"": read}
+        for each in _all_of(origin.steps):
+            if isinstance(each, MapValues | FlatMapValues):
+                step_of.update(dict.fromkeys(each.columns, f"step {each}"))
         for step in origin.steps:
-            expressions: dict[str, str | Column] = {}
-            if isinstance(step, Filter):
-                expressions = {"the condition": step.condition}
-            elif isinstance(step, LookupKey):
-                expressions = {"the key": step.key}
-            elif isinstance(step, ForeignKey):
-                expressions = _key_parts(step.key)
-            elif isinstance(step, MapValues | FlatMapValues):
-                expressions = {f"column {name!r}": e for name, e in step.columns.items()}
-                if isinstance(step, MapValues):
-                    expressions |= _key_parts(step.key)
-                step_of.update(dict.fromkeys(step.columns, f"step {step}"))
-            rows = self._checked(str(step), rows, expressions, partial(self._applied, step=step))
+            if isinstance(step, Branches):
+                rows = self._branched(step, rows)
+                continue
+            build = partial(self._applied, step=step)
+            rows = self._checked(str(step), rows, _expressions_by_name(step), build)
             if isinstance(step, FlatMapValues):
                 rows = self._flattened(step, rows)
         self._rows = self._checked(
@@ -145,23 +150,23 @@ class RowSteps:
         if self._typed_keys is not None:
             key = F.col("__typed_key")
             typed = _typed(self._typed_keys)(text).alias("__typed_key")
-            projections.append([*_columns(self._rows.columns), typed])
+            projections.append([*columns_of(self._rows.columns), typed])
         reason = F.col("__reason")
         if not output.any_key:
-            reason = F.when(_in_use() & text.isNull(), null_key).otherwise(reason)
+            reason = F.when(in_use() & text.isNull(), null_key).otherwise(reason)
         if self._typed_keys is not None:
             is_unfit = text.isNotNull() & key.isNull()
-            reason = F.when(_in_use() & is_unfit, Reason.UNFIT_KEY.value).otherwise(reason)
+            reason = F.when(in_use() & is_unfit, Reason.UNFIT_KEY.value).otherwise(reason)
         if not output.any_key:
             is_too_long = F.octet_length(key) > KEY_BYTES_MAX
-            reason = F.when(_in_use() & is_too_long, Reason.KEY_TOO_LONG.value).otherwise(reason)
+            reason = F.when(in_use() & is_too_long, Reason.KEY_TOO_LONG.value).otherwise(reason)
         if not output.null_values:
-            reason = F.when(_in_use() & F.col("__null_value"), null_value).otherwise(reason)
+            reason = F.when(in_use() & F.col("__null_value"), null_value).otherwise(reason)
         join_columns = [name for name in JOIN_COLUMNS.values() if name in self._meta]
         keep = F.col("__keep")
         if join_columns:
             # That a row is gone is no bad record: who has no use for it does without.
-            gone = _in_use() & F.col("__null_value") & reason.isNotNull()
+            gone = in_use() & F.col("__null_value") & reason.isNotNull()
             reason, keep = F.when(~gone, reason), keep & ~gone
         raw = F.col("__raw") if output.keeps_raw else F.when(reason.isNotNull(), F.col("__raw"))
         first_element = [FIRST_ELEMENT.name] if FIRST_ELEMENT.name in self._meta else []
@@ -176,7 +181,7 @@ class RowSteps:
             key.alias("key"),
             F.col("timestamp_ms"),
             *(F.col(name).alias(name.removeprefix("__")) for name in join_columns),
-            *_columns(first_element),
+            *columns_of(first_element),
             *(self._value(name) for name in output.used),
         ]
         return [*projections, selected]
@@ -226,6 +231,11 @@ class RowSteps:
         # Rows that are gone have no value, whatever steps make of none, or of a window's bounds.
         return F.when(~F.col("__null_value"), column).alias(name) if self._deletes else column
 
+    def _values_of(self, rows: DataFrame) -> StructType:
+        """The value columns of rows on their way."""
+        hidden = {*self._meta, *SCOPE}
+        return StructType([field for field in rows.schema if field.name not in hidden])
+
     def _project(self, rows: DataFrame, columns: list[Column]) -> DataFrame:
         self._projections.append(columns)
         return rows.select(*columns)
@@ -238,7 +248,7 @@ class RowSteps:
         build: Callable[[list[str]], list[Column]],
     ) -> DataFrame:
         """Build one step from the names of the value columns, and let Spark analyse it at once."""
-        values = [name for name in rows.columns if name not in (*self._meta, *SCOPE)]
+        values = self._values_of(rows).names
         step_expressions = StepExpressions(step, rows, expressions)
         self._steps.append(step_expressions)
         try:
@@ -269,17 +279,17 @@ class RowSteps:
             # What a table's filter has deleted still has its columns.
             elements = F.when(~F.col("__null_value"), F.col(f"`{name}`")).alias(name)
             others = (value for value in values if value != name)
-            return [*_columns((*self._meta, *SCOPE, *others)), elements]
+            return [*columns_of((*self._meta, *SCOPE, *others)), elements]
 
         def exploded(values: list[str]) -> list[Column]:
             elements = F.col(f"`{name}`")
             has_any = F.coalesce(F.size(elements) > 0, F.lit(False))  # noqa: FBT003
-            kept = F.when(_in_use(), has_any).otherwise(F.col("__keep")).alias("__keep")
+            kept = F.when(in_use(), has_any).otherwise(F.col("__keep")).alias("__keep")
             # "outer": what has no element has a row all the same, or it could not be counted.
             return [
-                *_columns(m for m in self._meta if m != "__keep"),
+                *columns_of(m for m in self._meta if m != "__keep"),
                 kept,
-                *_columns((*SCOPE, *(value for value in values if value != name))),
+                *columns_of((*SCOPE, *(value for value in values if value != name))),
                 F.posexplode_outer(elements).alias("__place", name),
             ]
 
@@ -292,9 +302,9 @@ class RowSteps:
                 is_further = F.col("__place") > 0
                 is_first = F.when(is_further, F.lit(False)).otherwise(F.col(FIRST_ELEMENT.name))  # noqa: FBT003
             return [
-                *_columns(others),
+                *columns_of(others),
                 is_first.alias(FIRST_ELEMENT.name),
-                *_columns((*SCOPE, *(value for value in values if value != "__place"))),
+                *columns_of((*SCOPE, *(value for value in values if value != "__place"))),
             ]
 
         for build in (of_values, exploded, marked):
@@ -302,84 +312,110 @@ class RowSteps:
         self._meta = (*others, FIRST_ELEMENT.name)
         return rows
 
-    def _applied(self, values: list[str], step: Step) -> list[Column]:
+    def _branched(self, step: Branches, rows: DataFrame) -> DataFrame:
+        """Each row behind the branch that it takes; those that take none are filtered out.
+
+        Raises:
+            InvalidTopology: the branches give other columns.
+        """
+        meta, fork = self._meta, Fork(step, self._meta, self._values_of(rows).names)
+        rows = self._checked(str(step), rows, {}, fork.parted)
+        given: list[StructType] = []
+        for number, steps in enumerate(step.chains):
+            self._meta = fork.carried
+            rows = self._checked(str(step), rows, {}, partial(fork.begun, number))
+            self._meta = fork.carried
+            for each in steps:
+                build = partial(fork.applied, number, each)
+                rows = self._checked(str(each), rows, _expressions_by_name(each), build)
+            given.append(self._values_of(rows))
+            if _types(given[0]) != _types(given[-1]):
+                message = (
+                    f"store {self._store!r}, merge: the branches' values must have the same "
+                    f"columns, not ({_types(given[0])}) and ({_types(given[-1])}); map_values "
+                    "makes them so"
+                )
+                raise InvalidTopology(message)
+            rows = self._checked(str(step), rows, {}, partial(fork.ended, number))
+        self._meta = fork.carried
+        rows = self._checked(str(step), rows, {}, fork.chosen)
+        self._meta = meta
+        return rows
+
+    def _applied(self, values: list[str], step: RowStep) -> list[Column]:
         if isinstance(step, MapValues | FlatMapValues):
-            key = step.key if isinstance(step, MapValues) else ()
-            scope = _with_key_of(_key_text(key)) if key else _columns(SCOPE)
-            return [*_columns(self._meta), *scope, *_mapped(values, step)]
+            return [*columns_of(self._meta), *renewed(values, step, in_use())]
         if isinstance(step, LookupKey):
-            scope = _with_key_of(F.coalesce(_key_text((step.key,)), F.lit(NO_ROW_KEY)))
-            own_key = F.when(_in_use(), F.col("key")).alias(OWN_KEY)
-            return [*_columns(self._meta), *scope, *_columns(values), own_key]
+            scope = with_key_of(F.coalesce(key_text((step.key,)), F.lit(NO_ROW_KEY)), in_use())
+            own_key = F.when(in_use(), F.col("key")).alias(OWN_KEY)
+            return [*columns_of(self._meta), *scope, *columns_of(values), own_key]
         if isinstance(step, ForeignKey):
-            foreign_key = F.when(_in_use(), _key_text(step.key)).alias(FOREIGN_KEY.name)
-            return [*_columns((*self._meta, *SCOPE, *(values if step.beside else ()))), foreign_key]
+            foreign_key = F.when(in_use(), key_text(step.key)).alias(FOREIGN_KEY.name)
+            return [
+                *columns_of((*self._meta, *SCOPE, *(values if step.beside else ()))),
+                foreign_key,
+            ]
         if isinstance(step, OwnKey):
             names = [name for name in values if name != OWN_KEY]
-            return [*_columns(self._meta), *_with_key_of(F.col(OWN_KEY)), *_columns(names)]
+            return [
+                *columns_of(self._meta),
+                *with_key_of(F.col(OWN_KEY), in_use()),
+                *columns_of(names),
+            ]
         if isinstance(step, Peek):
-            # Who is asked whether the row stays is called, whatever columns are read behind.
-            value = F.when(~F.col("__null_value"), F.struct(*_columns(values)))
-            shown = _shown(step.function)(_in_use(), *_columns(SCOPE), value)
             meta = [name for name in self._meta if name != "__keep"]
-            keep = (F.col("__keep") & shown).alias("__keep")
-            return [*_columns(meta), keep, *_columns((*SCOPE, *values))]
+            keep = (F.col("__keep") & shown(values, step, in_use())).alias("__keep")
+            return [*columns_of(meta), keep, *columns_of((*SCOPE, *values))]
         return self._filtered(values, step)
 
     def _filtered(self, values: list[str], step: Filter) -> list[Column]:
-        # Null is not true: as in SQL's WHERE, such a record is filtered out.
-        holds = F.coalesce(as_column(step.condition).cast("boolean"), F.lit(False))  # noqa: FBT003
-        if step.is_negated:
-            holds = ~holds
+        holds = holding(step)
         if step.of_table:
             # As a record without a value does it: what comes behind finds no column of it.
-            deleted = F.when(_in_use(), F.col("__null_value") | ~holds).otherwise(
+            deleted = F.when(in_use(), F.col("__null_value") | ~holds).otherwise(
                 F.col("__null_value")
             )
             meta = [name for name in self._meta if name != "__null_value"]
             left = (F.when(~deleted, F.col(f"`{name}`")).alias(name) for name in values)
-            return [*_columns(meta), deleted.alias("__null_value"), *_columns(SCOPE), *left]
-        keep = F.when(_in_use(), holds).otherwise(F.lit(False))  # noqa: FBT003
+            return [*columns_of(meta), deleted.alias("__null_value"), *columns_of(SCOPE), *left]
+        keep = F.when(in_use(), holds).otherwise(F.lit(False))  # noqa: FBT003
         meta = [name for name in self._meta if name != "__keep"]
-        return [*_columns(meta), keep.alias("__keep"), *_columns((*SCOPE, *values))]
+        return [*columns_of(meta), keep.alias("__keep"), *columns_of((*SCOPE, *values))]
 
     def _with_key(self, values: list[str], group_by: tuple["str | Column", ...]) -> list[Column]:
-        key = _key_text(group_by) if group_by else F.col("key")
-        key = F.when(_in_use(), key).alias("__key")
-        return [*_columns((*self._meta, *SCOPE, *values)), key]
+        key = key_text(group_by) if group_by else F.col("key")
+        key = F.when(in_use(), key).alias("__key")
+        return [*columns_of((*self._meta, *SCOPE, *values)), key]
+
+
+def _all_of(steps: Iterable[Step]) -> Iterator[RowStep]:
+    """The steps, of branches those of all."""
+    for step in steps:
+        yield from (step,) if not isinstance(step, Branches) else chain(*step.chains)
+
+
+def _expressions_by_name(step: RowStep) -> dict[str, "str | Column"]:
+    """What a step computes with, by what to call it."""
+    if isinstance(step, Filter):
+        return {"the condition": step.condition}
+    if isinstance(step, LookupKey):
+        return {"the key": step.key}
+    if isinstance(step, ForeignKey):
+        return _key_parts(step.key)
+    if not isinstance(step, MapValues | FlatMapValues):
+        return {}
+    columns = {f"column {name!r}": value for name, value in step.columns.items()}
+    return columns | (_key_parts(step.key) if isinstance(step, MapValues) else {})
+
+
+def _types(values: StructType) -> str:
+    """Value columns and their types; nobody minds their order."""
+    return ", ".join(sorted(f"{field.name} {field.dataType.simpleString()}" for field in values))
 
 
 def _key_parts(parts: tuple["str | Column", ...]) -> dict[str, "str | Column"]:
     """The expressions that make a key, by what to call them."""
     return {f"the key {number}": part for number, part in enumerate(parts, start=1)}
-
-
-def _key_text(expressions: tuple["str | Column", ...]) -> Column:
-    """The key that expressions make; null where one is."""
-    # Bytes that are no UTF-8 make no key: the table's and the index's keys are texts.
-    parts = [F.try_validate_utf8(as_column(part).cast("string")) for part in expressions]
-    if len(parts) == 1:
-        return parts[0]
-    # Escaped, so that ("a|b", "c") and ("a", "b|c") are two keys.
-    separated: list[Column] = []
-    for part in parts:
-        backslashes = F.replace(part, F.lit("\\"), F.lit("\\\\"))
-        escaped = F.replace(backslashes, F.lit("|"), F.lit("\\|"))
-        separated += [F.lit("|"), escaped]
-    return F.concat(*separated[1:])
-
-
-def _mapped(values: list[str], step: MapValues | FlatMapValues) -> list[Column]:
-    """The columns of the new value: those that stay, then the computed ones, which win."""
-    refuse_taken(str(step), step.columns)
-    # Spark does not tell names apart by case.
-    computed_names = {name.lower() for name in step.columns}
-    names: list[str] = []
-    for name in step.keep:
-        names += values if name == "*" else [name]
-    names = [name for name in dict.fromkeys(names) if name.lower() not in computed_names]
-    computed = [F.when(_in_use(), as_column(e)).alias(name) for name, e in step.columns.items()]
-    return [*_columns(names), *computed]
 
 
 def _typed(typed_keys: TypedKeys) -> Callable[[Column], Column]:
@@ -391,38 +427,3 @@ def _typed(typed_keys: TypedKeys) -> Callable[[Column], Column]:
     # Its overloads don't know the default of their last argument.
     function: Callable[[Column], Column] = F.arrow_udf(typed, "string")  # type: ignore[call-overload]
     return function
-
-
-def _shown(function: Peeker) -> Callable[..., Column]:
-    """What shows rows in use to a function, as a function of Spark; it is true for all rows."""
-
-    def shown(in_use: pa.Array, key: pa.Array, timestamp_ms: pa.Array, value: pa.Array) -> pa.Array:
-        columns = (column.to_pylist() for column in (in_use, key, timestamp_ms, value))
-        for is_used, of_key, time_ms, of_value in zip(*columns, strict=True):
-            if is_used:
-                function(of_key, of_value, time_ms)
-        return pa.repeat(pa.scalar(value=True), len(in_use))
-
-    made: Callable[..., Column] = F.arrow_udf(shown, "boolean")  # type: ignore[call-overload]
-    return made
-
-
-@cache
-def _in_use() -> Column:
-    """Whether the row is neither a dead letter nor filtered out."""
-    return F.col("__reason").isNull() & F.col("__keep")
-
-
-def _with_key_of(text: Column) -> list[Column]:
-    """The columns of ``SCOPE`` with another key."""
-    return [F.when(_in_use(), text).alias("key"), F.col("timestamp_ms")]
-
-
-def _columns(names: Iterable[str]) -> list[Column]:
-    return [_column(name) for name in names]
-
-
-#: Java is asked three times for each, and every step passes on what it does not change.
-@lru_cache(maxsize=1000)
-def _column(name: str) -> Column:
-    return F.col(f"`{name}`")

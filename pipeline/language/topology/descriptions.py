@@ -7,13 +7,14 @@ function calls is not in it. A changed body is not noticed. ``peek`` changes no 
 """
 
 import re
+from collections.abc import Iterable, Iterator
 from dataclasses import MISSING, fields
 from typing import Any
 
 from oriel.pipeline.language.topology.aggregations import Columns, Functions
 from oriel.pipeline.language.topology.inputs import Input, Join, Side, sides_of
 from oriel.pipeline.language.topology.sources import Source, StoreSource
-from oriel.pipeline.language.topology.steps import Peek
+from oriel.pipeline.language.topology.steps import Branches, Peek, Step
 from oriel.pipeline.language.topology.stores import Store
 
 _DDL_WORD = re.compile(r"`(?:[^`]|``)+`|'(?:[^'\\]|\\.)*'|\w+|[^\s\w]")
@@ -86,7 +87,16 @@ def _default(field: Any) -> object:
 
 def _input_text(origin: Input | Side) -> str:
     read = origin.source.topic if origin.join is None else _join_text(origin.join)
-    return "".join([read, *(f".{step}" for step in origin.steps if not isinstance(step, Peek))])
+    return "".join([read, *(f".{step}" for step in _without_peeks(origin.steps))])
+
+
+def _without_peeks(steps: Iterable[Step]) -> Iterator[Step]:
+    for step in steps:
+        if isinstance(step, Branches):
+            rest = (tuple(s for s in chain if not isinstance(s, Peek)) for chain in step.chains)
+            yield Branches(tuple(rest))
+        elif not isinstance(step, Peek):
+            yield step
 
 
 def _join_text(join: Join) -> str:

@@ -5,7 +5,13 @@ from typing import TYPE_CHECKING, Literal
 
 from oriel.pipeline.language.topology.aggregations import Columns, Functions, verb
 from oriel.pipeline.language.topology.sources import Source
-from oriel.pipeline.language.topology.steps import Filter, MapValues, Step, grouping_text
+from oriel.pipeline.language.topology.steps import (
+    Filter,
+    MapValues,
+    Step,
+    grouping_text,
+    key_of,
+)
 from oriel.pipeline.windows import JoinWindows, NoWindows, TableJoin, Windows
 from oriel.storage import TEXT, KeyType
 
@@ -307,9 +313,7 @@ class Input:
     @property
     def key_columns(self) -> "tuple[str | Column, ...]":
         """What the key is made of, by the grouping or a step; empty: the record's own key."""
-        steps = _steps_in_front(self)
-        chosen = (step.key for step in reversed(steps) if isinstance(step, MapValues) and step.key)
-        return self.group_by or next(chosen, ())
+        return self.group_by or key_of(_steps_in_front(self))
 
     def __str__(self) -> str:
         """The stream as it is written, a joined one with both sides."""

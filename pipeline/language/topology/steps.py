@@ -6,6 +6,7 @@ touches Spark.
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from oriel.pipeline.language.names import SCOPE, WINDOW_BOUNDS
@@ -166,7 +167,26 @@ class Peek:
         return f"peek({function_name(self.function)})"
 
 
-Step = Filter | MapValues | FlatMapValues | LookupKey | OwnKey | ForeignKey | Peek
+#: A branch's steps.
+Chain = tuple[Filter | MapValues | Peek, ...]
+
+
+@dataclass(frozen=True)
+class Branches:
+    """Each record by the one of several chains of steps whose filters it passes, if any.
+
+    No record passes those of two: they are branches of one stream, merged again.
+    """
+
+    chains: tuple[Chain, ...]
+
+    def __str__(self) -> str:
+        """The steps, for who reads a topology."""
+        return f"branches({'; '.join('.'.join(map(str, steps)) for steps in self.chains)})"
+
+
+RowStep = Filter | MapValues | FlatMapValues | LookupKey | OwnKey | ForeignKey | Peek
+Step = RowStep | Branches
 
 
 @dataclass(frozen=True)
@@ -200,6 +220,17 @@ def flattens(steps: Iterable[Step]) -> bool:
     return any(isinstance(step, FlatMapValues) for step in steps)
 
 
+def key_of(steps: Iterable[Step]) -> "tuple[str | Column, ...]":
+    """What the last step that makes a key makes it of; empty: none does."""
+    for step in reversed(tuple(steps)):
+        if isinstance(step, MapValues) and step.key:
+            return step.key
+        # All of them make it of as many parts.
+        if isinstance(step, Branches) and (key := key_of(step.chains[0])):
+            return key
+    return ()
+
+
 def expressions_of(steps: Iterable[Step]) -> "Iterator[str | Column | Peeker]":
     """All that ``steps`` compute with, functions too."""
     for step in steps:
@@ -211,6 +242,8 @@ def expressions_of(steps: Iterable[Step]) -> "Iterator[str | Column | Peeker]":
             yield from step.key
         elif isinstance(step, Peek):
             yield step.function
+        elif isinstance(step, Branches):
+            yield from chain.from_iterable(map(expressions_of, step.chains))
         elif isinstance(step, MapValues | FlatMapValues):
             yield from step.columns.values()
             yield from step.key if isinstance(step, MapValues) else ()

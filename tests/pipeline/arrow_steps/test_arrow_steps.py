@@ -150,6 +150,33 @@ def test_expressions_are_sparks(grouped: object) -> None:
     assert arrow_steps(origin, origin.source) is None
 
 
+def _branched(*, maps: bool) -> KStream:
+    chosen = stream().map_values("v", "w", "n", "l")
+    ways = chosen.filter("n IS NULL OR n < 5").split().branch("v > 1.7", "a").branch("w = ''")
+    branches = ways.default_branch("rest")
+    if not maps:
+        return branches["a"].merge(branches["rest"])
+    first = branches["a"].map_values("l", "n", v="v * 2", w="concat(w, 'a')")
+    rest = branches["rest"].filter("n IS NOT NULL").map(("w", "n"), "*", n="cast(1 AS SMALLINT)")
+    return first.select_key("key", "n").merge(rest)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("maps", [False, True])
+@pytest.mark.parametrize("of_join", [False, True])
+def test_branches_are_merged_as_spark_does_it(
+    spark: SparkSession, *, maps: bool, of_join: bool
+) -> None:
+    """Each row by the branch that it takes, with its key and its columns; lists too."""
+    origin = _branched(maps=maps).group_by_key().origins[0]
+    rows = [row for row in ROWS if row is not None]
+    records = joined(VALUES, rows) if of_join else decoded(VALUES, ROWS)
+    row_steps, steps = checked_steps(spark, origin, records, ())
+    assert steps is not None
+    assert row_steps.values.names == (["v", "w", "l", "n"] if maps else ["v", "w", "n", "l"])
+    assert_same_rows(spark, steps, origin, records)
+
+
 def test_a_name_that_is_taken_is_refused() -> None:
     """As Spark's steps refuse it."""
     origin = stream("key STRING").group_by_key().origins[0]

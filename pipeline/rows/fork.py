@@ -1,0 +1,98 @@
+"""Branches that are merged again, as columns: one behind the other, over the same rows.
+
+Where a stream parts, its key and value are copied behind ``__``. Each branch begins with them, has
+a column that says which rows take it, and leaves copies of what it makes of them. At the end a row
+has the key and the value of the branch that it took. Where branches filter only, nothing is copied.
+"""
+
+from functools import reduce
+from operator import or_
+
+from pyspark.sql import Column
+from pyspark.sql import functions as F  # noqa: N812
+
+from oriel.pipeline.language import SCOPE, Branches, Filter, MapValues, Peek
+from oriel.pipeline.rows.columns import column_of, columns_of, holding, in_use, renewed, shown
+
+
+class Fork:
+    """The columns of rows on their way through the branches of a step.
+
+    ``carried`` are the names of those that no step of a branch sees, as far as it has come.
+    """
+
+    def __init__(self, step: Branches, meta: tuple[str, ...], values: list[str]) -> None:
+        """Begin with rows of the value columns ``values``; ``meta`` goes along as it is."""
+        self.carried = meta
+        self._meta = meta
+        self._values = values
+        self._number_of_branches = len(step.chains)
+        self._maps = any(isinstance(each, MapValues) for steps in step.chains for each in steps)
+
+    def parted(self, values: list[str]) -> list[Column]:
+        """Copies beside the rows."""
+        return self._copied("__parted_", values)
+
+    def begun(self, branch: int, values: list[str]) -> list[Column]:
+        """The rows as they were; so far all take the branch."""
+        carried, taken = self.carried, F.when(in_use(), F.lit(True)).alias(_taken(branch))  # noqa: FBT003
+        self.carried = (*carried, _taken(branch))
+        if not self._maps:
+            return [*columns_of(carried), taken, *columns_of((*SCOPE, *values))]
+        anew = {
+            name: F.when(in_use(), column_of(f"__parted_{name}")).alias(name)
+            for name in ("key", *self._values)
+        }
+        key = anew.pop("key")
+        return [*columns_of(carried), taken, key, F.col("timestamp_ms"), *anew.values()]
+
+    def applied(
+        self, branch: int, step: Filter | MapValues | Peek, values: list[str]
+    ) -> list[Column]:
+        """The rows behind a step of a branch."""
+        name = _taken(branch)
+        taken = in_use() & F.col(name)
+        if isinstance(step, MapValues):
+            return [*columns_of(self.carried), *renewed(values, step, taken)]
+        if isinstance(step, Filter):
+            holds = F.when(F.col(name), holding(step)).otherwise(F.lit(False))  # noqa: FBT003
+            goes_on = F.when(in_use(), holds)
+        else:
+            goes_on = F.col(name) & shown(values, step, taken)
+        others = (each for each in self.carried if each != name)
+        return [*columns_of(others), goes_on.alias(name), *columns_of((*SCOPE, *values))]
+
+    def ended(self, branch: int, values: list[str]) -> list[Column]:
+        """Copies of what a branch gives beside the rows."""
+        return self._copied(f"__given_{branch}_", values)
+
+    def chosen(self, values: list[str]) -> list[Column]:
+        """The rows with what their branch gives; without those that took none."""
+        branches = range(self._number_of_branches)
+        takes_any = reduce(or_, (F.col(_taken(branch)) for branch in branches))
+        keep = F.when(in_use(), takes_any).otherwise(F.lit(False)).alias("__keep")  # noqa: FBT003
+        meta = columns_of(name for name in self._meta if name != "__keep")
+        if not self._maps:
+            return [*meta, keep, *columns_of((*SCOPE, *values))]
+        key, *given = (_of_branch(name, len(branches)) for name in ("key", *values))
+        return [*meta, keep, key, F.col("timestamp_ms"), *given]
+
+    def _copied(self, prefix: str, values: list[str]) -> list[Column]:
+        rows = columns_of((*self.carried, *SCOPE, *values))
+        if not self._maps:
+            return rows
+        copies = {f"{prefix}{name}": column_of(name) for name in ("key", *values)}
+        self.carried = (*self.carried, *copies)
+        return [*rows, *(F.when(in_use(), column).alias(name) for name, column in copies.items())]
+
+
+def _taken(branch: int) -> str:
+    return f"__taken_{branch}"
+
+
+def _of_branch(name: str, branches: int) -> Column:
+    """A column of the branch that a row takes."""
+    choice = F.when(F.col(_taken(0)), column_of(f"__given_0_{name}"))
+    for branch in range(1, branches):
+        choice = choice.when(F.col(_taken(branch)), column_of(f"__given_{branch}_{name}"))
+    return F.when(in_use(), choice).alias(name)
