@@ -324,10 +324,7 @@ KINDS: Mapping[str, tuple[Callable[[Trees, Plan], dict[str, Any]], Sequence[Plan
     ),
     "branches": (
         _branches,
-        [
-            Plan(in_order=True, ample=False, ends=False),
-            Plan(in_order=False, ample=True, ends=False),
-        ],
+        [Plan(in_order=False, ample=False, ends=False, emits=_ALL_EMITS, hows=_OF_ONE)],
     ),
     # Kafka has no emit strategy behind a cogroup, but suppress.
     "cogroup": (
