@@ -9,6 +9,7 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from oriel.pipeline.language import SCOPE, Filter, FlatMapValues, MapValues, Peek, refuse_taken
 from oriel.pipeline.rows.expressions import as_column
+from oriel.pipeline.windows import python_values
 
 
 def key_text(expressions: tuple["str | Column", ...]) -> Column:
@@ -63,7 +64,7 @@ def shown(values: list[str], step: Peek, used: Column) -> Column:
     """
 
     def show(used: pa.Array, key: pa.Array, timestamp_ms: pa.Array, value: pa.Array) -> pa.Array:
-        columns = (column.to_pylist() for column in (used, key, timestamp_ms, value))
+        columns = map(python_values, (used, key, timestamp_ms, value))
         for is_used, of_key, time_ms, of_value in zip(*columns, strict=True):
             if is_used:
                 step.function(of_key, of_value, time_ms)

@@ -10,7 +10,7 @@ from oriel.pipeline.language import KStream, Publication, Records, Store
 from oriel.pipeline.testing.output import Reader
 from oriel.pipeline.testing.records import Record
 from oriel.pipeline.testing.store_driver import MemoryFiles, StoreDriver
-from oriel.pipeline.windows import NULL_VALUE, EmitStrategy, NoWindows
+from oriel.pipeline.windows import NULL_VALUE, EmitStrategy, NoWindows, python_rows
 from oriel.storage import sink_name
 
 
@@ -35,7 +35,7 @@ class StreamDriver(StoreDriver):
     def _keep(self, files: MemoryFiles) -> None:
         self.dead_letters += files.dead_letters
         columns = self.plans.inputs[0].stamp.columns
-        for row in (row for table in files.changes for row in table.to_pylist()):
+        for row in (row for table in files.changes for row in python_rows(table)):
             value = {name: row[column] for name, column in columns.items()}
             value_or_none = None if row[NULL_VALUE.name] else value
             self.records.append(Record(row["key"], value_or_none, row["timestamp_ms"]))

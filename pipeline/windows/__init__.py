@@ -23,7 +23,15 @@ from oriel.pipeline.windows.aggregates import (
     sum,
     widened,
 )
-from oriel.pipeline.windows.arrays import Flags, Ints, Ranges, coded_keys, heads
+from oriel.pipeline.windows.arrays import (
+    Flags,
+    Ints,
+    Ranges,
+    coded_keys,
+    heads,
+    python_rows,
+    python_values,
+)
 from oriel.pipeline.windows.definitions import (
     FOREVER_MS,
     LEFT,
@@ -196,6 +204,8 @@ __all__ = [
     "min",
     "numbered_places",
     "places_side_by_side",
+    "python_rows",
+    "python_values",
     "refuse_large_places",
     "stddev",
     "sum",

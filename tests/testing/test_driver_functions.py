@@ -106,7 +106,7 @@ def test_a_function_that_fails_makes_a_dead_letter(kind: str, bad: str, one_by_o
     (letter,) = driver.dead_letters("s")
     assert (letter["topic"], letter["partition"], letter["offset"]) == ("t", 0, 1)
     assert (letter["store"], letter["reason"]) == ("s", "function-raised")
-    error = "ValueError: no !" if bad == "!" else "TypeError: 5 is not of type string"
+    error = "ValueError: no !" if bad == "!" else "TypeError: text: 5 is not of type string"
     assert letter["detail"] == f"store 's', aggregate: {error}"
     assert (
         letter["raw"] == b'{"key":"k","value":{"t":11,"s":"%s"},"timestamp_ms":11}' % bad.encode()

@@ -14,7 +14,17 @@ from hypothesis import strategies as st
 from oriel.pipeline.windows.functions.converters import converter, typed
 
 _SCALARS = (pa.float64(), pa.float32(), pa.int64(), pa.int32(), pa.bool_(), pa.string())
-_TYPES = (*_SCALARS, *map(pa.list_, _SCALARS), pa.list_(pa.list_(pa.int64())), pa.binary())
+_STRUCT = pa.struct([("a", pa.int64()), ("b", pa.list_(pa.string()))])
+_TYPES = (
+    *_SCALARS,
+    *map(pa.list_, _SCALARS),
+    pa.list_(pa.list_(pa.int64())),
+    pa.binary(),
+    _STRUCT,
+    pa.list_(_STRUCT),
+    *(pa.map_(pa.string(), item_type) for item_type in (*_SCALARS, _STRUCT)),
+    pa.map_(pa.int64(), pa.float64()),
+)
 
 
 class _Text(str):
@@ -33,7 +43,12 @@ _VALUES = st.recursive(
         np.float64(0.5), np.float32(0.1), np.int64(7), np.bool_(True), np.str_("numpy"),
         np.array([1.0]), "\ud800",
     ]),
-    lambda items: st.lists(items, max_size=3) | st.tuples(items, items),
+    lambda items: (
+        st.lists(items, max_size=3)
+        | st.tuples(items, items)
+        | st.dictionaries(st.sampled_from(["a", "b", 1, None, _Text("ä")]), items, max_size=3)
+        | st.fixed_dictionaries({"a": items, "b": items})
+    ),
     max_leaves=5,
 )  # fmt: skip
 
@@ -59,7 +74,7 @@ def test_a_converter_follows_the_rule(column_type: pa.DataType, value: Any) -> N
         assert _outcome(lambda: value) == expected
 
 
-def test_a_converted_list_is_another_list() -> None:
+def test_what_is_converted_is_another_object() -> None:
     """A function that keeps what it returned can't change the aggregate later."""
     _, convert = converter(pa.list_(pa.list_(pa.float64())))
     returned = [[1.0, math.inf], [2.0]]
@@ -68,3 +83,72 @@ def test_a_converted_list_is_another_list() -> None:
     returned[0].append(3.0)
     returned.append([])
     assert aggregate == before
+    _, convert = converter(pa.map_(pa.string(), _STRUCT))
+    returned_map: dict[str, Any] = {"k": {"a": 1, "b": ["x"]}}
+    before_map = copy.deepcopy(returned_map)
+    aggregate = convert(returned_map)
+    returned_map["k"]["b"].append("y")
+    returned_map["k"]["a"] = 2
+    returned_map["l"] = None
+    assert aggregate == before_map
+
+
+_PATHS: list[tuple[pa.DataType, Any, str]] = [
+    (pa.int64(), "x", "TypeError: m: 'x' is not of type int64"),
+    (pa.list_(pa.int32()), [1, 2**31], "ValueError: m[1]: 2147483648 does not fit into 32 bits"),
+    (
+        pa.list_(_STRUCT),
+        [{"a": 1, "b": []}, {"a": "x", "b": []}],
+        "TypeError: m[1].a: 'x' is not of type int64",
+    ),
+    (_STRUCT, {"a": 1, "b": [None, 5]}, "TypeError: m.b[1]: 5 is not of type string"),
+    (
+        _STRUCT,
+        {"a": 1, "c": 2},
+        (
+            f"TypeError: m: {{'a': 1, 'c': 2}} is not of type {_STRUCT}, "
+            "which has no field 'c' and needs 'b' (None is null)"
+        ),
+    ),
+    (
+        pa.map_(pa.string(), _STRUCT),
+        {"k": {"a": 1.5, "b": None}},
+        "TypeError: m['k'].a: 1.5 is not of type int64",
+    ),
+    (
+        pa.map_(pa.string(), pa.int64()),
+        {5: 1},
+        "TypeError: m, the key 5: 5 is not of type string",
+    ),
+    (
+        pa.map_(pa.string(), pa.int64()),
+        {None: 1},
+        "TypeError: m: None is no key of a map<string, int64>",
+    ),
+    (
+        pa.map_(pa.string(), pa.int64()),
+        [("a", 1)],
+        "TypeError: m: [('a', 1)] is not of type map<string, int64>",
+    ),
+]
+
+
+@pytest.mark.parametrize(("column_type", "value", "told"), _PATHS)
+def test_an_error_tells_the_way_to_what_is_wrong(
+    column_type: pa.DataType, value: Any, told: str
+) -> None:
+    """From the column's name on, through structs, maps and lists."""
+    _, convert = converter(column_type, "m")
+    with pytest.raises((TypeError, ValueError)) as caught:
+        convert(value)
+    assert f"{type(caught.value).__name__}: {caught.value}" == told
+
+
+def test_what_was_converted_is_what_arrow_holds() -> None:
+    """Dicts are structs and maps; nulls stay at every depth."""
+    column_type = pa.list_(pa.map_(pa.string(), _STRUCT))
+    returned = [{"k": {"b": ("x", None), "a": np.int64(1)}, "n": None}, None, {}]
+    aggregate = converter(column_type).convert(returned)
+    assert aggregate == [{"k": {"a": 1, "b": ["x", None]}, "n": None}, None, {}]
+    held = pa.array([aggregate, None], column_type)
+    assert held.to_pylist(maps_as_pydicts="strict") == [aggregate, None]

@@ -22,6 +22,7 @@ from oriel.pipeline.windows.aggregate_updates.sliding import (
     SlidingUpdatesEngine,
     told_order,
 )
+from oriel.pipeline.windows.arrays import python_rows
 from oriel.pipeline.windows.definitions import SlidingWindows
 from oriel.pipeline.windows.functions import Fold, Rejected, in_partition_order
 from oriel.pipeline.windows.joins import RECORDS, STREAM_TIME, SideRows, effect_order
@@ -216,7 +217,7 @@ class SlidingFoldUpdatesEngine(SlidingUpdatesEngine):
         entry_ms = np.maximum(time_ms, self.windows.rule.first_open_end_ms(close_ms))
         has_left = self._has_left(time_ms, close_ms)
         numbers = (column.tolist() for column in (time_ms, entry_ms, has_left))
-        values = table.select(self._values.names).to_pylist()
+        values = python_rows(table.select(self._values.names))
         fields = zip(*numbers, table["partition"].to_pylist(), values, strict=True)
         return [_Record(*each) for each in fields]
 

@@ -15,6 +15,7 @@ from oriel.pipeline.windows.arrays.order import (
     running_max,
     tails,
 )
+from oriel.pipeline.windows.arrays.python_values import python_rows, python_values
 from oriel.pipeline.windows.arrays.ranges import (
     Flags,
     Floats,
@@ -41,6 +42,8 @@ __all__ = [
     "pair_order",
     "places_in_runs",
     "prefix_sums",
+    "python_rows",
+    "python_values",
     "range_extremes",
     "ranked",
     "running_max",

@@ -12,7 +12,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-_LEAST_INT64, _GREATEST_INT64 = -(2**63), 2**63 - 1
+#: The rule for one type: ``typed`` of it.
+_Rule = Callable[[Any], Any]
 
 
 class Converter(NamedTuple):
@@ -26,24 +27,41 @@ class Converter(NamedTuple):
     convert: Callable[[Any], Any]
 
 
-def converter(column_type: pa.DataType) -> Converter:
+def converter(column_type: pa.DataType, path: str = "") -> Converter:
     """The converter to ``column_type``; it raises as ``typed`` does."""
-    convert = partial(typed, column_type=column_type)
-    if pa.types.is_list(column_type):
-        return Converter(None, partial(_as_list, converter(column_type.value_type), column_type))
-    if pa.types.is_float64(column_type):
+    types = pa.types
+    convert = partial(typed, column_type=column_type, path=path)
+    if types.is_nested(column_type):
+        return Converter(None, _nested(column_type, convert))
+    if types.is_float64(column_type):
         return Converter(float, convert)
-    if pa.types.is_boolean(column_type):
+    if types.is_boolean(column_type):
         return Converter(bool, convert)
-    if pa.types.is_integer(column_type):
-        return Converter(None, partial(_as_integer, column_type))
-    if pa.types.is_string(column_type):
-        return Converter(None, partial(_as_text, column_type))
+    if types.is_integer(column_type):
+        return Converter(None, partial(_as_integer, _bounds(column_type), convert))
+    if types.is_string(column_type):
+        return Converter(None, partial(_as_text, convert))
     return Converter(None, convert)
 
 
-def typed(value: Any, column_type: pa.DataType) -> Any:
-    """``value`` as the Arrow type says, always a copy.
+def _nested(column_type: pa.DataType, rule: _Rule) -> _Rule:
+    """What brings values to a type of lists, structs or maps."""
+    if pa.types.is_list(column_type):
+        return partial(_as_list, converter(column_type.value_type), rule)
+    if pa.types.is_struct(column_type):
+        fields = {field.name: converter(field.type) for field in column_type}
+        return partial(_as_struct, fields, rule)
+    if pa.types.is_map(column_type):
+        entry = converter(column_type.key_type), converter(column_type.item_type)
+        return partial(_as_map, *entry, rule)
+    return rule
+
+
+def typed(value: Any, column_type: pa.DataType, path: str = "") -> Any:
+    """``value`` as the Arrow type says, always a copy: structs and maps are dicts.
+
+    ``path`` is where the value is in what a function returned, ``top[0].clicks``, for messages;
+    empty, where there is nothing around it.
 
     Raises:
         TypeError, ValueError: it is of another type, or too large for it.
@@ -52,38 +70,119 @@ def typed(value: Any, column_type: pa.DataType) -> Any:
         return None
     if isinstance(value, np.generic):
         value = value.item()
-    if pa.types.is_list(column_type) and isinstance(value, list | tuple):
-        return [typed(item, column_type.value_type) for item in value]
+    if pa.types.is_nested(column_type):
+        return _typed_nested(value, column_type, path)
     if pa.types.is_floating(column_type) and isinstance(value, int | float):
         return float(value)
     if pa.types.is_integer(column_type) and isinstance(value, int):
-        if not _LEAST_INT64 <= value <= _GREATEST_INT64:
-            message = f"{value} does not fit into 64 bits"
+        least, greatest = _bounds(column_type)
+        if not least <= value <= greatest:
+            message = f"{_at(path)}{value} does not fit into {column_type.bit_width} bits"
             raise ValueError(message)
         return int(value)
     if pa.types.is_string(column_type) and isinstance(value, str):
         return _as_utf8(value)
     if pa.types.is_boolean(column_type) and isinstance(value, bool):
         return value
-    message = f"{value!r} is not of type {column_type}"
-    raise TypeError(message)
+    raise _of_another_type(value, column_type, path)
 
 
-def _as_list(items: Converter, column_type: pa.DataType, value: Any) -> Any:
+def _typed_nested(value: Any, column_type: pa.DataType, path: str) -> Any:
+    """``typed`` of a list, a struct or a map."""
+    if pa.types.is_list(column_type) and isinstance(value, list | tuple):
+        item_type = column_type.value_type
+        return [typed(item, item_type, f"{path}[{n}]") for n, item in enumerate(value)]
+    if not isinstance(value, dict):
+        raise _of_another_type(value, column_type, path)
+    if pa.types.is_struct(column_type):
+        return _typed_struct(value, column_type, path)
+    if pa.types.is_map(column_type):
+        key_type, item_type = column_type.key_type, column_type.item_type
+        if None in value:
+            message = f"{_at(path)}None is no key of a {column_type}"
+            raise TypeError(message)
+        return {
+            typed(key, key_type, f"{path}, the key {key!r}"): typed(
+                item, item_type, f"{path}[{key!r}]"
+            )
+            for key, item in value.items()
+        }
+    raise _of_another_type(value, column_type, path)
+
+
+def _typed_struct(value: dict[Any, Any], struct_type: pa.StructType, path: str) -> dict[str, Any]:
+    names = [field.name for field in struct_type]
+    unknown = sorted(repr(name) for name in value.keys() - set(names))
+    missing = [repr(name) for name in names if name not in value]
+    if unknown or missing:
+        wrong = f"has no field {', '.join(unknown)}" if unknown else ""
+        lacks = f"needs {', '.join(missing)} (None is null)" if missing else ""
+        fault = " and ".join(filter(None, (wrong, lacks)))
+        message = f"{_at(path)}{value!r} is not of type {struct_type}, which {fault}"
+        raise TypeError(message)
+    prefix = f"{path}." if path else ""
+    return {
+        field.name: typed(value[field.name], field.type, f"{prefix}{field.name}")
+        for field in struct_type
+    }
+
+
+def _of_another_type(value: Any, column_type: pa.DataType, path: str) -> TypeError:
+    return TypeError(f"{_at(path)}{value!r} is not of type {column_type}")
+
+
+def _at(path: str) -> str:
+    """How a message on the value at ``path`` begins."""
+    return f"{path.removeprefix(', ')}: " if path else ""
+
+
+def _bounds(integers: pa.DataType) -> tuple[int, int]:
+    """The least and the greatest of a type of integers."""
+    half = 2 ** (integers.bit_width - 1)
+    return -half, half - 1
+
+
+def _as_list(items: Converter, rule: _Rule, value: Any) -> Any:
     if type(value) is not list:
-        return typed(value, column_type)
+        return rule(value)
     exact, convert = items
-    return [item if type(item) is exact else convert(item) for item in value]
+    try:
+        return [item if type(item) is exact else convert(item) for item in value]
+    except (TypeError, ValueError):
+        # Only the rule knows the way from here to what is wrong.
+        return rule(value)
 
 
-def _as_integer(column_type: pa.DataType, value: Any) -> Any:
-    if type(value) is int and _LEAST_INT64 <= value <= _GREATEST_INT64:
+def _as_struct(fields: dict[str, Converter], rule: _Rule, value: Any) -> Any:
+    if type(value) is not dict or value.keys() != fields.keys():
+        return rule(value)
+    try:
+        return {
+            name: item if type(item := value[name]) is exact else convert(item)
+            for name, (exact, convert) in fields.items()
+        }
+    except (TypeError, ValueError):
+        return rule(value)
+
+
+def _as_map(keys: Converter, items: Converter, rule: _Rule, value: Any) -> Any:
+    if type(value) is not dict or None in value:
+        return rule(value)
+    try:
+        return {keys.convert(key): items.convert(item) for key, item in value.items()}
+    except (TypeError, ValueError):
+        return rule(value)
+
+
+def _as_integer(bounds: tuple[int, int], rule: _Rule, value: Any) -> Any:
+    least, greatest = bounds
+    if type(value) is int and least <= value <= greatest:
         return value
-    return typed(value, column_type)
+    return rule(value)
 
 
-def _as_text(column_type: pa.DataType, value: Any) -> Any:
-    return _as_utf8(value) if type(value) is str else typed(value, column_type)
+def _as_text(rule: _Rule, value: Any) -> Any:
+    return _as_utf8(value) if type(value) is str else rule(value)
 
 
 def _as_utf8(value: str) -> str:

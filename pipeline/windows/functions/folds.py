@@ -18,6 +18,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from oriel.pipeline.windows.arrays import python_rows, python_values
 from oriel.pipeline.windows.definitions import IllegalArgument, said
 from oriel.pipeline.windows.functions.converters import Converter, converter
 from oriel.pipeline.windows.records import INPUT, NULL_VALUE, REJECTED_SCHEMA, SUBORDER
@@ -163,14 +164,19 @@ class Fold:
     def read(self, rows: pa.Table) -> list[Any]:
         """The aggregates of rows with the columns that ``columns`` makes, one for each row."""
         if self._is_bare:
-            aggregates: list[Any] = rows[next(iter(self.types))].to_pylist()
-            return aggregates
-        return list(rows.select(list(self.types)).to_pylist())
+            return python_values(rows[next(iter(self.types))])
+        return list(python_rows(rows.select(list(self.types))))
 
     @cached_property
     def _is_bare(self) -> bool:
         """Whether the functions see the value of the only column, and no dict."""
         return self.bare and len(self.types) == 1
+
+    @cached_property
+    def _may_be_named(self) -> bool:
+        """Whether a dict can only be the columns by name: of a struct or a map it is the value."""
+        types = pa.types
+        return not any(types.is_struct(each) or types.is_map(each) for each in self.types.values())
 
     @cached_property
     def _is_flat(self) -> bool:
@@ -180,7 +186,9 @@ class Fold:
     @cached_property
     def _converters(self) -> tuple[tuple[str, Converter], ...]:
         """What brings each column of an aggregate to its type."""
-        return tuple((name, converter(column_type)) for name, column_type in self.types.items())
+        return tuple(
+            (name, converter(column_type, name)) for name, column_type in self.types.items()
+        )
 
     def _initial(self) -> Any:
         return None if self.initializer is None else self._typed(self.initializer())
@@ -197,7 +205,7 @@ class Fold:
             return None
         if self._is_bare:
             ((name, (_, convert)),) = self._converters
-            if isinstance(aggregate, dict) and aggregate.keys() == {name}:
+            if self._may_be_named and isinstance(aggregate, dict) and aggregate.keys() == {name}:
                 aggregate = aggregate[name]
             return convert(aggregate)
         if not isinstance(aggregate, dict) or aggregate.keys() != self.types.keys():
@@ -220,7 +228,7 @@ def fold_fields(values: pa.Schema) -> list[pa.Field]:
 
 def fold_values(batch: pa.Table, values: pa.Schema) -> list[dict[str, Any] | None]:
     """The records' values as dicts, None for a record without a value."""
-    value_rows = batch.select(values.names).to_pylist()
+    value_rows = python_rows(batch.select(values.names))
     is_null = batch[NULL_VALUE.name].to_pylist()
     return [None if null else value for value, null in zip(value_rows, is_null, strict=True)]
 

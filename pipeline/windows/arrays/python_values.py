@@ -1,0 +1,77 @@
+"""Users' values out of Arrow, as their functions and tests see them: structs and maps are dicts."""
+
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any
+
+import pyarrow as pa
+
+
+def python_values(column: pa.Array | pa.ChunkedArray) -> list[Any]:
+    """The values of a column: lists, dicts of structs and of maps, and plain values.
+
+    Of a key that a map has twice, as JSON may, the last one counts, as in Java. Keys that Python
+    can't hash, structs and lists, leave their map a list of pairs.
+    """
+    # Arrow's own dicts warn of a key that is there twice, and a test may make errors of warnings.
+    values = column.to_pylist()
+    with_dicts = _dicts_in(column.type)
+    return values if with_dicts is None else [with_dicts(value) for value in values]
+
+
+def python_rows(rows: pa.Table | pa.RecordBatch) -> list[dict[str, Any]]:
+    """Rows as dicts by column, their values as of ``python_values``."""
+    found: list[dict[str, Any]] = rows.to_pylist()
+    for field in rows.schema:
+        with_dicts = _dicts_in(field.type)
+        if with_dicts is not None:
+            for row in found:
+                row[field.name] = with_dicts(row[field.name])
+    return found
+
+
+@lru_cache(maxsize=1000)
+def _dicts_in(column_type: pa.DataType) -> Callable[[Any], Any] | None:
+    """What makes dicts of the pairs that Arrow gives for maps; None: there are none."""
+    types = pa.types
+    if types.is_list(column_type):
+        of_item = _dicts_in(column_type.value_type)
+        return None if of_item is None else _for_each(of_item)
+    if types.is_struct(column_type):
+        of_fields = {field.name: _dicts_in(field.type) for field in column_type}
+        changed = {name: each for name, each in of_fields.items() if each is not None}
+        return _of_struct(changed) if changed else None
+    if types.is_map(column_type):
+        of_item = _dicts_in(column_type.item_type) or _as_it_is
+        return _of_map(of_item, as_dict=not types.is_nested(column_type.key_type))
+    return None
+
+
+def _for_each(of_item: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    def of_list(items: list[Any] | None) -> list[Any] | None:
+        return None if items is None else [of_item(item) for item in items]
+
+    return of_list
+
+
+def _of_struct(changed: dict[str, Callable[[Any], Any]]) -> Callable[[Any], Any]:
+    def of_struct(fields: dict[str, Any] | None) -> dict[str, Any] | None:
+        if fields is None:
+            return None
+        return fields | {name: of_field(fields[name]) for name, of_field in changed.items()}
+
+    return of_struct
+
+
+def _of_map(of_item: Callable[[Any], Any], *, as_dict: bool) -> Callable[[Any], Any]:
+    def of_map(pairs: list[tuple[Any, Any]] | None) -> Any:
+        if pairs is None:
+            return None
+        changed = ((key, of_item(item)) for key, item in pairs)
+        return dict(changed) if as_dict else list(changed)
+
+    return of_map
+
+
+def _as_it_is(value: Any) -> Any:
+    return value

@@ -1,0 +1,227 @@
+"""Structs and maps in what users' functions see and return, and in what a test reads."""
+
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from oriel import SessionWindows, SlidingWindows, StreamsBuilder, TimeWindows
+from oriel.pipeline.language.grouped import KGroupedStream, TimeWindowedKStream
+from oriel.pipeline.language.ktables import KTable
+from oriel.pipeline.windows import Windows, python_rows, python_values
+from oriel.testing import Record, TopologyTestDriver
+from tests.testing.driver_runs import driver_with
+
+ORDERS = "id INT, address STRUCT<city: STRING>, parts MAP<STRING, INT>, a ARRAY<MAP<STRING, INT>>"
+
+KINDS: dict[str, Windows | None] = {
+    "none": None,
+    "tumbling": TimeWindows.of_size_and_grace(10, 0),
+    "hopping": TimeWindows.of_size_and_grace(10, 0).advance_by(10),
+    "sliding": SlidingWindows.of_time_difference_and_grace(10, 0),
+    "session": SessionWindows.of_inactivity_gap_and_grace(10, 0),
+}
+
+
+def order(number: int) -> dict[str, Any]:
+    """A value of ``ORDERS``."""
+    parts = {"tea": number, "cup": None}
+    return {"id": number, "address": {"city": f"c{number}"}, "parts": parts, "a": [parts, {}, None]}
+
+
+def updated(
+    aggregated: Callable[[KGroupedStream | TimeWindowedKStream], KTable],
+    values: list[Any],
+    windows: Windows | None = None,
+    schema: str = ORDERS,
+) -> tuple[list[Any], TopologyTestDriver]:
+    """The values of the updates of key ``k`` as they are written to a topic, in two batches."""
+    builder = StreamsBuilder()
+    grouped = builder.stream("orders", schema).group_by_key()
+    stream = grouped if windows is None else grouped.windowed_by(windows)
+    aggregated(stream).to_stream().to("o")
+    driver = TopologyTestDriver(builder.build())
+    written = driver.create_output_topic("o")
+    for value in values:
+        driver.pipe_input("orders", Record("k", value, 0))
+    return [record.value for record in written.read_records()], driver
+
+
+def plain(values: list[Any]) -> list[Any]:
+    """Values without the columns of their windows."""
+    return [
+        {name: item for name, item in value.items() if not name.startswith("window_")}
+        for value in values
+    ]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_reduce_keeps_structs_and_maps(kind: str) -> None:
+    """The first value as it is, then what the reducer makes of two, in each kind of windows."""
+
+    def merged(kept: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]:
+        kept["parts"]["n"] = len(kept["parts"])
+        kept["a"].append(new["a"][0])
+        return {**new, "parts": kept["parts"], "a": kept["a"]}
+
+    values, driver = updated(lambda s: s.reduce(merged), [order(1), order(2)], KINDS[kind])
+    assert driver.dead_letters("to(o)") == []
+    tea = {"tea": 1, "cup": None}
+    kept = {"parts": {**tea, "n": 2}, "a": [tea, {}, None, {"tea": 2, "cup": None}]}
+    # A session that grows replaces its row: the old one goes first, if its bounds change.
+    assert plain(values) == [order(1), {**order(2), **kept}]
+
+
+def test_the_best_ads_are_an_array_of_structs() -> None:
+    """As in the top N of Kafka's examples."""
+
+    def ranked(_: str, value: Any, top: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        return sorted([*top, value], key=lambda ad: -ad["clicks"])[:2]
+
+    ads = [{"ad": ad, "clicks": clicks} for ad, clicks in (("x", 1), ("y", 3), ("z", 2))]
+    values, driver = updated(
+        lambda s: s.aggregate(list, ranked, schema="top ARRAY<STRUCT<ad: STRING, clicks: BIGINT>>"),
+        ads,
+        schema="ad STRING, clicks BIGINT",
+    )
+    assert driver.dropped == 0
+    assert values[-1] == {"top": [ads[1], ads[2]]}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_map_is_counted_up(kind: str) -> None:
+    """Its functions see a dict, which is theirs: whatever they change of it."""
+
+    def counted(_: str, value: Any, counts: dict[str, int]) -> dict[str, int]:
+        counts[value["word"]] = counts.get(value["word"], 0) + 1
+        return counts
+
+    def merged(_: str, left: dict[str, int], right: dict[str, int]) -> dict[str, int]:
+        return {w: left.get(w, 0) + right.get(w, 0) for w in sorted({*left, *right})}
+
+    # One word is named like the column.
+    values, driver = updated(
+        lambda s: s.aggregate(dict, counted, merged, schema="m MAP<STRING, BIGINT>"),
+        [{"word": word} for word in ("m", "b", "m")],
+        KINDS[kind],
+        schema="word STRING",
+    )
+    assert driver.dropped == 0
+    assert plain(values) == [{"m": {"m": 1}}, {"m": {"m": 1, "b": 1}}, {"m": {"m": 2, "b": 1}}]
+
+
+def test_a_table_of_structs_is_added_and_subtracted() -> None:
+    """Adders and subtractors see the same dicts."""
+    builder = StreamsBuilder()
+    users = builder.table("users", "city STRING, tags MAP<STRING, INT>")
+
+    def added(_: str, row: Any, tags: Any) -> Any:
+        return {**tags, **row["tags"]}
+
+    def subtracted(_: str, row: Any, tags: Any) -> Any:
+        return {tag: n for tag, n in tags.items() if tag not in row["tags"]}
+
+    grouped = users.group_by("city")
+    table = grouped.aggregate(dict, added, subtracted, schema="tags MAP<STRING, INT>")
+    table.to_stream().to("o")
+    driver = TopologyTestDriver(builder.build())
+    written = driver.create_output_topic("o")
+    for key, tag in (("a", "x"), ("b", "y"), ("a", "z")):
+        driver.pipe_input("users", Record(key, {"city": "c", "tags": {tag: 1}}, 0))
+    assert driver.dropped == 0
+    assert written.read_records()[-1].value == {"tags": {"y": 1, "z": 1}}
+
+
+WRONG: list[tuple[str, Any, str]] = [
+    (
+        "top ARRAY<STRUCT<ad: STRING, n: INT>>",
+        [{"ad": "x", "n": "many"}],
+        "TypeError: top[0].n: 'many' is not of type int32",
+    ),
+    (
+        "s STRUCT<a: INT>",
+        {"a": 1, "n": 1},
+        "TypeError: s: {'a': 1, 'n': 1} is not of type struct<a: int32>, which has no field 'n'",
+    ),
+    ("m MAP<STRING, BOOLEAN>", {"x": 1}, "TypeError: m['x']: 1 is not of type bool"),
+    ("n ARRAY<INT>", [2**31], "ValueError: n[0]: 2147483648 does not fit into 32 bits"),
+]
+
+
+@pytest.mark.parametrize(("schema", "returned", "told"), WRONG)
+def test_a_wrong_field_is_told_with_its_place(schema: str, returned: Any, told: str) -> None:
+    """The record is a dead letter, as with a column of another type."""
+    values, driver = updated(
+        lambda s: s.aggregate(lambda: None, lambda *_: returned, schema=schema), [order(1)]
+    )
+    assert values == []
+    (letter,) = driver.dead_letters("to(o)")
+    assert (letter["reason"], letter["detail"].partition("aggregate: ")[2]) == (
+        "function-raised",
+        told,
+    )
+
+
+def test_a_map_is_read_as_it_was_piped() -> None:
+    """From a topic and from a stream, also inside structs, arrays and maps."""
+    nested = "s STRUCT<m: MAP<STRING, INT>, n: INT>, d MAP<STRING, ARRAY<MAP<STRING, STRING>>>"
+    builder = StreamsBuilder()
+    stream = builder.stream("t", f"{ORDERS}, {nested}")
+    stream.to("o")
+    driver = TopologyTestDriver(builder.build())
+    written, reader = driver.create_output_topic("o"), driver.create_output_reader(stream)
+    full = {**order(1), "s": {"m": {"x": 1}, "n": 2}, "d": {"k": [{"a": "b"}, None], "l": None}}
+    piped = [Record("k", full, 1), Record("k", dict.fromkeys(full), 2), Record("k", None, 3)]
+    driver.pipe_input("t", piped)
+    assert written.read_records() == piped
+    assert reader.read_records() == piped
+
+
+def test_of_a_key_that_a_map_has_twice_the_last_one_counts() -> None:
+    """JSON may repeat a name; no warning is given, which a test might make an error of."""
+    map_type = pa.map_(pa.string(), pa.int32())
+    twice = pa.array([[("a", 1), ("b", 2), ("a", 3)], [], None], map_type)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert python_values(twice) == [{"a": 3, "b": 2}, {}, None]
+    rows = pa.table({"m": twice, "n": [1, 2, 3]})
+    assert python_rows(rows)[0] == {"m": {"a": 3, "b": 2}, "n": 1}
+
+
+def test_a_map_with_keys_that_python_can_not_hash_is_pairs() -> None:
+    """There is no dict of them."""
+    map_type = pa.map_(pa.struct([("a", pa.int32())]), pa.map_(pa.string(), pa.int32()))
+    column = pa.array([[({"a": 1}, {"x": 2})]], map_type)
+    assert python_values(column) == [[({"a": 1}, {"x": 2})]]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_aggregators_see_maps_as_dicts(kind: str) -> None:
+    """In values, also those of stores, which tell final rows and not updates."""
+    seen: list[Any] = []
+
+    def look(_: str, value: Any, old: int) -> int:
+        seen.append(value)
+        return old + 1
+
+    driver = driver_with(
+        lambda s: s.aggregate(lambda: 0, look, lambda _k, a, b: a + b, schema="n BIGINT"),
+        KINDS[kind],
+        schema=ORDERS,
+    )
+    driver.pipe_input("t", Record("k", order(1), 0))
+    assert seen[-1] == order(1)
+
+
+def test_peek_shows_maps_as_dicts(tmp_path: Path) -> None:
+    """As the aggregators see them."""
+    seen = tmp_path / "seen"
+    builder = StreamsBuilder()
+    shown = builder.stream("t", ORDERS).peek(lambda _k, value, _t: seen.write_text(repr(value)))
+    shown.to("o")
+    driver = TopologyTestDriver(builder.build())
+    driver.pipe_input("t", Record("k", order(1), 0))
+    assert seen.read_text() == repr(order(1))
