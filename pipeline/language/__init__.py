@@ -24,6 +24,7 @@ from oriel.pipeline.language.formats import (
 from oriel.pipeline.language.ktables import until_window_closes
 from oriel.pipeline.language.names import (
     SCOPE,
+    WINDOW_BOUNDS,
     check_names,
     check_topic,
     refuse_hidden,
@@ -97,6 +98,7 @@ __all__ = [
     "OWN_KEY",
     "SCOPE",
     "SINGLE_VALUES",
+    "WINDOW_BOUNDS",
     "AggregateUpdates",
     "AggregatedRows",
     "AvroSerde",

@@ -17,6 +17,7 @@ from oriel.pipeline.dead_letters import Reason, with_detail
 from oriel.pipeline.errors import InvalidTopology
 from oriel.pipeline.hops import KEY_GROUP, RAW
 from oriel.pipeline.language import (
+    WINDOW_BOUNDS,
     AggregateUpdates,
     Columns,
     Functions,
@@ -327,6 +328,8 @@ def _folded(
         aggregator if len(values) == 1 else _of_stream(aggregator, own)
         for aggregator, own in zip(functions.aggregators, names, strict=True)
     ]
+    if functions.schema is None:
+        _refuse_bounds(f"store {store!r}, {functions.step}", values[0])
     schema = values[0] if functions.schema is None else arrow_schema(functions.schema)
     hidden = sorted(_STATE_COLUMNS.intersection(schema.names))
     if hidden:
@@ -347,6 +350,27 @@ def _folded(
     )
     read = ReadColumns(_renamed(values, names), names, (None,) * len(names))
     return fold, read.of_inputs(streams)
+
+
+def _refuse_bounds(step: str, values: pa.Schema) -> None:
+    """Refuse to keep whole values that have the bounds of windows as columns.
+
+    Each aggregation's rows have such columns of their own, and so has its state.
+
+    Raises:
+        InvalidTopology: one has such a name, whatever its case; the message says how to rename it.
+    """
+    taken = {name: name.lower() for name in values.names if name.lower() in WINDOW_BOUNDS}
+    if taken:
+        others = [name for name in values.names if name not in taken]
+        renamed = [f"of_{own}={name!r}" for name, own in taken.items()]
+        call = ", ".join([*map(repr, others), *renamed])
+        message = (
+            f"{step}: what is kept has the columns {sorted(taken)}, whose names an aggregation "
+            "needs for windows of its own; leave them out in front of the grouping, or give them "
+            f"other names: map_values({call})"
+        )
+        raise InvalidTopology(message)
 
 
 def updates_engine(

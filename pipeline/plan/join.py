@@ -96,6 +96,9 @@ class JoinStage:
         try:
             asked = _asks_for_old(join, is_asked=is_asked)
             self._engine, self.read = _engine(store, join, sides, rows, asks_for_old=asked)
+        except InvalidTopology:
+            # It names the step itself, and the way out.
+            raise
         except IllegalArgument as error:
             message = f"{self._step}: {error}; rename columns with map_values before"
             raise InvalidTopology(message) from error

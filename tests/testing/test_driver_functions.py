@@ -11,6 +11,7 @@ from oriel.testing import Counters, Record, TopologyTestDriver
 from tests.testing.driver_runs import (
     driver_of,
     driver_with,
+    grouped,
     held,
     hopping,
     pipe,
@@ -371,3 +372,46 @@ def test_odd_errors_of_functions_make_dead_letters(kind: str, odd: str) -> None:
     assert ({"text": "0+a+b"} if kind != "session" else {"text": "0|0+a+b"}, 12) in held(
         driver, kind
     )
+
+
+@pytest.mark.parametrize("windows", [None, tumbling(10, 0), sliding(10, 0), sessions(10, 0)])
+@pytest.mark.parametrize("is_store", [False, True], ids=["to", "materialize"])
+def test_a_reduce_behind_windows_says_how_to_rename_their_bounds(
+    windows: Windows | None, is_store: bool
+) -> None:
+    """It keeps whole values, which have the bounds: at the start, as it is written, with a way out.
+
+    With the columns renamed as it says the values are kept.
+    """
+
+    def define(builder: StreamsBuilder, *renaming: dict[str, str]) -> None:
+        counts = grouped(builder).windowed_by(tumbling(10, 0)).count().to_stream()
+        for columns in renaming:
+            counts = counts.map_values("count", **columns)
+        again: Any = counts.group_by_key()
+        if windows is not None:
+            again = again.windowed_by(windows)
+        table = again.reduce(lambda _, new: new)
+        if is_store:
+            table.materialize("s")
+        else:
+            table.to_stream().to("o")
+
+    with pytest.raises(InvalidTopology) as caught:
+        driver_of(define)
+    store = "s" if is_store else "to(o)"
+    assert str(caught.value) == (
+        f"store {store!r}, reduce: what is kept has the columns "
+        "['window_end_ms', 'window_start_ms'], whose names an aggregation needs for windows of "
+        "its own; leave them out in front of the grouping, or give them other names: "
+        "map_values('count', of_window_start_ms='window_start_ms', "
+        "of_window_end_ms='window_end_ms')"
+    )
+    renamed = {"of_window_start_ms": "window_start_ms", "of_window_end_ms": "window_end_ms"}
+    driver = driver_of(lambda builder: define(builder, renamed))
+    driver.pipe_input("t", records("1 2"))
+    assert driver.dropped == 0
+    if not is_store:
+        value = driver.create_output_topic("o").read_records()[-1].value
+        assert value is not None
+        assert (value["count"], value["of_window_end_ms"]) == (2, 10)
