@@ -7,6 +7,7 @@ needed, and no Spark.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from inspect import Parameter, Signature, signature
 from typing import Any
 
 from oriel.pipeline.errors import InvalidTopology
@@ -29,6 +30,9 @@ from oriel.storage import LONG, TEXT, key_type
 #: What keys of a store, or components of them, can be.
 _KEY_TYPES = {Serde("string"): TEXT, Serde("long"): LONG}
 
+#: What a function is called with for a record.
+_RECORD = ("key", "value", "aggregate")
+
 #: Windows' kind -> what their retention must not be shorter than, in words.
 _LEAST_RETENTION = {
     "sliding": "2 * time difference plus the grace period",
@@ -49,6 +53,32 @@ def require_expressions(step: str, *expressions: object) -> None:
             continue
         message = f"{step}: expects SQL text or a Spark Column, not {expression!r}"
         raise InvalidTopology(message)
+
+
+def require_parameters(called: str, function: Callable[..., Any], given: Sequence[str]) -> None:
+    """Refuse a function that can't be called with what it will be given, by position.
+
+    ``called`` is the step and the function's part in it. Some built-in functions don't tell what
+    they take; they are taken as they are.
+
+    Raises:
+        InvalidTopology: it takes more, or less; the message tells both.
+    """
+    try:
+        # What is called is the wrapper, which may give more to what it wraps.
+        takes = signature(function, follow_wrapped=False)
+    except (TypeError, ValueError):
+        return
+    try:
+        takes.bind(*given)
+    except TypeError as error:
+        names = [each.replace(annotation=Parameter.empty) for each in takes.parameters.values()]
+        own = takes.replace(parameters=names, return_annotation=Signature.empty)
+        message = (
+            f"{called} is called with ({', '.join(given)}), but {function_name(function)} takes "
+            f"{own}"
+        )
+        raise InvalidTopology(message) from error
 
 
 def checked_windows(windows: Windows) -> Windows:
@@ -211,18 +241,21 @@ def checked_functions(
     """Return a user's aggregation.
 
     Raises:
-        InvalidTopology: one is no function, or the schema is missing or can't be read.
+        InvalidTopology: one is no function or takes other arguments, or the schema is missing or
+            can't be read.
     """
     step = "aggregate"
-    functions: dict[str, object] = {
-        "initializer": initializer,
-        **{f"aggregator {n}": aggregator for n, aggregator in enumerate(aggregators)},
-        **({} if merger is None else {"merger": merger}),
-    }
-    for argument, function in functions.items():
+    numbered = [f" {n}" for n in range(len(aggregators))] if len(aggregators) > 1 else [""]
+    functions: list[tuple[str, Sequence[str], object]] = [
+        ("initializer", (), initializer),
+        *((f"aggregator{n}", _RECORD, each) for n, each in zip(numbered, aggregators, strict=True)),
+        *([] if merger is None else [("merger", ("key", "left", "right"), merger)]),
+    ]
+    for argument, given, function in functions:
         if not callable(function):
             message = f"{step}: {argument} must be a function, not {function!r}"
             raise InvalidTopology(message)
+        require_parameters(f"{step}: {argument}", function, given)
     if not isinstance(schema, str):
         message = (
             f'{step}: schema must name the aggregate\'s columns, like "n BIGINT", not {schema!r}'
@@ -236,11 +269,12 @@ def checked_reducer(reducer: Callable[[Any, Any], Any]) -> Functions:
     """Return the aggregation of Kafka's reduce: of two kept values it makes one, too.
 
     Raises:
-        InvalidTopology: it is no function.
+        InvalidTopology: it is no function of two values.
     """
     if not callable(reducer):
         message = f"reduce: expects a function of (kept value, new value), not {reducer!r}"
         raise InvalidTopology(message)
+    require_parameters("reduce: the function", reducer, ("kept value", "new value"))
 
     def aggregator(_key: str, value: Any, aggregate: Any) -> Any:
         return reducer(aggregate, value)
@@ -283,6 +317,8 @@ def checked_table_aggregation(
             f"(key, value, aggregate), not {adder!r} and {subtractor!r}"
         )
         raise InvalidTopology(message)
+    for role, function in (("adder", adder), ("subtractor", subtractor)):
+        require_parameters(f"aggregate: {role}", function, _RECORD)
     functions = checked_aggregation(initializer, adder, merger, schema, aggregates)
     assert isinstance(functions, Functions), "an aggregator makes them functions"
     return replace(functions, subtractor=subtractor)
@@ -294,12 +330,13 @@ def checked_table_reducers(
     """Return the aggregation of Kafka's reduce of a table.
 
     Raises:
-        InvalidTopology: one is no function.
+        InvalidTopology: one is no function of two values.
     """
     functions = checked_reducer(adder)
     if not callable(subtractor):
         message = f"reduce: expects functions (kept value, row's value), not {subtractor!r}"
         raise InvalidTopology(message)
+    require_parameters("reduce: subtractor", subtractor, ("kept value", "row's value"))
 
     def aggregator_of(reducer: Callable[[Any, Any], Any]) -> Aggregator:
         def aggregator(_key: str, value: Any, aggregate: Any) -> Any:

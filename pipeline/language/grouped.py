@@ -67,7 +67,7 @@ class KGroupedStream:
         of several partitions is put together by ``reducer``, too.
 
         Raises:
-            InvalidTopology: ``reducer`` is no function.
+            InvalidTopology: ``reducer`` is no function of two values.
         """
         return _table(self.registry, (self.origins,), NoWindows(), checked_reducer(reducer))
 
@@ -123,7 +123,7 @@ class KGroupedTable:
         together by ``adder``, too. If either returns None, the group's row goes.
 
         Raises:
-            InvalidTopology: one is no function.
+            InvalidTopology: one is no function of two values.
         """
         return self._table(checked_table_reducers(adder, subtractor))
 

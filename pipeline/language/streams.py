@@ -4,7 +4,11 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
 from oriel.pipeline.errors import InvalidTopology
-from oriel.pipeline.language.arguments import checked_period, require_expressions
+from oriel.pipeline.language.arguments import (
+    checked_period,
+    require_expressions,
+    require_parameters,
+)
 from oriel.pipeline.language.branches import BranchedKStream, merged
 from oriel.pipeline.language.grouped import KGroupedStream
 from oriel.pipeline.language.joins import (
@@ -174,11 +178,12 @@ class KStream:
         steps beside it.
 
         Raises:
-            InvalidTopology: ``function`` can't be called.
+            InvalidTopology: ``function`` can't be called with these.
         """
         if not callable(function):
             message = f"peek: expects a function (key, value, timestamp_ms), not {function!r}"
             raise InvalidTopology(message)
+        require_parameters("peek: the function", function, ("key", "value", "timestamp_ms"))
         return self._with_step(Peek(function))
 
     def join(

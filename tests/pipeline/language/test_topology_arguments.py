@@ -1,6 +1,7 @@
 """Arguments of the topology language that no store could be made of."""
 
 from collections.abc import Callable
+from functools import wraps
 from typing import Any
 
 import pytest
@@ -117,3 +118,129 @@ def test_later_stores_do_not_change_a_built_topology() -> None:
     stream_.group_by_key().windowed_by(WINDOWS).count().materialize("b")
     assert [store.name for store in built.stores] == ["a"]
     assert [store.name for store in builder.build().stores] == ["a", "b"]
+
+
+def one(_kept: Any) -> Any:
+    """A function of one argument."""
+
+
+def two(_kept: Any, _new: Any) -> Any:
+    """A function of two arguments."""
+
+
+def three(_key: Any, _value: Any, _aggregate: Any) -> Any:
+    """A function of three arguments."""
+
+
+def with_options(_key: Any, _value: Any, _aggregate: Any, *, _scale: int) -> Any:
+    """A function that can't do without an argument by name."""
+
+
+class Counter:
+    """An object that is called."""
+
+    def __call__(self, _key: str, _value: Any) -> int:
+        """Count."""
+        return 1
+
+
+def grouped_table() -> Any:
+    """A table's rows, grouped."""
+    return StreamsBuilder().table("t", "v DOUBLE").group_by("v")
+
+
+#: What is written -> what the function is called with, and what it takes.
+ARITIES: dict[str, tuple[Callable[[Any], Any], str, str]] = {
+    "peek": (
+        lambda f: stream().peek(f(two)),
+        "peek: the function is called with (key, value, timestamp_ms)",
+        "two takes (_kept, _new)",
+    ),
+    "reduce": (
+        lambda f: windowed().reduce(f(three)),
+        "reduce: the function is called with (kept value, new value)",
+        "three takes (_key, _value, _aggregate)",
+    ),
+    "reduce without windows": (
+        lambda f: stream().group_by_key().reduce(f(one)),
+        "reduce: the function is called with (kept value, new value)",
+        "one takes (_kept)",
+    ),
+    "initializer": (
+        lambda f: windowed().aggregate(f(one), three, schema="n BIGINT"),
+        "aggregate: initializer is called with ()",
+        "one takes (_kept)",
+    ),
+    "aggregator": (
+        lambda f: windowed().aggregate(int, f(two), schema="n BIGINT"),
+        "aggregate: aggregator is called with (key, value, aggregate)",
+        "two takes (_kept, _new)",
+    ),
+    "an object": (
+        lambda f: windowed().aggregate(int, f(Counter()), schema="n BIGINT"),
+        "aggregate: aggregator is called with (key, value, aggregate)",
+        "Counter takes (_key, _value)",
+    ),
+    "a named argument": (
+        lambda f: windowed().aggregate(int, f(with_options), schema="n BIGINT"),
+        "aggregate: aggregator is called with (key, value, aggregate)",
+        "with_options takes (_key, _value, _aggregate, *, _scale)",
+    ),
+    "merger": (
+        lambda f: windowed().aggregate(int, three, f(two), schema="n BIGINT"),
+        "aggregate: merger is called with (key, left, right)",
+        "two takes (_kept, _new)",
+    ),
+    "cogroup": (
+        lambda f: (
+            (stream_grouped := stream().group_by_key())
+            .cogroup(three)
+            .cogroup(stream_grouped, f(two))
+            .aggregate(int, schema="n BIGINT")
+        ),
+        "aggregate: aggregator 1 is called with (key, value, aggregate)",
+        "two takes (_kept, _new)",
+    ),
+    "adder": (
+        lambda f: grouped_table().aggregate(int, f(two), three, schema="n BIGINT"),
+        "aggregate: adder is called with (key, value, aggregate)",
+        "two takes (_kept, _new)",
+    ),
+    "subtractor": (
+        lambda f: grouped_table().aggregate(int, three, f(two), schema="n BIGINT"),
+        "aggregate: subtractor is called with (key, value, aggregate)",
+        "two takes (_kept, _new)",
+    ),
+    "adder of values": (
+        lambda f: grouped_table().reduce(f(three), two),
+        "reduce: the function is called with (kept value, new value)",
+        "three takes (_key, _value, _aggregate)",
+    ),
+    "subtractor of values": (
+        lambda f: grouped_table().reduce(two, f(three)),
+        "reduce: subtractor is called with (kept value, row's value)",
+        "three takes (_key, _value, _aggregate)",
+    ),
+}
+
+
+@pytest.mark.parametrize("place", ARITIES)
+def test_a_function_of_other_arguments_is_refused_when_it_is_given(place: str) -> None:
+    """Not record by record: the message tells what it is called with, and what it takes.
+
+    A wrapper of any arguments is taken, whatever it wraps, and so is what tells no signature.
+    """
+    build, called, takes = ARITIES[place]
+    with pytest.raises(InvalidTopology) as caught:
+        build(lambda function: function)
+    assert str(caught.value) == f"{called}, but {takes}"
+
+    def wrapped(function: Callable[..., Any]) -> Callable[..., Any]:
+        @wraps(function)
+        def wrapper(*given: Any) -> Any:
+            return function(*given, 1)
+
+        return wrapper
+
+    build(wrapped)
+    build(lambda _: dict)
