@@ -20,8 +20,9 @@ class Record:
     """One record: ``value`` has the columns of the topic's schema, None is no value.
 
     Columns that are missing are null, those that the schema does not name are ignored.
-    ``headers`` are those that the topic's ``Consumed`` may name as columns. Its serdes play no
-    part here, and the time ``"ingestion"`` is ``timestamp_ms``.
+    ``headers``, by name, are those that the topic's ``Consumed`` may name as columns. Its serdes
+    play no part here: a single value is a dict of the schema's one column. The time
+    ``"ingestion"`` is ``timestamp_ms``.
     """
 
     key: str | None
@@ -42,17 +43,14 @@ def decoded(
     Each has a value, or the reason why it is bad.
 
     Raises:
-        IllegalArgumentType: one is no ``Record``, or its key is no text.
+        IllegalArgumentType: one is no ``Record``, its key is no text, its headers are no dict of
+            bytes, or its value is none that the driver could write in the topic's format.
     """
     value_type = pa.struct(list(schema))
     lines = []
     foreign = np.zeros(len(records), np.bool_)
     for number, record in enumerate(records):
-        if not isinstance(record, Record) or not isinstance(record.key, str | None):
-            message = (
-                f"records are Record(key: str, value: dict, timestamp_ms: int), not {record!r}"
-            )
-            raise IllegalArgumentType(message)
+        _check(record, schema, consumed)
         plain = _plain(record.value)
         line = {"key": record.key, "value": plain, "timestamp_ms": record.timestamp_ms}
         if record.headers:
@@ -66,6 +64,35 @@ def decoded(
     })  # fmt: skip
     rows = BlockDecoder(value_type, has_envelope=True, consumed=consumed).decode(raw)
     return _refused(rows, foreign) if foreign.any() else rows
+
+
+def _check(record: Record, schema: pa.Schema, consumed: Consumed) -> None:
+    """Refuse what no topic could have, or what the driver would read otherwise than the pipeline.
+
+    Raises:
+        IllegalArgumentType: see ``decoded``.
+    """
+    if not isinstance(record, Record) or not isinstance(record.key, str | None):
+        message = f"records are Record(key: str, value: dict, timestamp_ms: int), not {record!r}"
+        raise IllegalArgumentType(message)
+    headers = record.headers
+    is_dict = isinstance(headers, Mapping) and all(isinstance(name, str) for name in headers)
+    if headers is not None and not (
+        is_dict and all(isinstance(value, bytes) for value in headers.values())
+    ):
+        message = (
+            f'headers are a dict of names to bytes, like {{"trace": b"7f3a"}}, not {headers!r}'
+        )
+        raise IllegalArgumentType(message)
+    # JSON may be any value, and is a dead letter in the pipeline, too, if it is no object.
+    is_value = record.value is None or isinstance(record.value, Mapping)
+    if not is_value and consumed.value_serde != JSON_RECORDS.value_serde:
+        example = f": write {dict.fromkeys(schema.names, record.value)!r}"
+        message = (
+            f"the topic's values are {consumed.value_serde}, which a test gives as a dict of the "
+            f"columns {schema.names}, not as {record.value!r}{example * (len(schema) == 1)}"
+        )
+        raise IllegalArgumentType(message)
 
 
 def _texts(headers: Mapping[str, bytes]) -> dict[str, str | None]:

@@ -1,6 +1,11 @@
 """The test driver reads record time by a column and headers as columns, as the pipeline does."""
 
+from typing import Any
+
+import pytest
+
 from oriel import Consumed, FieldTimestamp, Serdes, StreamsBuilder, TimeWindows, count, max
+from oriel.pipeline.windows import IllegalArgumentType
 from oriel.testing import Record, TopologyTestDriver
 
 WINDOWS = TimeWindows.of_size_and_grace(10, 0)
@@ -43,3 +48,48 @@ def test_a_dead_letter_names_the_wrong_field() -> None:
     assert (letter["reason"], letter["detail"]) == (
         "wrong-type", 'value.v: INT expected, not "x"',
     )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "headers", [{"h": "y"}, {"h": None}, {5: b"y"}, [("h", b"y")], [], "h"], ids=repr
+)
+def test_headers_that_are_no_dict_of_bytes_are_refused(headers: Any) -> None:
+    """A mistake in the test, told with what headers are; nothing of the batch is read."""
+    builder = StreamsBuilder()
+    builder.stream("t", "v INT").to("o")
+    with TopologyTestDriver(builder.build()) as driver:
+        with pytest.raises(IllegalArgumentType) as caught:
+            driver.pipe_input("t", [Record("k", {"v": 1}, 1), Record("k", {"v": 1}, 1, headers)])
+        assert str(caught.value) == (
+            f'headers are a dict of names to bytes, like {{"trace": b"7f3a"}}, not {headers!r}'
+        )
+        assert driver.counters("to(o)").input == 0
+        driver.pipe_input("t", Record("k", {"v": 1}, 1, {"h": b"y"}))
+        assert driver.counters("to(o)").applied == 1
+
+
+@pytest.mark.parametrize(
+    ("schema", "serde", "given", "told"),
+    [
+        ("v STRING", Serdes.string(), "hello", r"string, .* not as 'hello': write {'v': 'hello'}$"),
+        ("v BIGINT", Serdes.long(), 5, r"long, .* \['v'\], not as 5: write {'v': 5}$"),
+        ("v INT, w INT", Serdes.avro(), [1, 2], r"avro.* \['v', 'w'\], not as \[1, 2\]$"),
+    ],
+)
+def test_a_single_value_is_given_by_its_column(
+    schema: str, serde: Any, given: Any, told: str
+) -> None:
+    """The pipeline would read it: a dead letter here would say what is not so.
+
+    Of JSON it is one there, too.
+    """
+    builder = StreamsBuilder()
+    builder.stream("t", schema, Consumed(value_serde=serde)).to("o")
+    builder.stream("j", schema).to("p")
+    with TopologyTestDriver(builder.build()) as driver:
+        with pytest.raises(IllegalArgumentType, match=told):
+            driver.pipe_input("t", Record("k", given, 1))
+        driver.pipe_input("t", [Record("k", {"v": None}, 1), Record("k", None, 1)])
+        assert (driver.counters("to(o)").input, driver.dropped) == (2, 0)
+        driver.pipe_input("j", Record("k", given, 1))
+        assert [letter["reason"] for letter in driver.dead_letters("to(p)")] == ["wrong-type"]

@@ -83,6 +83,15 @@ class Consumed:
                 f"with a unit of {_listed(_UNITS)}, not {timestamp!r}"
             )
             raise InvalidTopology(message)
+        is_dict = isinstance(headers, Mapping) and all(
+            isinstance(name, str) for pair in headers.items() for name in pair
+        )
+        if headers is not None and not is_dict:
+            message = (
+                "Consumed: headers is a dict of headers to the columns that they become, like "
+                f'{{"trace": "trace_id"}}, not {headers!r}'
+            )
+            raise InvalidTopology(message)
         self.key_serde = key_serde
         self.value_serde = value_serde
         self.timestamp: Timestamp = timestamp

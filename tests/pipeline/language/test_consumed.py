@@ -45,6 +45,10 @@ def test_what_does_not_fit_is_refused_as_it_is_written(
         ({"key_serde": "long"}, "key_serde is one of"),
         ({"value_serde": "avro"}, "value_serde is one of those of Serdes, not 'avro'"),
         ({"timestamp": "event_time"}, "timestamp is 'message', 'ingestion' or FieldTimestamp"),
+        ({"headers": ["h"]}, r"headers is a dict of headers to .* columns .*, not \['h'\]"),
+        ({"headers": {"h": 5}}, r"headers is a dict .*, not \{'h': 5\}"),
+        ({"headers": {5: "h"}}, r"headers is a dict .*, not \{5: 'h'\}"),
+        ({"headers": [("h", "c")]}, r"headers is a dict .*, not \[\('h', 'c'\)\]"),
         ({"timestamp": FieldTimestamp("at", "h")}, "with a unit of s, ms, us, iso"),  # type: ignore[arg-type]
     ],
 )
