@@ -231,20 +231,22 @@ def test_a_function_of_python_that_raises_tells_its_traces(spark: SparkSession) 
     def fail(_):  # type: ignore[no-untyped-def] # noqa: ANN001, ANN202 - Spark reads them
         raise KeyError("odd")  # noqa: EM101
 
+    def refuse(_key: str | None, _value: dict[str, Any] | None, _timestamp_ms: int) -> None:
+        raise KeyError("odd")  # noqa: EM101
+
     fails = F.udf(fail, "boolean")
-    driver = driver_of(
-        lambda b: (
-            b.stream("t", SCHEMA)
-            .filter(fails(F.col("carrier")))
-            .group_by_key()
-            .count()
-            .materialize("s")
-        )
-    )
-    with pytest.raises(PythonException, match="KeyError: 'odd'") as caught:
-        driver.pipe_input("t", flight("a", "UA", 0.0))
-    (note,) = caught.value.__notes__
-    assert note.startswith("store 's', step filter(")
+    steps: dict[str, Callable[[KStream], KStream]] = {
+        "filter(": lambda stream: stream.filter(fails(F.col("carrier"))),
+        "peek(": lambda stream: stream.peek(refuse),
+    }
+    for told, step in steps.items():
+        builder = StreamsBuilder()
+        step(builder.stream("t", SCHEMA)).group_by_key().count().materialize("s")
+        driver = TopologyTestDriver(builder.build())
+        with pytest.raises(PythonException, match="KeyError: 'odd'") as caught:
+            driver.pipe_input("t", flight("a", "UA", 0.0))
+        (note,) = caught.value.__notes__
+        assert note.startswith(f"store 's', step {told}")
 
 
 def test_python_functions_may_be_any_expression(spark: SparkSession) -> None:

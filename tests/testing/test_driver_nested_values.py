@@ -7,6 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from pyspark.sql import SparkSession
 
 from oriel import SessionWindows, SlidingWindows, StreamsBuilder, TimeWindows
 from oriel.pipeline.language.grouped import KGroupedStream, TimeWindowedKStream
@@ -216,7 +217,8 @@ def test_aggregators_see_maps_as_dicts(kind: str) -> None:
     assert seen[-1] == order(1)
 
 
-def test_peek_shows_maps_as_dicts(tmp_path: Path) -> None:
+@pytest.mark.slow
+def test_peek_shows_maps_as_dicts(spark: SparkSession, tmp_path: Path) -> None:
     """As the aggregators see them."""
     seen = tmp_path / "seen"
     builder = StreamsBuilder()
