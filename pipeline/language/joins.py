@@ -1,5 +1,6 @@
 """Joins of streams and tables as inputs of a store: which sides are joined, and which can't be."""
 
+import re
 from dataclasses import replace
 from itertools import product
 from typing import TYPE_CHECKING, Literal
@@ -30,6 +31,7 @@ from oriel.pipeline.language.topology import (
     TableLookup,
     TableUpdates,
     fan_outs_of,
+    grouping_text,
     places_of,
     side_of,
     tells_rows,
@@ -205,19 +207,35 @@ def foreign_rows(left: Input, right: Input, key: "tuple[str | Column, ...]") -> 
     return results_of(Responses(side_of(results_of(subscriptions)), side_of(right)))
 
 
+def refuse_update_times(step: str, what: str, parts: "tuple[str | Column, ...]") -> None:
+    """Refuse expressions that tell from a table's row ``what`` and read its update's time.
+
+    Raises:
+        InvalidTopology: one reads ``timestamp_ms``; the message begins with ``step``.
+    """
+    if re.search(r"\btimestamp_ms\b", grouping_text(parts), re.IGNORECASE):
+        message = (
+            f"{step}: {what} is told from the row alone, so it can't depend on the update's "
+            "timestamp_ms; keep a time with the row, map_values('*', t='timestamp_ms')"
+        )
+        raise InvalidTopology(message)
+
+
 def checked_foreign_key(
     step: str, key: "str | Column | tuple[str | Column, ...]"
 ) -> "tuple[str | Column, ...]":
     """The parts of a foreign key.
 
     Raises:
-        InvalidTopology: there is none, or one is neither SQL text nor a ``Column``.
+        InvalidTopology: there is none, or one is neither SQL text nor a ``Column``, or reads
+            ``timestamp_ms``.
     """
     parts = key if isinstance(key, tuple) else (key,)
     if not parts:
         message = f"{step}: foreign_key= has to name a column or expression, at least one"
         raise InvalidTopology(message)
     require_expressions(step, *parts)
+    refuse_update_times(f"{step}: foreign_key=", "the row that a row names", parts)
     return parts
 
 

@@ -4,7 +4,6 @@ An aggregation without windows is a table here, too, once it is joined or groupe
 the history of its rows, for streams that join them as of their own time.
 """
 
-import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
@@ -18,6 +17,7 @@ from oriel.pipeline.language.joins import (
     foreign_rows,
     foreign_updates,
     numbered,
+    refuse_update_times,
     results_of,
     stepped,
     stepped_rows,
@@ -36,7 +36,6 @@ from oriel.pipeline.language.topology import (
     Store,
     TableRows,
     VersionedRecords,
-    grouping_text,
     side_of,
     tells_rows,
     verb,
@@ -139,12 +138,8 @@ class SourceTable:
             message = "group_by: name at least one column or expression"
             raise InvalidTopology(message)
         require_expressions("group_by", *columns)
-        if re.search(r"\btimestamp_ms\b", grouping_text(columns), re.IGNORECASE):
-            message = (
-                "group_by: a row leaves the group that it was in, so its group can't depend on the "
-                "update's timestamp_ms; keep a time with the row, map_values('*', t='timestamp_ms')"
-            )
-            raise InvalidTopology(message)
+        # A row leaves the group that it was in, which is made of the row again then.
+        refuse_update_times("group_by", "a row's group", columns)
         changes = results_of(table_changes("group_by", self.tables, self.rows))
         return KGroupedTable(self.registry, replace(changes, group_by=columns))
 

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 from oriel.pipeline.errors import InvalidTopology
 from oriel.pipeline.language.arguments import require_expressions
+from oriel.pipeline.language.names import SCOPE
 from oriel.pipeline.language.topology import FlatMapValues, MapValues
 
 if TYPE_CHECKING:
@@ -15,12 +16,14 @@ def checked_map_values(keep: tuple[str, ...], columns: Mapping[str, "str | Colum
     """The step of ``map_values``.
 
     Raises:
-        InvalidTopology: there is no column, or an expression is no SQL text or ``Column``.
+        InvalidTopology: there is no column, one to keep is none of the value, or an expression is
+            no SQL text or ``Column``.
     """
     if not keep and not columns:
         message = "map_values: name at least one column, or '*' for all"
         raise InvalidTopology(message)
     require_expressions("map_values", *keep, *columns.values())
+    _refuse_kept_scope("map_values", keep)
     return MapValues(keep, dict(columns))
 
 
@@ -33,12 +36,14 @@ def checked_key(
     """The step that makes a new key, of ``select_key`` or ``map``.
 
     Raises:
-        InvalidTopology: there is no key, or an expression is no SQL text or ``Column``.
+        InvalidTopology: there is no key, a column to keep is none of the value, or an expression is
+            no SQL text or ``Column``.
     """
     if not key:
         message = f"{called}: name at least one column or expression for the key"
         raise InvalidTopology(message)
     require_expressions(called, *key, *keep, *columns.values())
+    _refuse_kept_scope(called, keep)
     return MapValues(keep, dict(columns), key)
 
 
@@ -48,13 +53,31 @@ def checked_flat_map(
     """The step of ``flat_map_values`` or ``flat_map``.
 
     Raises:
-        InvalidTopology: no column is computed, or an expression is no SQL text or ``Column``.
+        InvalidTopology: no column is computed, one to keep is none of the value, or an expression
+            is no SQL text or ``Column``.
     """
     if not columns:
         message = f"{called}: compute a column that is an array, like word=\"split(line, ' ')\""
         raise InvalidTopology(message)
     require_expressions(called, *keep, *columns.values())
+    _refuse_kept_scope(called, keep)
     return FlatMapValues(keep, dict(columns))
+
+
+def _refuse_kept_scope(called: str, keep: tuple[str, ...]) -> None:
+    """Refuse to keep what stands beside the value, where it would stay anyway and make no column.
+
+    Raises:
+        InvalidTopology: ``key`` or ``timestamp_ms`` is to be kept; the message says how.
+    """
+    # SQL names ignore case.
+    taken = next((name for name in keep if name.strip("`").lower() in SCOPE), None)
+    if taken is not None:
+        message = (
+            f"{called}: {taken!r} is no column of the value; keep it as another one, "
+            f"{taken[0].lower()}={taken!r}"
+        )
+        raise InvalidTopology(message)
 
 
 def check_builder(step: str, registry: object, other: object) -> None:

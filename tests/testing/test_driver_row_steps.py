@@ -365,7 +365,10 @@ REFUSED_AT_ONCE: Mapping[str, tuple[Callable[[KTable], KTable], str]] = {
         lambda t: t.map_values(window_start_ms="1"),
         "map_values: the name 'window_start_ms' is taken by a column of every store",
     ),
-    "the key as a column": (lambda t: t.map_values("key"), "the name 'key' is taken"),
+    "the key as a column": (
+        lambda t: t.map_values("key"),
+        "'key' is no column of the value; keep it as another one",
+    ),
     "a name that no table has": (
         lambda t: t.map_values(**{"a b": "1"}),
         "a Delta table can't have a column named 'a b'",

@@ -255,6 +255,30 @@ MISTAKES: dict[str, tuple[Callable[[], Any], str]] = {
         lambda: table().left_join(table(), foreign_key=print),  # type: ignore[arg-type]
         r"left_join: expects SQL text or a Spark Column, not <built-in function print>",
     ),
+    "a foreign key of an update's time": (
+        lambda: table().join(table(), foreign_key="timestamp_ms"),
+        r"join: foreign_key=: the row that a row names is told from the row alone",
+    ),
+    "a group of an update's time": (
+        lambda: table().group_by("w", "Timestamp_ms"),
+        r"group_by: a row's group is told from the row alone, .*_values\('\*', t='timestamp_ms'",
+    ),
+    "a key that is kept as a column": (
+        lambda: stream().map_values("key"),
+        r"map_values: 'key' is no column of the value; keep it as another one, k='key'",
+    ),
+    "a time that is kept as a column": (
+        lambda: table().map_values("w", "TIMESTAMP_MS"),
+        r"map_values: 'TIMESTAMP_MS' is no column of the value; .*, t='TIMESTAMP_MS'",
+    ),
+    "a key that is kept beside elements": (
+        lambda: stream().flat_map_values("key", w="array(v)"),
+        r"flat_map_values: 'key' is no column of the value",
+    ),
+    "a key that is kept beside a new one": (
+        lambda: stream().map("v", "v", "key"),
+        r"map: 'key' is no column of the value",
+    ),
     "a foreign key of two builders": (
         lambda: table().join(StreamsBuilder().table("x", "v INT"), foreign_key="w"),
         r"join: the two sides are of different builders; make them with one",
