@@ -17,10 +17,14 @@ from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.pandas.types import to_arrow_type
-from pyspark.sql.types import StructType, TimestampType
+from pyspark.sql.types import ArrayType, BooleanType, MapType, NullType, StructType, TimestampType
 
 from oriel.pipeline.errors import InvalidTopology
 from oriel.pipeline.spark import error_kind
+
+#: What a step's expressions make: a condition, and a key or the parts of one by their numbers.
+CONDITION = "the condition"
+KEY = "the key"
 
 _NOT_ROW_WISE = (
     "is not row-wise: it may read one record only, so no aggregates, window functions, explode "
@@ -63,6 +67,27 @@ class StepExpressions:
                 fault = _NOT_ROW_WISE if refused else None
             if fault is not None:
                 return f"{role} {fault}"
+        return None
+
+    def wrong_type(self) -> str | None:
+        """The first condition or part of a key that is of no such type, and why; None: none is.
+
+        Spark would cast it: a text that is no truth to null, a struct to a text such as ``{1}``.
+        """
+        typed = {
+            role: as_column(expression)
+            for role, expression in self.expressions.items()
+            if role == CONDITION or role.startswith(KEY)
+        }
+        if not typed:
+            return None
+        fields = self.rows.select(*typed.values()).schema
+        for role, field in zip(typed, fields, strict=True):
+            name = field.dataType.simpleString().upper()
+            if role == CONDITION and not isinstance(field.dataType, BooleanType | NullType):
+                return f"{role} is no BOOLEAN but {name}: compare it with something"
+            if role != CONDITION and isinstance(field.dataType, ArrayType | MapType | StructType):
+                return f"{role} can't be {name}: take its fields or elements, or to_json(...) of it"
         return None
 
 

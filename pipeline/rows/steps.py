@@ -56,6 +56,8 @@ from oriel.pipeline.rows.columns import (
     with_key_of,
 )
 from oriel.pipeline.rows.expressions import (
+    CONDITION,
+    KEY,
     StepExpressions,
     carried_schema,
     refuse_unsteady,
@@ -252,12 +254,17 @@ class RowSteps:
         step_expressions = StepExpressions(step, rows, expressions)
         self._steps.append(step_expressions)
         try:
-            return self._project(rows, build(values))
+            built = self._project(rows, build(values))
+            why = step_expressions.wrong_type()
         except (PySparkException, Py4JJavaError) as error:
             # What Spark says of an aggregate or a generator here is advice for a whole query.
             why = step_expressions.fault() or first_line(error)
             message = f"store {self._store!r}, step {step}: {why}"
             raise InvalidTopology(message) from error
+        if why is not None:
+            message = f"store {self._store!r}, step {step}: {why}"
+            raise InvalidTopology(message)
+        return built
 
     def _flattened(self, step: FlatMapValues, rows: DataFrame) -> DataFrame:
         """A row for each element of the array that ``step`` has computed; one for what has none.
@@ -397,9 +404,9 @@ def _all_of(steps: Iterable[Step]) -> Iterator[RowStep]:
 def _expressions_by_name(step: RowStep) -> dict[str, "str | Column"]:
     """What a step computes with, by what to call it."""
     if isinstance(step, Filter):
-        return {"the condition": step.condition}
+        return {CONDITION: step.condition}
     if isinstance(step, LookupKey):
-        return {"the key": step.key}
+        return {KEY: step.key}
     if isinstance(step, ForeignKey):
         return _key_parts(step.key)
     if not isinstance(step, MapValues | FlatMapValues):
@@ -415,7 +422,7 @@ def _types(values: StructType) -> str:
 
 def _key_parts(parts: tuple["str | Column", ...]) -> dict[str, "str | Column"]:
     """The expressions that make a key, by what to call them."""
-    return {f"the key {number}": part for number, part in enumerate(parts, start=1)}
+    return {f"{KEY} {number}": part for number, part in enumerate(parts, start=1)}
 
 
 def _typed(typed_keys: TypedKeys) -> Callable[[Column], Column]:

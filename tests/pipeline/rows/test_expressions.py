@@ -250,3 +250,40 @@ def test_text_that_is_no_sql_is_told_in_words(
     assert at_fault == f"store 's', step map_values(c={text!r}): {said}"
     at_fault = refused(build, stream().group_by(text))
     assert at_fault == f"store 's', step group_by({' '.join(text.split())}): {said}"
+
+
+@pytest.mark.parametrize(
+    ("stepped", "said"),
+    [
+        (
+            lambda s: s.filter("x + 1"),
+            r"step filter\('x \+ 1'\): the condition is no BOOLEAN",
+        ),
+        (lambda s: s.filter_not("v"), r"step filter_not\('v'\): the condition is no BOOLEAN"),
+        (
+            lambda s: s.split().branch("v").default_branch()["1"],
+            r"filter\('v'\): the condition is ",
+        ),
+        (lambda s: s.select_key("v", "a"), r"select_key\(v, a\): the key 2 can't be ARRAY<INT>"),
+        (lambda s: s.map("map(v, x)", "v"), r"the key 1 can't be MAP<STRING,DOUBLE>: take its f"),
+    ],
+)
+def test_what_spark_would_cast_is_refused(
+    build: Callable[[KGroupedStream], RowSteps], stepped: Callable[[KStream], KStream], said: str
+) -> None:
+    """A condition is true or false, and a key no struct, whose text tells nobody what it is."""
+    with pytest.raises(InvalidTopology, match=said):
+        build(stepped(stream()).group_by_key())
+
+
+def test_a_null_is_a_condition(build: Callable[[KGroupedStream], RowSteps]) -> None:
+    """It has no type, and no record for which it is true."""
+    build(stream().filter("null").group_by_key())
+
+
+@pytest.mark.parametrize("key", ["a", "struct(x, v)"])
+def test_a_struct_is_no_group(build: Callable[[KGroupedStream], RowSteps], key: str) -> None:
+    """Its fields are, or its JSON."""
+    with pytest.raises(InvalidTopology, match=r"the key 1 can't be .*to_json\(\.\.\.\) of it"):
+        build(stream().group_by(key))
+    build(stream().group_by(f"to_json({key})"))
