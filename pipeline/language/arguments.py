@@ -81,6 +81,17 @@ def require_parameters(called: str, function: Callable[..., Any], given: Sequenc
         raise InvalidTopology(message) from error
 
 
+def refuse_store_name(step: str, names: tuple[object, ...]) -> None:
+    """Refuse the store's name where Kafka Streams takes it, in the aggregation.
+
+    Raises:
+        InvalidTopology: there is one.
+    """
+    if names:
+        message = f"{step}: takes nothing; a store is named behind it: {step}().materialize('name')"
+        raise InvalidTopology(message)
+
+
 def checked_windows(windows: Windows) -> Windows:
     """Return ``windows``, which ``windowed_by`` was given.
 

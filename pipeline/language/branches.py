@@ -3,10 +3,11 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product, takewhile
-from typing import TYPE_CHECKING, Generic, Protocol, Self, TypeVar
+from typing import TYPE_CHECKING, Generic, Never, NoReturn, Protocol, Self, TypeVar
 
 from oriel.pipeline.errors import InvalidTopology
 from oriel.pipeline.language.arguments import require_expressions
+from oriel.pipeline.language.other_words import OtherWords
 from oriel.pipeline.language.topology import (
     Branches,
     Chain,
@@ -36,7 +37,7 @@ Stream = TypeVar("Stream", bound=Filtered)
 
 
 @dataclass(frozen=True)
-class BranchedKStream(Generic[Stream]):
+class BranchedKStream(OtherWords, Generic[Stream]):
     """A stream that is being divided; ``rest`` are the records that no branch has yet."""
 
     rest: Stream
@@ -56,6 +57,18 @@ class BranchedKStream(Generic[Stream]):
         require_expressions("branch", condition)
         named = self._with_branch(str(len(self.branches) + 1), name, self.rest.filter(condition))
         return BranchedKStream(self.rest.filter_not(condition), named)
+
+    def __getitem__(self, name: Never) -> NoReturn:
+        """Refuse to give a branch before the division has an end.
+
+        Raises:
+            InvalidTopology: always.
+        """
+        message = (
+            f"split: end the branches with default_branch() or no_default_branch(), which give "
+            f"them by name, before [{name!r}]"
+        )
+        raise InvalidTopology(message)
 
     def default_branch(self, name: str | None = None) -> dict[str, Stream]:
         """All branches by name, the last one for the records that no other has (``"0"``).

@@ -22,6 +22,7 @@ from oriel.pipeline.language.arguments import checked_period
 from oriel.pipeline.language.formats import JSON_RECORDS, Consumed, checked_consumed
 from oriel.pipeline.language.ktables import GlobalKTable, Registry
 from oriel.pipeline.language.names import check_topic
+from oriel.pipeline.language.other_words import OtherWords
 from oriel.pipeline.language.source_tables import SourceTable, VersionedTable
 from oriel.pipeline.language.streams import KStream
 from oriel.pipeline.language.topology import (
@@ -32,7 +33,7 @@ from oriel.pipeline.language.topology import (
 from oriel.pipeline.windows import Duration
 
 
-class StreamsBuilder:
+class StreamsBuilder(OtherWords):
     """Where a topology begins; ``build`` ends it."""
 
     def __init__(self) -> None:

@@ -18,8 +18,10 @@ from oriel.pipeline.language.arguments import (
     checked_table_aggregation,
     checked_table_reducers,
     checked_windows,
+    refuse_store_name,
 )
 from oriel.pipeline.language.ktables import KTable, Registry
+from oriel.pipeline.language.other_words import OtherWords
 from oriel.pipeline.language.topology import Aggregation, Functions, Input, Store
 from oriel.pipeline.windows import (
     Aggregate,
@@ -33,7 +35,7 @@ from oriel.pipeline.windows import (
 
 
 @dataclass(frozen=True)
-class KGroupedStream:
+class KGroupedStream(OtherWords):
     """Records grouped by key, not yet windowed: without ``windowed_by`` a store has a row a key."""
 
     registry: Registry = field(repr=False)
@@ -56,8 +58,9 @@ class KGroupedStream:
         checked_strategy(strategy, NoWindows())
         return self
 
-    def count(self) -> "KTable":
+    def count(self, *store: str) -> "KTable":
         """Count the records of each key, in a column named ``count`` (BIGINT)."""
+        refuse_store_name("count", store)
         return self.aggregate(count=count())
 
     def reduce(self, reducer: Callable[[Any, Any], Any]) -> "KTable":
@@ -99,7 +102,7 @@ class KGroupedStream:
 
 
 @dataclass(frozen=True)
-class KGroupedTable:
+class KGroupedTable(OtherWords):
     """The rows of a table grouped: each counts for the group that it is in now, as in Kafka.
 
     A row that becomes another is subtracted from its group, then the new one is added to its own;
@@ -109,8 +112,9 @@ class KGroupedTable:
     registry: Registry = field(repr=False)
     origin: Input
 
-    def count(self) -> "KTable":
+    def count(self, *store: str) -> "KTable":
         """Count the rows of each group, in a column named ``count`` (BIGINT); 0 if all are gone."""
+        refuse_store_name("count", store)
         return self.aggregate(count=count())
 
     def reduce(
@@ -159,7 +163,7 @@ class KGroupedTable:
 
 
 @dataclass(frozen=True)
-class CogroupedKStream:
+class CogroupedKStream(OtherWords):
     """Several grouped streams that are aggregated into one row a key (and window)."""
 
     registry: Registry = field(repr=False)
@@ -234,7 +238,7 @@ class CogroupedKStream:
 
 
 @dataclass(frozen=True)
-class TimeWindowedKStream:
+class TimeWindowedKStream(OtherWords):
     """Grouped records with windows chosen."""
 
     registry: Registry = field(repr=False)
@@ -252,8 +256,9 @@ class TimeWindowedKStream:
         """
         return replace(self, strategy=checked_strategy(strategy, self.windows))
 
-    def count(self) -> "KTable":
+    def count(self, *store: str) -> "KTable":
         """Count the records of each window, in a column named ``count`` (BIGINT)."""
+        refuse_store_name("count", store)
         return self.aggregate(count=count())
 
     def reduce(self, reducer: Callable[[Any, Any], Any]) -> "KTable":

@@ -17,7 +17,12 @@ from oriel.pipeline.language.arguments import (
 from oriel.pipeline.language.formats import StoreKeySerde
 from oriel.pipeline.language.joins import aggregate_updates, results_of
 from oriel.pipeline.language.names import check_names, check_new_store, check_topic
-from oriel.pipeline.language.step_checks import check_builder, checked_map_values
+from oriel.pipeline.language.other_words import OtherWords
+from oriel.pipeline.language.step_checks import (
+    check_builder,
+    checked_map_values,
+    refuse_foreign_key,
+)
 from oriel.pipeline.language.topology import (
     Filter,
     Input,
@@ -102,7 +107,7 @@ class Registry:
 
 
 @dataclass(frozen=True, repr=False)
-class GlobalKTable:
+class GlobalKTable(OtherWords):
     """A topic of rows that streams look up by any key: ``stream.join(table, key="expression")``."""
 
     registry: Registry
@@ -113,7 +118,7 @@ class GlobalKTable:
         return f"<GlobalKTable {self.origin.source}>"
 
 
-class KTable:
+class KTable(OtherWords):
     """An aggregation; give it a store with ``materialize``."""
 
     def __init__(self, registry: Registry, store: Store, text: str) -> None:
@@ -268,8 +273,14 @@ class KTable:
         """``join``, and rows of this table without one in the other, with nulls."""
         return self._joined("left", other, foreign_key)
 
-    def outer_join(self, other: "SourceTable | KTable | VersionedTable") -> "SourceTable | KTable":
+    def outer_join(
+        self,
+        other: "SourceTable | KTable | VersionedTable",
+        *,
+        foreign_key: "str | Column | tuple[str | Column, ...] | None" = None,
+    ) -> "SourceTable | KTable":
         """``left_join``, and rows of the other table without one in this."""
+        refuse_foreign_key("outer_join", foreign_key, of_tables=True)
         return self._joined("outer", other)
 
     def group_by(self, *columns: "str | Column") -> "KGroupedTable":

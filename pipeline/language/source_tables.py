@@ -25,9 +25,11 @@ from oriel.pipeline.language.joins import (
     table_updates,
 )
 from oriel.pipeline.language.ktables import KTable, Registry
+from oriel.pipeline.language.other_words import OtherWords
 from oriel.pipeline.language.step_checks import (
     check_builder,
     checked_map_values,
+    refuse_foreign_key,
 )
 from oriel.pipeline.language.topology import (
     Filter,
@@ -49,7 +51,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, repr=False)
-class SourceTable:
+class SourceTable(OtherWords):
     """A topic as a table, or several joined by key; ``materialize`` keeps the rows in a store.
 
     ``rows`` joins the ``tables`` by their numbers; of one table it is 0.
@@ -119,8 +121,14 @@ class SourceTable:
         """``join``, and rows of this table without one in the other, with nulls."""
         return self._joined("left", other, foreign_key)
 
-    def outer_join(self, other: "SourceTable | KTable | VersionedTable") -> "SourceTable":
+    def outer_join(
+        self,
+        other: "SourceTable | KTable | VersionedTable",
+        *,
+        foreign_key: "str | Column | tuple[str | Column, ...] | None" = None,
+    ) -> "SourceTable":
         """``left_join``, and rows of the other table without one in this."""
+        refuse_foreign_key("outer_join", foreign_key, of_tables=True)
         return self._joined("outer", other)
 
     def group_by(self, *columns: "str | Column") -> "KGroupedTable":
@@ -223,7 +231,7 @@ class SourceTable:
 
 
 @dataclass(frozen=True, repr=False)
-class VersionedTable:
+class VersionedTable(OtherWords):
     """A topic as a table that knows which row a key had at a time (KIP-889, KIP-914).
 
     A stream that joins it finds the row as of its record's time. In all other places it is a table
@@ -279,9 +287,14 @@ class VersionedTable:
         """``join``, and rows of this table without one in the other, with nulls."""
         return self.newest().left_join(other, foreign_key=foreign_key)
 
-    def outer_join(self, other: "VersionedTable | SourceTable | KTable") -> SourceTable:
+    def outer_join(
+        self,
+        other: "VersionedTable | SourceTable | KTable",
+        *,
+        foreign_key: "str | Column | tuple[str | Column, ...] | None" = None,
+    ) -> SourceTable:
         """``left_join``, and rows of the other table without one in this."""
-        return self.newest().outer_join(other)
+        return self.newest().outer_join(other, foreign_key=foreign_key)
 
     def group_by(self, *columns: "str | Column") -> KGroupedTable:
         """Group the newest rows; see ``SourceTable.group_by``."""

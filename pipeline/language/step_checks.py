@@ -80,6 +80,26 @@ def _refuse_kept_scope(called: str, keep: tuple[str, ...]) -> None:
         raise InvalidTopology(message)
 
 
+def refuse_foreign_key(step: str, foreign_key: object, *, of_tables: bool = False) -> None:
+    """Refuse a foreign key where there is none: of a stream, or in an outer join of tables.
+
+    Raises:
+        InvalidTopology: there is one.
+    """
+    if foreign_key is None:
+        return
+    message = (
+        f"{step}: foreign_key= is for tables; a stream finds a row by another key in a "
+        "global table, with key=, or has select_key before"
+    )
+    if of_tables:
+        message = (
+            f"{step}: a row that nobody names has no key to be under, so a join by foreign_key= "
+            "is join or left_join"
+        )
+    raise InvalidTopology(message)
+
+
 def check_builder(step: str, registry: object, other: object) -> None:
     """Refuse two sides that are not of one topology, whose builder's registry they have."""
     if registry is not other:

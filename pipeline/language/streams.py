@@ -18,12 +18,14 @@ from oriel.pipeline.language.joins import (
     stream_joins,
 )
 from oriel.pipeline.language.ktables import GlobalKTable, KTable, Registry
+from oriel.pipeline.language.other_words import OtherWords
 from oriel.pipeline.language.source_tables import SourceTable, VersionedTable
 from oriel.pipeline.language.step_checks import (
     check_builder,
     checked_flat_map,
     checked_key,
     checked_map_values,
+    refuse_foreign_key,
 )
 from oriel.pipeline.language.topology import (
     Filter,
@@ -40,7 +42,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, repr=False)
-class KStream:
+class KStream(OtherWords):
     """A stream of records with row-wise steps; ``origins`` are those that were merged."""
 
     registry: Registry
@@ -193,6 +195,7 @@ class KStream:
         *,
         key: "str | Column | None" = None,
         grace_ms: Duration | None = None,
+        foreign_key: None = None,
     ) -> "KStream":
         """Pair records with equal keys; the value has the columns of both.
 
@@ -210,6 +213,7 @@ class KStream:
                 what has no versions, or a table is itself a join.
             IllegalArgument: the grace is no number of ms that fits into 64 bits.
         """
+        refuse_foreign_key("join", foreign_key)
         return self._joined("inner", other, windows, key, grace_ms)
 
     def left_join(
@@ -219,12 +223,14 @@ class KStream:
         *,
         key: "str | Column | None" = None,
         grace_ms: Duration | None = None,
+        foreign_key: None = None,
     ) -> "KStream":
         """``join``, and records of this stream without a partner, with nulls in its place.
 
         Of two streams such a record comes out once the other one's clock is so far that no
         partner can come any more.
         """
+        refuse_foreign_key("left_join", foreign_key)
         return self._joined("left", other, windows, key, grace_ms)
 
     def outer_join(self, other: "KStream", windows: JoinWindows | None = None) -> "KStream":

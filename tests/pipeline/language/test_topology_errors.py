@@ -279,6 +279,26 @@ MISTAKES: dict[str, tuple[Callable[[], Any], str]] = {
         lambda: stream().map("v", "v", "key"),
         r"map: 'key' is no column of the value",
     ),
+    "an outer join by a foreign key": (
+        lambda: table().outer_join(table(), foreign_key="w"),
+        r"outer_join: a row that nobody names has no key to be under, .* join or left_join",
+    ),
+    "an outer join of an aggregation by a foreign key": (
+        lambda: grouped().count().outer_join(table(), foreign_key="w"),
+        r"outer_join: a row that nobody names has no key",
+    ),
+    "a stream's foreign key": (
+        lambda: stream().left_join(table(), foreign_key="v"),  # type: ignore[arg-type]
+        r"left_join: foreign_key= is for tables; a stream .* global table, with key=",
+    ),
+    "a store's name in count": (
+        lambda: grouped().count("store"),
+        r"count: takes nothing; .* count\(\)\.materialize\('name'\)",
+    ),
+    "a branch before the end of the division": (
+        lambda: stream().split().branch("v > 0", "a")["a"],  # type: ignore[index]
+        r"split: end the branches with default_branch\(\) or no_default_branch\(\), .*\['a'\]",
+    ),
     "a foreign key of two builders": (
         lambda: table().join(StreamsBuilder().table("x", "v INT"), foreign_key="w"),
         r"join: the two sides are of different builders; make them with one",
