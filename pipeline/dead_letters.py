@@ -63,11 +63,11 @@ REASONS: dict[str, str] = {
     Reason.NOT_AVRO: "the value is not one Avro record of its schema, or lacks its header",
     Reason.NOT_PROTOBUF: "the value is not one Protobuf message, or lacks its header",
     Reason.UNKNOWN_SCHEMA: "the schema registry has no schema with the id that the value names",
-    Reason.NULL_KEY: "the key to group by is missing or null",
+    Reason.NULL_KEY: "the key, or what it is made of, is missing or null",
     Reason.KEY_TOO_LONG: (
-        f"the key to group by has more than {KEY_BYTES_MAX} bytes of UTF-8: no read could name it"
+        f"the key has more than {KEY_BYTES_MAX} bytes of UTF-8: no read could name it"
     ),
-    Reason.UNFIT_KEY: "the key to group by is not of the type that the store's keys have",
+    Reason.UNFIT_KEY: "the key is not of the type that the store's keys have",
     Reason.NULL_VALUE: "the value is missing or null, which this store can't hold",
     Reason.FUNCTION_RAISED: "a function of the topology raised on the record",
 }

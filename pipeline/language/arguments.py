@@ -52,6 +52,8 @@ def require_expressions(step: str, *expressions: object) -> None:
         if isinstance(expression, str) or type(expression).__module__.startswith("pyspark."):
             continue
         message = f"{step}: expects SQL text or a Spark Column, not {expression!r}"
+        if callable(expression):
+            message += "; a function of Python is one of Spark's, F.udf(function, 'type')('column')"
         raise InvalidTopology(message)
 
 

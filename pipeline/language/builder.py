@@ -136,6 +136,12 @@ def _source(
     schema: str,
     consumed: Consumed,
 ) -> Source:
+    if isinstance(topic, list | tuple | set):
+        message = (
+            f"{step}: reads one topic, not {topic!r}; streams of several are merged, "
+            "stream('a', schema).merge(stream('b', schema))"
+        )
+        raise InvalidTopology(message)
     for argument, text in (("topic", topic), ("schema", schema)):
         if not isinstance(text, str) or not text.strip():
             message = f"{step}: {argument} must be a text that is not empty, not {text!r}"

@@ -174,8 +174,9 @@ def foreign_updates(
     if fan_outs_of(right) >= _MOST_FAN_OUTS:
         message = (
             f"{step}: rows of which each is named by others, and these by others once more, have "
-            f"updates {_MOST_FAN_OUTS} joins by a foreign key deep; write those of the inner joins "
-            "to a topic with to_stream().to(topic), and read that as a table"
+            f"updates {_MOST_FAN_OUTS} joins by a foreign key deep, and this is the "
+            f"{_MOST_FAN_OUTS + 1}th where {_MOST_FAN_OUTS} is the most; write those of the inner "
+            "joins to a topic with to_stream().to(topic), and read that as a table"
         )
         raise InvalidTopology(message)
     subscriptions = Subscriptions(naming or side_of(stepped(left, ForeignKey(key))), each=True)

@@ -71,7 +71,10 @@ class Registry:
         """
         number = next((n for n, s in enumerate(self.stores) if s.name == store_name), None)
         if number is None:
-            message = f"to({topic!r}): give it a store first, with materialize"
+            message = (
+                f"to({topic!r}): give it a store first, with materialize, whose rows are written; "
+                f"or write each update, to_stream().to({topic!r})"
+            )
             raise InvalidTopology(message)
         store = self.stores[number]
         if final_only and isinstance(store.windows, NoWindows):

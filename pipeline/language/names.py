@@ -29,6 +29,12 @@ def check_topic(topic: str) -> str:
     Raises:
         InvalidTopology: the name is empty, too long, ``.`` or ``..``, or has other characters.
     """
+    if callable(topic):
+        message = (
+            f"topic {topic!r} is a function: topics are fixed; split() the stream, and write each "
+            "branch with a to(topic) of its own"
+        )
+        raise InvalidTopology(message)
     valid = isinstance(topic, str) and _TOPIC_NAME.fullmatch(topic)
     if not valid or topic in {".", ".."}:
         message = (
@@ -70,7 +76,10 @@ def check_names(step: str, names: Sequence[str]) -> None:
             raise InvalidTopology(message)
         # "store" and "position" stand beside the columns in an answer.
         if name.lower() in RESERVED_COLUMNS or name.lower() in {"store", "position"}:
-            message = f"{step}: the name {name!r} is taken by a column of every store"
+            message = (
+                f"{step}: the name {name!r} is taken by a column of every store; give it another, "
+                f"a column of the value with map_values(my_{name}={name!r})"
+            )
             raise InvalidTopology(message)
     if len({name.lower() for name in names}) != len(names):
         message = f"{step}: two names are equal or differ in case only: {sorted(names)}"

@@ -24,7 +24,7 @@ from oriel.pipeline.language.joins import (
     table_changes,
     table_updates,
 )
-from oriel.pipeline.language.ktables import KTable, Registry
+from oriel.pipeline.language.ktables import GlobalKTable, KTable, Registry
 from oriel.pipeline.language.other_words import OtherWords
 from oriel.pipeline.language.step_checks import (
     check_builder,
@@ -217,6 +217,8 @@ class SourceTable(OtherWords):
             other = other.newest()
         if not isinstance(other, SourceTable):
             message = f"{step}: a table is joined with a table, not with {other!r}"
+            if isinstance(other, GlobalKTable):
+                message += "; read its topic with builder.table(...) too"
             raise InvalidTopology(message)
         check_builder(step, self.registry, other.registry)
         tables = other.tables

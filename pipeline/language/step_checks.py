@@ -80,6 +80,20 @@ def _refuse_kept_scope(called: str, keep: tuple[str, ...]) -> None:
         raise InvalidTopology(message)
 
 
+def refuse_value_joiner(step: str, windows: object) -> None:
+    """Refuse Kafka's ``ValueJoiner``, a function that makes one value of two.
+
+    Raises:
+        InvalidTopology: there is one in the place of windows.
+    """
+    if callable(windows):
+        message = (
+            f"{step}: there is no ValueJoiner: the columns of both stand side by side, and "
+            "map_values(...) behind the join makes others of them"
+        )
+        raise InvalidTopology(message)
+
+
 def refuse_foreign_key(step: str, foreign_key: object, *, of_tables: bool = False) -> None:
     """Refuse a foreign key where there is none: of a stream, or in an outer join of tables.
 

@@ -26,6 +26,7 @@ from oriel.pipeline.language.step_checks import (
     checked_key,
     checked_map_values,
     refuse_foreign_key,
+    refuse_value_joiner,
 )
 from oriel.pipeline.language.topology import (
     Filter,
@@ -288,6 +289,7 @@ class KStream(OtherWords):
             raise InvalidTopology(message)
         check_builder(step, self.registry, other.registry)
         _refuse_foreign_arguments(step, other, key, grace_ms)
+        refuse_value_joiner(step, windows)
         if isinstance(other, KStream):
             if not isinstance(windows, JoinWindows):
                 message = f"{step}: two streams need JoinWindows, not {windows!r}"

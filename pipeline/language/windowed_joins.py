@@ -38,7 +38,8 @@ def joined_windows(how: Literal["inner", "left", "outer"], left: Store, right: S
     if left.row_steps or right.row_steps or left.emit != right.emit:
         message = (
             f"{step}: rows of windows are joined as the aggregations give them, both with each "
-            "update or both when they are final; put steps and suppress behind the join"
+            "update or both when they are final; put steps and suppress behind the join, and "
+            "aggregate the streams of three and more in one cogroup"
         )
         raise InvalidTopology(message)
     names = [*first.names, *second.names]

@@ -158,9 +158,11 @@ def check_columns(store: Store, types: Mapping[str, pa.DataType]) -> None:
         try:
             delta_type(column_type)
         except KeyError as error:
+            of_schema = isinstance(store.aggregation, Functions) and store.aggregation.schema
+            where = "the function's schema, e.g. as JSON text" if of_schema else "map_values"
             message = (
                 f"store {store.name!r}, column {name!r}: a store can't hold {column_type}; make it "
-                "a number, text, boolean or an array of these in map_values"
+                f"a number, text, boolean or an array of these in {where}"
             )
             raise InvalidTopology(message) from error
 

@@ -100,7 +100,7 @@ class JoinStage:
             # It names the step itself, and the way out.
             raise
         except IllegalArgument as error:
-            message = f"{self._step}: {error}; rename columns with map_values before"
+            message = f"{self._step}: {error}"
             raise InvalidTopology(message) from error
         engine = self._engine
         #: The engine of a join whose state is open records; else it is rows of keys.

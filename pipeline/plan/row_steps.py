@@ -64,8 +64,8 @@ def _checked_steps(
     )
     message = (
         f"store {store!r}, step {first}: Arrow does not run this expression, and rows behind an "
-        "aggregation or of joined tables don't come to Spark. Say it with what docs/topology.md "
-        "lists (a number with a fraction is 1.5D: 1.5 is a decimal), or compute it in front of the "
-        "aggregation or the join, or where the rows are read"
+        "aggregation or of joined tables don't come to Spark. Behind to_stream() any "
+        "expression works; else say it with what docs/topology.md lists (a number with a fraction "
+        "is 1.5D: 1.5 is a decimal), or compute it in front of the aggregation or the join"
     )
     raise InvalidTopology(message)

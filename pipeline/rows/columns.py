@@ -1,5 +1,6 @@
 """Columns of rows on their way through the steps, as Spark computes them."""
 
+import re
 from collections.abc import Callable, Iterable
 from functools import cache, lru_cache
 
@@ -7,6 +8,7 @@ import pyarrow as pa
 from pyspark.sql import Column
 from pyspark.sql import functions as F  # noqa: N812
 
+from oriel.pipeline.errors import InvalidTopology
 from oriel.pipeline.language import SCOPE, Filter, FlatMapValues, MapValues, Peek, refuse_taken
 from oriel.pipeline.rows.expressions import as_column
 from oriel.pipeline.windows import python_values
@@ -27,12 +29,22 @@ def key_text(expressions: tuple["str | Column", ...]) -> Column:
     return F.concat(*separated[1:])
 
 
+def _computes(name: str) -> bool:
+    """Whether it is no name of a column, but an expression."""
+    return re.search(r"[^\w`]", name) is not None
+
+
 def _mapped(values: list[str], step: MapValues | FlatMapValues, used: Column) -> list[Column]:
     """The columns of the new value: those that stay, then the computed ones, which win.
 
     These are null of rows that are not ``used``.
     """
     refuse_taken(str(step), step.columns)
+    known = {"*", *map(str.lower, values)}
+    expression = next((n for n in step.keep if n.lower() not in known and _computes(n)), None)
+    if expression is not None:
+        message = f"{step}: a computed column needs a name, like x={expression!r}"
+        raise InvalidTopology(message)
     # Spark does not tell names apart by case.
     computed_names = {name.lower() for name in step.columns}
     names: list[str] = []

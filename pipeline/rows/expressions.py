@@ -69,6 +69,16 @@ class StepExpressions:
                 return f"{role} {fault}"
         return None
 
+    def hint(self, error: Exception) -> str:
+        """What to do where a foreign key names a column of a joined table; else empty."""
+        is_unknown = error_kind(error).startswith("UNRESOLVED_COLUMN")
+        if not is_unknown or not self.step.startswith(("foreign_key(", "with_foreign_key(")):
+            return ""
+        return (
+            "; of joined tables a foreign key reads the first one's columns: put "
+            ".map_values('*') behind their join to read all"
+        )
+
     def wrong_type(self) -> str | None:
         """The first condition or part of a key that is of no such type, and why; None: none is.
 

@@ -258,7 +258,7 @@ class RowSteps:
             why = step_expressions.wrong_type()
         except (PySparkException, Py4JJavaError) as error:
             # What Spark says of an aggregate or a generator here is advice for a whole query.
-            why = step_expressions.fault() or first_line(error)
+            why = step_expressions.fault() or f"{first_line(error)}{step_expressions.hint(error)}"
             message = f"store {self._store!r}, step {step}: {why}"
             raise InvalidTopology(message) from error
         if why is not None:

@@ -74,6 +74,8 @@ def _check(record: Record, schema: pa.Schema, consumed: Consumed) -> None:
     """
     if not isinstance(record, Record) or not isinstance(record.key, str | None):
         message = f"records are Record(key: str, value: dict, timestamp_ms: int), not {record!r}"
+        if isinstance(record, Record):
+            message += "; keys are given as text ('5'), whatever the topic's key_serde is"
         raise IllegalArgumentType(message)
     headers = record.headers
     is_dict = isinstance(headers, Mapping) and all(isinstance(name, str) for name in headers)

@@ -116,7 +116,8 @@ def test_rows_without_a_key_are_dead_letters_of_their_store() -> None:
         assert driver.dead_letters("outer") == [
             {
                 "topic": "store inner", "partition": 0, "offset": offset, "store": "outer",
-                "reason": "null-key", "detail": "the key to group by is missing or null",
+                "reason": "null-key",
+                "detail": "the key, or what it is made of, is missing or null",
                 "raw": b"", "key": b"a", "timestamp_ms": time, "headers": None,
             }
             for offset, time in ((1, 6), (2, 20))

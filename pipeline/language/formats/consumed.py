@@ -72,6 +72,8 @@ class Consumed:
         """
         if not isinstance(key_serde, Serde) or key_serde.name not in KEY_SERDES:
             message = f"Consumed: key_serde is one of {_listed(KEY_SERDES)}, not {key_serde}"
+            if isinstance(key_serde, str) and key_serde in KEY_SERDES:
+                message = f"Consumed: write key_serde=Serdes.{key_serde}(), not {key_serde!r}"
             raise InvalidTopology(message)
         if not isinstance(value_serde, Serde | AvroSerde | ProtobufSerde):
             message = f"Consumed: value_serde is one of those of Serdes, not {value_serde!r}"

@@ -28,6 +28,11 @@ _TYPES = {
     "string": pa.string(),
 }
 
+_KNOWN = (
+    "a column is a name and a type, one of "
+    f"{', '.join(map(str.upper, _TYPES))}, ARRAY<...>, STRUCT<name: ...>, MAP<..., ...>"
+)
+
 _TOKEN = re.compile(r"\s*(`(?:[^`]|``)+`|[A-Za-z_0-9]+|[<>,:])")
 
 
@@ -59,7 +64,7 @@ class _Parser:
         while position < len(text):
             token = _TOKEN.match(text, position)
             if token is None:
-                self._refuse(f"{text[position:].strip()[:20]!r} is not understood")
+                self._refuse(f"{text[position:].strip()[:20]!r} is not understood; {_KNOWN}")
             self._tokens.append(token[1])
             position = token.end()
         self._next_token = 0
@@ -72,7 +77,7 @@ class _Parser:
             fields.append(self._field())
         if end is None:
             if self._peek() is not None:
-                self._refuse(f"{self._peek()!r} was not expected")
+                self._refuse(f"{self._peek()!r} was not expected; {_KNOWN}")
         else:
             self._expect(end)
         return fields
@@ -90,7 +95,7 @@ class _Parser:
         if name in _TYPES:
             return _TYPES[name]
         if name not in {"array", "struct", "map"}:
-            self._refuse(f"the type {name.upper()} is not one of {sorted(_TYPES)}, ARRAY<...>")
+            self._refuse(f"the type {name.upper()} is none of these; {_KNOWN}")
         self._expect("<")
         if name == "struct":
             return pa.struct(self.fields(end=">"))

@@ -82,7 +82,10 @@ class Aggregate:
         if self.column is None:
             return pa.null()
         if self.column not in schema.names:
-            message = f"{self.call}: no column {self.column!r}; the columns are {schema.names}"
+            message = (
+                f"{self.call}: no column {self.column!r}; the columns are {schema.names}, others "
+                "are computed in map_values before"
+            )
             raise IllegalArgument(message)
         return schema.field(self.column).type
 
@@ -104,7 +107,10 @@ class Aggregate:
         for rule in self.rules:
             if rule.accepts(column_type):
                 return rule
-        message = f"{self.call}: can't take a column of type {column_type}; cast it in map_values"
+        message = (
+            f"{self.call}: can't take a column of type {column_type}; cast it in map_values, or "
+            "keep it with reduce or a function"
+        )
         raise IllegalArgument(message)
 
     @property

@@ -315,7 +315,7 @@ def values_beside(
         if name.lower() in seen:
             message = (
                 f"column {name!r} is there twice in a join (case does not tell names apart); "
-                "rename it in one of the inputs"
+                "rename it in one of the inputs, with map_values(other=...) before"
             )
             raise IllegalArgument(message)
         seen.add(name.lower())

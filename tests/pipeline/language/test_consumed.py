@@ -26,7 +26,7 @@ def source(schema: str, consumed: Any) -> Source:
         ("at BIGINT", Consumed(timestamp=FieldTimestamp("at", "iso")), "is a STRING"),
         ("V INT", Consumed(headers={"h": "v"}), "two columns have the name 'v'"),
         ("v INT", Consumed(headers={"h": "c", "i": "C"}), "two columns have the name 'c'"),
-        ("v DATE", Consumed(headers={"h": "c"}), "the type DATE is not one of"),
+        ("v DATE", Consumed(headers={"h": "c"}), "the type DATE is none of these"),
     ],
 )
 def test_what_does_not_fit_is_refused_as_it_is_written(
@@ -42,7 +42,8 @@ def test_what_does_not_fit_is_refused_as_it_is_written(
     ("arguments", "told"),
     [
         ({"key_serde": Serdes.double()}, "key_serde is one of string, long, integer"),
-        ({"key_serde": "long"}, "key_serde is one of"),
+        ({"key_serde": "long"}, r"write key_serde=Serdes\.long\(\), not 'long'"),
+        ({"key_serde": "text"}, "key_serde is one of"),
         ({"value_serde": "avro"}, "value_serde is one of those of Serdes, not 'avro'"),
         ({"timestamp": "event_time"}, "timestamp is 'message', 'ingestion' or FieldTimestamp"),
         ({"headers": ["h"]}, r"headers is a dict of headers to .* columns .*, not \['h'\]"),

@@ -287,3 +287,9 @@ def test_a_struct_is_no_group(build: Callable[[KGroupedStream], RowSteps], key: 
     with pytest.raises(InvalidTopology, match=r"the key 1 can't be .*to_json\(\.\.\.\) of it"):
         build(stream().group_by(key))
     build(stream().group_by(f"to_json({key})"))
+
+
+def test_a_computed_column_needs_a_name(build: Callable[[KGroupedStream], RowSteps]) -> None:
+    """An expression among the columns to keep is none of them."""
+    told = refused(build, stream().map_values("x * 2").group_by_key())
+    assert told == "map_values('x * 2'): a computed column needs a name, like x='x * 2'"

@@ -1,0 +1,119 @@
+"""What is refused where it is written, with the way out: words and habits of Kafka Streams."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from oriel import InvalidTopology, StreamsBuilder, TimeWindows, count
+
+BUILDER = StreamsBuilder()
+STREAM = BUILDER.stream("t", "v DOUBLE")
+TABLE = BUILDER.table("u", "w DOUBLE")
+
+
+def counted(name: str) -> Any:
+    """An aggregation of windows with one column."""
+    aggregates: Any = {name: count()}
+    return (
+        STREAM.group_by_key()
+        .windowed_by(TimeWindows.of_size_with_no_grace(10))
+        .aggregate(**aggregates)
+    )
+
+
+def larger(left: Any, right: Any) -> Any:
+    """Choose."""
+    return max(left, right)
+
+
+#: What is written -> what the message has to say.
+REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
+    "a foreign key of an update's time": (
+        lambda: TABLE.join(TABLE, foreign_key="timestamp_ms"),
+        r"join: foreign_key=: the row that a row names is told from the row alone",
+    ),
+    "a group of an update's time": (
+        lambda: TABLE.group_by("w", "Timestamp_ms"),
+        r"group_by: a row's group is told from the row alone, .*_values\('\*', t='timestamp_ms'",
+    ),
+    "a key that is kept as a column": (
+        lambda: STREAM.map_values("key"),
+        r"map_values: 'key' is no column of the value; keep it as another one, k='key'",
+    ),
+    "a time that is kept as a column": (
+        lambda: TABLE.map_values("w", "TIMESTAMP_MS"),
+        r"map_values: 'TIMESTAMP_MS' is no column of the value; .*, t='TIMESTAMP_MS'",
+    ),
+    "a key that is kept beside elements": (
+        lambda: STREAM.flat_map_values("key", w="array(v)"),
+        r"flat_map_values: 'key' is no column of the value",
+    ),
+    "a key that is kept beside a new one": (
+        lambda: STREAM.map("v", "v", "key"),
+        r"map: 'key' is no column of the value",
+    ),
+    "an outer join by a foreign key": (
+        lambda: TABLE.outer_join(TABLE, foreign_key="w"),
+        r"outer_join: a row that nobody names has no key to be under, .* join or left_join",
+    ),
+    "an outer join of an aggregation by a foreign key": (
+        lambda: STREAM.group_by_key().count().outer_join(TABLE, foreign_key="w"),
+        r"outer_join: a row that nobody names has no key",
+    ),
+    "a stream's foreign key": (
+        lambda: STREAM.left_join(TABLE, foreign_key="v"),  # type: ignore[arg-type]
+        r"left_join: foreign_key= is for tables; a stream .* global table, with key=",
+    ),
+    "a store's name in count": (
+        lambda: STREAM.group_by_key().count("store"),
+        r"count: takes nothing; .* count\(\)\.materialize\('name'\)",
+    ),
+    "a branch before the end of the division": (
+        lambda: STREAM.split().branch("v > 0", "a")["a"],  # type: ignore[index]
+        r"split: end the branches with default_branch\(\) or no_default_branch\(\), .*\['a'\]",
+    ),
+    "a value joiner": (
+        lambda: STREAM.join(TABLE, larger),  # type: ignore[arg-type]
+        r"join: there is no ValueJoiner: .* side by side, and map_values\(\.\.\.\) behind",
+    ),
+    "a value joiner of streams": (
+        lambda: STREAM.left_join(STREAM, larger),  # type: ignore[arg-type]
+        r"left_join: there is no ValueJoiner",
+    ),
+    "a function as a condition": (
+        lambda: STREAM.filter(lambda value: value["v"] > 1),  # type: ignore[arg-type]
+        r"filter: expects SQL text .*; a function of Python is .* F\.udf\(function, 'type'\)",
+    ),
+    "an update that nobody keeps": (
+        lambda: STREAM.group_by_key().count().to("q"),
+        r"to\('q'\): give it a store first, .* or write each update, to_stream\(\)\.to\('q'\)",
+    ),
+    "several topics of one stream": (
+        lambda: BUILDER.stream(["a", "b"], "v INT"),  # type: ignore[arg-type]
+        r"stream: reads one topic, not \['a', 'b'\]; .* merged, .*\.merge\(",
+    ),
+    "a global table that a table joins": (
+        lambda: TABLE.join(BUILDER.global_table("g", "x INT")),  # type: ignore[arg-type]
+        r"join: a table is joined with a table, .*; read its topic with builder\.table\(",
+    ),
+    "a topic that a function chooses": (
+        lambda: STREAM.to(larger),  # type: ignore[arg-type]
+        r"is a function: topics are fixed; split\(\) the stream, and write each branch",
+    ),
+    "three aggregations joined": (
+        lambda: counted("a").join(counted("b")).join(counted("c")),
+        r"join: rows of windows are joined as .* the streams of three and more in one cogroup",
+    ),
+    "a column of every store": (
+        lambda: STREAM.group_by_key().count().map_values("timestamp"),
+        r"'timestamp' is taken by a column .* map_values\(my_timestamp='timestamp'\)",
+    ),
+}
+
+
+@pytest.mark.parametrize(("build", "said"), REFUSED.values(), ids=REFUSED)
+def test_a_refusal_names_the_way_out(build: Callable[[], Any], said: str) -> None:
+    """It begins with the step."""
+    with pytest.raises(InvalidTopology, match=said):
+        build()
