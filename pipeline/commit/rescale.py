@@ -20,6 +20,7 @@ from oriel.storage import (
     StoreDefinition,
     UnknownStore,
     current_files,
+    is_sink_name,
 )
 from oriel.storage.delta import DeltaLog, has_table, open_table, store_schema
 
@@ -28,10 +29,16 @@ def rescale(layout: DataLayout, store: str, key_groups: int, *, sync: bool) -> S
     """Divide the keys of ``store`` into ``key_groups``; what its table says from here on.
 
     Raises:
-        UnknownStore: there is no such store.
+        UnknownStore: there is no such store, or it is a stream's topic.
         AlreadyRunning: its pipeline runs.
         CheckpointError: its checkpoint is not there, or has no state that it could go on from.
     """
+    if is_sink_name(store):
+        message = (
+            f"a stream's topic has fixed key groups; `oriel rebuild '{store}' TOPOLOGY.py` makes "
+            "it anew"
+        )
+        raise UnknownStore(message)
     folder = layout.table(store)
     if not has_table(folder):
         message = f"there is no store {store!r} in {layout.tables}"

@@ -14,6 +14,7 @@ from oriel.storage import (
     absolute,
     current_files,
     data_folder,
+    is_sink_name,
     uri,
 )
 from oriel.storage.delta import (
@@ -57,6 +58,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _table(data: Path, store: str) -> Path:
+    if is_sink_name(store):
+        message = f"{store} is a stream's topic: it has no table to compact"
+        raise UnknownStore(message)
     layout = DataLayout(absolute(data))
     is_letters = store == layout.dead_letters.name
     folder = layout.dead_letters if is_letters else layout.table(store)

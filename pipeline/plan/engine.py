@@ -162,7 +162,7 @@ def check_columns(store: Store, types: Mapping[str, pa.DataType]) -> None:
             where = "the function's schema, e.g. as JSON text" if of_schema else "map_values"
             message = (
                 f"store {store.name!r}, column {name!r}: a store can't hold {column_type}; make it "
-                f"a number, text, boolean or an array of these in {where}"
+                f"a BIGINT, DOUBLE, STRING, BOOLEAN or an array of these, in {where}"
             )
             raise InvalidTopology(message) from error
 

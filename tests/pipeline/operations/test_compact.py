@@ -56,6 +56,7 @@ def test_what_is_not_due_stays(tmp_path: Path, capsys: pytest.CaptureFixture[str
     [
         ("nothing", "there is no store 'nothing'"),
         ("../x", "is not valid"),
+        ("to(x)", "to(x) is a stream's topic: it has no table to compact"),
         ("_dead_letters", "there is no store '_dead_letters'"),
     ],
 )

@@ -103,6 +103,7 @@ def _killed(*_given: Any) -> None:
     ("harm", "store", "said"),
     [
         (lambda _: None, "none", "there is no store 'none' in "),
+        (lambda _: None, "to(x)", r"fixed key groups; `oriel rebuild 'to\(x\)' TOPOLOGY\.py`"),
         (lambda data: shutil.rmtree(data / "checkpoints"), "s", "is not in .*checkpoints"),
         (lambda data: shutil.rmtree(data / "checkpoints/app/state"), "s", "`oriel rebuild s`"),
     ],
