@@ -193,16 +193,16 @@ def test_a_filter_that_does_not_fit_is_told_when_the_driver_is_made(
             """step filter("words[0] rlike '['"): fails on a record: PatternSyntaxException: Un""",
         ),
         (
-            lambda s: s.filter("delay > 0").filter("if(delay > 1, raise_error('a\\nb'), 1)"),
-            """step filter("if(delay > 1, raise_error('a\\\\nb'), 1)"): fails on a record: a; """,
+            lambda s: s.filter("delay > 0").filter("if(delay > 1, raise_error('a\\nb'), true)"),
+            """step filter("if(delay > 1, raise_error('a\\\\nb'), true)"): fails on a record: a""",
         ),
         (
             lambda s: s.map_values("*", x="element_at(words, 0)").group_by("x"),
             "step map_values('*', x='element_at(words, 0)'): fails on a record: The index 0 is",
         ),
         (
-            lambda s: s.group_by("sequence(1, cast(delay AS INT), -1)"),
-            "step group_by(sequence(1, cast(delay AS INT), -1)): fails on a record: Illegal",
+            lambda s: s.group_by("size(sequence(1, cast(delay AS INT), -1))"),
+            "step group_by(size(sequence(1, cast(delay AS INT), -1))): fails on a record: Illegal",
         ),
     ],
     ids=["pattern", "raise_error", "index", "key"],

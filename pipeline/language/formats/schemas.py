@@ -95,7 +95,7 @@ class _Parser:
         if name in _TYPES:
             return _TYPES[name]
         if name not in {"array", "struct", "map"}:
-            self._refuse(f"the type {name.upper()} is none of these; {_KNOWN}")
+            self._refuse(f"the type {name.upper()} is not one of these; {_KNOWN}")
         self._expect("<")
         if name == "struct":
             return pa.struct(self.fields(end=">"))

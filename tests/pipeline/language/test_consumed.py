@@ -26,7 +26,7 @@ def source(schema: str, consumed: Any) -> Source:
         ("at BIGINT", Consumed(timestamp=FieldTimestamp("at", "iso")), "is a STRING"),
         ("V INT", Consumed(headers={"h": "v"}), "two columns have the name 'v'"),
         ("v INT", Consumed(headers={"h": "c", "i": "C"}), "two columns have the name 'c'"),
-        ("v DATE", Consumed(headers={"h": "c"}), "the type DATE is none of these"),
+        ("v DATE", Consumed(headers={"h": "c"}), "the type DATE is not one of these"),
     ],
 )
 def test_what_does_not_fit_is_refused_as_it_is_written(

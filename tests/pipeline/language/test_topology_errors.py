@@ -95,7 +95,7 @@ MISTAKES: dict[str, tuple[Callable[[], Any], str]] = {
     ),
     "a schema that is none": (
         lambda: windowed().aggregate(lambda: 0, add, schema="n NUMBER"),
-        r"^aggregate: schema 'n NUMBER': the type NUMBER is none of these; a column",
+        r"^aggregate: schema 'n NUMBER': the type NUMBER is not one of these; a column",
     ),
     "a schema with a taken name": (
         lambda: windowed().aggregate(lambda: 0, add, schema="n BIGINT, Final BIGINT"),
