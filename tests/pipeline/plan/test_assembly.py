@@ -71,7 +71,8 @@ def test_an_unknown_column_is_told_with_the_inputs_own_names() -> None:
     with pytest.raises(InvalidTopology) as caught:
         assemble(one_store(builder.build()), [A, B])
     assert str(caught.value) == (
-        "store 's', aggregate: avg(x): no column 'x'; the columns are ['v', 'w']"
+        "store 's', aggregate: avg(x): no column 'x'; the columns are ['v', 'w'], "
+        "others are computed in map_values before"
     )
 
 

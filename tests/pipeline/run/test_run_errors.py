@@ -100,7 +100,7 @@ MISTAKES: dict[str, tuple[Callable[[StreamsBuilder], Any], tuple[str, ...]]] = {
     ),
     "sides with equal columns": (
         lambda b: count_all(join(b, "v INT", "v INT")),
-        ("store 's', join('u'): column 'v' is there twice", "rename columns with map_values"),
+        ("store 's', join('u'): column 'v' is there twice", "with map_values(other=...) before"),
     ),
     "a stream and a table with equal columns": (
         looked_up,
