@@ -355,9 +355,7 @@ def _folded(
 
 
 def _refuse_bounds(step: str, values: pa.Schema) -> None:
-    """Refuse to keep whole values that have the bounds of windows as columns.
-
-    Each aggregation's rows have such columns of their own, and so has its state.
+    """Refuse to keep whole values with columns that rows and state have for windows' bounds.
 
     Raises:
         InvalidTopology: one has such a name, whatever its case; the message says how to rename it.
