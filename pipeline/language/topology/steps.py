@@ -4,6 +4,7 @@ What a step computes are Spark column expressions, as SQL text or as a ``Column`
 touches Spark.
 """
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import chain
@@ -18,6 +19,11 @@ if TYPE_CHECKING:
 Peeker = Callable[[str | None, dict[str, Any] | None, int], object]
 
 _ORIGIN = ",Origin("
+#: How Spark writes a column and a constant that a Python function is given.
+_GIVEN_COLUMN = re.compile(
+    r"columnnodeexpression\(UnresolvedAttribute\(List\(([^()]*)\),None,false\)\)"
+)
+_GIVEN_CONSTANT = re.compile(r"columnnodeexpression\(Literal\(([^()]*),None\)\)")
 
 
 def expression_text(expression: "str | Column") -> str:
@@ -25,7 +31,8 @@ def expression_text(expression: "str | Column") -> str:
 
     A store remembers what it is grouped by, so the text must not change while the topology does
     not. Spark's text of a Python function's argument says where in memory and in which line it
-    was made, ``,Origin(...)`` with parentheses inside: that is taken out.
+    was made, ``,Origin(...)`` with parentheses inside: that is taken out. A column or a constant
+    that it is given is written as in SQL.
     """
     text = repr(expression)
     if isinstance(expression, str):
@@ -36,7 +43,8 @@ def expression_text(expression: "str | Column") -> str:
             depth += {"(": 1, ")": -1}.get(text[end], 0)
             end += 1
         text = text[:start] + text[end:]
-    return text
+    text = _GIVEN_COLUMN.sub(lambda given: given[1].replace(", ", "."), text)
+    return _GIVEN_CONSTANT.sub(r"\1", text)
 
 
 def function_name(function: Callable[..., Any]) -> str:

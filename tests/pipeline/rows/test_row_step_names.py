@@ -117,8 +117,15 @@ def test_a_python_function_in_a_step_reads_the_same_in_every_run(spark: SparkSes
     other = grouped()
     assert one.origins[0].grouping == other.origins[0].grouping
     assert str(one.origins[0].steps[0]) == str(other.origins[0].steps[0])
-    assert one.origins[0].grouping.startswith("Column<'upper(")
-    assert one.origins[0].grouping.endswith(", w")
+    assert one.origins[0].grouping == "Column<'upper(w)'>, w"
     for text in (one.origins[0].grouping, str(one.origins[0].steps[0])):
         assert "Origin" not in text
         assert "@" not in text
+
+
+def test_what_a_python_function_is_given_is_written_as_in_sql(spark: SparkSession) -> None:
+    """People read it, in errors and in a topology's description."""
+    assert spark is not None
+    shout = F.udf(str.upper)
+    step = stream("s STRUCT<a: STRING>, w STRING").map_values(x=shout("s.a", F.lit(3))).origins[0]
+    assert str(step.steps[0]) == "map_values(x=Column<'upper(s.a, 3)'>)"
