@@ -332,7 +332,9 @@ class KTable(OtherWords):
         rows = self._rows(
             step,
             "rows of windows are joined with those of an aggregation by the same time windows; let "
-            "to_stream() go on, to join or to group its records",
+            "to_stream() go on, to join or to group its records; or make a table of its rows, "
+            "which is joined and grouped: "
+            "to_stream().group_by('key', 'window_start_ms').aggregate(n=last('n'))",
         )
         return SourceTable(self.registry, (rows,))
 

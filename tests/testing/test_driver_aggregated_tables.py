@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from oriel import InvalidTopology, JoinWindows, StreamsBuilder, Topology, collect_list, count
+from oriel import InvalidTopology, JoinWindows, StreamsBuilder, Topology, collect_list, count, last
 from oriel import max as max_of
 from oriel import sum as sum_of
 from oriel.pipeline.language import KStream
@@ -94,6 +94,25 @@ def test_groups_of_an_aggregation_follow_its_rows() -> None:
     }  # fmt: skip
     rows = {row.key: row.value["t"] for row in driver.key_value_store("texts").all()}
     assert rows == {"1": "+8", "2": "+6+7"}
+
+
+def test_rows_of_windows_are_grouped_as_a_table_by_key_and_window() -> None:
+    """What the error says: a row that goes to another group, with its window, is subtracted."""
+    builder = StreamsBuilder()
+    views = builder.stream("views", "industry STRING").group_by_key().windowed_by(tumbling(10, 100))
+    counted = views.aggregate(n=count(), industry=last("industry"))
+    told = r"make a table of its rows, .*to_stream\(\)\.group_by\('key', 'window_start_ms'\)"
+    with pytest.raises(InvalidTopology, match=told):
+        counted.group_by("industry")
+    rows = counted.to_stream().group_by("key", "window_start_ms")
+    table = rows.aggregate(n=last("n"), of=last("industry"), start=last("window_start_ms"))
+    table.group_by("of", "start").aggregate(total=sum_of("n")).materialize("s")
+    views_of = [("a", "toys", 1), ("b", "toys", 2), ("a", "toys", 3), ("a", "food", 5)]
+    log = [Record(key, {"industry": of}, at) for key, of, at in (*views_of, ("a", "toys", 12))]
+    rows_of = [values(run(builder.build(), ("views", log)))]
+    rows_of.append(values(run(builder.build(), *(("views", [record]) for record in log))))
+    totals = {"toys|0": {"total": 1}, "food|0": {"total": 3}, "toys|10": {"total": 1}}
+    assert rows_of == [totals, totals]
 
 
 def test_elements_and_changes_have_places_of_their_own() -> None:
