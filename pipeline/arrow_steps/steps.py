@@ -48,10 +48,12 @@ class Keep:
 class Delete:
     """Take the value of the rows for which ``condition`` is true: a table deletes them.
 
-    What comes behind finds nulls in all columns that there are so far.
+    What comes behind finds nulls in all columns that there are so far, but for ``key``: a stream
+    that became a table may have made keys before.
     """
 
     condition: Expression
+    key: str
 
 
 @dataclass(frozen=True)
@@ -286,7 +288,7 @@ class Rows:
                 deleted = pc.and_(self.in_use, evaluate(step.condition, self.columns))
                 self.null_value = pc.or_(self.null_value, deleted)
                 has_value = pc.invert(self.null_value)
-                for name in self.columns.keys() - set(SCOPE):
+                for name in self.columns.keys() - {*SCOPE, step.key}:
                     self.columns[name] = _in_use(has_value, self.columns[name])
             else:
                 # Null is not true: as in SQL's WHERE, such a record is filtered out.

@@ -48,8 +48,11 @@ def stepped(origin: Input, *steps: Step) -> Input:
 
 
 def stepped_rows(table: Input, step: Filter | MapValues) -> Input:
-    """The same table with one step more over its rows."""
-    if isinstance(table.join, AggregateUpdates | TableUpdates):
+    """The same table with one step more over its rows.
+
+    Behind the steps of a stream that became a table it is one of a topic's rows.
+    """
+    if isinstance(table.join, AggregateUpdates | TableUpdates) and not table.steps:
         # What a filter tells depends on the row before: it is known where the table is.
         join = replace(table.join, row_steps=(*table.join.row_steps, step))
         return replace(table, join=join)

@@ -25,9 +25,6 @@ _OF_STREAMS = {
     ),
     "repartition": "nothing to do: each batch is divided by key; to(topic) writes for others",
     "through": "to(topic), which returns the stream",
-    "to_table": (
-        "builder.table(topic, schema), or behind steps group_by_key().aggregate(v=last('v'))"
-    ),
     "to_stream": "nothing to do: it is a stream",
     "branch": "split().branch(condition, name).default_branch()",
     **dict.fromkeys(("count", "reduce", "aggregate", "windowed_by", "cogroup"), _GROUPED_BEFORE),

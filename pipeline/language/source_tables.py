@@ -166,7 +166,7 @@ class SourceTable(OtherWords):
         from oriel.pipeline.language.streams import KStream  # noqa: PLC0415 - knows tables itself
 
         updates = self.updates("to_stream")
-        if not tells_rows(updates):
+        if not tells_rows(updates) or updates.steps:
             # A record without a key is none of a table's; behind it, it could get one.
             updates = stepped(updates, Filter("key IS NOT NULL"))
         return KStream(self.registry, (updates,))

@@ -30,11 +30,16 @@ from oriel.pipeline.language.step_checks import (
 )
 from oriel.pipeline.language.topology import (
     Filter,
+    GraceBuffer,
     Input,
+    MergedStreams,
     Peek,
     Peeker,
     Step,
+    StreamJoin,
+    pairing_join,
     side_of,
+    tells_rows,
 )
 from oriel.pipeline.windows import Duration, JoinWindows
 
@@ -257,6 +262,34 @@ class KStream(OtherWords):
         require_expressions("group_by", *columns)
         grouped = (replace(origin, group_by=columns) for origin in self.origins)
         return KGroupedStream(self.registry, tuple(grouped))
+
+    def to_table(self) -> SourceTable:
+        """The stream as a table (KIP-523): a key's newest record is its row, no value deletes it.
+
+        What a filter leaves out is no record, and deletes nothing. A record without a key goes to
+        the dead letters. Of several partitions' records of a key (``select_key``) that of the
+        greatest time counts, as in every table.
+
+        Raises:
+            InvalidTopology: the stream is merged of several, or made of pairs of streams, or of
+                records that wait for a table.
+        """
+        (origin, *others), way_out = self.origins, "to(topic), and read that as a table"
+        behind = pairing_join(origin)
+        if others:
+            why = "merged streams have no common order"
+        elif isinstance(behind, StreamJoin | MergedStreams):
+            why = "pairs of streams have no place in one log"
+            way_out += "; or keep the newest with group_by_key().aggregate(column=last('column'))"
+        elif isinstance(behind, GraceBuffer):
+            why = "records that waited for a table are in another order than their log"
+        else:
+            if tells_rows(origin):
+                # Its rows become records: a record without a key is none of a table's.
+                origin = stepped(origin, Filter("key IS NOT NULL"))
+            return SourceTable(self.registry, (origin,))
+        message = f"to_table: {why}, by which the last record of a key is known; write it {way_out}"
+        raise InvalidTopology(message)
 
     def to(self, topic: str) -> "KStream":
         """Write the records to the Kafka topic ``topic``, behind each batch; the stream goes on.

@@ -235,7 +235,8 @@ class JoinStage:
 def asked_sides(join: Join, *, is_asked: bool) -> tuple[bool, ...]:
     """For each side whether it is asked for old rows, as Kafka's tables are (decision 0068).
 
-    A left join asks its left table, an outer one both, a grouping all; and who is asked asks on.
+    A left join asks its left table, an outer one both, a grouping all; and who is asked asks on,
+    but for a stream that became a table: it has the old rows itself.
     """
     asked = [False] * len(sides_of(join))
 
@@ -253,7 +254,10 @@ def asked_sides(join: Join, *, is_asked: bool) -> tuple[bool, ...]:
     ):
         # Of both tables: whose key a row named, and whether anything has changed at all.
         asked = [True] * len(asked)
-    return tuple(asked)
+    return tuple(
+        asks and not any(isinstance(step, Filter) and not step.of_table for step in side.steps)
+        for asks, side in zip(asked, sides_of(join), strict=True)
+    )
 
 
 def _asks_for_old(join: Join, *, is_asked: bool) -> bool:

@@ -175,7 +175,7 @@ class _Reader:
             if name == "__null_value":
                 # CASE WHEN in use THEN it is OR the row is deleted ELSE it is.
                 deleted = named.child().children().apply(1).children().apply(1)
-                self.steps.append(Delete(self._expression(deleted, {})))
+                self.steps.append(Delete(self._expression(deleted, {}), self._key_of(projection)))
             elif name == "__keep":
                 # CASE WHEN in use THEN the condition ELSE false; or that it has elements, which
                 # the explosion sees to.
@@ -189,6 +189,11 @@ class _Reader:
         for number, step in computed:
             self.columns[number] = step.name
             self.steps.append(step)
+
+    def _key_of(self, projection: Any) -> str:
+        """The column that is the key of rows which a projection passes on."""
+        (key,) = (each for each in items(projection.projectList()) if each.name() == "key")
+        return self.columns[key.exprId().id()]
 
     def _explode(self, generate: Any) -> None:
         """Add the rows of an array's elements: a generator's output is their place and value."""

@@ -141,6 +141,7 @@ def fan_outs_of(stream: Side | Input) -> int:
 def tells_rows(stream: Side | Input) -> bool:
     """Whether it is a table whose rows come as updates: of an aggregation, or of joined tables.
 
-    Of these the last one of a key is its row, in the order in which they take effect.
+    Of these the last one of a key is its row, in the order in which they take effect. What looked
+    up rows behind is such, too.
     """
-    return isinstance(stream.join, AggregateUpdates | TableUpdates)
+    return isinstance(stream.join, AggregateUpdates | TableUpdates) or are_updates(stream)

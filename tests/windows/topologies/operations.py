@@ -172,6 +172,7 @@ TABLES: Mapping[str, Callable[[StreamsBuilder, Node], Any]] = {
     "aggregated": lambda b, n: _aggregated_of(b, n["input"]),
     "table": lambda b, n: b.table(n["topic"], SCHEMA),
     "versioned_table": lambda b, n: b.versioned_table(n["topic"], SCHEMA, n["history"]),
+    "to_table": lambda b, n: stream_of(b, n["input"]).to_table(),
     "filter": lambda b, n: table_of(b, n["input"]).filter(condition(n["condition"])),
     "filter_not": lambda b, n: table_of(b, n["input"]).filter_not(condition(n["condition"])),
     "map_values": lambda b, n: table_of(b, n["input"]).map_values(**columns_of(n)),

@@ -97,7 +97,14 @@ class Trees:
         return self.stepped(Built({"op": "stream", "topic": topic}, columns), most=most)
 
     def table(self) -> Built:
-        """A further topic as a table with row-wise operations behind, versioned now and then."""
+        """A further topic as a table with row-wise operations behind, versioned now and then.
+
+        Or a stream that becomes a table.
+        """
+        if self.random.random() < 0.2:
+            stream = self.stream(next(self.table_topics))
+            table = replace(stream, node={"op": "to_table", "input": stream.node})
+            return self.stepped(table, is_table=True)
         node: dict[str, Any] = {"op": "table", "topic": next(self.table_topics)}
         if self.random.random() < 0.3:
             history = self.random.choice((0, 3, 10, AMPLE_MS))

@@ -123,6 +123,7 @@ final class Tree {
               (key, value) -> Expressions.holds(node.get("condition"), key, value))),
           entry("map_values", (tree, node) -> tree.table(node.get("input")).mapValues(
               (key, value) -> Expressions.values(node.get("columns"), key, value))),
+          entry("to_table", (tree, node) -> tree.stream(node).toTable()),
           entry("aggregated", (tree, node) -> tree.aggregatedTable(node.get("input"))),
           entry("join_tables", (tree, node) -> {
             var left = tree.table(node.get("left"));
