@@ -334,7 +334,7 @@ class KTable(OtherWords):
             "rows of windows are joined with those of an aggregation by the same time windows; let "
             "to_stream() go on, to join or to group its records; or make a table of its rows, "
             "which is joined and grouped: "
-            "to_stream().group_by('key', 'window_start_ms').aggregate(n=last('n'))",
+            "to_stream().select_key('key', 'window_start_ms').map_values('n').to_table()",
         )
         return SourceTable(self.registry, (rows,))
 

@@ -13,7 +13,11 @@ from oriel.pipeline.language.topology import Columns, Filter, MapValues, Store, 
 from oriel.pipeline.windows import TimeWindows, count
 
 #: What to do where windows can't be joined so.
-_WAY_OUT = "let to_stream() of both join as streams, or aggregate both streams in one cogroup"
+_WAY_OUT = (
+    "make tables of both, to_stream().select_key('key', 'window_start_ms', 'window_end_ms')"
+    ".map_values(n='count').to_table(), let to_stream() of both join as streams, or aggregate both "
+    "streams in one cogroup"
+)
 
 
 def joined_windows(how: Literal["inner", "left", "outer"], left: Store, right: Store) -> Store:

@@ -18,7 +18,7 @@ from tests.pipeline.run.topic_logs import write_topics
 pytestmark = pytest.mark.e2e
 
 #: Stores that have something to compute in each batch; the others may be killed when they commit.
-_BUSY = ("sums", "rises", "grown", "slid", "both", "paired", "ranked", "dated")
+_BUSY = ("sums", "rises", "grown", "slid", "both", "paired", "ranked", "dated", "newest")
 
 
 @seeds(1, 8)

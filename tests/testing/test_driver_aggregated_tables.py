@@ -101,11 +101,11 @@ def test_rows_of_windows_are_grouped_as_a_table_by_key_and_window() -> None:
     builder = StreamsBuilder()
     views = builder.stream("views", "industry STRING").group_by_key().windowed_by(tumbling(10, 100))
     counted = views.aggregate(n=count(), industry=last("industry"))
-    told = r"make a table of its rows, .*to_stream\(\)\.group_by\('key', 'window_start_ms'\)"
+    told = r"make a table of its rows, .*to_stream\(\)\.select_key\('key', 'window_start_ms'\)"
     with pytest.raises(InvalidTopology, match=told):
         counted.group_by("industry")
-    rows = counted.to_stream().group_by("key", "window_start_ms")
-    table = rows.aggregate(n=last("n"), of=last("industry"), start=last("window_start_ms"))
+    rows = counted.to_stream().select_key("key", "window_start_ms")
+    table = rows.map_values("n", of="industry", start="window_start_ms").to_table()
     table.group_by("of", "start").aggregate(total=sum_of("n")).materialize("s")
     views_of = [("a", "toys", 1), ("b", "toys", 2), ("a", "toys", 3), ("a", "food", 5)]
     log = [Record(key, {"industry": of}, at) for key, of, at in (*views_of, ("a", "toys", 12))]

@@ -28,12 +28,14 @@ def record(value: int | None, time_ms: int, key: str = "k") -> Record:
 
 
 def test_the_newest_value_is_that_of_the_newest_record() -> None:
-    """Whichever branch it took: what ``toTable`` is in Kafka, here a ``reduce``."""
+    """Whichever branch it took, by a ``reduce`` and as a table."""
 
     def define(builder: StreamsBuilder) -> None:
         ways = branched(builder.stream("t", SCHEMA))
         marked = ways["negative"].map_values("*", w="concat(w, '!')")
-        newest = marked.merge(ways["0"]).merge(ways["small"]).group_by_key().reduce(newer)
+        again = marked.merge(ways["0"]).merge(ways["small"])
+        again.to_table().materialize("rows")
+        newest = again.group_by_key().reduce(newer)
         newest.materialize("s")
         newest.to_stream().to("out")
 
@@ -48,6 +50,7 @@ def test_the_newest_value_is_that_of_the_newest_record() -> None:
     assert texts == [("5", 5), ("-1!", 6), ("1", 7), ("-2!", 9), ("None", 10)]
     row = KeyValue("k", {"v": None, "w": "None"}, 10)
     assert driver.key_value_store("s").get("k") == row
+    assert driver.key_value_store("rows").get("k") == row
 
 
 def test_functions_see_the_order_of_the_log() -> None:

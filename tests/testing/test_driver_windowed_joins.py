@@ -172,7 +172,10 @@ def _strange(builder: StreamsBuilder) -> None:
 @pytest.mark.parametrize(
     ("define", "match"),
     [
-        (_reduced, r"join: rows of windows are joined that have named aggregates; let to_stream"),
+        (
+            _reduced,
+            r"join: rows of windows are joined that have named aggregates; make tables of both",
+        ),
         (_sessions, r"join: rows of windows are joined by equal time windows, not Session.* and "),
         (_others, r"outer_join: rows of windows are joined by equal time windows, not .*grace"),
         (_final, r"left_join: rows of windows are joined as the aggregations give them, both wi"),

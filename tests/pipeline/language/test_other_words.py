@@ -23,7 +23,7 @@ WORDS: list[tuple[Any, str, str]] = [
     (STREAM, "foreach", "write peek(function)"),
     (STREAM, "processValues", "there are no processors"),
     (STREAM, "repartition", "each batch is divided by key"),
-    (STREAM, "toTable", "builder.table(topic, schema), or behind steps group_by_key()"),
+    (STREAM, "toTable", "write to_table(...)"),
     (STREAM, "count", "write behind group_by_key() or group_by(...), as group_by_key().count(...)"),
     (STREAM, "windowed_by", "as group_by_key().windowed_by(...)"),
     (STREAM, "materialize", "a stream has no store"),

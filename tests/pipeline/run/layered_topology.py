@@ -19,7 +19,7 @@ from oriel.pipeline.language.streams import KStream
 
 STORES = ("sums", "visits", "hours", "all", "spans", "beside", "named", "third", "rises", "seen",
           "standing", "grown", "slid", "both", "owned", "ranked", "paired",
-          "coupled", "dated")  # fmt: skip
+          "coupled", "dated", "newest")  # fmt: skip
 
 
 def layered() -> Topology:
@@ -116,6 +116,10 @@ def _add_updates(builder: StreamsBuilder, clicks: KStream) -> None:
     versions = builder.versioned_table("names", "name STRING", history_retention_ms=1_000_000)
     dated = clicks.left_join(versions, grace_ms=40).select_key("coalesce(name, '-')")
     _tumbling(dated, 100, 0).aggregate(n=count(), sum=sum("v")).materialize("dated")
+    newest = clicks.select_key("v % 7").map_values(v="v", k="key").to_table()
+    lasting = grown.to_stream().select_key("sum").map_values("n").filter("n % 3 < 2").to_table()
+    joined = newest.filter("v % 5 > 0").left_join(lasting).left_join(table, foreign_key="k")
+    joined.materialize("newest")
     in_windows = elements.group_by_key().windowed_by(hopping).aggregate(n=count()).to_stream()
     by_start = in_windows.group_by("window_start_ms")
     by_start.aggregate(updates=count(), n=max("n")).materialize("paired")
