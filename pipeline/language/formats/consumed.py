@@ -15,6 +15,7 @@ from oriel.pipeline.language.formats.serdes import (
     Serde,
     ValueSerde,
 )
+from oriel.pipeline.language.other_words import OtherWords
 
 _UNITS = ("s", "ms", "us", "iso")
 
@@ -50,7 +51,7 @@ class FieldTimestamp:
 Timestamp = Literal["message", "ingestion"] | FieldTimestamp
 
 
-class Consumed:
+class Consumed(OtherWords):
     """How a topic is read: its serdes, what a record's time is, and headers as columns.
 
     Plain values, compared by content. ``headers`` names a nullable STRING column for each header

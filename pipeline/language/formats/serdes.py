@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Literal
 
 from oriel.pipeline.errors import InvalidTopology
+from oriel.pipeline.language.other_words import OtherWords
 
 #: How an Avro value begins: with its data, with the id that a schema registry gave to its schema
 #: (Confluent's header), or with its schema's fingerprint (Avro's single-object encoding).
@@ -61,7 +62,7 @@ StoreKeySerde = Serde | tuple[Serde, ...]
 KEY_SERDES = ("string", "long", "integer", "short", "json")
 
 
-class Serdes:
+class Serdes(OtherWords):
     """Makes serdes, by Kafka's names for them."""
 
     @staticmethod

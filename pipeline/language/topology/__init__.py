@@ -73,6 +73,7 @@ from oriel.pipeline.language.topology.steps import (
     function_name,
     grouping_text,
     key_of,
+    short_name,
 )
 from oriel.pipeline.language.topology.stores import Store
 from oriel.pipeline.language.topology.topology import Topology
@@ -135,6 +136,7 @@ __all__ = [
     "places_of",
     "schema_text",
     "share_elements",
+    "short_name",
     "side_of",
     "sides_of",
     "source_texts",

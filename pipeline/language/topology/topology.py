@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from oriel.pipeline.language.other_words import OtherWords
 from oriel.pipeline.language.topology.aggregations import TableRows
 from oriel.pipeline.language.topology.drawing import drawn
 from oriel.pipeline.language.topology.inputs import side_of
@@ -10,7 +11,7 @@ from oriel.pipeline.language.topology.stores import Store
 
 
 @dataclass(frozen=True)
-class Topology:
+class Topology(OtherWords):
     """What a pipeline runs: stores in the order in which they were materialized, and sinks."""
 
     stores: tuple[Store, ...]

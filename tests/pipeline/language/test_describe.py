@@ -111,6 +111,18 @@ def test_topics_of_streams_are_described_and_drawn_behind_the_stores() -> None:
     assert "    topic2 --> sink1" in lines
 
 
+def test_a_function_is_called_by_its_own_name() -> None:
+    """Where it is defined is no part of the topology."""
+    builder = StreamsBuilder()
+
+    def note(key: object, value: object, timestamp_ms: int) -> None: ...
+
+    builder.stream("a", "v INT").peek(note).to("b")
+    topology = builder.build()
+    assert "stream('a').peek(note)" in topology.describe()
+    assert '-->|"peek(note)"|' in topology.to_mermaid()
+
+
 def test_what_is_behind_a_join_or_an_aggregation_is_drawn() -> None:
     """A join is one node for all who go on with it; what a browser would read as HTML is quoted."""
     builder = StreamsBuilder()

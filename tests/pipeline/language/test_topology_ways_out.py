@@ -65,9 +65,9 @@ REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
         lambda: STREAM.left_join(TABLE, foreign_key="v"),  # type: ignore[arg-type]
         r"left_join: foreign_key= is for tables; a stream .* global table, with key=",
     ),
-    "a store's name in count": (
-        lambda: STREAM.group_by_key().count("store"),
-        r"count: takes nothing; .* count\(\)\.materialize\('name'\)",
+    "an aggregate without a name": (
+        lambda: STREAM.group_by_key().aggregate(count()),  # type: ignore[arg-type]
+        r"aggregate: give it a name, which its column has: n=count\(\)",
     ),
     "a branch before the end of the division": (
         lambda: STREAM.split().branch("v > 0", "a")["a"],  # type: ignore[index]
