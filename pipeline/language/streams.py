@@ -35,6 +35,7 @@ from oriel.pipeline.language.topology import (
     Peeker,
     Step,
     side_of,
+    written,
 )
 from oriel.pipeline.windows import Duration, JoinWindows
 
@@ -51,7 +52,7 @@ class KStream(OtherWords):
 
     def __repr__(self) -> str:
         """How it is written, for messages."""
-        return f"<KStream {' and '.join(str(side_of(origin)) for origin in self.origins)}>"
+        return f"<KStream {' and '.join(written(side_of(origin)) for origin in self.origins)}>"
 
     def filter(self, condition: "str | Column") -> "KStream":
         """Keep the records for which ``condition`` is true, neither false nor null.

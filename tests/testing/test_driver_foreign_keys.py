@@ -201,9 +201,9 @@ def test_it_is_described_with_what_is_read_for_it() -> None:
     orders.join(users.filter("name > ''"), foreign_key=("user", "item")).materialize("store")
     told = builder.build().describe()
     assert (
-        "    Input: table('orders')\n    Input: ((table('orders').foreign_key(user, item))" in told
+        "    Input: table('orders')\n    Input: table('users').filter(\"name > ''\") "
+        "named by foreign_key=user, item of table('orders')\n" in told
     )
-    assert ".rows(table 'users') of (table('users').filter(\"name > ''\") of the table)\n" in told
     assert "    Rows: join of tables\n" in told
 
 

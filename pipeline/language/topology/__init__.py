@@ -77,6 +77,7 @@ from oriel.pipeline.language.topology.steps import (
 )
 from oriel.pipeline.language.topology.stores import Store
 from oriel.pipeline.language.topology.topology import Topology
+from oriel.pipeline.language.topology.written import written
 
 __all__ = [
     "NO_ROW_KEY",
@@ -143,4 +144,5 @@ __all__ = [
     "step_texts",
     "tells_rows",
     "verb",
+    "written",
 ]

@@ -1,5 +1,7 @@
 """Topologies in words and as drawings."""
 
+from collections.abc import Callable
+
 import pytest
 
 from oriel import (
@@ -54,7 +56,7 @@ Topology
 (stream('paid').map_values('ms')).group_by_key()
     Rows: count=count()
   Store: u (no windows)
-    Input: table('users').filter('name IS NOT NULL') of the table
+    Input: table('users').filter('name IS NOT NULL')
     Input: table('cities')
     Rows: outer_join of tables
   Store: names (no windows)
@@ -123,6 +125,71 @@ def test_a_function_is_called_by_its_own_name() -> None:
     assert '-->|"peek(note)"|' in topology.to_mermaid()
 
 
+def told(define: Callable[[StreamsBuilder], object]) -> str:
+    """A topology in words and as a drawing."""
+    builder = StreamsBuilder()
+    define(builder)
+    topology = builder.build()
+    return topology.describe() + topology.to_mermaid()
+
+
+def global_lookup(builder: StreamsBuilder) -> None:
+    """By a key of its own."""
+    builder.stream("t", "v INT").join(builder.global_table("g", "w INT"), key="v").to("x")
+
+
+def versioned_lookup(builder: StreamsBuilder) -> None:
+    """Records wait for it."""
+    rates = builder.versioned_table("g", "w INT", 100)
+    builder.stream("t", "v INT").join(rates, grace_ms=10).to("x")
+
+
+def foreign_key(builder: StreamsBuilder) -> None:
+    """The joined rows go on, and are kept."""
+    named = builder.table("t", "v INT").join(builder.table("g", "w INT"), foreign_key="v")
+    named.filter("w > 1").to_stream().to("x")
+    named.materialize("kept")
+
+
+def grouped_rows(builder: StreamsBuilder) -> None:
+    """An aggregation is grouped again."""
+    counted = builder.stream("t", "v INT").group_by("v").count()
+    counted.group_by("count").count().materialize("x")
+
+
+def functions(builder: StreamsBuilder) -> None:
+    """Defined inside of another one."""
+    grouped = builder.stream("t", "v INT").group_by("v")
+    grouped.aggregate(lambda: 0, lambda _k, _v, kept: kept + 1, schema="n INT").to_stream().to("x")
+
+
+@pytest.mark.parametrize(
+    ("define", "texts"),
+    [
+        (global_lookup, ["Input: (stream('t')).join(table 'g', key=v) of (global_table('g'))\n"]),
+        (versioned_lookup, ["(stream('t')).join(table 'g', history 100 ms, grace 10 ms) of ("]),
+        (
+            foreign_key,
+            [
+                "(table('t')).join(table 'g', foreign_key=v).filter('w > 1').to_stream() of (",
+                "Input: table('t')\n    Input: table('g') named by foreign_key=v of table('t')\n",
+                '(["named by foreign_key=v"])',
+            ],
+        ),
+        (grouped_rows, ["(stream('t').group_by(v)).aggregate(count=count()).group_by(count)\n"]),
+        (functions, ["aggregate(initializer <lambda>, aggregator <lambda>, schema n INT)"]),
+    ],
+)
+def test_what_a_call_is_made_of_is_not_told(
+    define: Callable[[StreamsBuilder], object], texts: list[str]
+) -> None:
+    """Who reads a topology sees the calls as they are written."""
+    words = told(define)
+    assert all(text in words for text in texts), words
+    hidden = ("lookup_key", "own_key", "\uffff", "subscriptions", "changes()", "buffer", "locals>")
+    assert not any(word in words for word in (*hidden, "NOT NULL", "with_foreign_key")), words
+
+
 def test_what_is_behind_a_join_or_an_aggregation_is_drawn() -> None:
     """A join is one node for all who go on with it; what a browser would read as HTML is quoted."""
     builder = StreamsBuilder()
@@ -153,9 +220,7 @@ flowchart LR
     join1 -->|"filter('count > 3')<br>select_key(count)"| sink0
     join0 -->|"map_values('v')"| sink1
     join2(["aggregate(count=count()).to_stream()"])
-    join3(["changes()"])
-    topic1 --> join3
-    join3 -->|"select_key(city)"| join2
+    topic1 -->|"group_by(city)"| join2
     join2 --> sink2
 """
     )
