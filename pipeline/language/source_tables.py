@@ -221,6 +221,8 @@ class SourceTable(OtherWords):
             message = f"{step}: a table is joined with a table, not with {other!r}"
             if isinstance(other, GlobalKTable):
                 message += "; read its topic with builder.table(...) too"
+            elif isinstance(other, OtherWords):
+                message += "; a stream joins the table, stream.join(table), or is aggregated before"
             raise InvalidTopology(message)
         check_builder(step, self.registry, other.registry)
         tables = other.tables

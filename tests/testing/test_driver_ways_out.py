@@ -50,6 +50,18 @@ def hash_behind_an_aggregation(builder: StreamsBuilder) -> None:
     counted.filter("sha2(key, 256) = 'a'").materialize("x")
 
 
+def key_of_a_global_table(builder: StreamsBuilder) -> None:
+    """It reads what the record has not."""
+    countries = builder.global_table("g", "x STRING")
+    builder.stream("t", "n INT").join(countries, key="vb").to("x")
+
+
+def foreign_key_without_a_column(builder: StreamsBuilder) -> None:
+    """It reads what the row has not."""
+    named = builder.table("a", "n INT").join(builder.table("b", "x INT"), foreign_key="vb")
+    named.to_stream().to("x")
+
+
 @pytest.mark.parametrize(
     ("make", "said"),
     [
@@ -57,6 +69,8 @@ def hash_behind_an_aggregation(builder: StreamsBuilder) -> None:
         (last_of_lists, r"cast it in map_values, or keep it with reduce or a function$"),
         (sum_of_an_expression, r"no column 'n \* 2'; .* others are computed in map_values before"),
         (column_of_the_second_table, r"put \.map_values\('\*'\) behind their join to read all"),
+        (key_of_a_global_table, r"step join\(key=vb\): A column.* `vb` cannot be resolved"),
+        (foreign_key_without_a_column, r"step join\(foreign_key=vb\): A column.* `vb` cannot"),
         (hash_behind_an_aggregation, r"Behind to_stream\(\) any expression works"),
     ],
 )

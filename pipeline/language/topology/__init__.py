@@ -77,7 +77,7 @@ from oriel.pipeline.language.topology.steps import (
 )
 from oriel.pipeline.language.topology.stores import Store
 from oriel.pipeline.language.topology.topology import Topology
-from oriel.pipeline.language.topology.written import written
+from oriel.pipeline.language.topology.written import told_step, written
 
 __all__ = [
     "NO_ROW_KEY",
@@ -143,6 +143,7 @@ __all__ = [
     "source_texts",
     "step_texts",
     "tells_rows",
+    "told_step",
     "verb",
     "written",
 ]

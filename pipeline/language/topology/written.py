@@ -5,7 +5,7 @@ the steps that a call is made of, and don't change with the words here.
 """
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from oriel.pipeline.language.topology.aggregations import verb
@@ -68,6 +68,18 @@ def step_words(steps: Iterable[Step]) -> list[str]:
         for step in steps
         if not isinstance(step, LookupKey | OwnKey | ForeignKey) and not _leaves_no_row_key(step)
     ]
+
+
+def told_step(steps: Sequence[Step], number: int) -> str:
+    """One of ``steps`` in a message: that which a join makes is told as the join's argument."""
+    step, *behind = steps[number:]
+    if isinstance(step, ForeignKey):
+        return f"join(foreign_key={grouping_text(step.key)})"
+    # An inner join leaves null keys out before it makes them.
+    looked_up = step if isinstance(step, LookupKey) else next(iter(behind), None)
+    if isinstance(looked_up, LookupKey) and (looked_up is step or _wants_key(step, looked_up)):
+        return f"join(key={grouping_text((looked_up.key,))})"
+    return str(step)
 
 
 def join_words(join: Join, *, is_table: bool = False) -> str:
@@ -148,6 +160,12 @@ def _foreign_key(responses: Responses) -> str:
     last = subscriptions.left.steps[-1]
     assert isinstance(last, ForeignKey), "what subscriptions are made of"
     return grouping_text(last.key)
+
+
+def _wants_key(step: Step, lookup: LookupKey) -> bool:
+    """Whether it leaves out records without a key, for a join of a global table."""
+    condition = step.condition if isinstance(step, Filter) else None
+    return isinstance(condition, str) and condition == f"({lookup.key}) IS NOT NULL"
 
 
 def _leaves_no_row_key(step: Step) -> bool:

@@ -97,6 +97,22 @@ REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
         lambda: TABLE.join(BUILDER.global_table("g", "x INT")),  # type: ignore[arg-type]
         r"join: a table is joined with a table, .*; read its topic with builder\.table\(",
     ),
+    "a stream that a table joins": (
+        lambda: TABLE.join(STREAM),  # type: ignore[arg-type]
+        r"join: a table is joined with a table, .*; a stream joins the table, stream\.join\(",
+    ),
+    "streams that are joined without windows": (
+        lambda: STREAM.join(STREAM),
+        r"join: two streams need JoinWindows, .*: join\(other, JoinWindows\.of_time_difference",
+    ),
+    "a function that maps": (
+        lambda: STREAM.map(larger),  # type: ignore[arg-type]
+        r"map: expects SQL text .*, not the function larger; a function of Python is",
+    ),
+    "a function that flattens": (
+        lambda: STREAM.flat_map_values(larger),  # type: ignore[arg-type]
+        r"flat_map_values: expects SQL text .*, not the function larger",
+    ),
     "a topic that a function chooses": (
         lambda: STREAM.to(larger),  # type: ignore[arg-type]
         r"is a function: topics are fixed; split\(\) the stream, and write each branch",
