@@ -424,6 +424,8 @@ def _types(values: StructType) -> str:
 
 def _key_parts(parts: tuple["str | Column", ...]) -> dict[str, "str | Column"]:
     """The expressions that make a key, by what to call them."""
+    if len(parts) == 1:
+        return {KEY: parts[0]}
     return {f"{KEY} {number}": part for number, part in enumerate(parts, start=1)}
 
 

@@ -186,9 +186,11 @@ def test_what_does_not_fit_is_told_with_its_step() -> None:
         orders, users = builder.table("orders", ORDERS), builder.table("users", schema)
         return driver_of(builder, orders.join(users, foreign_key=foreign_key))
 
-    with pytest.raises(InvalidTopology, match=r"step foreign_key\(users\): .*`users`"):
+    with pytest.raises(InvalidTopology, match=r"step join\(foreign_key=users\): .*`users`"):
         joined("users", USERS)
-    with pytest.raises(InvalidTopology, match=r"step foreign_key\(count\(user\)\): "):
+    with pytest.raises(
+        InvalidTopology, match=r"step join\(foreign_key=count\(user\)\): the key is"
+    ):
         joined("count(user)", USERS)
     with pytest.raises(InvalidTopology, match=r"column 'item' is there twice .*; rename"):
         joined("user", "item INT")
