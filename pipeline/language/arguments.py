@@ -222,6 +222,9 @@ def checked_aggregation(
     if isinstance(initializer, Aggregate):
         message = f"aggregate: give it a name, which its column has: n={initializer.call}"
         raise InvalidTopology(message)
+    if isinstance(merger, str):
+        message = f"aggregate: the schema is given by its name, schema={merger!r}"
+        raise InvalidTopology(message)
     if aggregator is None:
         message = "aggregate: initializer, merger and schema need an aggregator, a function"
         raise InvalidTopology(message)

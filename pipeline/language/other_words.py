@@ -83,6 +83,7 @@ _WAYS_OUT: Mapping[str, Mapping[str, str]] = {
     "KGroupedStream": _OF_GROUPED_STREAMS,
     "TimeWindowedKStream": {
         **_OF_GROUPED_STREAMS,
+        "windowed_by": "it has windows; others are chosen behind the grouping",
         "cogroup": "write it in front of the windows, as cogroup(...).windowed_by(windows)",
     },
     "CogroupedKStream": {
@@ -168,6 +169,6 @@ class OtherWords(KafkaWords):
             "columns or expressions, one after the other, make the key; they have no names",
         ),
         "to": "messages are JSON, their keys text, and Kafka divides them by key",
-        "materialize": "a store needs a name, materialize('name'); it has no other options",
+        "materialize": "a store needs a name, materialize('name')",
         "build": "what `oriel run` is told are its options",
     }

@@ -85,6 +85,7 @@ _ELSEWHERE = {
     "Materialized": "write .materialize(name, retention_ms, key_serde) behind the aggregation",
     "Stores": "write .materialize(name), or builder.versioned_table(...)",
     "Produced": "write stream.to(topic), or .materialize(name).to(topic)",
+    "BufferConfig": "there is no buffer: open windows are state, on disk",
     "Suppressed": "write suppress(until_window_closes())",
     "UnlimitedWindows": "leave windowed_by out: there is one row a key then",
     "KafkaStreams": "write topology = builder.build() into a file; `oriel run FILE` runs it",

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
 import pyarrow as pa
 
@@ -57,6 +57,10 @@ class Consumed(OtherWords):
     Plain values, compared by content. ``headers`` names a nullable STRING column for each header
     that is wanted; of a header that is repeated the last one counts.
     """
+
+    _TAKES: ClassVar[Mapping[str, str]] = {
+        "__init__": "write Consumed(key_serde=Serdes.long(), value_serde=Serdes.json())"
+    }
 
     def __init__(
         self,

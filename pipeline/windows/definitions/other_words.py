@@ -60,6 +60,7 @@ _WAYS_OUT: Mapping[str, Mapping[str, str]] = {
         **_OF_OTHERS,
         **dict.fromkeys(("of", "of_inactivity_gap", "with", "grace"), _GAP),
         "inactivity_gap": "write inactivity_gap_ms",
+        "advance_by": "they go from record to record; TimeWindows hop",
     },
     "JoinWindows": {
         **_OF_WINDOWS,
@@ -137,6 +138,8 @@ def _refusing(method: Callable[..., Any], way_out: str) -> Callable[..., Any]:
         IllegalArgumentType: it is called with other arguments than it takes.
     """
     takes = signature(method)
+    of_class, name = method.__qualname__.split(".")[-2:]
+    called = of_class if name == "__init__" else name
     own = [each.replace(annotation=Parameter.empty) for each in takes.parameters.values()][1:]
     shown = takes.replace(parameters=own, return_annotation=Signature.empty)
 
@@ -145,7 +148,7 @@ def _refusing(method: Callable[..., Any], way_out: str) -> Callable[..., Any]:
         try:
             takes.bind(*args, **named)
         except TypeError as error:
-            message = f"{method.__name__}: {error}; it takes {shown}: {way_out} {_PAGE}"
+            message = f"{called}: {error}; it takes {shown}: {way_out} {_PAGE}"
             raise IllegalArgumentType(message) from error
         return method(*args, **named)
 

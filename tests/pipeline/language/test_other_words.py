@@ -64,6 +64,8 @@ WORDS: list[tuple[Any, str, str]] = [
     (TimeWindows, "of", "write of_size_with_no_grace(size_ms), or of_size_and_grace("),
     (TimeWindows, "ofSizeWithNoGrace", "write of_size_with_no_grace(...)"),
     (MINUTES, "advanceBy", "write advance_by(...)"),
+    (WINDOWED, "windowed_by", "others are chosen behind the grouping"),
+    (SessionWindows, "advanceBy", "TimeWindows hop"),
     (MINUTES, "until", "materialize(name, retention_ms=...)"),
     (MINUTES, "grace", "of_size_and_grace(size_ms, grace_ms)"),
     (MINUTES, "sizeMs", "write size_ms (see"),
@@ -135,6 +137,7 @@ ARGUMENTS: list[tuple[Callable[[], Any], str]] = [
     (lambda: STREAM.split("p-"), "split: too many .* steps have no names"),
     (lambda: STREAM.select_key(key="v"), "select_key: .* they have no names"),
     (lambda: BUILDER.build({}), "build: too many"),
+    (lambda: Consumed(Serdes.string(), Serdes.json()), r"Consumed: too many .*\(key_serde="),  # type: ignore[call-arg]
 ]
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from oriel import InvalidTopology, StreamsBuilder, TimeWindows, count
+from oriel import InvalidTopology, Serdes, StreamsBuilder, TimeWindows, count
 
 BUILDER = StreamsBuilder()
 STREAM = BUILDER.stream("t", "v DOUBLE")
@@ -96,6 +96,26 @@ REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
     "a global table that a table joins": (
         lambda: TABLE.join(BUILDER.global_table("g", "x INT")),  # type: ignore[arg-type]
         r"join: a table is joined with a table, .*; read its topic with builder\.table\(",
+    ),
+    "a function that names a branch": (
+        lambda: STREAM.split().branch("v > 0", larger),  # type: ignore[arg-type]
+        r"branch: a branch's name is a text, not .*; go on with the stream that default_branch\(\)",
+    ),
+    "a schema in the merger's place": (
+        lambda: STREAM.group_by_key().aggregate(list, larger, "n INT"),  # type: ignore[arg-type]
+        r"aggregate: the schema is given by its name, schema='n INT'",
+    ),
+    "an Avro schema that is a dict": (
+        lambda: Serdes.avro({"type": "record"}),  # type: ignore[arg-type]
+        r"Serdes\.avro: a schema is JSON text, or the Path of a file, .*, not \{'type'",
+    ),
+    "an Avro schema's file that is a text": (
+        lambda: Serdes.avro("trips.avsc"),
+        r"Serdes\.avro: a schema is JSON text, .* as Path\('file\.avsc'\), not 'trips\.avsc'",
+    ),
+    "descriptors that are a text": (
+        lambda: Serdes.protobuf("trips.desc", "shop.Trip"),  # type: ignore[arg-type]
+        r"Serdes\.protobuf: descriptors are bytes, or the Path of a file, .*, not 'trips\.desc'",
     ),
     "a stream that a table joins": (
         lambda: TABLE.join(STREAM),  # type: ignore[arg-type]
