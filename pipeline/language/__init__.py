@@ -90,6 +90,7 @@ from oriel.pipeline.language.topology import (
     source_texts,
     step_texts,
     tells_rows,
+    told_step,
 )
 
 __all__ = [
@@ -170,5 +171,6 @@ __all__ = [
     "source_texts",
     "step_texts",
     "tells_rows",
+    "told_step",
     "until_window_closes",
 ]

@@ -13,7 +13,14 @@ from typing import Any
 from oriel.pipeline.errors import InvalidTopology
 from oriel.pipeline.language.formats import Serde, StoreKeySerde, arrow_schema
 from oriel.pipeline.language.names import check_names
-from oriel.pipeline.language.topology import Aggregation, Columns, Functions, Input, function_name
+from oriel.pipeline.language.topology import (
+    Aggregation,
+    Columns,
+    Functions,
+    Input,
+    function_name,
+    short_name,
+)
 from oriel.pipeline.windows import (
     Aggregate,
     Aggregator,
@@ -51,7 +58,10 @@ def require_expressions(step: str, *expressions: object) -> None:
     for expression in expressions:
         if isinstance(expression, str) or type(expression).__module__.startswith("pyspark."):
             continue
-        message = f"{step}: expects SQL text or a Spark Column, not {expression!r}"
+        given = (
+            f"the function {short_name(expression)}" if callable(expression) else repr(expression)
+        )
+        message = f"{step}: expects SQL text or a Spark Column, not {given}"
         if callable(expression):
             message += "; a function of Python is one of Spark's, F.udf(function, 'type')('column')"
         raise InvalidTopology(message)
@@ -77,21 +87,9 @@ def require_parameters(called: str, function: Callable[..., Any], given: Sequenc
         names = [each.replace(annotation=Parameter.empty) for each in takes.parameters.values()]
         own = takes.replace(parameters=names, return_annotation=Signature.empty)
         message = (
-            f"{called} is called with ({', '.join(given)}), but {function_name(function)} takes "
-            f"{own}"
+            f"{called} is called with ({', '.join(given)}), but {short_name(function)} takes {own}"
         )
         raise InvalidTopology(message) from error
-
-
-def refuse_store_name(step: str, names: tuple[object, ...]) -> None:
-    """Refuse the store's name where Kafka Streams takes it, in the aggregation.
-
-    Raises:
-        InvalidTopology: there is one.
-    """
-    if names:
-        message = f"{step}: takes nothing; a store is named behind it: {step}().materialize('name')"
-        raise InvalidTopology(message)
 
 
 def checked_windows(windows: Windows) -> Windows:
@@ -221,6 +219,12 @@ def checked_aggregation(
         raise InvalidTopology(message)
     if no_functions:
         return checked_columns("aggregate", (aggregates,))
+    if isinstance(initializer, Aggregate):
+        message = f"aggregate: give it a name, which its column has: n={initializer.call}"
+        raise InvalidTopology(message)
+    if isinstance(merger, str):
+        message = f"aggregate: the schema is given by its name, schema={merger!r}"
+        raise InvalidTopology(message)
     if aggregator is None:
         message = "aggregate: initializer, merger and schema need an aggregator, a function"
         raise InvalidTopology(message)

@@ -83,6 +83,12 @@ class BranchedKStream(OtherWords, Generic[Stream]):
         return dict(self.branches)
 
     def _with_branch(self, number: str, name: str | None, stream: Stream) -> dict[str, Stream]:
+        if not isinstance(name, str | None):
+            message = (
+                f"branch: a branch's name is a text, not {name!r}; go on with the stream that "
+                "default_branch() or no_default_branch() gives by that name"
+            )
+            raise InvalidTopology(message)
         called = number if name is None else name
         if called in self.branches:
             message = f"branch: two branches are called {called!r}"

@@ -124,7 +124,8 @@ class StreamsBuilder(OtherWords):
                 if publication.topic in topology.topics:
                     message = (
                         f"to({publication.topic!r}): the topology reads this topic, so it would "
-                        "read what it writes; use another one"
+                        "read what it writes; go on with the stream that to() returns, or use "
+                        "another one"
                     )
                     raise InvalidTopology(message)
         return topology

@@ -18,7 +18,6 @@ from oriel.pipeline.language.arguments import (
     checked_table_aggregation,
     checked_table_reducers,
     checked_windows,
-    refuse_store_name,
 )
 from oriel.pipeline.language.ktables import KTable, Registry
 from oriel.pipeline.language.other_words import OtherWords
@@ -58,9 +57,8 @@ class KGroupedStream(OtherWords):
         checked_strategy(strategy, NoWindows())
         return self
 
-    def count(self, *store: str) -> "KTable":
+    def count(self) -> "KTable":
         """Count the records of each key, in a column named ``count`` (BIGINT)."""
-        refuse_store_name("count", store)
         return self.aggregate(count=count())
 
     def reduce(self, reducer: Callable[[Any, Any], Any]) -> "KTable":
@@ -112,9 +110,8 @@ class KGroupedTable(OtherWords):
     registry: Registry = field(repr=False)
     origin: Input
 
-    def count(self, *store: str) -> "KTable":
+    def count(self) -> "KTable":
         """Count the rows of each group, in a column named ``count`` (BIGINT); 0 if all are gone."""
-        refuse_store_name("count", store)
         return self.aggregate(count=count())
 
     def reduce(
@@ -256,9 +253,8 @@ class TimeWindowedKStream(OtherWords):
         """
         return replace(self, strategy=checked_strategy(strategy, self.windows))
 
-    def count(self, *store: str) -> "KTable":
+    def count(self) -> "KTable":
         """Count the records of each window, in a column named ``count`` (BIGINT)."""
-        refuse_store_name("count", store)
         return self.aggregate(count=count())
 
     def reduce(self, reducer: Callable[[Any, Any], Any]) -> "KTable":

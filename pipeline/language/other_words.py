@@ -1,34 +1,36 @@
-"""What Kafka Streams has and a class of the language hasn't: what to write instead.
+"""What Kafka Streams has and a class of the language hasn't: what to write instead."""
 
-Python's own message for such a call names neither the way out nor the page that lists all calls.
-"""
-
-import re
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, NoReturn
+from typing import ClassVar
+
+from oriel.pipeline.windows import KafkaWords
 
 _NO_PROCESSORS = "there are no processors: give aggregate(initializer, aggregator, schema=...)"
-_GROUPED_BEFORE = "behind group_by_key() or group_by(...), as group_by_key().{}(...)"
-_TO_STREAM_BEFORE = "behind to_stream(), as to_stream().{}(...)"
-_GROUP_ROWS_BEFORE = "behind group_by(...), as group_by('column').{}(...)"
-_AGGREGATED_BEFORE = "behind an aggregation, as count().{}(...)"
-_STEPS_BEFORE = "in front of the grouping, as stream.{}(...)"
-_ONLY_LOOKED_UP = "behind stream.join(table, key=...), which has the table's columns"
+_GROUPED_BEFORE = "write it behind group_by_key() or group_by(...), as group_by_key().{}(...)"
+_TO_STREAM_BEFORE = "write it behind to_stream(), as to_stream().{}(...)"
+_GROUP_ROWS_BEFORE = "write it behind group_by(...), as group_by('column').{}(...)"
+_AGGREGATED_BEFORE = "write it behind an aggregation, as count().{}(...)"
+_STEPS_BEFORE = "write it in front of the grouping, as stream.{}(...)"
+_ONLY_LOOKED_UP = "write it behind stream.join(table, key=...), which has the table's columns"
 _OTHER_TABLE = "a global table is only looked up; read the topic with builder.table(...) too"
 
 _OF_STREAMS = {
-    "foreach": "peek(function) calls it; rows are watched with `oriel get --watch`",
-    "print": "peek(function) shows records; rows are watched with `oriel get --watch`",
+    "foreach": "write peek(function), which calls it; rows are watched with `oriel get --watch`",
+    "print": "write peek(function), which shows records; rows are watched with `oriel get --watch`",
     **dict.fromkeys(
         ("process", "process_values", "transform", "transform_values", "flat_transform"),
         _NO_PROCESSORS,
     ),
-    "repartition": "nothing to do: each batch is divided by key; to(topic) writes for others",
-    "through": "to(topic), which returns the stream",
-    "to_stream": "nothing to do: it is a stream",
-    "branch": "split().branch(condition, name).default_branch()",
+    "repartition": (
+        "there is nothing to do: each batch is divided by key; to(topic) writes for others"
+    ),
+    "through": "write to(topic), which returns the stream",
+    "to_stream": "there is nothing to do: it is a stream",
+    "branch": "write split().branch(condition, name).default_branch()",
     **dict.fromkeys(("count", "reduce", "aggregate", "windowed_by", "cogroup"), _GROUPED_BEFORE),
-    "suppress": "behind an aggregation of windows, as count().suppress(until_window_closes())",
+    "suppress": (
+        "write it behind an aggregation of windows, as count().suppress(until_window_closes())"
+    ),
     "materialize": (
         "a stream has no store: group_by_key().aggregate(...).materialize(name), or to(topic)"
     ),
@@ -43,12 +45,16 @@ _OF_TABLES = {
     ),
     **dict.fromkeys(("count", "reduce", "aggregate"), _GROUP_ROWS_BEFORE),
     "transform_values": _NO_PROCESSORS,
-    "to_table": "nothing to do: it is a table",
-    "suppress": "a topic's rows are never final; behind an aggregation of windows",
-    "to": "materialize(name).to(topic) writes rows, to_stream().to(topic) every update",
+    **dict.fromkeys(("foreach", "print"), _TO_STREAM_BEFORE.format("peek")),
+    "queryable_store_name": "write store_name",
+    "to_table": "there is nothing to do: it is a table",
+    "suppress": "a topic's rows are never final; those of an aggregation of windows are",
+    "to": "write materialize(name).to(topic), its rows, or to_stream().to(topic), every update",
 }  # fmt: skip
+_EMIT = "write emit(EmitStrategy.on_window_close()), behind windowed_by(windows)"
 _OF_GROUPED_STREAMS = {
     **dict.fromkeys(("filter", "filter_not", "map_values", "select_key", "peek"), _STEPS_BEFORE),
+    **dict.fromkeys(("emit", "emit_strategy"), _EMIT),
     **dict.fromkeys(("suppress", "materialize", "to_stream", "to"), _AGGREGATED_BEFORE),
 }
 #: A class -> a method in Python's spelling -> what to write, ``{}`` standing for the method.
@@ -60,7 +66,10 @@ _WAYS_OUT: Mapping[str, Mapping[str, str]] = {
     "KStream": _OF_STREAMS,
     "SourceTable": _OF_TABLES,
     "VersionedTable": _OF_TABLES,
-    "KTable": _OF_TABLES,
+    "KTable": {
+        **_OF_TABLES,
+        "emit": "write it in front of the aggregation, as windowed_by(...).emit(strategy).count()",
+    },
     "GlobalKTable": {
         **dict.fromkeys(("filter", "filter_not", "map_values"), _ONLY_LOOKED_UP),
         **dict.fromkeys(
@@ -71,54 +80,92 @@ _WAYS_OUT: Mapping[str, Mapping[str, str]] = {
     "KGroupedStream": _OF_GROUPED_STREAMS,
     "TimeWindowedKStream": {
         **_OF_GROUPED_STREAMS,
-        "cogroup": "in front of the windows, as cogroup(...).windowed_by(windows)",
+        "windowed_by": "it has windows; others are chosen behind the grouping",
+        "cogroup": "write it in front of the windows, as cogroup(...).windowed_by(windows)",
     },
     "CogroupedKStream": {
-        **dict.fromkeys(("count", "reduce"), "cogroup(stream, n=count()) and then aggregate()"),
         **dict.fromkeys(
-            ("suppress", "materialize", "to_stream", "to"), "behind aggregate().{}(...)"
+            ("count", "reduce"), "write cogroup(stream, n=count()) and then aggregate()"
         ),
+        **dict.fromkeys(
+            ("suppress", "materialize", "to_stream", "to"),
+            "write it behind aggregate(), as aggregate().{}(...)",
+        ),
+        "emit_strategy": _EMIT,
     },
     "KGroupedTable": {
         "windowed_by": (
-            "a table's rows are in no windows; to_stream().group_by('column').windowed_by(...)"
+            "a table's rows are in no windows; write "
+            "to_stream().group_by('column').windowed_by(...)"
         ),
-        "cogroup": "streams are cogrouped: to_stream().group_by('column').cogroup(...)",
+        "cogroup": "streams are cogrouped: write to_stream().group_by('column').cogroup(...)",
         "emit": "each update is written; nothing closes without windows",
         **dict.fromkeys(("suppress", "materialize", "to_stream", "to"), _AGGREGATED_BEFORE),
     },
     "BranchedKStream": dict.fromkeys(
         ("filter", "map_values", "group_by_key", "group_by", "to", "join", "merge"),
-        "of one branch: split().branch(condition, 'a').default_branch()['a'].{}(...)",
+        "write it of one branch: split().branch(condition, 'a').default_branch()['a'].{}(...)",
     ),
+    "Topology": {
+        **dict.fromkeys(
+            (
+                "add_source", "add_sink", "add_processor", "add_state_store", "add_global_store",
+                "connect_processor_and_state_stores",
+            ),
+            _NO_PROCESSORS,
+        ),
+        **dict.fromkeys(("run", "start"), "`oriel run FILE` runs the topology of a file"),
+    },
+    "Serdes": {
+        "uuid": "write Serdes.string(): Kafka writes UUIDs as text",
+        **dict.fromkeys(
+            ("bytes", "byte_array", "byte_buffer", "boolean", "list", "void"),
+            "there is none: values are JSON, Avro, Protobuf, text or a number, keys text, JSON or "
+            "a whole number",
+        ),
+        **dict.fromkeys(
+            ("serde_from", "of"), "bytes are read by the serdes that there are, not by functions"
+        ),
+    },
+    "Consumed": {
+        "with": "write Consumed(key_serde=Serdes.long(), value_serde=Serdes.json())",
+        "with_key_serde": "write Consumed(key_serde=Serdes.long())",
+        "with_value_serde": "write Consumed(value_serde=Serdes.avro())",
+        "with_timestamp_extractor": (
+            "write Consumed(timestamp=FieldTimestamp('column', 'ms')): a time is a column, or the "
+            "message's"
+        ),
+        "with_offset_reset_policy": "write `oriel run --start`, when the checkpoint is made",
+        **dict.fromkeys(("as", "with_name"), "steps have no names"),
+    },
 }  # fmt: skip
 
+_SCHEMA = "schema= names the columns of the topic's values, like 'item STRING, amount DOUBLE'"
+_STORE = "a store is named behind the aggregation, .materialize('name'), and steps have no names"
+_JOINED = (
+    "there is no ValueJoiner: the columns of both stand side by side, and map_values(...) behind "
+    "the join makes others of them; serdes are those of the topics"
+)
+_NO_NAMES = "steps have no names, and serdes are those of the topic's Consumed"
 
-class OtherWords:
+
+class OtherWords(KafkaWords):
     """A class of the language that answers the words of Kafka Streams which it does not have."""
 
-    # Type checkers are to see the methods that there are, and no others.
-    if not TYPE_CHECKING:
-
-        def __getattr__(self, name: str) -> NoReturn:
-            """Refuse an attribute that there isn't, with the way out where one is known.
-
-            Raises:
-                AttributeError: always, so that ``hasattr`` is False as for any object.
-            """
-            raise AttributeError(_message(type(self), name), name=name, obj=self)
-
-
-def _message(of_class: type, name: str) -> str:
-    """What to say of ``name``, which the class has not."""
-    message = f"{of_class.__name__!r} object has no attribute {name!r}"
-    # Python itself asks for such names, when it copies or prints.
-    if name.startswith("_"):
-        return message
-    snake_case = re.sub(r"(?<=[a-z0-9])[A-Z]", lambda capital: f"_{capital[0]}", name).lower()
-    way_out = _WAYS_OUT.get(of_class.__name__, {}).get(snake_case)
-    if hasattr(of_class, snake_case):
-        way_out = f"{snake_case}(...)"
-    if way_out is None:
-        return message
-    return f"{message}; write {way_out.format(snake_case)} (see kafka-streams-calls.md)"
+    _WAYS_OUT: ClassVar[Mapping[str, Mapping[str, str]]] = _WAYS_OUT
+    _TAKES: ClassVar[Mapping[str, str]] = {
+        **dict.fromkeys(("stream", "table", "global_table", "versioned_table"), _SCHEMA),
+        **dict.fromkeys(("join", "left_join", "outer_join"), _JOINED),
+        **dict.fromkeys(("count", "reduce", "aggregate", "cogroup"), _STORE),
+        **dict.fromkeys(
+            ("filter", "filter_not", "merge", "peek", "split", "group_by_key", "to_stream"),
+            _NO_NAMES,
+        ),
+        **dict.fromkeys(
+            ("select_key", "group_by"),
+            "columns or expressions, one after the other, make the key; they have no names",
+        ),
+        "to": "messages are JSON, their keys text, and Kafka divides them by key",
+        "materialize": "a store needs a name, materialize('name')",
+        "build": "what `oriel run` is told are its options",
+    }

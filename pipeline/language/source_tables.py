@@ -41,6 +41,7 @@ from oriel.pipeline.language.topology import (
     side_of,
     tells_rows,
     verb,
+    written,
 )
 from oriel.pipeline.windows import EmitStrategy, NoWindows, TableJoin
 
@@ -64,7 +65,8 @@ class SourceTable(OtherWords):
 
     def __repr__(self) -> str:
         """How it is written, for messages."""
-        return f"<SourceTable {' and '.join(str(side_of(table)) for table in self.tables)}>"
+        tables = (written(side_of(table), is_table=True) for table in self.tables)
+        return f"<SourceTable {' and '.join(tables)}>"
 
     def filter(self, condition: "str | Column") -> "SourceTable":
         """Keep the rows for which ``condition`` is true: a key whose row becomes another has none.
@@ -219,6 +221,8 @@ class SourceTable(OtherWords):
             message = f"{step}: a table is joined with a table, not with {other!r}"
             if isinstance(other, GlobalKTable):
                 message += "; read its topic with builder.table(...) too"
+            elif isinstance(other, OtherWords):
+                message += "; a stream joins the table, stream.join(table), or is aggregated before"
             raise InvalidTopology(message)
         check_builder(step, self.registry, other.registry)
         tables = other.tables
@@ -247,7 +251,7 @@ class VersionedTable(OtherWords):
 
     def __repr__(self) -> str:
         """How it is written, for messages."""
-        return f"<VersionedTable {side_of(self.origin)}>"
+        return f"<VersionedTable {written(side_of(self.origin))}>"
 
     def filter(self, condition: "str | Column") -> "VersionedTable":
         """Keep the versions for which ``condition`` is true: a key has no row as long as it isn't.

@@ -56,10 +56,10 @@ def checked_flat_map(
         InvalidTopology: no column is computed, one to keep is none of the value, or an expression
             is no SQL text or ``Column``.
     """
+    require_expressions(called, *keep, *columns.values())
     if not columns:
         message = f"{called}: compute a column that is an array, like word=\"split(line, ' ')\""
         raise InvalidTopology(message)
-    require_expressions(called, *keep, *columns.values())
     _refuse_kept_scope(called, keep)
     return FlatMapValues(keep, dict(columns))
 

@@ -40,6 +40,7 @@ from oriel.pipeline.language.topology import (
     pairing_join,
     side_of,
     tells_rows,
+    written,
 )
 from oriel.pipeline.windows import Duration, JoinWindows
 
@@ -56,7 +57,7 @@ class KStream(OtherWords):
 
     def __repr__(self) -> str:
         """How it is written, for messages."""
-        return f"<KStream {' and '.join(str(side_of(origin)) for origin in self.origins)}>"
+        return f"<KStream {' and '.join(written(side_of(origin)) for origin in self.origins)}>"
 
     def filter(self, condition: "str | Column") -> "KStream":
         """Keep the records for which ``condition`` is true, neither false nor null.
@@ -123,10 +124,11 @@ class KStream(OtherWords):
             InvalidTopology: the new value would have no column, no key is named, or an expression
                 is neither SQL text nor a Spark ``Column``.
         """
+        parts = key if isinstance(key, tuple) else (key,)
+        require_expressions("map", *parts)
         if not keep and not columns:
             message = "map: name at least one column behind the key, or '*' for all"
             raise InvalidTopology(message)
-        parts = key if isinstance(key, tuple) else (key,)
         return self._with_step(checked_key("map", parts, keep, columns))
 
     def map_values(self, *keep: str, **columns: "str | Column") -> "KStream":
@@ -325,7 +327,10 @@ class KStream(OtherWords):
         refuse_value_joiner(step, windows)
         if isinstance(other, KStream):
             if not isinstance(windows, JoinWindows):
-                message = f"{step}: two streams need JoinWindows, not {windows!r}"
+                message = (
+                    f"{step}: two streams need JoinWindows, not {windows!r}: "
+                    f"{step}(other, JoinWindows.of_time_difference_with_no_grace(60_000))"
+                )
                 raise InvalidTopology(message)
             return KStream(self.registry, stream_joins(how, self.origins, other.origins, windows))
         if windows is not None or how == "outer":

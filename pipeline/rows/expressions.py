@@ -72,7 +72,7 @@ class StepExpressions:
     def hint(self, error: Exception) -> str:
         """What to do where a foreign key names a column of a joined table; else empty."""
         is_unknown = error_kind(error).startswith("UNRESOLVED_COLUMN")
-        if not is_unknown or not self.step.startswith(("foreign_key(", "with_foreign_key(")):
+        if not is_unknown or not self.step.startswith("join(foreign_key="):
             return ""
         return (
             "; of joined tables a foreign key reads the first one's columns: put "

@@ -44,6 +44,7 @@ from oriel.pipeline.language import (
     Side,
     Step,
     grouping_text,
+    told_step,
 )
 from oriel.pipeline.rows.catalyst import arrow_program
 from oriel.pipeline.rows.columns import (
@@ -100,12 +101,13 @@ class RowSteps:
         for each in _all_of(origin.steps):
             if isinstance(each, MapValues | FlatMapValues):
                 step_of.update(dict.fromkeys(each.columns, f"step {each}"))
-        for step in origin.steps:
+        for number, step in enumerate(origin.steps):
             if isinstance(step, Branches):
                 rows = self._branched(step, rows)
                 continue
             build = partial(self._applied, step=step)
-            rows = self._checked(str(step), rows, _expressions_by_name(step), build)
+            told = told_step(origin.steps, number)
+            rows = self._checked(told, rows, _expressions_by_name(step), build)
             if isinstance(step, FlatMapValues):
                 rows = self._flattened(step, rows)
         self._rows = self._checked(
@@ -422,6 +424,8 @@ def _types(values: StructType) -> str:
 
 def _key_parts(parts: tuple["str | Column", ...]) -> dict[str, "str | Column"]:
     """The expressions that make a key, by what to call them."""
+    if len(parts) == 1:
+        return {KEY: parts[0]}
     return {f"{KEY} {number}": part for number, part in enumerate(parts, start=1)}
 
 

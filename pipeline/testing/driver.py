@@ -16,6 +16,7 @@ from oriel.pipeline.language import (
     arrow_schema,
 )
 from oriel.pipeline.plan import ClockSettings, WallClock
+from oriel.pipeline.testing.other_words import DriverWords
 from oriel.pipeline.testing.output import OutputReader, rows_for_users
 from oriel.pipeline.testing.records import Record, decoded
 from oriel.pipeline.testing.store_driver import Counters, StoreDriver
@@ -25,7 +26,7 @@ from oriel.pipeline.testing.stores import (
     ReadOnlyWindowStore,
 )
 from oriel.pipeline.testing.streams import StreamDriver, StreamReader, stream_sink
-from oriel.pipeline.windows import Duration, IllegalArgument, to_ms
+from oriel.pipeline.windows import Duration, IllegalArgument, IllegalArgumentType, to_ms
 from oriel.storage import sink_name
 
 #: Kafka's partitions have 32 bits.
@@ -41,7 +42,7 @@ _READ_BY = {
 }
 
 
-class TopologyTestDriver:
+class TopologyTestDriver(DriverWords):
     """Runs a topology in this process with the pipeline's own stamps and engines.
 
     Row-wise expressions, if the topology has any, run on one local Spark session that is
@@ -105,6 +106,9 @@ class TopologyTestDriver:
             InvalidTopology: the partition's number is too large for a join of streams.
         """
         self._check_partition(topic, partition)
+        if not isinstance(records, Record | Iterable):
+            message = f"pipe_input: expects a Record, or a list of them, not {records!r}"
+            raise IllegalArgumentType(message)
         batch = [records] if isinstance(records, Record) else list(records)
         self._clear_output()
         self._process(topic, partition, batch)
@@ -120,8 +124,14 @@ class TopologyTestDriver:
                 is wrong.
         """
         batches: list[tuple[str, int, list[Record]]] = []
-        for topic, record, *partitions in inputs:
-            partition = partitions[0] if partitions else 0
+        for one in inputs:
+            if not isinstance(one, tuple) or len(one) not in {2, 3}:
+                message = (
+                    "pipe_inputs: expects a list of (topic, record) or (topic, record, partition), "
+                    f"and one is {one!r}"
+                )
+                raise IllegalArgumentType(message)
+            topic, record, partition = one if len(one) == 3 else (*one, 0)
             self._check_partition(topic, partition)
             if not batches or batches[-1][:2] != (topic, partition):
                 batches.append((topic, partition, []))
@@ -330,7 +340,13 @@ class TopologyTestDriver:
 
     def _store(self, name: str) -> StoreDriver:
         if name not in self._stores:
-            message = f"there is no store {name!r}; the stores are: {', '.join(self._stores)}"
+            known = ", ".join(self._stores) or "none"
+            message = f"there is no store {name!r}; the stores are: {known}"
+            if sink_name(name) in self._sinks:
+                message += (
+                    f". A stream writes a topic of that name: create_output_topic({name!r}), "
+                    f"and counters and dead letters of {sink_name(name)!r}"
+                )
             raise IllegalArgument(message)
         return self._stores[name]
 

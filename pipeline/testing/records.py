@@ -3,6 +3,7 @@
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from math import isfinite
 from typing import Any
 
 import numpy as np
@@ -49,9 +50,12 @@ def decoded(
     value_type = pa.struct(list(schema))
     lines = []
     foreign = np.zeros(len(records), np.bool_)
+    odd: dict[int, dict[str, float]] = {}
     for number, record in enumerate(records):
         _check(record, schema, consumed)
         plain = _plain(record.value)
+        if consumed.value_serde != JSON_RECORDS.value_serde:
+            plain, odd[number] = _without_odd_numbers(plain, schema)
         line = {"key": record.key, "value": plain, "timestamp_ms": record.timestamp_ms}
         if record.headers:
             line["headers"] = _texts(record.headers)
@@ -63,7 +67,39 @@ def decoded(
         "raw": pa.array(lines, pa.binary()),
     })  # fmt: skip
     rows = BlockDecoder(value_type, has_envelope=True, consumed=consumed).decode(raw)
+    if any(odd.values()):
+        rows = _with_odd_numbers(rows, odd)
     return _refused(rows, foreign) if foreign.any() else rows
+
+
+def _without_odd_numbers(value: Any, schema: pa.Schema) -> tuple[Any, dict[str, float]]:
+    """A value without NaN and infinities, which JSON has not; and these, by their columns."""
+    if not isinstance(value, dict):
+        return value, {}
+    odd = {
+        field.name: number
+        for field in schema
+        if pa.types.is_floating(field.type)
+        and isinstance(number := value.get(field.name), float)
+        and not isfinite(number)
+    }
+    return {**value, **dict.fromkeys(odd)}, odd
+
+
+def _with_odd_numbers(rows: pa.Table, odd: Mapping[int, Mapping[str, float]]) -> pa.Table:
+    """Decoded rows with these numbers again, by the rows' numbers and columns."""
+    values = rows["value"].combine_chunks()
+    columns = []
+    for field in values.type:
+        numbers = [odd.get(number, {}).get(field.name) for number in range(len(rows))]
+        column = pc.struct_field(values, field.name)
+        columns.append(
+            pc.coalesce(pa.array(numbers, field.type), column)
+            if any(number is not None for number in numbers)
+            else column
+        )
+    structs = pa.StructArray.from_arrays(columns, fields=list(values.type), mask=values.is_null())
+    return _with(rows, "value", pa.chunked_array([structs]))
 
 
 def _check(record: Record, schema: pa.Schema, consumed: Consumed) -> None:

@@ -18,12 +18,13 @@ Rules of all three stores:
 """
 
 import logging
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator
 from copy import deepcopy
 from dataclasses import replace
 from typing import overload
 
+from oriel.pipeline.testing.other_words import DriverWords
 from oriel.pipeline.testing.rows import KeyValue, StoreRows, WindowedValue
 from oriel.pipeline.windows import IllegalArgument, IllegalArgumentType
 from oriel.storage import UnfitKey
@@ -36,7 +37,7 @@ _NOT_GIVEN = object()
 _TIME_MIN, _TIME_MAX = -(2**63), 2**63 - 1
 
 
-class _ReadOnlyStore:
+class _ReadOnlyStore(DriverWords):
     """What the three stores share: the rows, and the reading of a range of keys."""
 
     def __init__(self, rows: StoreRows) -> None:
@@ -85,7 +86,7 @@ class _ReadOnlyStore:
             raise IllegalArgument(str(error)) from error
 
 
-class _WindowedStore(_ReadOnlyStore, ABC):
+class _WindowedStore(_ReadOnlyStore):
     """What window and session stores share: reading by key and by a condition on the window."""
 
     @abstractmethod

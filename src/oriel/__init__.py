@@ -73,11 +73,36 @@ __all__ = [
     "until_window_closes",
 ]
 
+#: Classes of Kafka Streams whose work is done by something else.
+_ELSEWHERE = {
+    **dict.fromkeys(
+        ("Grouped", "Joined", "StreamJoined"), "serdes are those of the topic's Consumed"
+    ),
+    **dict.fromkeys(
+        ("Named", "Branched"), "steps have no names; a branch is branch(condition, name)"
+    ),
+    **dict.fromkeys(("Repartitioned", "TableJoined"), "there is no topic between steps"),
+    "Materialized": "write .materialize(name, retention_ms, key_serde) behind the aggregation",
+    "Stores": "write .materialize(name), or builder.versioned_table(...)",
+    "Produced": "write stream.to(topic), or .materialize(name).to(topic)",
+    "BufferConfig": "there is no buffer: open windows are state, on disk",
+    "Suppressed": "write suppress(until_window_closes())",
+    "UnlimitedWindows": "leave windowed_by out: there is one row a key then",
+    "KafkaStreams": "write topology = builder.build() into a file; `oriel run FILE` runs it",
+    "TopologyTestDriver": "import it from oriel.testing",
+    "TimestampExtractor": "write Consumed(timestamp=FieldTimestamp('column', 'ms'))",
+    "ValueJoiner": "the columns of both sides of a join stand side by side",
+}
+
 _ROOMS = ("oriel.pipeline", "oriel.pipeline.language", "oriel.pipeline.windows")
 
 
 def __getattr__(name: str) -> Any:
     """Import a name of the language from the room that it is in (PEP 562)."""
+    if name in _ELSEWHERE:
+        message = f"'oriel' has no {name}: {_ELSEWHERE[name]} (see kafka-streams-calls.md)"
+        # Of an AttributeError `from oriel import ...` would say nothing.
+        raise ImportError(message, name=name)
     if name not in __all__:
         message = f"module 'oriel' has no attribute {name!r}"
         raise AttributeError(message)

@@ -186,9 +186,11 @@ def test_what_does_not_fit_is_told_with_its_step() -> None:
         orders, users = builder.table("orders", ORDERS), builder.table("users", schema)
         return driver_of(builder, orders.join(users, foreign_key=foreign_key))
 
-    with pytest.raises(InvalidTopology, match=r"step foreign_key\(users\): .*`users`"):
+    with pytest.raises(InvalidTopology, match=r"step join\(foreign_key=users\): .*`users`"):
         joined("users", USERS)
-    with pytest.raises(InvalidTopology, match=r"step foreign_key\(count\(user\)\): "):
+    with pytest.raises(
+        InvalidTopology, match=r"step join\(foreign_key=count\(user\)\): the key is"
+    ):
         joined("count(user)", USERS)
     with pytest.raises(InvalidTopology, match=r"column 'item' is there twice .*; rename"):
         joined("user", "item INT")
@@ -201,9 +203,9 @@ def test_it_is_described_with_what_is_read_for_it() -> None:
     orders.join(users.filter("name > ''"), foreign_key=("user", "item")).materialize("store")
     told = builder.build().describe()
     assert (
-        "    Input: table('orders')\n    Input: ((table('orders').foreign_key(user, item))" in told
+        "    Input: table('orders')\n    Input: table('users').filter(\"name > ''\") "
+        "named by foreign_key=user, item of table('orders')\n" in told
     )
-    assert ".rows(table 'users') of (table('users').filter(\"name > ''\") of the table)\n" in told
     assert "    Rows: join of tables\n" in told
 
 

@@ -114,5 +114,5 @@ def test_what_is_missing_or_too_much_is_refused() -> None:
     with pytest.raises(InvalidTopology, match="join: expects SQL text or a Spark Column"):
         stream.join(everywhere, key=lambda value: value)  # type: ignore[arg-type]
     stream.join(everywhere, key="nothing").group_by_key().count().materialize("s")
-    with pytest.raises(InvalidTopology, match=r"store 's', step filter.*nothing"):
+    with pytest.raises(InvalidTopology, match=r"store 's', step join\(key=nothing"):
         TopologyTestDriver(builder.build())

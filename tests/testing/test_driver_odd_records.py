@@ -8,7 +8,18 @@ from typing import Any
 import numpy as np
 import pytest
 
-from oriel import IllegalArgument, InvalidTopology, StreamsBuilder, collect_list, first, sum
+from oriel import (
+    Consumed,
+    IllegalArgument,
+    InvalidTopology,
+    Serdes,
+    StreamsBuilder,
+    collect_list,
+    first,
+    sum,
+)
+from oriel.aggregates import max as max_of
+from oriel.pipeline.language import ValueSerde
 from oriel.pipeline.windows import MAX_TIMESTAMP_MS, Windows
 from oriel.testing import Counters, Record, TopologyTestDriver
 from tests.testing.driver_runs import (
@@ -154,6 +165,45 @@ def test_what_json_can_not_hold_is_a_dead_letter(given: Any, place: str) -> None
     driver.pipe_input("t", Record("k", {place: given}, 1))
     (letter,) = driver.dead_letters("s")
     assert (letter["reason"], driver.dropped) == ("not-json", 1)
+
+
+def test_formats_that_have_such_numbers_take_them() -> None:
+    """What Kafka's serializers write, and Avro: columns of the value, not what is inside of one."""
+    serdes: dict[ValueSerde, str] = {
+        Serdes.double(): "value DOUBLE",
+        Serdes.float(): "value FLOAT",
+        Serdes.avro(): "value DOUBLE, other STRING",
+    }
+    for serde, schema in serdes.items():
+        builder = StreamsBuilder()
+        stream = builder.stream("t", schema, Consumed(value_serde=serde))
+        stream.group_by_key().aggregate(most=max_of("value")).materialize("s")
+        driver = TopologyTestDriver(builder.build())
+        given = (("n", 1.5), ("n", math.nan), ("i", -math.inf), ("j", np.float32("inf")))
+        driver.pipe_input("t", [Record(key, {"value": value}, 1) for key, value in given])
+        assert driver.dropped == 0
+        kept = {row.key: row.value["most"] for row in driver.key_value_store("s").all()}
+        assert math.isnan(kept.pop("n"))
+        assert kept == {"i": -math.inf, "j": math.inf}
+
+
+def test_steps_leave_a_record_without_a_value_as_it_is() -> None:
+    """Kafka Streams calls the mapper with null, which may make a value of it."""
+    builder = StreamsBuilder()
+    stream = builder.stream("t", "s STRING")
+    made = {
+        "values": stream.map_values(s="coalesce(s, 'none')"),
+        "map": stream.map("upper(key)", s="'none'"),
+        "key": stream.select_key("concat(key, coalesce(s, ''))"),
+        "filtered": stream.filter("s IS NULL"),
+    }
+    for name, each in made.items():
+        each.to(name)
+    driver = TopologyTestDriver(builder.build())
+    driver.pipe_input("t", Record("k", None, 1))
+    for name in made:
+        key = "K" if name == "map" else "k"
+        assert driver.create_output_topic(name).read_record() == Record(key, None, 1)
 
 
 TIMES: list[tuple[Any, str]] = [

@@ -1,10 +1,19 @@
 """What shows when a topology is run: the message names the situation and the way out."""
 
+import re
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
-from oriel import Consumed, InvalidTopology, Serdes, StreamsBuilder
+from oriel import (
+    Consumed,
+    IllegalArgument,
+    InvalidTopology,
+    Serdes,
+    StreamsBuilder,
+    TimeWindows,
+)
 from oriel import aggregates as agg
 from oriel.testing import Record, TopologyTestDriver
 
@@ -41,6 +50,18 @@ def hash_behind_an_aggregation(builder: StreamsBuilder) -> None:
     counted.filter("sha2(key, 256) = 'a'").materialize("x")
 
 
+def key_of_a_global_table(builder: StreamsBuilder) -> None:
+    """It reads what the record has not."""
+    countries = builder.global_table("g", "x STRING")
+    builder.stream("t", "n INT").join(countries, key="vb").to("x")
+
+
+def foreign_key_without_a_column(builder: StreamsBuilder) -> None:
+    """It reads what the row has not."""
+    named = builder.table("a", "n INT").join(builder.table("b", "x INT"), foreign_key="vb")
+    named.to_stream().to("x")
+
+
 @pytest.mark.parametrize(
     ("make", "said"),
     [
@@ -48,6 +69,8 @@ def hash_behind_an_aggregation(builder: StreamsBuilder) -> None:
         (last_of_lists, r"cast it in map_values, or keep it with reduce or a function$"),
         (sum_of_an_expression, r"no column 'n \* 2'; .* others are computed in map_values before"),
         (column_of_the_second_table, r"put \.map_values\('\*'\) behind their join to read all"),
+        (key_of_a_global_table, r"step join\(key=vb\): A column.* `vb` cannot be resolved"),
+        (foreign_key_without_a_column, r"step join\(foreign_key=vb\): A column.* `vb` cannot"),
         (hash_behind_an_aggregation, r"Behind to_stream\(\) any expression works"),
     ],
 )
@@ -57,6 +80,56 @@ def test_a_refusal_names_the_way_out(make: Callable[[StreamsBuilder], None], sai
     make(builder)
     with pytest.raises(InvalidTopology, match=said):
         TopologyTestDriver(builder.build())
+
+
+def a_driver() -> TopologyTestDriver:
+    """One with a store, and a stream that is written to a topic."""
+    builder = StreamsBuilder()
+    stream = builder.stream("t", "n INT").to("out")
+    stream.group_by_key().count().materialize("kept")
+    stream.group_by_key().windowed_by(TimeWindows.of_size_with_no_grace(5)).count().materialize("w")
+    return TopologyTestDriver(builder.build())
+
+
+@pytest.mark.parametrize(
+    ("ask", "said"),
+    [
+        (lambda driver: driver.createInputTopic, "write pipe_input(topic, record)"),
+        (lambda driver: driver.pipeInput, "write pipe_input(...)"),
+        (lambda driver: driver.get_key_value_store, "write key_value_store(name)"),
+        (lambda driver: driver.metrics, "write counters(store)"),
+        (lambda driver: driver.create_output_topic("out").readRecord, "write read_record(...)"),
+        (lambda driver: driver.create_output_topic("out").isEmpty, "write is_empty (see"),
+        (lambda driver: driver.create_output_topic("out").readKeyValuesToMap, "read_records()"),
+        (lambda driver: driver.create_output_reader("kept").read_record, "write read_rows()"),
+        (lambda driver: driver.key_value_store("kept").fetch, "of windows: window_store(name)"),
+        (lambda driver: driver.key_value_store("kept").prefixScan, "write prefix_scan(...)"),
+        (lambda driver: driver.window_store("w").get, "without windows: key_value_store(name)"),
+        (lambda driver: driver.window_store("w").put, "stores are read only"),
+    ],
+)
+def test_a_word_of_kafkas_driver_is_answered(ask: Callable[[Any], object], said: str) -> None:
+    """The message names the way out."""
+    with pytest.raises(AttributeError, match=re.escape(said)):
+        ask(a_driver())
+
+
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        (lambda driver: driver.create_output_reader("out"), "create_output_topic('out')"),
+        (lambda driver: driver.counters("out"), "counters and dead letters of 'to(out)'"),
+        (lambda driver: driver.pipe_input("t", None), "expects a Record, or a list of them"),
+        (lambda driver: driver.pipe_inputs([Record("k", None, 1)]), "(topic, record, partition)"),
+        (lambda driver: driver.pipe_inputs([("t",)]), "and one is ('t',)"),
+        (lambda driver: driver.pipe_inputs(("t", Record("k", None, 1))), "and one is 't'"),
+        (lambda driver: driver.pipe_inputs([("t", Record("k", None, 1), 0, 0)]), "and one is"),
+    ],
+)
+def test_a_call_that_does_not_fit_is_answered(call: Callable[[Any], object], said: str) -> None:
+    """Not by Python, of a tuple that can't be taken apart, say."""
+    with pytest.raises(IllegalArgument, match=re.escape(said)):
+        call(a_driver())
 
 
 def test_keys_are_given_as_text() -> None:

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
 import pyarrow as pa
 
@@ -15,6 +15,7 @@ from oriel.pipeline.language.formats.serdes import (
     Serde,
     ValueSerde,
 )
+from oriel.pipeline.language.other_words import OtherWords
 
 _UNITS = ("s", "ms", "us", "iso")
 
@@ -50,12 +51,16 @@ class FieldTimestamp:
 Timestamp = Literal["message", "ingestion"] | FieldTimestamp
 
 
-class Consumed:
+class Consumed(OtherWords):
     """How a topic is read: its serdes, what a record's time is, and headers as columns.
 
     Plain values, compared by content. ``headers`` names a nullable STRING column for each header
     that is wanted; of a header that is repeated the last one counts.
     """
+
+    _TAKES: ClassVar[Mapping[str, str]] = {
+        "__init__": "write Consumed(key_serde=Serdes.long(), value_serde=Serdes.json())"
+    }
 
     def __init__(
         self,

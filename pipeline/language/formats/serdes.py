@@ -3,12 +3,14 @@
 A serde is plain data. What reads the bytes is the room ``oriel.pipeline.decoding``.
 """
 
+import json
 from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from oriel.pipeline.errors import InvalidTopology
+from oriel.pipeline.language.other_words import OtherWords
 
 #: How an Avro value begins: with its data, with the id that a schema registry gave to its schema
 #: (Confluent's header), or with its schema's fingerprint (Avro's single-object encoding).
@@ -61,7 +63,7 @@ StoreKeySerde = Serde | tuple[Serde, ...]
 KEY_SERDES = ("string", "long", "integer", "short", "json")
 
 
-class Serdes:
+class Serdes(OtherWords):
     """Makes serdes, by Kafka's names for them."""
 
     @staticmethod
@@ -121,6 +123,8 @@ class Serdes:
             )
             raise InvalidTopology(message)
         text = _content("Serdes.avro", schema).decode() if isinstance(schema, Path) else schema
+        if text is not None:
+            _check_json("Serdes.avro", text)
         return AvroSerde(text, kind)
 
     @staticmethod
@@ -140,9 +144,31 @@ class Serdes:
         if header not in {"none", "registry"}:
             fault = f"Serdes.protobuf: header is none or registry, not {header!r}"
             raise InvalidTopology(fault)
+        if not isinstance(descriptors, bytes | Path):
+            fault = (
+                "Serdes.protobuf: descriptors are bytes, or the Path of a file, as "
+                f"Path('file.desc'), not {descriptors!r}"
+            )
+            raise InvalidTopology(fault)
         if isinstance(descriptors, Path):
             descriptors = _content("Serdes.protobuf", descriptors)
         return ProtobufSerde(descriptors, message, header)
+
+
+def _check_json(step: str, text: Any) -> None:
+    """Refuse a schema that is no JSON text, such as a file's name.
+
+    Raises:
+        InvalidTopology: it is none.
+    """
+    try:
+        json.loads(text)
+    except (TypeError, ValueError) as error:
+        message = (
+            f"{step}: a schema is JSON text, or the Path of a file, as Path('file.avsc'), not "
+            f"{text!r}: {type(error).__name__}: {error}"
+        )
+        raise InvalidTopology(message) from error
 
 
 def _content(step: str, path: Path) -> bytes:

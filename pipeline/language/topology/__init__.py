@@ -73,9 +73,11 @@ from oriel.pipeline.language.topology.steps import (
     function_name,
     grouping_text,
     key_of,
+    short_name,
 )
 from oriel.pipeline.language.topology.stores import Store
 from oriel.pipeline.language.topology.topology import Topology
+from oriel.pipeline.language.topology.written import told_step, written
 
 __all__ = [
     "NO_ROW_KEY",
@@ -135,10 +137,13 @@ __all__ = [
     "places_of",
     "schema_text",
     "share_elements",
+    "short_name",
     "side_of",
     "sides_of",
     "source_texts",
     "step_texts",
     "tells_rows",
+    "told_step",
     "verb",
+    "written",
 ]

@@ -2,17 +2,26 @@
 
 from collections.abc import Sequence
 
-from oriel.pipeline.language.topology.inputs import Input, Join, Side, sides_of
+from oriel.pipeline.language.topology.aggregations import TableRows
+from oriel.pipeline.language.topology.inputs import Input, Join, Side, TableChanges
 from oriel.pipeline.language.topology.sources import StoreSource
-from oriel.pipeline.language.topology.steps import grouping_text
 from oriel.pipeline.language.topology.stores import Store
+from oriel.pipeline.language.topology.written import (
+    became_table,
+    grouping_words,
+    join_words,
+    step_words,
+    without_changes,
+    words_behind,
+    written_sides,
+)
 
 
 def drawn(topics: Sequence[str], stores: Sequence[Store], sinks: Sequence[Store]) -> str:
     """Topics, joins and stores, with the row-wise steps on the arrows between them."""
     drawing = _Drawing(topics, stores)
     for number, store in enumerate(stores):
-        drawing.node(f"store{number}", "[{}]", store.name, store.kind, *store.row_steps)
+        drawing.node(f"store{number}", "[{}]", store.name, store.kind, *step_words(store.row_steps))
         for place, publication in enumerate(store.publications):
             published = drawing.node(f"sink{number}_{place}", "[({})]", publication.topic)
             drawing.arrow(f"store{number}", published)
@@ -21,7 +30,8 @@ def drawn(topics: Sequence[str], stores: Sequence[Store], sinks: Sequence[Store]
     for name, units in (("store", stores), ("sink", sinks)):
         for number, unit in enumerate(units):
             for origin in unit.inputs:
-                drawing.reading(origin, f"{name}{number}")
+                is_table = isinstance(unit.aggregation, TableRows)
+                drawing.reading(origin, f"{name}{number}", is_table=is_table)
     return "\n".join(drawing.lines) + "\n"
 
 
@@ -50,21 +60,25 @@ class _Drawing:
         text = f"|{_quoted(label)}|" if label else ""
         self.lines.append(f"    {source} -->{text} {target}")
 
-    def reading(self, stream: Input | Side, target: str) -> None:
+    def reading(self, stream: Input | Side, target: str, *, is_table: bool = False) -> None:
         """Draw the arrow from what a stream reads, with its steps, and what is in front of it."""
+        is_table = is_table or isinstance(stream.join, TableChanges)
+        stream = without_changes(stream)
         join = stream.join
         if join is None:
             source = self._sources[stream.source.topic]
         else:
-            source = self._joins.get(id(join)) or self._joined(join)
-        grouping = (f"group_by({grouping_text(stream.group_by)})",) if stream.group_by else ()
-        self.arrow(source, target, *stream.steps, *grouping)
+            of_table = is_table and not became_table(stream)
+            source = self._joins.get(id(join)) or self._joined(join, is_table=of_table)
+        words = (*words_behind(stream, is_table=is_table), grouping_words(stream))
+        self.arrow(source, target, *filter(None, words))
 
-    def _joined(self, join: Join) -> str:
-        node = self.node(f"join{len(self._joins)}", "([{}])", join)
+    def _joined(self, join: Join, *, is_table: bool) -> str:
+        label = join_words(join, is_table=is_table)
+        node = self.node(f"join{len(self._joins)}", "([{}])", label)
         self._joins[id(join)] = node
-        for side in sides_of(join):
-            self.reading(side, node)
+        for side, is_side_table in written_sides(join):
+            self.reading(side, node, is_table=is_side_table)
         return node
 
 

@@ -153,7 +153,7 @@ class TableUpdates:
 
     def __str__(self) -> str:
         """The steps as they are written, behind the first table."""
-        joins = _behind_first(self.tables, self.rows)
+        joins = behind_first(self.tables, self.rows)
         if self.by_foreign_key:
             joins = f"{verb(self.rows.how)}(by foreign key)."
         steps = "".join(f"{step}." for step in self.row_steps)
@@ -177,7 +177,7 @@ class TableChanges:
 
     def __str__(self) -> str:
         """The steps, as ``TableUpdates`` has them."""
-        return f"{_behind_first(self.tables, self.rows)}changes()"
+        return f"{behind_first(self.tables, self.rows)}changes()"
 
     @property
     def left(self) -> Side:
@@ -185,7 +185,7 @@ class TableChanges:
         return self.tables[0]
 
 
-def _behind_first(tables: tuple[Side, ...], rows: TableJoin | int) -> str:
+def behind_first(tables: tuple[Side, ...], rows: TableJoin | int) -> str:
     """The joins of tables as they are written behind the first one, which stands in front."""
 
     def text(part: TableJoin | int) -> str:

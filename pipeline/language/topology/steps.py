@@ -53,6 +53,11 @@ def function_name(function: Callable[..., Any]) -> str:
     return name
 
 
+def short_name(function: Callable[..., Any]) -> str:
+    """The name alone, for who reads a topology: not in which function it is defined."""
+    return function_name(function).rpartition("<locals>.")[2]
+
+
 def grouping_text(parts: "tuple[str | Column, ...]") -> str:
     """What records are grouped by, in one line; ``key`` is the record's own."""
     texts = (part if isinstance(part, str) else expression_text(part) for part in parts or ("key",))
@@ -172,7 +177,7 @@ class Peek:
 
     def __str__(self) -> str:
         """The step as it is written."""
-        return f"peek({function_name(self.function)})"
+        return f"peek({short_name(self.function)})"
 
 
 #: A branch's steps.

@@ -2,15 +2,17 @@
 
 from dataclasses import dataclass
 
+from oriel.pipeline.language.other_words import OtherWords
 from oriel.pipeline.language.topology.aggregations import TableRows
 from oriel.pipeline.language.topology.drawing import drawn
 from oriel.pipeline.language.topology.inputs import side_of
 from oriel.pipeline.language.topology.sources import Source, StoreSource
 from oriel.pipeline.language.topology.stores import Store
+from oriel.pipeline.language.topology.written import step_words, written
 
 
 @dataclass(frozen=True)
-class Topology:
+class Topology(OtherWords):
     """What a pipeline runs: stores in the order in which they were materialized, and sinks."""
 
     stores: tuple[Store, ...]
@@ -57,18 +59,18 @@ class Topology:
             # The inputs of a table have no grouping.
             is_table = isinstance(store.aggregation, TableRows)
             for origin in store.inputs:
-                read: object = side_of(origin) if is_table else origin
-                lines.append(f"    Input: {read}")
+                read = side_of(origin) if is_table else origin
+                lines.append(f"    Input: {written(read, is_table=is_table)}")
             lines.append(f"    Rows: {store.aggregation}")
             if store.row_steps:
-                lines.append(f"    Steps: {store.aggregated_rows}")
+                lines.append(f"    Steps: {'.'.join(step_words(store.row_steps))}")
             for publication in store.publications:
                 final = ", final rows only" if publication.final_only else ""
                 lines.append(f"    Sink: topic {publication.topic!r}{final}")
         for sink in self.sinks:
             lines.append(f"  Sink: topic {sink.publications[0].topic!r}")
             # No grouping either: a record goes on with the key that it has.
-            lines += [f"    Input: {side_of(origin)}" for origin in sink.inputs]
+            lines += [f"    Input: {written(side_of(origin))}" for origin in sink.inputs]
         return "\n".join(lines) + "\n"
 
     def to_mermaid(self) -> str:

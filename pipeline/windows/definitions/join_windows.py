@@ -11,6 +11,7 @@ from oriel.pipeline.windows.definitions.durations import (
     to_ms,
 )
 from oriel.pipeline.windows.definitions.errors import IllegalArgument
+from oriel.pipeline.windows.definitions.other_words import WindowWords
 
 #: The sides of a join, as the column ``side`` has them.
 LEFT, RIGHT = 0, 1
@@ -19,7 +20,7 @@ _DIFFERENCE, _BEFORE, _AFTER = "Join time difference", "Join window before", "Jo
 
 
 @dataclass(frozen=True)
-class JoinWindows:
+class JoinWindows(WindowWords):
     """Which records of two streams pair: ``l.t - before_ms <= r.t <= l.t + after_ms``.
 
     One of ``before_ms`` and ``after_ms`` may be negative; both bounds are inclusive.

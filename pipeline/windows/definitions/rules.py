@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from oriel.pipeline.windows.arrays import Flags, Ints
+from oriel.pipeline.windows.definitions.other_words import WindowWords
 
 Kind = Literal["tumbling", "hopping", "sliding", "session", "none"]
 
@@ -120,7 +121,7 @@ RULES: Mapping[Kind, WindowRule] = {
 
 
 @dataclass(frozen=True)
-class EmitStrategy:
+class EmitStrategy(WindowWords):
     """When a window's rows are written (Kafka Streams' words; semantics sections 2.5 and 2.6)."""
 
     name: Literal["window-update", "window-close"]

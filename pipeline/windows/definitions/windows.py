@@ -4,7 +4,7 @@
 when even the last window that could hold it is closed for it.
 """
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -19,6 +19,7 @@ from oriel.pipeline.windows.definitions.durations import (
     to_ms,
 )
 from oriel.pipeline.windows.definitions.errors import IllegalArgument
+from oriel.pipeline.windows.definitions.other_words import WindowWords
 from oriel.pipeline.windows.definitions.rules import FOREVER_MS, RULES, Kind, WindowRule
 
 #: The most windows that one record may be in. A hopping window costs about 0.5 us of processor
@@ -31,7 +32,7 @@ _SIZE, _ADVANCE = "Window size", "Window advance"
 _DIFFERENCE, _GAP = "Window time difference", "Session inactivity gap"
 
 
-class Windows(ABC):
+class Windows(WindowWords):
     """What every window definition can tell: its rule and how long after it a window closes."""
 
     grace_ms: int

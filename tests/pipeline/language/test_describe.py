@@ -1,5 +1,7 @@
 """Topologies in words and as drawings."""
 
+from collections.abc import Callable
+
 import pytest
 
 from oriel import (
@@ -54,7 +56,7 @@ Topology
 (stream('paid').map_values('ms')).group_by_key()
     Rows: count=count()
   Store: u (no windows)
-    Input: table('users').filter('name IS NOT NULL') of the table
+    Input: table('users').filter('name IS NOT NULL')
     Input: table('cities')
     Rows: outer_join of tables
   Store: names (no windows)
@@ -111,6 +113,83 @@ def test_topics_of_streams_are_described_and_drawn_behind_the_stores() -> None:
     assert "    topic2 --> sink1" in lines
 
 
+def test_a_function_is_called_by_its_own_name() -> None:
+    """Where it is defined is no part of the topology."""
+    builder = StreamsBuilder()
+
+    def note(key: object, value: object, timestamp_ms: int) -> None: ...
+
+    builder.stream("a", "v INT").peek(note).to("b")
+    topology = builder.build()
+    assert "stream('a').peek(note)" in topology.describe()
+    assert '-->|"peek(note)"|' in topology.to_mermaid()
+
+
+def told(define: Callable[[StreamsBuilder], object]) -> str:
+    """A topology in words and as a drawing."""
+    builder = StreamsBuilder()
+    define(builder)
+    topology = builder.build()
+    return topology.describe() + topology.to_mermaid()
+
+
+def global_lookup(builder: StreamsBuilder) -> None:
+    """By a key of its own."""
+    builder.stream("t", "v INT").join(builder.global_table("g", "w INT"), key="v").to("x")
+
+
+def versioned_lookup(builder: StreamsBuilder) -> None:
+    """Records wait for it."""
+    rates = builder.versioned_table("g", "w INT", 100)
+    builder.stream("t", "v INT").join(rates, grace_ms=10).to("x")
+
+
+def foreign_key(builder: StreamsBuilder) -> None:
+    """The joined rows go on, and are kept."""
+    named = builder.table("t", "v INT").join(builder.table("g", "w INT"), foreign_key="v")
+    named.filter("w > 1").to_stream().to("x")
+    named.materialize("kept")
+
+
+def grouped_rows(builder: StreamsBuilder) -> None:
+    """An aggregation is grouped again."""
+    counted = builder.stream("t", "v INT").group_by("v").count()
+    counted.group_by("count").count().materialize("x")
+
+
+def functions(builder: StreamsBuilder) -> None:
+    """Defined inside of another one."""
+    grouped = builder.stream("t", "v INT").group_by("v")
+    grouped.aggregate(lambda: 0, lambda _k, _v, kept: kept + 1, schema="n INT").to_stream().to("x")
+
+
+@pytest.mark.parametrize(
+    ("define", "texts"),
+    [
+        (global_lookup, ["Input: (stream('t')).join(table 'g', key=v) of (global_table('g'))\n"]),
+        (versioned_lookup, ["(stream('t')).join(table 'g', history 100 ms, grace 10 ms) of ("]),
+        (
+            foreign_key,
+            [
+                "(table('t')).join(table 'g', foreign_key=v).filter('w > 1').to_stream() of (",
+                "Input: table('t')\n    Input: table('g') named by foreign_key=v of table('t')\n",
+                '(["named by foreign_key=v"])',
+            ],
+        ),
+        (grouped_rows, ["(stream('t').group_by(v)).aggregate(count=count()).group_by(count)\n"]),
+        (functions, ["aggregate(initializer <lambda>, aggregator <lambda>, schema n INT)"]),
+    ],
+)
+def test_what_a_call_is_made_of_is_not_told(
+    define: Callable[[StreamsBuilder], object], texts: list[str]
+) -> None:
+    """Who reads a topology sees the calls as they are written."""
+    words = told(define)
+    assert all(text in words for text in texts), words
+    hidden = ("lookup_key", "own_key", "\uffff", "subscriptions", "changes()", "buffer", "locals>")
+    assert not any(word in words for word in (*hidden, "NOT NULL", "with_foreign_key")), words
+
+
 def test_what_is_behind_a_join_or_an_aggregation_is_drawn() -> None:
     """A join is one node for all who go on with it; what a browser would read as HTML is quoted."""
     builder = StreamsBuilder()
@@ -141,9 +220,35 @@ flowchart LR
     join1 -->|"filter('count > 3')<br>select_key(count)"| sink0
     join0 -->|"map_values('v')"| sink1
     join2(["aggregate(count=count()).to_stream()"])
-    join3(["changes()"])
-    topic1 --> join3
-    join3 -->|"select_key(city)"| join2
+    topic1 -->|"group_by(city)"| join2
     join2 --> sink2
 """
     )
+
+
+_KEPT = "stream('a').filter('v > 1').select_key(v).to_table().filter('v < 9').map_values('v')"
+_FOUND = "(stream('a').filter('v > 1').select_key(v)).join(table 't') of (table('t'))"
+_COUNTED = "(stream('a').filter('v > 1').group_by(v)).aggregate(count=count()).to_stream()"
+_TABLES_OF_STREAMS = (
+    _KEPT,
+    f"{_FOUND}.to_table().group_by(city)",
+    f"{_COUNTED}.select_key(count).to_table().filter('count > 2')",
+    "table('t').filter('key IS NOT NULL').filter(\"city > 'x'\").to_table()",
+)
+
+
+def test_where_a_stream_becomes_a_table_is_told() -> None:
+    """In front of what deletes rows; of updates without the step that it begins with."""
+    builder = StreamsBuilder()
+    stream = builder.stream("a", "v INT").filter("v > 1").select_key("v")
+    stream.to_table().filter("v < 9").map_values("v").materialize("kept")
+    found = stream.join(builder.table("t", "city STRING"))
+    found.to_table().group_by("city").count().materialize("grouped")
+    counted = stream.group_by_key().count().to_stream().select_key("count").to_table()
+    counted.filter("count > 2").materialize("counted")
+    builder.table("t", "city STRING").to_stream().filter("city > 'x'").to_table().materialize("x")
+    topology = builder.build()
+    inputs = [line for line in topology.describe().splitlines() if "Input" in line]
+    assert inputs == [f"    Input: {text}" for text in _TABLES_OF_STREAMS]
+    assert 'join0 -->|"to_table()<br>group_by(city)"| store1' in topology.to_mermaid()
+    assert "select_key(count)<br>to_table()<br>filter('count > 2')" in topology.to_mermaid()

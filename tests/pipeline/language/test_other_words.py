@@ -6,17 +6,31 @@ from typing import Any
 
 import pytest
 
-from oriel import StreamsBuilder, TimeWindows
+import oriel
+from oriel import (
+    Consumed,
+    EmitStrategy,
+    IllegalArgument,
+    JoinWindows,
+    Serdes,
+    SessionWindows,
+    SlidingWindows,
+    StreamsBuilder,
+    TimeWindows,
+)
 from oriel import aggregates as agg
 
-BUILDER = StreamsBuilder()
-STREAM = BUILDER.stream("t", "v DOUBLE")
-TABLE = BUILDER.table("u", "w DOUBLE")
-VERSIONED = BUILDER.versioned_table("x", "w DOUBLE", 10)
-GLOBAL = BUILDER.global_table("g", "w DOUBLE")
-GROUPED = STREAM.group_by_key()
-COUNTED = GROUPED.count()
-WINDOWED = GROUPED.windowed_by(TimeWindows.of_size_with_no_grace(10))
+BUILDER: Any = StreamsBuilder()
+STREAM: Any = BUILDER.stream("t", "v DOUBLE")
+TABLE: Any = BUILDER.table("u", "w DOUBLE")
+VERSIONED: Any = BUILDER.versioned_table("x", "w DOUBLE", 10)
+GLOBAL: Any = BUILDER.global_table("g", "w DOUBLE")
+GROUPED: Any = STREAM.group_by_key()
+COUNTED: Any = GROUPED.count()
+MINUTES: Any = TimeWindows.of_size_with_no_grace(10)
+WINDOWED: Any = GROUPED.windowed_by(MINUTES)
+OTHER = StreamsBuilder()
+OTHER.stream("t", "v DOUBLE").to("o")
 
 #: Who is asked -> for what -> what the message has to say.
 WORDS: list[tuple[Any, str, str]] = [
@@ -24,7 +38,7 @@ WORDS: list[tuple[Any, str, str]] = [
     (STREAM, "processValues", "there are no processors"),
     (STREAM, "repartition", "each batch is divided by key"),
     (STREAM, "toTable", "write to_table(...)"),
-    (STREAM, "count", "write behind group_by_key() or group_by(...), as group_by_key().count(...)"),
+    (STREAM, "count", "write it behind group_by_key() or group_by(...), as group_by_key().count"),
     (STREAM, "windowed_by", "as group_by_key().windowed_by(...)"),
     (STREAM, "materialize", "a stream has no store"),
     (STREAM, "groupByKey", "write group_by_key(...)"),
@@ -43,6 +57,27 @@ WORDS: list[tuple[Any, str, str]] = [
     (GROUPED.cogroup(n=agg.count()), "count", "and then aggregate()"),
     (STREAM.split(), "to", "of one branch"),
     (BUILDER, "globalTable", "write global_table(...)"),
+    (COUNTED, "emit", "as windowed_by(...).emit(strategy).count()"),
+    (COUNTED, "queryableStoreName", "write store_name"),
+    (WINDOWED, "emitStrategy", "write emit(EmitStrategy.on_window_close())"),
+    (OTHER.build(), "addSource", "there are no processors"),
+    (TimeWindows, "of", "write of_size_with_no_grace(size_ms), or of_size_and_grace("),
+    (TimeWindows, "ofSizeWithNoGrace", "write of_size_with_no_grace(...)"),
+    (MINUTES, "advanceBy", "write advance_by(...)"),
+    (WINDOWED, "windowed_by", "others are chosen behind the grouping"),
+    (SessionWindows, "advanceBy", "TimeWindows hop"),
+    (MINUTES, "until", "materialize(name, retention_ms=...)"),
+    (MINUTES, "grace", "of_size_and_grace(size_ms, grace_ms)"),
+    (MINUTES, "sizeMs", "write size_ms (see"),
+    (SlidingWindows, "of_size_with_no_grace", "write TimeWindows.of_size_with_no_grace(...)"),
+    (SessionWindows, "with_", "write of_inactivity_gap_with_no_grace(gap_ms)"),
+    (JoinWindows, "of", "write of_time_difference_with_no_grace(time_difference_ms)"),
+    (EmitStrategy, "onWindowClose", "write on_window_close(...)"),
+    (Serdes, "String", "write string(...)"),
+    (Serdes, "UUID", "write Serdes.string(): Kafka writes UUIDs as text"),
+    (Serdes, "ByteArray", "keys text, JSON or a whole number"),
+    (Consumed, "with_", "write Consumed(key_serde="),
+    (Consumed(), "withTimestampExtractor", "FieldTimestamp("),
 ]
 
 
@@ -52,7 +87,9 @@ def test_a_word_of_kafka_streams_is_answered(asked: Any, name: str, said: str) -
     with pytest.raises(AttributeError) as caught:
         getattr(asked, name)
     assert said in str(caught.value)
-    assert str(caught.value).startswith(f"{type(asked).__name__!r} object has no attribute")
+    called = f"type object {asked.__name__!r}" if isinstance(asked, type) else None
+    called = called or f"{type(asked).__name__!r} object"
+    assert str(caught.value).startswith(f"{called} has no attribute {name!r};")
     assert "kafka-streams-calls.md" in str(caught.value)
     assert not hasattr(asked, name)
 
@@ -63,6 +100,53 @@ def test_an_unknown_word_has_pythons_message(name: str) -> None:
     with pytest.raises(AttributeError) as caught:
         getattr(STREAM, name)
     assert str(caught.value) == f"'KStream' object has no attribute {name!r}"
+
+
+def test_an_unknown_word_of_a_class_has_pythons_message() -> None:
+    """As of an object."""
+    with pytest.raises(AttributeError, match=r"^type object 'TimeWindows' has no .* 'nonsense'$"):
+        TimeWindows.nonsense  # type: ignore[attr-defined] # noqa: B018
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("Materialized", r"write \.materialize\(name"),
+        ("Suppressed", r"suppress\(until_window_closes\(\)\)"),
+        ("UnlimitedWindows", "leave windowed_by out"),
+        ("TopologyTestDriver", r"oriel\.testing"),
+    ],
+)
+def test_a_class_of_kafka_streams_is_answered_where_it_is_imported(name: str, said: str) -> None:
+    """Python's own message of an import names nothing."""
+    with pytest.raises(ImportError, match=said):
+        exec(f"from oriel import {name}")  # noqa: S102 - as users write it
+    assert name not in dir(oriel)
+
+
+ARGUMENTS: list[tuple[Callable[[], Any], str]] = [
+    (lambda: BUILDER.stream("t"), r"stream: missing .* 'schema'; .* like 'item STRING"),
+    (lambda: STREAM.join(STREAM, max, MINUTES, 1), "join: too many .* no ValueJoiner"),
+    (lambda: STREAM.left_join(TABLE, joiner=max), "left_join: .* 'joiner'; .* no ValueJoiner"),
+    (lambda: TABLE.join(TABLE, max), "join: too many .* no ValueJoiner"),
+    (lambda: STREAM.group_by_key("v"), "group_by_key: .* serdes are those of the topic's"),
+    (lambda: GROUPED.count("s"), r"count: too .*; it takes \(\): .* \.materialize"),
+    (lambda: GROUPED.reduce(max, "store"), r"reduce: too many .* \.materialize\('name'\)"),
+    (COUNTED.materialize, r"materialize: missing .* materialize\('name'\)"),
+    (lambda: STREAM.to("x", Serdes.string()), "to: too many .* messages are JSON"),
+    (lambda: STREAM.split("p-"), "split: too many .* steps have no names"),
+    (lambda: STREAM.select_key(key="v"), "select_key: .* they have no names"),
+    (lambda: BUILDER.build({}), "build: too many"),
+    (lambda: Consumed(Serdes.string(), Serdes.json()), r"Consumed: too many .*\(key_serde="),  # type: ignore[call-arg]
+]
+
+
+@pytest.mark.parametrize(("call", "said"), ARGUMENTS)
+def test_arguments_of_kafka_streams_are_answered(call: Callable[[], Any], said: str) -> None:
+    """An argument that a method doesn't take is one of Kafka's, or misses."""
+    with pytest.raises(IllegalArgument, match=said) as caught:
+        call()
+    assert isinstance(caught.value, TypeError)
 
 
 @pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy])

@@ -253,7 +253,7 @@ MISTAKES: dict[str, tuple[Callable[[], Any], str]] = {
     ),
     "a foreign key that is a function": (
         lambda: table().left_join(table(), foreign_key=print),  # type: ignore[arg-type]
-        r"left_join: expects SQL text or a Spark Column, not <built-in function print>",
+        r"left_join: expects SQL text or a Spark Column, not the function print",
     ),
     "a foreign key of two builders": (
         lambda: table().join(StreamsBuilder().table("x", "v INT"), foreign_key="w"),

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from oriel import InvalidTopology, StreamsBuilder, TimeWindows, count
+from oriel import InvalidTopology, Serdes, StreamsBuilder, TimeWindows, count
 
 BUILDER = StreamsBuilder()
 STREAM = BUILDER.stream("t", "v DOUBLE")
@@ -65,9 +65,9 @@ REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
         lambda: STREAM.left_join(TABLE, foreign_key="v"),  # type: ignore[arg-type]
         r"left_join: foreign_key= is for tables; a stream .* global table, with key=",
     ),
-    "a store's name in count": (
-        lambda: STREAM.group_by_key().count("store"),
-        r"count: takes nothing; .* count\(\)\.materialize\('name'\)",
+    "an aggregate without a name": (
+        lambda: STREAM.group_by_key().aggregate(count()),  # type: ignore[arg-type]
+        r"aggregate: give it a name, which its column has: n=count\(\)",
     ),
     "a branch before the end of the division": (
         lambda: STREAM.split().branch("v > 0", "a")["a"],  # type: ignore[index]
@@ -96,6 +96,42 @@ REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
     "a global table that a table joins": (
         lambda: TABLE.join(BUILDER.global_table("g", "x INT")),  # type: ignore[arg-type]
         r"join: a table is joined with a table, .*; read its topic with builder\.table\(",
+    ),
+    "a function that names a branch": (
+        lambda: STREAM.split().branch("v > 0", larger),  # type: ignore[arg-type]
+        r"branch: a branch's name is a text, not .*; go on with the stream that default_branch\(\)",
+    ),
+    "a schema in the merger's place": (
+        lambda: STREAM.group_by_key().aggregate(list, larger, "n INT"),  # type: ignore[arg-type]
+        r"aggregate: the schema is given by its name, schema='n INT'",
+    ),
+    "an Avro schema that is a dict": (
+        lambda: Serdes.avro({"type": "record"}),  # type: ignore[arg-type]
+        r"Serdes\.avro: a schema is JSON text, or the Path of a file, .*, not \{'type'",
+    ),
+    "an Avro schema's file that is a text": (
+        lambda: Serdes.avro("trips.avsc"),
+        r"Serdes\.avro: a schema is JSON text, .* as Path\('file\.avsc'\), not 'trips\.avsc'",
+    ),
+    "descriptors that are a text": (
+        lambda: Serdes.protobuf("trips.desc", "shop.Trip"),  # type: ignore[arg-type]
+        r"Serdes\.protobuf: descriptors are bytes, or the Path of a file, .*, not 'trips\.desc'",
+    ),
+    "a stream that a table joins": (
+        lambda: TABLE.join(STREAM),  # type: ignore[arg-type]
+        r"join: a table is joined with a table, .*; a stream joins the table, stream\.join\(",
+    ),
+    "streams that are joined without windows": (
+        lambda: STREAM.join(STREAM),
+        r"join: two streams need JoinWindows, .*: join\(other, JoinWindows\.of_time_difference",
+    ),
+    "a function that maps": (
+        lambda: STREAM.map(larger),  # type: ignore[arg-type]
+        r"map: expects SQL text .*, not the function larger; a function of Python is",
+    ),
+    "a function that flattens": (
+        lambda: STREAM.flat_map_values(larger),  # type: ignore[arg-type]
+        r"flat_map_values: expects SQL text .*, not the function larger",
     ),
     "a topic that a function chooses": (
         lambda: STREAM.to(larger),  # type: ignore[arg-type]

@@ -1,0 +1,203 @@
+"""A topology as it is written, for who reads it: in the words of the calls, with nothing beside.
+
+What a store's table remembers are other texts (``descriptions``): they say what is computed, also
+the steps that a call is made of, and don't change with the words here.
+"""
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from oriel.pipeline.language.topology.aggregations import verb
+from oriel.pipeline.language.topology.inputs import (
+    AggregateUpdates,
+    GraceBuffer,
+    Input,
+    Join,
+    Responses,
+    Side,
+    TableChanges,
+    TableLookup,
+    TableUpdates,
+    behind_first,
+    sides_of,
+)
+from oriel.pipeline.language.topology.places import tells_rows
+from oriel.pipeline.language.topology.steps import (
+    NO_ROW_KEY,
+    Filter,
+    ForeignKey,
+    LookupKey,
+    MapValues,
+    OwnKey,
+    Step,
+    grouping_text,
+)
+
+#: Where a function is defined, in front of its name.
+_DEFINED_IN = re.compile(r"[\w<>.]+\.<locals>\.")
+
+
+def written(stream: Side | Input, *, is_table: bool = False) -> str:
+    """A stream or a table with all that is in front of it; an ``Input`` with its grouping."""
+    is_table = is_table or isinstance(stream.join, TableChanges)
+    stream = without_changes(stream)
+    in_front = _in_front(stream, is_table=is_table and not became_table(stream))
+    parts = [in_front, *words_behind(stream, is_table=is_table)]
+    if isinstance(stream, Input):
+        parts.append(grouping_words(stream) or "group_by_key()")
+    return ".".join(parts)
+
+
+def without_changes(stream: Side | Input) -> Side | Input:
+    """A table that is grouped as itself, without what its changes are made of."""
+    join = stream.join
+    if not isinstance(join, TableChanges) or join.rows != 0:
+        return stream
+    (table,) = join.tables
+    return replace(stream, steps=(*table.steps, *stream.steps), join=table.join)
+
+
+def grouping_words(stream: Side | Input) -> str:
+    """How records are grouped, if not by their own key."""
+    return f"group_by({grouping_text(stream.group_by)})" if stream.group_by else ""
+
+
+def step_words(steps: Iterable[Step]) -> list[str]:
+    """Row-wise steps, without those that a call makes beside its own."""
+    return [
+        str(replace(step, of_table=False) if isinstance(step, Filter) else step)
+        for step in steps
+        if not isinstance(step, LookupKey | OwnKey | ForeignKey) and not _leaves_no_row_key(step)
+    ]
+
+
+def words_behind(stream: Side | Input, *, is_table: bool) -> list[str]:
+    """The steps of a stream or a table; where one became the other, that stands between them.
+
+    That is in front of what deletes rows, or behind all: what maps is the same on both sides.
+    """
+    steps = stream.steps
+    if not is_table or not became_table(stream):
+        return step_words(steps)
+    deletes = (isinstance(step, Filter) and step.of_table for step in steps)
+    end = next((number for number, is_it in enumerate(deletes) if is_it), len(steps))
+    in_front = step_words(steps[:end])
+    if tells_rows(stream):
+        # What ``to_table`` puts behind updates.
+        in_front.reverse()
+        in_front.remove(str(Filter("key IS NOT NULL")))
+        in_front.reverse()
+    return [*in_front, "to_table()", *step_words(steps[end:])]
+
+
+def became_table(table: Side | Input) -> bool:
+    """Whether a table is a stream's: a topic's is read as one, and its filters delete rows."""
+    is_filtered = any(isinstance(step, Filter) and not step.of_table for step in table.steps)
+    is_read = table.join is None and table.source.step == "stream"
+    return is_filtered or is_read or isinstance(table.join, TableLookup)
+
+
+def told_step(steps: Sequence[Step], number: int) -> str:
+    """One of ``steps`` in a message: that which a join makes is told as the join's argument."""
+    step, *behind = steps[number:]
+    if isinstance(step, ForeignKey):
+        return f"join(foreign_key={grouping_text(step.key)})"
+    # An inner join leaves null keys out before it makes them.
+    looked_up = step if isinstance(step, LookupKey) else next(iter(behind), None)
+    if isinstance(looked_up, LookupKey) and (looked_up is step or _wants_key(step, looked_up)):
+        return f"join(key={grouping_text((looked_up.key,))})"
+    return str(step)
+
+
+def join_words(join: Join, *, is_table: bool = False) -> str:
+    """A join or an aggregation behind its first side; ``is_table``: not as a stream of updates."""
+    if isinstance(join, TableLookup):
+        return _lookup_words(join)
+    if isinstance(join, Responses):
+        return f"named by foreign_key={_foreign_key(join)}"
+    if isinstance(join, TableChanges):
+        return behind_first(join.tables, join.rows).removesuffix(".")
+    if not isinstance(join, TableUpdates | AggregateUpdates):
+        return str(join)
+    if isinstance(join, TableUpdates) and isinstance(responses := join.tables[1].join, Responses):
+        right = responses.right.source.topic
+        text = f"{verb(join.rows.how)}(table {right!r}, foreign_key={_foreign_key(responses)})"
+    else:
+        text = str(replace(join, row_steps=())).removesuffix(".to_stream()")
+    text = _DEFINED_IN.sub("", text)
+    return ".".join([text, *step_words(join.row_steps), *([] if is_table else ["to_stream()"])])
+
+
+def written_sides(join: Join) -> tuple[tuple[Side | Input, bool], ...]:
+    """The sides of a join as they are written, each with whether it is a table."""
+    if isinstance(join, TableLookup):
+        return (_looking_up(join), False), (join.right, True)
+    if isinstance(join, Responses):
+        return (join.left.join.left, True), (join.right, True)  # type: ignore[union-attr]
+    if isinstance(join, TableUpdates) and isinstance(responses := join.tables[1].join, Responses):
+        return (join.tables[0], True), (responses.right, True)
+    if isinstance(join, AggregateUpdates):
+        return tuple((_grouped(side), False) for side in sides_of(join))
+    is_table = isinstance(join, TableUpdates | TableChanges)
+    return tuple((side, is_table) for side in sides_of(join))
+
+
+def _in_front(stream: Side | Input, *, is_table: bool) -> str:
+    """What stands in front of the steps of a stream, a join with all sides."""
+    join = stream.join
+    if join is None:
+        return str(stream.source)
+    left, *others = (written(side, is_table=table) for side, table in written_sides(join))
+    if isinstance(join, Responses):
+        return f"{others[0]} {join_words(join)} of {left}"
+    of_others = f" of {', '.join(f'({side})' for side in others)}" if others else ""
+    return f"({left}).{join_words(join, is_table=is_table)}{of_others}"
+
+
+def _lookup_words(join: TableLookup) -> str:
+    words = [f"table {join.right.source.topic!r}"]
+    words += [f"key={grouping_text((s.key,))}" for s in join.left.steps if isinstance(s, LookupKey)]
+    words += [] if join.history_ms is None else [f"history {join.history_ms} ms"]
+    if isinstance(buffer := join.left.join, GraceBuffer) and join.history_ms is not None:
+        words.append(f"grace {buffer.grace_ms} ms")
+    return f"{verb(join.how)}({', '.join(words)})"
+
+
+def _looking_up(join: TableLookup) -> Side:
+    """The stream that looks a table up, without the steps and the wait that the join has made."""
+    left = join.left
+    if left.steps and isinstance(left.steps[-1], LookupKey):
+        # An inner join leaves null keys out.
+        return replace(left, steps=left.steps[: -2 if join.how == "inner" else -1])
+    is_waiting = isinstance(left.join, GraceBuffer) and join.history_ms is not None
+    return left.join.left if is_waiting else left  # type: ignore[union-attr]
+
+
+def _grouped(side: Side) -> Input:
+    """A side of an aggregation with its grouping, which is a step there."""
+    *steps, last = side.steps or (None,)
+    if isinstance(last, MapValues) and last.key and last.keep == ("*",) and not last.columns:
+        return Input(side.source, tuple(steps), last.key, side.join)
+    return Input(side.source, side.steps, (), side.join)
+
+
+def _foreign_key(responses: Responses) -> str:
+    subscriptions = responses.left.join
+    assert subscriptions is not None, "what responses are to"
+    last = subscriptions.left.steps[-1]
+    assert isinstance(last, ForeignKey), "what subscriptions are made of"
+    return grouping_text(last.key)
+
+
+def _wants_key(step: Step, lookup: LookupKey) -> bool:
+    """Whether it leaves out records without a key, for a join of a global table."""
+    condition = step.condition if isinstance(step, Filter) else None
+    return isinstance(condition, str) and condition == f"({lookup.key}) IS NOT NULL"
+
+
+def _leaves_no_row_key(step: Step) -> bool:
+    """Whether it leaves the row out that a global table may not have."""
+    condition = step.condition if isinstance(step, Filter) else None
+    # Two Columns are not compared, they make another one.
+    return isinstance(condition, str) and condition == f"key = '{NO_ROW_KEY}'"

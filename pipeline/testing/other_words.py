@@ -1,0 +1,87 @@
+"""What Kafka Streams' test driver and its stores have, and what to write here instead."""
+
+from collections.abc import Mapping
+from typing import ClassVar
+
+from oriel.pipeline.windows import KafkaWords
+
+_READ_RECORDS = "write read_records(): a record has its key, value and timestamp_ms"
+_READ_ROWS = "write read_rows(): a row is a dict of the key, the columns and the time"
+_OF_READERS = {
+    **dict.fromkeys(("get_queue_size", "size"), "write queue_size"),
+    **dict.fromkeys(("skip", "clear"), "read what is not wanted"),
+}
+_READ_ONLY = dict.fromkeys(
+    ("put", "put_all", "put_if_absent", "delete", "remove"),
+    "stores are read only; what is in them comes of records, pipe_input(topic, record)",
+)
+_WINDOWS = "of windows: window_store(name) and session_store(name) have it"
+_NO_WINDOWS = "without windows: key_value_store(name) has it"
+#: A class -> a word in Python's spelling -> what to do, ``{}`` standing for the word.
+_WAYS_OUT: Mapping[str, Mapping[str, str]] = {
+    "TopologyTestDriver": {
+        "create_input_topic": "write pipe_input(topic, record): topics need no object",
+        **dict.fromkeys(
+            ("pipe_record_list", "pipe_key_value_list", "pipe_value_list"),
+            "write pipe_input(topic, [Record(key, value, timestamp_ms), ...])",
+        ),
+        **dict.fromkeys(
+            ("get_key_value_store", "get_timestamped_key_value_store"),
+            "write key_value_store(name)",
+        ),
+        **dict.fromkeys(
+            ("get_window_store", "get_timestamped_window_store"), "write window_store(name)"
+        ),
+        "get_session_store": "write session_store(name)",
+        "get_state_store": (
+            "write key_value_store(name), window_store(name) or session_store(name)"
+        ),
+        "get_versioned_key_value_store": (
+            "pipe a record of the time in question into a stream that joins the table"
+        ),
+        "get_all_state_stores": "write [store.name for store in topology.stores]",
+        "metrics": "write counters(store), late, dropped and dead_letters(store)",
+        **dict.fromkeys(
+            ("read_record", "read_output_topic"), "write create_output_topic(topic).read_record()"
+        ),
+    },
+    "StreamReader": {
+        **_OF_READERS,
+        **dict.fromkeys(
+            (
+                "read_key_value", "read_value", "read_records_to_list", "read_key_values_to_list",
+                "read_values_to_list", "read_key_values_to_map", "read_row", "read_rows",
+            ),
+            _READ_RECORDS,
+        ),
+    },
+    "OutputReader": {
+        **_OF_READERS,
+        **dict.fromkeys(
+            (
+                "read_key_value", "read_value", "read_records_to_list", "read_key_values_to_list",
+                "read_values_to_list", "read_key_values_to_map", "read_record", "read_records",
+            ),
+            _READ_ROWS,
+        ),
+    },
+    "ReadOnlyKeyValueStore": {
+        **_READ_ONLY,
+        **dict.fromkeys(("fetch", "fetch_all", "fetch_session", "find_sessions"), _WINDOWS),
+    },
+    "ReadOnlyWindowStore": {
+        **_READ_ONLY,
+        **dict.fromkeys(("get", "range", "prefix_scan"), _NO_WINDOWS),
+    },
+    "ReadOnlySessionStore": {
+        **_READ_ONLY,
+        **dict.fromkeys(("get", "range", "prefix_scan"), _NO_WINDOWS),
+        "fetch_all": "write all()",
+    },
+}  # fmt: skip
+
+
+class DriverWords(KafkaWords):
+    """A class of the test driver that answers the words of Kafka Streams which it has not."""
+
+    _WAYS_OUT: ClassVar[Mapping[str, Mapping[str, str]]] = _WAYS_OUT

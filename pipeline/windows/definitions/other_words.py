@@ -1,0 +1,161 @@
+"""Words of Kafka Streams that a class has not are answered with what to write instead.
+
+Python's own message, for an attribute or for arguments, names neither the way out nor the page
+that lists all calls.
+"""
+
+import re
+from abc import ABCMeta
+from collections.abc import Callable, Mapping
+from functools import wraps
+from inspect import Parameter, Signature, signature
+from types import FunctionType
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
+
+from oriel.pipeline.windows.definitions.errors import IllegalArgumentType
+
+_PAGE = "(see kafka-streams-calls.md)"
+
+_UNTIL = "how long rows are kept the store says: materialize(name, retention_ms=...)"
+_BOUNDS = "which windows of a store hold an instant tells its read `covering`"
+_SIZE = "write of_size_with_no_grace(size_ms), or of_size_and_grace(size_ms, grace_ms)"
+_DIFFERENCE = (
+    "write of_time_difference_with_no_grace(time_difference_ms), or "
+    "of_time_difference_and_grace(time_difference_ms, grace_ms)"
+)
+_GAP = (
+    "write of_inactivity_gap_with_no_grace(gap_ms), or of_inactivity_gap_and_grace(gap_ms, "
+    "grace_ms)"
+)
+_OF_WINDOWS = {"until": _UNTIL, "windows_for": _BOUNDS, "grace_period_ms": "write grace_ms"}
+_OF_OTHERS = {
+    **dict.fromkeys(("of_size_with_no_grace", "of_size_and_grace"), "write TimeWindows.{}(...)"),
+    **dict.fromkeys(
+        ("of_time_difference_with_no_grace", "of_time_difference_and_grace"),
+        "write SlidingWindows.{}(...), or JoinWindows.{}(...) for a join",
+    ),
+    **dict.fromkeys(
+        ("of_inactivity_gap_with_no_grace", "of_inactivity_gap_and_grace"),
+        "write SessionWindows.{}(...)",
+    ),
+}
+#: A class -> a word in Python's spelling -> what to do, ``{}`` standing for the word.
+_WAYS_OUT: Mapping[str, Mapping[str, str]] = {
+    "TimeWindows": {
+        **_OF_WINDOWS,
+        **_OF_OTHERS,
+        **dict.fromkeys(("of", "of_size", "grace"), _SIZE),
+        "size": "write size_ms",
+    },
+    "SlidingWindows": {
+        **_OF_WINDOWS,
+        **_OF_OTHERS,
+        **dict.fromkeys(
+            ("of", "of_time_difference", "with_time_difference_and_grace", "grace"), _DIFFERENCE
+        ),
+        "advance_by": "they go from record to record; TimeWindows hop",
+    },
+    "SessionWindows": {
+        **_OF_WINDOWS,
+        **_OF_OTHERS,
+        **dict.fromkeys(("of", "of_inactivity_gap", "with", "grace"), _GAP),
+        "inactivity_gap": "write inactivity_gap_ms",
+        "advance_by": "they go from record to record; TimeWindows hop",
+    },
+    "JoinWindows": {
+        **_OF_WINDOWS,
+        **_OF_OTHERS,
+        **dict.fromkeys(("of", "of_time_difference", "grace"), _DIFFERENCE),
+        "size": "write before_ms + after_ms",
+    },
+    "EmitStrategy": {"type": "write is_on_close"},
+}
+
+
+class _Answering(ABCMeta):
+    """The class of classes that answer, also where they are asked themselves."""
+
+    # Type checkers are to see what there is, and nothing else.
+    if not TYPE_CHECKING:
+
+        def __getattr__(cls, name: str) -> NoReturn:
+            """Refuse an attribute that there isn't; see ``KafkaWords``."""
+            message = f"type object {cls.__name__!r} has no attribute {name!r}"
+            raise AttributeError(message + _answer(cls, name), name=name, obj=cls)
+
+
+class KafkaWords(metaclass=_Answering):
+    """A class that answers the words of Kafka Streams which it does not have.
+
+    An attribute that there isn't is refused with what to write. So are arguments that a method does
+    not take, of those methods that ``_TAKES`` names.
+    """
+
+    #: A class -> a word in Python's spelling -> what to do, ``{}`` standing for the word.
+    _WAYS_OUT: ClassVar[Mapping[str, Mapping[str, str]]] = {}
+    #: A method -> what to do about arguments of Kafka's that it doesn't take.
+    _TAKES: ClassVar[Mapping[str, str]] = {}
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        """Let the methods that ``_TAKES`` names refuse arguments that they don't take."""
+        super().__init_subclass__(**options)
+        for name, method in list(vars(cls).items()):
+            if name in cls._TAKES and isinstance(method, FunctionType):
+                setattr(cls, name, _refusing(method, cls._TAKES[name]))
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> NoReturn:
+            """Refuse an attribute that there isn't, with the way out where one is known.
+
+            Raises:
+                AttributeError: always, so that ``hasattr`` is False as for any object.
+            """
+            message = f"{type(self).__name__!r} object has no attribute {name!r}"
+            raise AttributeError(message + _answer(type(self), name), name=name, obj=self)
+
+
+def _answer(of_class: type[KafkaWords], name: str) -> str:
+    """What to say behind Python's message of ``name``, which the class has not."""
+    # Python itself asks for such names, when it copies or prints.
+    if name.startswith("_"):
+        return ""
+    snake_case = re.sub(r"(?<=[a-z0-9])[A-Z]", lambda capital: f"_{capital[0]}", name).lower()
+    # ``with_`` and ``as_`` stand for words that Python keeps for itself.
+    snake_case = snake_case.rstrip("_")
+    has = next((vars(each)[snake_case] for each in of_class.__mro__ if snake_case in vars(each)), 0)
+    if has or snake_case in getattr(of_class, "__dataclass_fields__", {}):
+        is_called = isinstance(has, FunctionType | classmethod | staticmethod)
+        return f"; write {snake_case}{'(...)' * is_called} {_PAGE}"
+    way_out = of_class._WAYS_OUT.get(of_class.__name__, {}).get(snake_case)  # noqa: SLF001 - ours
+    return "" if way_out is None else f"; {way_out.format(snake_case)} {_PAGE}"
+
+
+def _refusing(method: Callable[..., Any], way_out: str) -> Callable[..., Any]:
+    """The same method, which tells ``way_out`` where it can't be called as it is.
+
+    Raises:
+        IllegalArgumentType: it is called with other arguments than it takes.
+    """
+    takes = signature(method)
+    of_class, name = method.__qualname__.split(".")[-2:]
+    called = of_class if name == "__init__" else name
+    own = [each.replace(annotation=Parameter.empty) for each in takes.parameters.values()][1:]
+    shown = takes.replace(parameters=own, return_annotation=Signature.empty)
+
+    @wraps(method)
+    def checked(*args: Any, **named: Any) -> Any:
+        try:
+            takes.bind(*args, **named)
+        except TypeError as error:
+            message = f"{called}: {error}; it takes {shown}: {way_out} {_PAGE}"
+            raise IllegalArgumentType(message) from error
+        return method(*args, **named)
+
+    return checked
+
+
+class WindowWords(KafkaWords):
+    """A definition of windows that answers the words of Kafka Streams which it does not have."""
+
+    _WAYS_OUT: ClassVar[Mapping[str, Mapping[str, str]]] = _WAYS_OUT
