@@ -85,6 +85,72 @@ def test_logs_that_join_a_versioned_table(
     assert set(rules) <= {None, LOST_DELETION}
 
 
+def _keyed(topic: str) -> Node:
+    """A stream's records by another key, without some of them."""
+    rows = {"op": "filter", "condition": ["is_set", "s"], "input": stream(topic)}
+    return {"op": "select_key", "key": ["column", "s"], "input": rows}
+
+
+def _table(of: Node) -> Node:
+    """A stream as a table, of which some rows are left out."""
+    rows = {"op": "to_table", "input": of}
+    return {"op": "filter_not", "condition": ["third", "v"], "input": rows}
+
+
+_ELEMENTS = {
+    "op": "flat_map_values", "array": ["up_to_2", "v"], "keep": ["s"], "input": stream("b"),
+}  # fmt: skip
+_SESSIONS = {"kind": "session", "length": 5, "grace": 30, "retention": 36}
+_OF_SESSIONS = {
+    "op": "map_values", "columns": {"v": ["column", "n0"], "s": ["column", "least0_s"]},
+    "input": {
+        "op": "rows_of",
+        "input": aggregated(stream("a"), _SESSIONS, joins=False) | {"store": "sessions"},
+    },
+}  # fmt: skip
+#: Trees in which streams become tables.
+TABLES_OF_STREAMS: dict[str, Node] = {
+    "kept": {"op": "materialize", "input": _table(_keyed("a"))},
+    "of updates": {"op": "materialize", "input": _table(_OF_SESSIONS)},
+    "looked up": aggregated(
+        {
+            "op": "join_table", "how": "left", "left": stream("a"),
+            "right": renamed(_table(_ELEMENTS)),
+        },
+        TUMBLING,
+    ),
+    "joined": {
+        "op": "to", "input": {
+            "op": "to_stream", "input": {
+                "op": "join_tables", "how": "outer", "left": _table(_keyed("a")),
+                "right": renamed(_table(stream("b"))),
+            },
+        },
+    },
+    "grouped": {
+        "op": "group_table", "how": "fold", "key": ["column", "key"], "behind": [],
+        "columns": {"v": "BIGINT", "s": "STRING"}, "input": _table(_keyed("a")),
+    },
+}  # fmt: skip
+
+
+@pytest.mark.kafka
+@pytest.mark.parametrize("name", TABLES_OF_STREAMS)
+@cases(20, 400)
+def test_logs_of_streams_that_become_tables(
+    peer: KafkaPeer, spark: "SparkSession", name: str, number: int
+) -> None:
+    """Under another key, of elements and of sessions, out of order and with deletions."""
+    tree = TABLES_OF_STREAMS[name]
+    random, plan = Random(name), Plan(in_order=False, ample=True, ends=False)
+    free = is_interleaving_free(tree)
+    rules = [
+        compared(peer, Case(0, tree, random_log(random, tree, plan), free, log))
+        for log in range(number)
+    ]
+    assert set(rules) <= {None, LOST_DELETION}, rules
+
+
 def test_every_operation_comes_up() -> None:
     """In random topologies: else its comparison would prove nothing."""
     trees = [random_cases(seed, 1)[0].tree for seed in range(FIRST_SEED, FIRST_SEED + 600)]
