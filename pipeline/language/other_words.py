@@ -165,6 +165,7 @@ class OtherWords(KafkaWords):
             ("select_key", "group_by"),
             "columns or expressions, one after the other, make the key; they have no names",
         ),
+        "to_table": "its rows are kept by to_table().materialize('name'), and steps have no names",
         "to": "messages are JSON, their keys text, and Kafka divides them by key",
         "materialize": "a store needs a name, materialize('name')",
         "build": "what `oriel run` is told are its options",

@@ -134,6 +134,7 @@ ARGUMENTS: list[tuple[Callable[[], Any], str]] = [
     (lambda: GROUPED.reduce(max, "store"), r"reduce: too many .* \.materialize\('name'\)"),
     (COUNTED.materialize, r"materialize: missing .* materialize\('name'\)"),
     (lambda: STREAM.to("x", Serdes.string()), "to: too many .* messages are JSON"),
+    (lambda: STREAM.to_table("s"), r"to_table: too many .* to_table\(\)\.materialize"),
     (lambda: STREAM.split("p-"), "split: too many .* steps have no names"),
     (lambda: STREAM.select_key(key="v"), "select_key: .* they have no names"),
     (lambda: BUILDER.build({}), "build: too many"),
