@@ -280,15 +280,15 @@ class KStream(OtherWords):
         behind = pairing_join(origin)
         if others:
             why = "merged streams have no common order"
+        elif tells_rows(origin):
+            # Its rows become records: a record without a key is none of a table's.
+            return SourceTable(self.registry, (stepped(origin, Filter("key IS NOT NULL")),))
         elif isinstance(behind, StreamJoin | MergedStreams):
             why = "pairs of streams have no place in one log"
             way_out += "; or keep the newest with group_by_key().aggregate(column=last('column'))"
         elif isinstance(behind, GraceBuffer):
             why = "records that waited for a table are in another order than their log"
         else:
-            if tells_rows(origin):
-                # Its rows become records: a record without a key is none of a table's.
-                origin = stepped(origin, Filter("key IS NOT NULL"))
             return SourceTable(self.registry, (origin,))
         message = f"to_table: {why}, by which the last record of a key is known; write it {way_out}"
         raise InvalidTopology(message)

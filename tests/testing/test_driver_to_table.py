@@ -164,6 +164,23 @@ def test_sessions_are_a_table_of_those_that_there_are() -> None:
     assert told[-1] == ("u|0|5", None, 5)
 
 
+def test_updates_of_an_aggregation_of_pairs_are_a_table_under_another_key() -> None:
+    """Of the rows that one tells, the last one of a key is the row."""
+
+    def define(builder: StreamsBuilder) -> None:
+        near = JoinWindows.of_time_difference_and_grace(5, 0)
+        pairs = builder.stream("t", SCHEMA).join(builder.stream("u", "m INT"), near)
+        counted = pairs.group_by("user").aggregate(n=count(), most=sum("m")).to_stream()
+        table = counted.select_key("n").to_table().filter("most < 9")
+        table.materialize("s")
+        table.to_stream().to("out")
+
+    right = [Record("a", {"m": 4}, time) for time in (2, 3, 6)]
+    rows, told = ran(define, ("t", LOG[:1]), ("u", right))
+    assert rows == {"1": ({"n": 1, "most": 4}, 2), "2": ({"n": 2, "most": 8}, 3)}
+    assert told[-1] == ("3", None, 6)
+
+
 @pytest.mark.parametrize("windows", [sliding(5, 100), sessions(3, 100)], ids=["sliding", "session"])
 def test_windows_of_any_kind_are_joined_as_tables(windows: Any) -> None:
     """What the error of a join of such windows says."""
