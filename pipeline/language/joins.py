@@ -30,6 +30,7 @@ from oriel.pipeline.language.topology import (
     TableChanges,
     TableLookup,
     TableUpdates,
+    became_table,
     fan_outs_of,
     grouping_text,
     places_of,
@@ -52,7 +53,7 @@ def stepped_rows(table: Input, step: Filter | MapValues) -> Input:
 
     Behind the steps of a stream that became a table it is one of a topic's rows.
     """
-    if isinstance(table.join, AggregateUpdates | TableUpdates) and not table.steps:
+    if isinstance(table.join, AggregateUpdates | TableUpdates) and not became_table(table):
         # What a filter tells depends on the row before: it is known where the table is.
         join = replace(table.join, row_steps=(*table.join.row_steps, step))
         return replace(table, join=join)

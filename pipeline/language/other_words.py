@@ -142,10 +142,11 @@ _WAYS_OUT: Mapping[str, Mapping[str, str]] = {
 
 _SCHEMA = "schema= names the columns of the topic's values, like 'item STRING, amount DOUBLE'"
 _STORE = "a store is named behind the aggregation, .materialize('name'), and steps have no names"
-_JOINED = (
+NO_VALUE_JOINER = (
     "there is no ValueJoiner: the columns of both stand side by side, and map_values(...) behind "
-    "the join makes others of them; serdes are those of the topics"
+    "the join makes others of them"
 )
+_JOINED = f"{NO_VALUE_JOINER}; serdes are those of the topics"
 _NO_NAMES = "steps have no names, and serdes are those of the topic's Consumed"
 
 

@@ -32,6 +32,7 @@ from oriel.pipeline.language.step_checks import (
     refuse_foreign_key,
 )
 from oriel.pipeline.language.topology import (
+    HAS_KEY,
     Filter,
     Input,
     MapValues,
@@ -168,9 +169,9 @@ class SourceTable(OtherWords):
         from oriel.pipeline.language.streams import KStream  # noqa: PLC0415 - knows tables itself
 
         updates = self.updates("to_stream")
-        if not tells_rows(updates) or updates.steps:
+        if not tells_rows(updates):
             # A record without a key is none of a table's; behind it, it could get one.
-            updates = stepped(updates, Filter("key IS NOT NULL"))
+            updates = stepped(updates, HAS_KEY)
         return KStream(self.registry, (updates,))
 
     def updates(self, step: str) -> Input:

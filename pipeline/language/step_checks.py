@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 from oriel.pipeline.errors import InvalidTopology
 from oriel.pipeline.language.arguments import require_expressions
 from oriel.pipeline.language.names import SCOPE
+from oriel.pipeline.language.other_words import NO_VALUE_JOINER
 from oriel.pipeline.language.topology import FlatMapValues, MapValues
 
 if TYPE_CHECKING:
@@ -87,10 +88,7 @@ def refuse_value_joiner(step: str, windows: object) -> None:
         InvalidTopology: there is one in the place of windows.
     """
     if callable(windows):
-        message = (
-            f"{step}: there is no ValueJoiner: the columns of both stand side by side, and "
-            "map_values(...) behind the join makes others of them"
-        )
+        message = f"{step}: {NO_VALUE_JOINER}"
         raise InvalidTopology(message)
 
 

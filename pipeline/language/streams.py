@@ -29,6 +29,7 @@ from oriel.pipeline.language.step_checks import (
     refuse_value_joiner,
 )
 from oriel.pipeline.language.topology import (
+    HAS_KEY,
     Filter,
     GraceBuffer,
     Input,
@@ -282,7 +283,7 @@ class KStream(OtherWords):
             why = "merged streams have no common order"
         elif tells_rows(origin):
             # Its rows become records: a record without a key is none of a table's.
-            return SourceTable(self.registry, (stepped(origin, Filter("key IS NOT NULL")),))
+            return SourceTable(self.registry, (stepped(origin, HAS_KEY),))
         elif isinstance(behind, StreamJoin | MergedStreams):
             why = "pairs of streams have no place in one log"
             way_out += "; or keep the newest with group_by_key().aggregate(column=last('column'))"

@@ -26,6 +26,7 @@ from oriel.pipeline.language import (
     TableLookup,
     TableUpdates,
     VersionedRecords,
+    became_table,
     fan_outs_of,
     has_elements,
     has_own_order,
@@ -255,8 +256,7 @@ def asked_sides(join: Join, *, is_asked: bool) -> tuple[bool, ...]:
         # Of both tables: whose key a row named, and whether anything has changed at all.
         asked = [True] * len(asked)
     return tuple(
-        asks and not any(isinstance(step, Filter) and not step.of_table for step in side.steps)
-        for asks, side in zip(asked, sides_of(join), strict=True)
+        asks and not became_table(side) for asks, side in zip(asked, sides_of(join), strict=True)
     )
 
 

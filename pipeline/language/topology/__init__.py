@@ -40,6 +40,7 @@ from oriel.pipeline.language.topology.inputs import (
 )
 from oriel.pipeline.language.topology.places import (
     are_updates,
+    became_table,
     fan_outs_of,
     flattened_places,
     has_elements,
@@ -53,6 +54,7 @@ from oriel.pipeline.language.topology.places import (
 )
 from oriel.pipeline.language.topology.sources import Source, StoreSource, of_topics
 from oriel.pipeline.language.topology.steps import (
+    HAS_KEY,
     NO_ROW_KEY,
     OWN_KEY,
     AggregatedRows,
@@ -80,6 +82,7 @@ from oriel.pipeline.language.topology.topology import Topology
 from oriel.pipeline.language.topology.written import told_step, written
 
 __all__ = [
+    "HAS_KEY",
     "NO_ROW_KEY",
     "OWN_KEY",
     "AggregateUpdates",
@@ -119,6 +122,7 @@ __all__ = [
     "Topology",
     "VersionedRecords",
     "are_updates",
+    "became_table",
     "expressions_of",
     "fan_outs_of",
     "flattened_places",

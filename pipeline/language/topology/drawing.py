@@ -4,10 +4,10 @@ from collections.abc import Sequence
 
 from oriel.pipeline.language.topology.aggregations import TableRows
 from oriel.pipeline.language.topology.inputs import Input, Join, Side, TableChanges
+from oriel.pipeline.language.topology.places import became_table
 from oriel.pipeline.language.topology.sources import StoreSource
 from oriel.pipeline.language.topology.stores import Store
 from oriel.pipeline.language.topology.written import (
-    became_table,
     grouping_words,
     join_words,
     step_words,

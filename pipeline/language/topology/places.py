@@ -20,7 +20,7 @@ from oriel.pipeline.language.topology.inputs import (
     pairing_join,
     sides_of,
 )
-from oriel.pipeline.language.topology.steps import flattens
+from oriel.pipeline.language.topology.steps import Filter, flattens
 from oriel.pipeline.windows import RIGHT, Places, merged_places, places_side_by_side
 
 
@@ -136,6 +136,13 @@ def fan_outs_of(stream: Side | Input) -> int:
     if isinstance(join, TableUpdates) and join.by_foreign_key:
         return max(fan_outs_of(join.left), 1 + fan_outs_of(named_by(join)))
     return max(map(fan_outs_of, sides_of(join)))
+
+
+def became_table(table: Side | Input) -> bool:
+    """Whether a table is a stream's: a topic's is read as one, and its filters delete rows."""
+    is_filtered = any(isinstance(step, Filter) and not step.of_table for step in table.steps)
+    is_read = table.join is None and table.source.step == "stream"
+    return is_filtered or is_read or isinstance(table.join, TableLookup)
 
 
 def tells_rows(stream: Side | Input) -> bool:

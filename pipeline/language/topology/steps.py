@@ -180,6 +180,9 @@ class Peek:
         return f"peek({short_name(self.function)})"
 
 
+#: Where a table begins or ends: a record without a key is none of its rows, and could get one.
+HAS_KEY = Filter("key IS NOT NULL")
+
 #: A branch's steps.
 Chain = tuple[Filter | MapValues | Peek, ...]
 

@@ -22,8 +22,9 @@ from oriel.pipeline.language.topology.inputs import (
     behind_first,
     sides_of,
 )
-from oriel.pipeline.language.topology.places import tells_rows
+from oriel.pipeline.language.topology.places import became_table, tells_rows
 from oriel.pipeline.language.topology.steps import (
+    HAS_KEY,
     NO_ROW_KEY,
     Filter,
     ForeignKey,
@@ -75,27 +76,19 @@ def step_words(steps: Iterable[Step]) -> list[str]:
 def words_behind(stream: Side | Input, *, is_table: bool) -> list[str]:
     """The steps of a stream or a table; where one became the other, that stands between them.
 
-    That is in front of what deletes rows, or behind all: what maps is the same on both sides.
+    Of records that is in front of what deletes rows, or behind all: what maps is the same on both
+    sides.
     """
     steps = stream.steps
     if not is_table or not became_table(stream):
         return step_words(steps)
+    if tells_rows(stream):
+        # The step that updates begin with as a table.
+        end = max(number for number, step in enumerate(steps) if str(step) == str(HAS_KEY))
+        return [*step_words(steps[:end]), "to_table()", *step_words(steps[end + 1 :])]
     deletes = (isinstance(step, Filter) and step.of_table for step in steps)
     end = next((number for number, is_it in enumerate(deletes) if is_it), len(steps))
-    in_front = step_words(steps[:end])
-    if tells_rows(stream):
-        # What ``to_table`` puts behind updates.
-        in_front.reverse()
-        in_front.remove(str(Filter("key IS NOT NULL")))
-        in_front.reverse()
-    return [*in_front, "to_table()", *step_words(steps[end:])]
-
-
-def became_table(table: Side | Input) -> bool:
-    """Whether a table is a stream's: a topic's is read as one, and its filters delete rows."""
-    is_filtered = any(isinstance(step, Filter) and not step.of_table for step in table.steps)
-    is_read = table.join is None and table.source.step == "stream"
-    return is_filtered or is_read or isinstance(table.join, TableLookup)
+    return [*step_words(steps[:end]), "to_table()", *step_words(steps[end:])]
 
 
 def told_step(steps: Sequence[Step], number: int) -> str:
