@@ -13,8 +13,12 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 
+from py4j.protocol import Py4JError  # type: ignore[import-untyped]
+from pyspark.errors import PySparkException
+
+from oriel.pipeline.errors import PipelineError
 from oriel.pipeline.plan import PreparedBatch
-from oriel.storage import Offsets, is_object
+from oriel.storage import Offsets, StorageError, is_object
 from oriel.storage.monitoring import RunStatus, RunStatusFile, StoreRun
 
 _WRITE_SECONDS = 1.0
@@ -44,7 +48,7 @@ class RunReport:
         self._write_seconds = _OBJECTS_SECONDS if is_object(checkpoint) else _WRITE_SECONDS
         self._application = application
         self._offset_unit = offset_unit
-        self._log_ends = _LogEnds(log_ends)
+        self._log_ends = _LogEnds(log_ends, self._committed)
         self._ask_lost = lost
         self._lost: Mapping[str, int] = {}
         self._started_ms = _now_ms()
@@ -98,6 +102,11 @@ class RunReport:
         self._log_ends.end()
         self._write(0, has_ended=True)
 
+    def _committed(self) -> dict[str, Offsets]:
+        """Return the offsets of each store's newest batch."""
+        with self._noting:
+            return {name: store.record.offsets for name, store in self._stores.items()}
+
     def _write(self, failures: int, *, has_ended: bool = False) -> None:
         said = self._file.read()
         # Until the first batch, as an earlier run has left them.
@@ -114,6 +123,7 @@ class RunReport:
                 total_phase_seconds=dict(self._totals),
                 offset_unit=self._offset_unit,
                 log_ends=self._log_ends.known,
+                lags=self._log_ends.lags,
                 stores=self._stores if before is None else before.stores,
                 maintenance_failures=self._maintenance_failures + failures,
                 lost=self._lost if before is None else before.lost,
@@ -128,14 +138,22 @@ class RunReport:
 
 
 class _LogEnds:
-    """Asks again and again where the log ends, in a thread from ``start`` to ``end``."""
+    """Reads the log's ends again and again, in a thread from ``start`` to ``end``.
 
-    def __init__(self, ask: Callable[[], Offsets]) -> None:
+    ``committed`` returns the offsets of each store. They are read before the log's ends, so that
+    no lag is negative, however many batches are committed while the log is slow to respond.
+    """
+
+    def __init__(
+        self, ask: Callable[[], Offsets], committed: Callable[[], dict[str, Offsets]]
+    ) -> None:
         self._ask = ask
+        self._committed = committed
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="log-ends", daemon=True)
-        #: The last answer.
+        #: The last ends, and the lag of each store at that moment.
         self.known: Offsets = {}
+        self.lags: Mapping[str, Offsets] = {}
 
     def start(self) -> None:
         self._thread.start()
@@ -149,11 +167,25 @@ class _LogEnds:
         wait_seconds = 0.0
         while not self._stop.wait(wait_seconds):
             began = time.monotonic()
-            # Brokers that are down, a topic that is gone: the query tells of it.
-            with suppress(Exception):
-                self.known = self._ask()
+            # The brokers are down, a topic is deleted or Java has ended: the query reports it.
+            with suppress(PipelineError, StorageError, OSError, PySparkException, Py4JError):
+                committed, ends = self._committed(), self._ask()
+                self.lags = {store: _lags(ends, offsets) for store, offsets in committed.items()}
+                self.known = ends
             took = time.monotonic() - began
             wait_seconds = min(max(_ASK_SECONDS, _ASK_SHARE * took), _ASK_SECONDS_MAX)
+
+
+def _lags(ends: Offsets, offsets: Offsets) -> Offsets:
+    """Subtract a store's offsets from the log's ends, where both are known."""
+    return {
+        topic: {
+            partition: end - offsets[topic][partition]
+            for partition, end in partitions.items()
+            if partition in offsets.get(topic, {})
+        }
+        for topic, partitions in ends.items()
+    }
 
 
 def _store_run(prepared: PreparedBatch) -> StoreRun:

@@ -135,7 +135,14 @@ def _of_partitions(overview: Overview) -> Iterator[Metric]:
         "oriel_partition_offset", "Offset that the store has reached, exclusive.", labels=labels
     )
     end = GaugeMetricFamily(
-        "oriel_partition_log_end_offset", "Offset at which the log ends.", labels=labels
+        "oriel_partition_log_end_offset",
+        "Offset at which the log ended when its end was last read.",
+        labels=labels,
+    )
+    unread = GaugeMetricFamily(
+        "oriel_partition_lag",
+        "Records (Kafka) or bytes (event log) between the store's offset and the log's end.",
+        labels=labels,
     )
     stream_time = GaugeMetricFamily(
         "oriel_partition_stream_time_seconds", "The partition's clock.", labels=labels
@@ -161,13 +168,15 @@ def _of_partitions(overview: Overview) -> Iterator[Metric]:
             offset.add_metric(place, partition.offset)
             if partition.log_end is not None:
                 end.add_metric(place, partition.log_end)
+            if partition.lag is not None:
+                unread.add_metric(place, partition.lag)
             if partition.stream_time_ms >= 0:
                 stream_time.add_metric(place, partition.stream_time_ms / 1000)
             holds.add_metric(place, float(partition.holds_windows_open))
             idle.add_metric(place, float(partition.is_idle))
             if partition.lag_ms is not None:
                 lag.add_metric(place, partition.lag_ms / 1000)
-    yield from (offset, end, stream_time, holds, idle, lag)
+    yield from (offset, end, unread, stream_time, holds, idle, lag)
 
 
 def _of_indexes(overview: Overview) -> Iterator[Metric]:

@@ -12,7 +12,7 @@ from pathlib import Path
 from oriel.storage.delta import DeltaLog
 from oriel.storage.files import current_files
 from oriel.storage.layout import DataLayout, is_sink_name
-from oriel.storage.monitoring.run_status import RunStatus, StoreRun, run_status_files
+from oriel.storage.monitoring.run_status import RunStatus, run_status_files
 from oriel.storage.position import CommitRecord
 from oriel.storage.tailer import StatusFile, StoreStatus, TailerStatus, stores_with_tables
 
@@ -21,26 +21,25 @@ from oriel.storage.tailer import StatusFile, StoreStatus, TailerStatus, stores_w
 class PartitionOverview:
     """One partition as one store reads it.
 
-    ``offset`` is where the store is (exclusive), ``log_end`` where the log ends, None where that
-    is not known. ``stream_time_ms`` is the partition's clock, -1 before its first record.
-    ``lag_ms`` is how far that clock is behind wall clock while records are still to come, 0 where
-    none are, None where that is not known. ``holds_windows_open``: the store's windows wait for
-    this partition; ``is_idle``: it is silent, and they go on without it.
+    ``offset`` is where the store is (exclusive). ``log_end`` is where the log ended when the
+    pipeline last read its end, None if that is not known. The pipeline can have read on since
+    then, so ``offset`` can be greater. ``lag`` is how much of the log the store had not read at
+    that moment, in the unit of its offsets, None if that is not known. ``stream_time_ms`` is the
+    partition's clock, -1 before its first record. ``lag_ms`` is the distance from that clock to
+    wall-clock time while ``lag`` is positive, 0 if it is 0, None if it is not known.
+    ``holds_windows_open``: the store's windows wait for this partition. ``is_idle``: the partition
+    is idle, and the store's windows do not wait for it.
     """
 
     topic: str
     partition: str
     offset: int
     log_end: int | None
+    lag: int | None
     stream_time_ms: int
     lag_ms: int | None
     holds_windows_open: bool
     is_idle: bool
-
-    @property
-    def lag(self) -> int | None:
-        """How much of the log is still to come, in the unit of its offsets."""
-        return None if self.log_end is None else max(0, self.log_end - self.offset)
 
 
 @dataclass(frozen=True)
@@ -114,15 +113,16 @@ def _store(
         state_bytes=_state_bytes(layout, writer, name) if writer is not None else 0,
         held_by=of_run.held_by if of_run is not None else None,
         idle_times=of_run.idle_times if of_run is not None else 0,
-        partitions=tuple(_partitions(record, run, of_run, now_ms)) if record is not None else (),
+        partitions=tuple(_partitions(name, record, run, now_ms)) if record is not None else (),
         index=tailer.stores.get(name),
     )
 
 
 def _partitions(
-    record: CommitRecord, run: RunStatus | None, of_run: StoreRun | None, now_ms: int
+    store: str, record: CommitRecord, run: RunStatus | None, now_ms: int
 ) -> Iterator[PartitionOverview]:
     """The partitions of a store, by topic and number."""
+    of_run = run.stores[store] if run is not None else None
     # A topic that is read twice has two clocks, NAME and NAME#2; the slower one counts.
     times_ms: dict[tuple[str, str], int] = {}
     for clock, of_clock in record.stream_time_ms.items():
@@ -137,28 +137,36 @@ def _partitions(
         for partition in partitions
     }
     ends = run.log_ends if run is not None else {}
+    lags = run.lags.get(store, {}) if run is not None else {}
     for topic, offsets in sorted(record.offsets.items()):
         for partition in sorted(offsets, key=int):
             time_ms = times_ms.get((topic, partition), -1)
             log_end = ends.get(topic, {}).get(partition)
+            lag = lags.get(topic, {}).get(partition)
+            if lag is None and log_end is not None:
+                # No batch since the start, or the status of an older version.
+                lag = log_end - offsets[partition]
+            # A log that ends before the store's offset was truncated, or its end was read before
+            # the store's last batches: nobody knows then what the store has not read.
+            lag = lag if lag is not None and lag >= 0 else None
             yield PartitionOverview(
                 topic=topic,
                 partition=partition,
                 offset=offsets[partition],
                 log_end=log_end,
+                lag=lag,
                 stream_time_ms=time_ms,
-                lag_ms=_lag_ms(offsets[partition], log_end, now_ms, time_ms),
+                lag_ms=_lag_ms(lag, now_ms, time_ms),
                 holds_windows_open=(topic, partition) == held,
                 is_idle=(topic, partition) in idle,
             )
 
 
-def _lag_ms(offset: int, log_end: int | None, now_ms: int, time_ms: int) -> int | None:
+def _lag_ms(lag: int | None, now_ms: int, time_ms: int) -> int | None:
     """See ``PartitionOverview``."""
-    if log_end is None:
-        return None
-    if log_end <= offset:
-        return 0
+    if not lag:
+        return lag
+    # A clock that is ahead of wall-clock time is a case of its own (OrielClockAhead).
     return max(0, now_ms - time_ms) if time_ms >= 0 else None
 
 

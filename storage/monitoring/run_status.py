@@ -59,7 +59,8 @@ class RunStatus:
     ``process`` and ``host`` say who it is. ``batches`` counts what this process has committed,
     ``phase_seconds`` is how long the last of them took, by phase, and ``total_phase_seconds`` all
     of them. ``log_ends`` is where each partition of the log ends, as far as that is known, in the
-    unit of its offsets: ``offset_unit`` is ``records`` (Kafka) or ``bytes`` (event log).
+    unit of its offsets: ``offset_unit`` is ``records`` (Kafka) or ``bytes`` (event log). ``lags``
+    has for each store the distance from its offsets to these ends when the ends were read.
     ``maintenance_failures`` counts how often a table could not be compacted or cleaned up, ``lost``
     the offsets of each topic that were gone before they were read. ``has_ended``: it ended as it
     should.
@@ -78,6 +79,7 @@ class RunStatus:
     stores: Mapping[str, StoreRun]
     maintenance_failures: int = 0
     lost: Mapping[str, int] = field(default_factory=dict)
+    lags: Mapping[str, Offsets] = field(default_factory=dict)
     has_ended: bool = False
 
 

@@ -1,135 +1,29 @@
 """What a real run says beside its batches: the status file, and lines for programs."""
 
-import os
-import signal
-import subprocess
 import sys
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from queue import Queue
 
 import orjson
 import pytest
 
+from oriel.pipeline.errors import KafkaUnavailable
+from oriel.pipeline.plan import PreparedBatch
 from oriel.pipeline.run import main, run_report
 from oriel.pipeline.run.run_report import RunReport
-from oriel.storage import DataLayout, set_up_console
-from oriel.storage.monitoring import Overview, RunStatus, RunStatusFile, StoreRun, overview
-from tests.storage.store_tables import make_record
-from tests.storage.waiting import wait_until, wait_while_it_runs
-
-ROOT = Path(__file__).resolve().parents[3]
-TOPOLOGY = """
-from oriel import SlidingWindows, StreamsBuilder
-
-builder = StreamsBuilder()
-windows = SlidingWindows.of_time_difference_with_no_grace(10)
-builder.stream("t", "v INT").group_by_key().windowed_by(windows).count().materialize("s")
-topology = builder.build()
-"""
-
-
-def _append(log: Path, partition: int, *times_ms: int) -> None:
-    """Append a record at each time, and a line that is none."""
-    with (log / "t" / f"{partition}.jsonl").open("ab") as file:
-        for time_ms in times_ms:
-            record = {"key": "k", "value": {"v": 1}, "timestamp_ms": time_ms}
-            file.write(orjson.dumps(record) + b"\n")
-        file.write(b"rubbish\n")
-
-
-@contextmanager
-def _running(folder: Path, *options: str) -> Iterator["subprocess.Popen[str]"]:
-    """``oriel run`` over the log of ``folder``."""
-    topology = folder / "flights.py"
-    topology.write_text(TOPOLOGY)
-    command = [sys.executable, "-P", "-m", "oriel", "run", str(topology)]
-    command += ["--event-log", str(folder / "log"), "--data", str(folder / "data"), *options]
-    with subprocess.Popen(
-        command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-        start_new_session=True,
-    ) as run:  # fmt: skip
-        try:
-            yield run
-        finally:
-            run.kill()
-
-
-def _input(seen: Overview) -> int:
-    """How many records the store has read."""
-    records = [store.record for store in seen.stores]
-    return records[0].counters["input"] if records and records[0] else 0
-
-
-@pytest.fixture(scope="module", name="said")
-def _said(tmp_path_factory: pytest.TempPathFactory) -> tuple[list[Overview], list[dict[str, Any]]]:
-    """Overviews after each of two pieces of the log and after the end, and the lines on stderr."""
-    folder = tmp_path_factory.mktemp("run")
-    log, data = folder / "log", folder / "data"
-    (log / "t").mkdir(parents=True)
-    _append(log, 0, 100, 200, 90)
-    _append(log, 1, 50)
-    seen: list[Overview] = []
-
-    def is_read(records: int) -> bool:
-        now = overview(data)
-        if _input(now) < records or any(p.lag != 0 for p in now.stores[0].partitions):
-            return False
-        seen.append(now)
-        return True
-
-    with _running(folder, "--log-format", "json", "--trigger", "50ms") as run:
-        wait_while_it_runs(run, lambda: is_read(6))
-        _append(log, 1, 300)
-        wait_while_it_runs(run, lambda: is_read(8))
-        # To Python and Java, as from systemd.
-        os.killpg(run.pid, signal.SIGTERM)
-        summary, lines = run.communicate()
-    assert run.returncode == 0, lines
-    assert orjson.loads(summary)["stores"]["s"]["input"] == 8
-    seen.append(overview(data))
-    return seen, [orjson.loads(line) for line in lines.splitlines()]
-
-
-Said = tuple[list[Overview], list[dict[str, Any]]]
-
-
-@pytest.mark.slow
-def test_a_run_says_that_it_lives_until_it_ends(said: Said) -> None:
-    """With its batches and what they took."""
-    first, second, ended = ((*seen.runs["flights"], seen) for seen in said[0])
-    assert [alive for _, alive, _ in (first, second, ended)] == [True, True, False]
-    assert set(first[0].phase_seconds) == {"plan", "compute", "commit"}
-    assert first[0].batches < second[0].batches == ended[0].batches
-    assert first[0].offset_unit == "bytes"
-    assert first[0].maintenance_failures == 0
-
-
-@pytest.mark.slow
-def test_partitions_know_the_end_of_the_log_and_who_holds_windows_open(said: Said) -> None:
-    """By the engine's own word, which follows the clocks."""
-    (first, *_), (second, *_) = (seen.stores for seen in said[0][:2])
-    assert [p.holds_windows_open for p in first.partitions] == [False, True]
-    assert [p.holds_windows_open for p in second.partitions] == [True, False]
-    assert all(p.log_end == p.offset > 0 for p in second.partitions)
-    assert second.state_bytes > 0
-    assert second.record is not None
-    assert second.record.counters["dead_lettered"] == 3
-
-
-@pytest.mark.slow
-def test_each_line_is_json_for_programs(said: Said) -> None:
-    """The time, the level, the event, the pipeline; a batch with the counters of its stores."""
-    lines = said[1]
-    assert lines[0]["message"] == "starting Spark"
-    assert all({"time", "level", "event", "message"} <= set(line) for line in lines)
-    assert {line["application"] for line in lines} == {"flights"}
-    batch = next(line for line in lines if line["event"] == "batch")
-    assert batch["stores"]["s"]["input"] >= 6
-    assert batch["message"].startswith(f"batch {batch['batch']}: s ")
+from oriel.storage import DataLayout, Offsets, set_up_console
+from oriel.storage.monitoring import (
+    PartitionOverview,
+    RunStatus,
+    RunStatusFile,
+    StoreRun,
+    overview,
+)
+from tests.storage.store_tables import StoreTable, make_definition, make_record
+from tests.storage.waiting import WAIT_SECONDS, wait_for, wait_until
 
 
 @pytest.fixture(name="report")
@@ -143,6 +37,55 @@ def _report(tmp_path: Path) -> Iterator[RunReport]:
     )  # fmt: skip
     yield report
     report.end()
+
+
+def test_a_log_end_that_is_older_than_the_offset_does_not_mean_caught_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The lag is the distance from the offset when the log's end was read."""
+    monkeypatch.setattr(run_report, "_WRITE_SECONDS", 0)
+    monkeypatch.setattr(run_report, "_ASK_SECONDS", 0)
+    layout = DataLayout(tmp_path)
+    layout.checkpoint("flights").mkdir(parents=True)
+    StoreTable(tmp_path, make_definition()).commit([{"key": "a", "start": 0}])
+    log_ends = Queue[int]()
+    report = RunReport(
+        layout.checkpoint("flights"), "flights", "bytes",
+        lambda: {"events": {"0": log_ends.get()}}, dict,
+    )  # fmt: skip
+
+    def read_to(offset: int) -> PartitionOverview:
+        """Commit a batch up to this offset."""
+        record = make_record(0, offset)
+        report.on_batch({"store": PreparedBatch(record, {}, {}, [], [], 0, 0)}, {})
+        report.beat()
+        return overview(tmp_path).stores[0].partitions[0]
+
+    def log_ends_at(offset: int) -> PartitionOverview:
+        """Let the log end at this offset when its end is read."""
+        # The first end can belong to offsets that were read before. When the thread fetches the
+        # third one, it has noted the second.
+        for _ in range(3):
+            log_ends.put(offset)
+        wait_until(log_ends.empty, "the log's end is read")
+        report.beat()
+        return overview(tmp_path).stores[0].partitions[0]
+
+    try:
+        read_to(40)
+        behind = log_ends_at(100)
+        assert (behind.offset, behind.log_end, behind.lag) == (40, 100, 60)
+        # Nobody knows how long the log is now.
+        read_on = read_to(120)
+        assert (read_on.offset, read_on.log_end, read_on.lag) == (120, 100, 60)
+        caught_up = log_ends_at(120)
+        assert (caught_up.lag, caught_up.lag_ms) == (0, 0)
+        # A topic that was created again is shorter than what was read of it.
+        shorter = log_ends_at(7)
+        assert (shorter.lag, shorter.lag_ms) == (None, None)
+    finally:
+        log_ends.put(0)
+        report.end()
 
 
 def _status(data: Path) -> tuple[RunStatus, bool]:
@@ -165,11 +108,11 @@ def test_what_beats_say(report: RunReport, tmp_path: Path, monkeypatch: pytest.M
     report.on_batch({}, {"plan": 0.5})
     report.on_batch({}, {"plan": 0.25})
 
-    def is_known() -> bool:
+    def log_ends() -> Offsets:
         report.beat(1)
-        return _status(tmp_path)[0].log_ends == {"t": {"0": 7}}
+        return _status(tmp_path)[0].log_ends
 
-    wait_until(is_known, "the end of the log")
+    wait_for({"t": {"0": 7}}, log_ends, "the end of the log")
     status, is_alive = _status(tmp_path)
     assert is_alive
     assert (status.maintenance_failures, status.offset_unit) == (3, "records")
@@ -194,8 +137,16 @@ def test_a_log_that_does_not_answer_is_no_reason_to_be_silent(
     report: RunReport, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its end is not known; the run is alive."""
-    monkeypatch.setattr(report._log_ends, "_ask", lambda: 1 // 0)
+    asked = threading.Event()
+
+    def ask() -> Offsets:
+        asked.set()
+        message = "Kafka can't be read"
+        raise KafkaUnavailable(message)
+
+    monkeypatch.setattr(report._log_ends, "_ask", ask)
     report.beat()
+    assert asked.wait(WAIT_SECONDS), "the report never asked where the log ends"
     status, is_alive = _status(tmp_path)
     assert is_alive
     assert status.log_ends == {}
