@@ -40,6 +40,13 @@ class Problem(OrielError):
     people. ``retry_after_s`` is what the service asks to wait before a retry, None if it doesn't.
     """
 
+    code: str
+    title: str
+    detail: str
+    status: int
+    instance: str
+    retry_after_s: float | None
+
     def __init__(self, document: Mapping[str, object], retry_after_s: float | None = None) -> None:
         """Take the fields out of the document; the message is its detail."""
         self.code = str(document["code"])

@@ -2,23 +2,28 @@
 
 from collections.abc import Sequence
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import polars as pl
+    import pyarrow as pa
 
 
-def arrow_table(stream: bytes) -> Any:
+def arrow_table(stream: bytes) -> "pa.Table":
     """A page, an Arrow IPC stream, as a ``pyarrow.Table``."""
     with _imported("pyarrow.ipc").open_stream(stream) as reader:
         return reader.read_all()
 
 
-def joined(tables: Sequence[Any]) -> Any:
+def joined(tables: "Sequence[pa.Table]") -> "pa.Table":
     """The pages of one read as one ``pyarrow.Table``."""
     # A page without items doesn't know which columns were chosen.
     tables = [table for table in tables if len(table)] or tables[:1]
     return _imported("pyarrow").concat_tables(tables)
 
 
-def pandas_frame(table: Any) -> Any:
+def pandas_frame(table: "pa.Table") -> "pd.DataFrame":
     """A ``pyarrow.Table`` as a ``pandas.DataFrame``; integers keep all digits.
 
     Where integers have gaps, all integers are of pandas' nullable type: its plain one has no gaps,
@@ -30,9 +35,10 @@ def pandas_frame(table: Any) -> Any:
     return table.to_pandas(types_mapper=nullable.get)
 
 
-def polars_frame(table: Any) -> Any:
+def polars_frame(table: "pa.Table") -> "pl.DataFrame":
     """A ``pyarrow.Table`` as a ``polars.DataFrame``."""
-    return _imported("polars").from_arrow(table)
+    frame: pl.DataFrame = _imported("polars").from_arrow(table)
+    return frame
 
 
 def _imported(name: str) -> Any:

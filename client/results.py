@@ -3,11 +3,16 @@
 import asyncio
 import time
 from collections.abc import AsyncIterator, Iterator
-from typing import Any, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 from oriel.client.frames import arrow_table, joined, pandas_frame, polars_frame
 from oriel.client.protocol import ARROW, PagedRead, Read, Stream, Walk
 from oriel.client.records import Change, Page
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import polars as pl
+    import pyarrow as pa
 
 T = TypeVar("T")
 V = TypeVar("V")
@@ -88,15 +93,15 @@ class Results(Generic[T]):
                 yield page
             time.sleep(every_s)
 
-    def to_arrow(self) -> Any:
+    def to_arrow(self) -> "pa.Table":
         """All items as a ``pyarrow.Table``, with the types of the store's table."""
         return joined([arrow_table(body) for body in self.bodies(ARROW)])
 
-    def to_pandas(self) -> Any:
+    def to_pandas(self) -> "pd.DataFrame":
         """All items as a ``pandas.DataFrame``."""
         return pandas_frame(self.to_arrow())
 
-    def to_polars(self) -> Any:
+    def to_polars(self) -> "pl.DataFrame":
         """All items as a ``polars.DataFrame``."""
         return polars_frame(self.to_arrow())
 
@@ -149,14 +154,14 @@ class AsyncResults(Generic[T]):
                 yield page
             await asyncio.sleep(every_s)
 
-    async def to_arrow(self) -> Any:
+    async def to_arrow(self) -> "pa.Table":
         """All items as a ``pyarrow.Table``, with the types of the store's table."""
         return joined([arrow_table(body) async for body in self.bodies(ARROW)])
 
-    async def to_pandas(self) -> Any:
+    async def to_pandas(self) -> "pd.DataFrame":
         """All items as a ``pandas.DataFrame``."""
         return pandas_frame(await self.to_arrow())
 
-    async def to_polars(self) -> Any:
+    async def to_polars(self) -> "pl.DataFrame":
         """All items as a ``polars.DataFrame``."""
         return polars_frame(await self.to_arrow())

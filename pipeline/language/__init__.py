@@ -7,6 +7,7 @@ wrong is ``InvalidTopology`` or ``IllegalArgument`` with the step and the way ou
 expressions and schemas fit together is found out by the rooms that have Spark.
 """
 
+from oriel.pipeline.language.branches import BranchedKStream
 from oriel.pipeline.language.builder import StreamsBuilder
 from oriel.pipeline.language.formats import (
     JSON_RECORDS,
@@ -21,7 +22,13 @@ from oriel.pipeline.language.formats import (
     ValueSerde,
     arrow_schema,
 )
-from oriel.pipeline.language.ktables import until_window_closes
+from oriel.pipeline.language.grouped import (
+    CogroupedKStream,
+    KGroupedStream,
+    KGroupedTable,
+    TimeWindowedKStream,
+)
+from oriel.pipeline.language.ktables import GlobalKTable, KTable, until_window_closes
 from oriel.pipeline.language.names import (
     SCOPE,
     WINDOW_BOUNDS,
@@ -30,6 +37,7 @@ from oriel.pipeline.language.names import (
     refuse_hidden,
     refuse_taken,
 )
+from oriel.pipeline.language.source_tables import SourceTable, VersionedTable
 from oriel.pipeline.language.streams import KStream
 from oriel.pipeline.language.topology import (
     NO_ROW_KEY,
@@ -104,8 +112,10 @@ __all__ = [
     "AggregateUpdates",
     "AggregatedRows",
     "AvroSerde",
+    "BranchedKStream",
     "Branches",
     "Chain",
+    "CogroupedKStream",
     "Columns",
     "Consumed",
     "FieldTimestamp",
@@ -113,10 +123,14 @@ __all__ = [
     "FlatMapValues",
     "ForeignKey",
     "Functions",
+    "GlobalKTable",
     "GraceBuffer",
     "Input",
     "Join",
+    "KGroupedStream",
+    "KGroupedTable",
     "KStream",
+    "KTable",
     "LookupKey",
     "MapValues",
     "MergedStreams",
@@ -132,6 +146,7 @@ __all__ = [
     "Serdes",
     "Side",
     "Source",
+    "SourceTable",
     "Step",
     "Store",
     "StoreSource",
@@ -142,10 +157,12 @@ __all__ = [
     "TableLookup",
     "TableRows",
     "TableUpdates",
+    "TimeWindowedKStream",
     "Timestamp",
     "Topology",
     "ValueSerde",
     "VersionedRecords",
+    "VersionedTable",
     "are_updates",
     "arrow_schema",
     "became_table",
