@@ -95,17 +95,25 @@ def open_segment(folder: Path, name: str) -> pa.Table:
     except ObjectStoreFailed:
         raise
     except (OSError, pa.ArrowInvalid) as error:
-        # The folder is called by the store and its generation.
-        store = shlex.quote(folder.name.partition("@")[0])
         message = (
             f"state file {folder / name} can't be read ({error}); restore the checkpoint from a "
-            f"backup, or let `oriel rebuild {store}` compute the store anew from its topics"
+            f"backup, or let {_rebuild(folder)} compute the store anew from its topics"
         )
         raise CheckpointError(message) from error
-    if (table.schema.metadata or {}).get(_FORMAT_KEY) != FORMAT:
-        message = f"state file {folder / name} has another format; use the version that wrote it"
+    found = (table.schema.metadata or {}).get(_FORMAT_KEY, b"none").decode(errors="replace")
+    if found != FORMAT.decode():
+        message = (
+            f"state file {folder / name} has format {found}, this version reads {FORMAT.decode()}; "
+            f"let {_rebuild(folder)} compute the store again from its topics, or run the version "
+            "that wrote it"
+        )
         raise CheckpointError(message)
     return table
+
+
+def _rebuild(folder: Path) -> str:
+    """The command that replaces the state in ``folder``, which has a store and a generation."""
+    return f"`oriel rebuild {shlex.quote(folder.name.partition('@')[0])}`"
 
 
 def write_segment(

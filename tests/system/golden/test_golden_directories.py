@@ -1,0 +1,197 @@
+"""Data directories of every format: the pipeline continues from them or says what to do."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from oriel.app.server import Service
+from oriel.storage import DataLayout
+from oriel.storage.delta import DeltaLog
+from oriel.storage.index import IndexFolder
+from oriel.storage.tailer.store import StoreTailer
+from tests.app.api_client import ApiClient
+from tests.e2e.kafka_broker import Broker, messages_of
+from tests.e2e.runs_in_one_process import Ended, Runs
+from tests.golden.directories import (
+    LOG,
+    SINK,
+    archives,
+    topologies,
+    topology,
+    unpack,
+    write_log,
+)
+from tests.storage.waiting import WAIT_SECONDS, wait_until
+from tests.system.kills.table_checks import told_letters, told_rows
+
+pytestmark = pytest.mark.e2e
+
+NAMES = list(archives())
+#: State of these formats cannot be read any more.
+REFUSED = [name for name in NAMES if name.startswith(("state1", "state2"))]
+CONTINUED = [name for name in NAMES if name not in REFUSED]
+#: What the topology ``sink`` writes.
+TOPIC = "sold"
+COUNTERS = ("input", "applied", "late", "dead_lettered", "filtered")
+
+
+class Directory:
+    """A data directory next to a log that the pipeline reads."""
+
+    def __init__(self, folder: Path, runs: Runs) -> None:
+        """Write the whole log into ``folder``; there are no data yet."""
+        self.folder, self.data = folder, folder / "data"
+        self._runs = runs
+        write_log(folder / "log")
+
+    def run(self, name: str, *more: str, command: tuple[str, ...] = ("run",)) -> Ended:
+        """Run the topology ``name`` to the end of the log."""
+        paths = ["--event-log", str(self.folder / "log"), "--data", str(self.data)]
+        return self._runs.oriel(*command, str(topology(name)), *paths, "--cores", "2", *more)
+
+    @property
+    def stores(self) -> list[str]:
+        """The stores that have a table."""
+        names = {path.name for path in (self.data / "tables").iterdir()}
+        return sorted(name for name in names if not name.startswith("_"))
+
+    def rows(self, store: str) -> list[dict[str, Any]]:
+        """The newest row of each window of a store, without what a reader does not see."""
+        newest = [rows[-1] for _, rows in sorted(told_rows(self.data / "tables" / store).items())]
+        hidden = {"deleted", "revision"}
+        return [
+            {name: value for name, value in row.items() if name not in hidden}
+            for row in newest
+            if not row["deleted"]
+        ]
+
+    def record(self, store: str) -> Any:
+        """The last commit's position, clocks and counters that every format has."""
+        record = DeltaLog(self.data / "tables" / store).snapshot().record
+        assert record is not None
+        counters = {name: record.counters[name] for name in COUNTERS}
+        return record.offsets, record.stream_time_ms, record.close_ms, counters
+
+    @property
+    def letters(self) -> set[Any]:
+        """The dead letters of the stores that have a table, and of no store in particular."""
+        letters = told_letters(self.data / "tables" / "_dead_letters")
+        return {letter for letter in letters if letter[2] in {None, *self.stores}}
+
+
+@pytest.fixture(scope="module", name="undisturbed")
+def _undisturbed(
+    kafka_runs: Runs, tmp_path_factory: pytest.TempPathFactory
+) -> Callable[[str], Directory]:
+    """Return a topology's directory after one run over the whole log, made once for each."""
+    made: dict[str, Directory] = {}
+
+    def run(name: str) -> Directory:
+        if name not in made:
+            made[name] = Directory(tmp_path_factory.mktemp(name), kafka_runs)
+            ended = made[name].run(name, "--once")
+            assert ended.code == 0, ended.told
+        return made[name]
+
+    return run
+
+
+@pytest.fixture(name="directory")
+def _directory(name: str, kafka_runs: Runs, tmp_path: Path) -> Directory:
+    """The golden directory of the test, next to the whole log."""
+    made = Directory(tmp_path, kafka_runs)
+    unpack(name, made.data)
+    return made
+
+
+def assert_same(found: Directory, *wanted: Directory) -> None:
+    """Compare rows, positions, counters and dead letters with those of one run per topology."""
+    for one in wanted:
+        for store in one.stores:
+            assert found.rows(store) == one.rows(store) != [], store
+            assert found.record(store) == one.record(store), store
+    assert found.letters == set.union(*(one.letters for one in wanted)) != set()
+
+
+@pytest.mark.parametrize("name", CONTINUED)
+def test_a_run_continues_as_if_it_had_never_stopped(
+    name: str, directory: Directory, undisturbed: Callable[[str], Directory]
+) -> None:
+    """Further records give the rows, counters and dead letters of one run over the whole log."""
+    with_stores = [one for one in topologies(name) if one != SINK]
+    for each in with_stores:
+        ended = directory.run(each, "--once")
+        assert ended.code == 0, ended.told
+    assert_same(directory, *map(undisturbed, with_stores))
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_state_that_cannot_be_read_is_refused_with_the_way_out(
+    name: str, directory: Directory, undisturbed: Callable[[str], Directory]
+) -> None:
+    """The message names the file and ``oriel rebuild``, and after that the run continues."""
+    (each,) = topologies(name)
+    before = directory.rows(each), directory.record(each)
+    ended = directory.run(each, "--once")
+    assert ended.code == 1
+    (line,) = ended.told
+    file = str(directory.data / "checkpoints" / each / "state" / each) + "/"
+    assert line.startswith(f"oriel run: state file {file}")
+    assert line.endswith(
+        f"has format {name[len('state')]}, this version reads 3; let `oriel rebuild {each}` "
+        "compute the store again from its topics, or run the version that wrote it"
+    )
+    assert (directory.rows(each), directory.record(each)) == before
+    ended = directory.run(each, command=("rebuild", each))
+    assert ended.code == 0, ended.told
+    ended = directory.run(each, "--once")
+    assert ended.code == 0, ended.told
+    assert_same(directory, undisturbed(each))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_service_serves_every_table(directory: Directory) -> None:
+    """It builds indexes of its own format, and every row is read by HTTP."""
+    layout = DataLayout(directory.data)
+    for store in directory.stores:
+        tailer = StoreTailer(DeltaLog(layout.table(store)), IndexFolder(layout.index(store)))
+        wait_until(tailer.step, f"the index of {store} to be up to date", lambda more: not more)
+        tailer.close()
+    service = Service(directory.data)
+    try:
+        for store in directory.stores:
+            answer = ApiClient(service).get(f"/v1/stores/{store}/all?limit=1000").json
+            rows = answer.get("windows", answer.get("rows"))
+            key = "window_start_ms" if "windows" in answer else "key"
+            assert sorted(rows, key=lambda row: (row["key"], row[key])) == directory.rows(store)
+    finally:
+        service.catalog.close()
+
+
+@pytest.mark.kafka
+@pytest.mark.parametrize("name", [name for name in CONTINUED if SINK in topologies(name)])
+def test_a_sink_continues_after_the_records_that_it_has_written(
+    directory: Directory, broker: Broker
+) -> None:
+    """The topic gets the records of the second half of the log, and none of the first half."""
+    admin = AdminClient({"bootstrap.servers": broker.address})
+    if TOPIC not in admin.list_topics().topics:
+        admin.create_topics([NewTopic(TOPIC, 1, 1)])[TOPIC].result(WAIT_SECONDS)
+    before = len(list(messages_of(broker.address, TOPIC, 1)))
+    ended = directory.run(SINK, "--once", "--publish-to", broker.address)
+    assert ended.code == 0, ended.told
+    messages = list(messages_of(broker.address, TOPIC, 1))[before:]
+    found = [((m.key() or b"").decode(), orjson.loads(m.value() or b"null")) for m in messages]
+    lines = [path.read_bytes().splitlines() for path in sorted(LOG.glob("orders/*"))]
+    second_half = [line for log in lines for line in log[len(log) // 2 :] if line != b"rubbish"]
+    orders = [record for record in map(orjson.loads, second_half) if record["value"]]
+    wanted = [
+        (order["key"] or "", {name: order["value"][name] for name in ("item", "pieces")})
+        for order in orders
+        if order["value"]["amount"] > 0
+    ]
+    assert sorted(found, key=str) == sorted(wanted, key=str) != []
