@@ -1,0 +1,20 @@
+"""Waiting for containers, which take longer than processes."""
+
+from collections.abc import Callable
+from typing import TypeVar
+
+from tests.storage.waiting import wait_until
+
+_State = TypeVar("_State")
+#: Containers start Java and Spark on machines that do other work, too.
+_WAIT_SECONDS = 600.0
+#: A look starts several clients of Docker, which would keep a core busy.
+_LONGEST_PAUSE_SECONDS = 1.0
+
+
+def wait_for(look: Callable[[], _State], is_reached: Callable[[_State], bool], what: str) -> _State:
+    """Wait until a state is reached and return it. A failure shows the last state."""
+    return wait_until(
+        look, what, is_reached,
+        seconds=_WAIT_SECONDS, longest_pause_seconds=_LONGEST_PAUSE_SECONDS,
+    )  # fmt: skip
