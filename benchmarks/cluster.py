@@ -19,9 +19,9 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from benchmarks.ingest import write_log
-from tests.e2e.cluster_runs import FinishedRun, run_to_the_end
-from tests.e2e.standalone_cluster import running_cluster
 from tests.object_store import ObjectStore, running_object_store
+from tests.system.cluster.cluster_runs import FinishedRun, run_to_the_end
+from tests.system.cluster.standalone_cluster import running_cluster
 
 RECORDS = 1_000_000
 QUICK_RECORDS = 100_000

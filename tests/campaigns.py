@@ -1,14 +1,30 @@
-"""Random cases: few in every run, as many again as a campaign has in ``./oriel test long``."""
+"""Sizes of campaigns: tests that check many random cases, or every step of something.
+
+Every lane checks the first cases. `./oriel test long` checks the full size in addition.
+"""
+
+import os
+from typing import Any
 
 import pytest
 
+#: Environment variable with which the `oriel` script asks for full sizes.
+SIZE = "ORIEL_TESTS_SIZE"
+
+
+def full(*values: Any, id: str | None = None) -> list[Any]:  # noqa: A002 - as in pytest.param
+    """Return the parameters of one full-size case, or no case unless full sizes are asked for."""
+    if os.environ.get(SIZE) != "full":
+        return []
+    return [pytest.param(*values, id=id, marks=pytest.mark.long)]
+
 
 def cases(few: int, many: int) -> pytest.MarkDecorator:
-    """For tests that count their cases themselves, of seeds from one on: ``number``."""
-    return pytest.mark.parametrize("number", [few, pytest.param(many, marks=pytest.mark.long)])
+    """Parametrize a test that counts its cases itself, from seed one on: ``number``."""
+    return pytest.mark.parametrize("number", [few, *full(many)])
 
 
 def seeds(few: int, many: int, first: int = 0) -> pytest.MarkDecorator:
-    """For tests of one case each: ``seed``."""
-    long = [pytest.param(first + seed, marks=pytest.mark.long) for seed in range(few, many)]
+    """Parametrize a test of one case with its ``seed``."""
+    long = [case for seed in range(few, many) for case in full(first + seed)]
     return pytest.mark.parametrize("seed", [*range(first, first + few), *long])

@@ -21,6 +21,10 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from selenium.webdriver import Chrome
 
+    from tests.e2e.kafka_broker import Broker
+    from tests.e2e.runs_in_one_process import Runs
+    from tests.windows.kafka_peer import KafkaPeer
+
 _DELTA_SETTINGS = {
     "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
     "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
@@ -33,14 +37,12 @@ _DELTA_SETTINGS = {
 # Deadlines measure the machine, not the code. The blob lets anyone repeat a failure of CI.
 settings.register_profile(
     "dev",
-    max_examples=50,
+    max_examples=15,
     deadline=None,
     print_blob=True,
     suppress_health_check=[HealthCheck.too_slow],
 )
 settings.register_profile("ci", settings.get_profile("dev"), derandomize=False)
-# `oriel test unit` tries fewer examples than a whole run, `oriel test long` more.
-settings.register_profile("unit", settings.get_profile("dev"), max_examples=10)
 settings.register_profile("long", settings.get_profile("dev"), max_examples=500)
 # Processes that tests start find what pytest finds (pyproject.toml: pythonpath).
 _ROOT = Path(__file__).resolve().parents[1]
@@ -128,11 +130,16 @@ _SHARED = {
     "peer": r"[ (]peer:",
 }
 #: With one Spark session for all, the other processes would be done long before it. These files
-#: take longer than all others that share one, so they have a session of their own.
-_WHOLE_RUNS = Path("tests/pipeline/run")
+#: take longer than all others that share one, so they share the session of the test drivers.
+_WHOLE_RUNS = (_ROOT / "tests/pipeline/run", _ROOT / "tests/system/runs")
+#: These share the containers of one stack.
+_STACK = Path("tests/system/stack")
 #: Half of these start the Spark that reads their expressions, once a process: together they need
 #: one instead of three.
-_DRIVERS = re.compile(r"tests/(testing/|documentation/test_(kafka_calls|python_blocks))")
+_DRIVERS = re.compile(
+    r"tests/(testing/|system/campaigns/|(system/)?documentation/test_(kafka_calls|python_blocks)"
+    r"|pipeline/plan/test_record_sources)"
+)
 
 
 class SharedTogether(LoadFileScheduling):  # type: ignore[misc]
@@ -154,12 +161,13 @@ class SharedTogether(LoadFileScheduling):  # type: ignore[misc]
 @functools.cache
 def _shared_by(file: Path) -> str | None:
     """What files are called together that share a fixture with this one, if any."""
+    if file.parent == _ROOT / _STACK:
+        return "stack"
     text = file.read_text()
     shared = next((name for name, asked in _SHARED.items() if re.search(asked, text)), None)
     if shared is None and _DRIVERS.match(file.relative_to(_ROOT).as_posix()):
         return "drivers"
-    is_whole_run = file.parent == _ROOT / _WHOLE_RUNS
-    return "whole runs" if shared == "spark" and is_whole_run else shared
+    return "drivers" if shared == "spark" and file.parent in _WHOLE_RUNS else shared
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> SharedTogether:
@@ -170,7 +178,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> SharedTogeth
 #: What takes longest comes first, so that no process is left alone with it at the end: groups of
 #: files that share something, each of which is one piece of work, then tests that start processes
 #: of their own, and others that take long.
-_GROUPS = ("whole runs", "spark", "runs", "broker", "peer", "drivers")
+_GROUPS = ("stack", "drivers", "spark", "runs", "broker", "peer")
 _LONG = ("e2e", "browser", "slow")
 
 
@@ -186,12 +194,23 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         return len(_GROUPS) + next(marks, len(_LONG))
 
     items.sort(key=rank)
+    if any("spark" in _fixtures(item) for item in items):
+        for group in ("drivers", "spark"):
+            # A test driver that starts first would leave them a session that can't read Delta.
+            first = next((item for item in items if _shared_by(item.path) == group), None)
+            if first is not None:
+                _fixtures(first).insert(0, "spark")
+
+
+def _fixtures(item: pytest.Item) -> list[str]:
+    return item.fixturenames if isinstance(item, pytest.Function) else []
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
     """Begin to make Java's archive, in one of several processes, if these tests use Java a lot."""
     worker = os.environ.get("PYTEST_XDIST_WORKER", "gw0")
-    if worker == "gw0" and any(_shared_by(item.path) for item in session.items):
+    shared = {_shared_by(item.path) for item in session.items} - {None, "stack", "drivers"}
+    if worker == "gw0" and shared:
         session.config.stash[_making_archive] = java.begin_archive()
 
 
@@ -202,13 +221,55 @@ def pytest_runtest_setup() -> None:
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
-    """Wait until the archive is there."""
+    """Wait until the archive is there, and until the Java of this process has ended."""
     making = config.stash.get(_making_archive, None)
     if making is not None:
         making.wait()
+    if "pyspark" in sys.modules:
+        java.end()
 
 
 _making_archive = pytest.StashKey[Any]()
+
+
+@pytest.fixture(scope="session")
+def runs(warm_python: None) -> "Iterator[Runs]":
+    """Yield the process of all runs over event logs that end by themselves."""
+    from tests.e2e.runs_in_one_process import running_process  # noqa: PLC0415 - as above
+
+    assert warm_python is None
+    with running_process() as process:
+        yield process
+
+
+@pytest.fixture(scope="session")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> "Iterator[Broker]":
+    """Yield the broker that all tests share. Each test has topics of its own."""
+    from tests.e2e.kafka_broker import Broker  # noqa: PLC0415 - as above
+
+    made = Broker(tmp_path_factory.mktemp("broker"))
+    yield made
+    made.kill()
+
+
+@pytest.fixture(scope="session")
+def kafka_runs(broker: "Broker", warm_python: None) -> "Iterator[Runs]":
+    """Yield the process of all runs over that broker that end by themselves."""
+    from tests.e2e.runs_in_one_process import running_process  # noqa: PLC0415 - as above
+
+    assert broker
+    assert warm_python is None
+    with running_process(kafka=True) as process:
+        yield process
+
+
+@pytest.fixture(scope="session")
+def peer(tmp_path_factory: pytest.TempPathFactory) -> "Iterator[KafkaPeer]":
+    """Run Kafka Streams in one JVM. Each case has a store and a stream time of its own."""
+    from tests.windows.kafka_peer import running_peer  # noqa: PLC0415 - as above
+
+    with running_peer(tmp_path_factory.getbasetemp() / "kafka-peer") as running:
+        yield running
 
 
 @pytest.fixture(scope="session")

@@ -82,10 +82,18 @@ def begin_archive() -> "subprocess.Popen[bytes] | None":
     )
 
 
-def _make_archive() -> None:
-    """Run a small topology, whose Java writes the archive as it ends."""
+def end() -> None:
+    """End the Java that Spark started in this process, if any. It ends when its input ends."""
     from pyspark import SparkContext  # noqa: PLC0415 - as above
 
+    gateway = SparkContext._gateway
+    if gateway is not None:
+        gateway.proc.stdin.close()
+        gateway.proc.wait()
+
+
+def _make_archive() -> None:
+    """Run a small topology, whose Java writes the archive as it ends."""
     from oriel.pipeline import run  # noqa: PLC0415
 
     archive = _archive()
@@ -101,10 +109,7 @@ def _make_archive() -> None:
         os.environ["SPARK_SUBMIT_OPTS"] = _with_archive(made, "ArchiveClassesAtExit")
         arguments = [str(folder / "topology.py"), "--event-log", str(folder / "log")]
         assert run.main([*arguments, "--data", str(folder / "data"), "--once", "--cores", "1"]) == 0
-        assert SparkContext._gateway is not None
-        java = SparkContext._gateway.proc
-        java.stdin.close()
-        java.wait()
+        end()
         made.replace(archive)
 
 

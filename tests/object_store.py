@@ -5,8 +5,6 @@ import os
 import subprocess
 import sys
 import tempfile
-import time
-import urllib.error
 import urllib.request
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -15,13 +13,13 @@ from pathlib import Path
 
 import pytest
 
-from oriel.demo.processes import free_port
 from tests.locks import only_one
+from tests.ports import reserved_port
+from tests.storage.waiting import WAIT_SECONDS, wait_until
 
 _SERVER = Path(__file__).with_name("s3_server.py")
 #: In a folder of their own: boto and Flask are no packages of this project.
 _PACKAGES = ("moto[s3]==5.2.5", "flask==3.1.3", "flask-cors==6.0.5")
-_START_SECONDS = 60
 BUCKET = "bucket"
 
 
@@ -40,7 +38,7 @@ class ObjectStore:
 def running_object_store(folder: Path) -> Iterator[ObjectStore]:
     """Run a server with one empty bucket; its words, and copies of objects, go to ``folder``."""
     packages = _packages()
-    port = free_port()
+    port = reserved_port()
     address = f"http://127.0.0.1:{port}"
     environment = {
         "AWS_ENDPOINT_URL": address,
@@ -61,6 +59,7 @@ def running_object_store(folder: Path) -> Iterator[ObjectStore]:
     try:
         _make_bucket(f"{address}/{BUCKET}", server, log)
         yield ObjectStore(environment)
+        assert server.poll() is None, f"the server ended by itself: {log.read_text()[-2000:]}"
     finally:
         server.kill()
         server.wait()
@@ -73,7 +72,7 @@ def _packages() -> Path:
     with only_one("s3-server"):
         if (folder / "whole").exists():
             return folder
-        install = ["uv", "pip", "install", "-q", "--python", sys.executable, "--target"]
+        install = ["pip", "install", "-q", "--disable-pip-version-check", "--target"]
         command = [sys.executable, "-m", *install, str(folder), *_PACKAGES]
         found = subprocess.run(command, capture_output=True, text=True, check=False)
         if found.returncode:
@@ -88,12 +87,12 @@ def _packages() -> Path:
 def _make_bucket(url: str, server: "subprocess.Popen[bytes]", log: Path) -> None:
     """Make the bucket as soon as the server answers."""
     request = urllib.request.Request(url, method="PUT")  # noqa: S310 - our own address
-    end = time.monotonic() + _START_SECONDS
-    while time.monotonic() < end:
-        assert server.poll() is None, f"the S3 server ended: {log.read_text()[-2000:]}"
+
+    def make() -> tuple[int | str, str]:
         try:
-            with urllib.request.urlopen(request):  # noqa: S310
-                return
-        except urllib.error.URLError:
-            time.sleep(0.05)
-    pytest.fail(f"the S3 server did not answer in {_START_SECONDS} s: {log.read_text()[-2000:]}")
+            with urllib.request.urlopen(request, timeout=WAIT_SECONDS) as answer:  # noqa: S310
+                return answer.status, ""
+        except OSError as error:
+            return repr(error), log.read_text()[-2000:]
+
+    wait_until(make, "the bucket", lambda made: made[0] == 200, process=server)

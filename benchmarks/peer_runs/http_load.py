@@ -76,7 +76,10 @@ class Connection:
 def run_load(
     address: tuple[str, int], requests: Sequence[bytes], connections: int, seconds: float
 ) -> tuple[list[float], int, float]:
-    """Load for some seconds; returns latencies, the number of errors and the elapsed seconds."""
+    """Load for some seconds, and longer until there are the two answers that quantiles need.
+
+    Returns latencies, the number of errors and the elapsed seconds.
+    """
     selector = selectors.DefaultSelector()
     chooser = random.Random(7)
     for _ in range(connections):
@@ -86,7 +89,7 @@ def run_load(
     latencies: list[float] = []
     errors = 0
     started = time.perf_counter()
-    while (now := time.perf_counter()) - started < seconds:
+    while (now := time.perf_counter()) - started < seconds or len(latencies) < 2:
         for event, _ in selector.select(1.0):
             connection = event.data
             answer = connection.receive()

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
 
 from tests.app.serving import Serving
-from tests.storage.waiting import wait_until
+from tests.storage.waiting import wait_for, wait_until
 
 if TYPE_CHECKING:
     from selenium.webdriver import Chrome
@@ -58,7 +58,15 @@ class Dashboard:
 
     def wait_for(self, selector: str, text: str) -> None:
         """Wait until a text stands in what fits a selector."""
-        wait_until(lambda: text in self.text(selector), f"{text!r} in {selector}")
+        wait_until(
+            lambda: self.text(selector), f"{text!r} in {selector}", lambda shown: text in shown
+        )
+
+    def wait_for_address(self, part: str) -> None:
+        """Wait until the address of the page contains a part."""
+        wait_until(
+            lambda: self.browser.current_url, f"{part} in the address", lambda url: part in url
+        )
 
     def attribute(self, selector: str, name: str) -> str | None:
         """An attribute of the first that fits a selector; None where it is not there."""
@@ -77,9 +85,7 @@ class Dashboard:
 
     def wait_for_windows(self, count: int) -> None:
         """Wait until the chart shows so many windows."""
-        wait_until(
-            lambda: self.attribute(".chart", "data-windows") == str(count), f"{count} windows"
-        )
+        wait_for(str(count), lambda: self.attribute(".chart", "data-windows"), "the windows shown")
 
     def press(self, *keys: str) -> None:
         """Press keys, one after the other, wherever the focus is."""
@@ -97,7 +103,7 @@ class Dashboard:
             "const box = document.activeElement;"
             "return box.id === 'key' && box.selectionEnd - box.selectionStart === box.value.length"
         )
-        wait_until(lambda: bool(self.run(is_selected)), "the box of keys")
+        wait_until(lambda: self.run(is_selected), "the selection of the box of keys")
         self.press(*text)
 
     def console(self) -> list[str]:

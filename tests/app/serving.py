@@ -18,6 +18,8 @@ ROOT = "/v1/stores/store"
 SERVE = [sys.executable, "-m", "oriel", "serve"]
 #: Of ``tests.app.impatient_serve``.
 IMPATIENT = [sys.executable, "-m", "tests.app.impatient_serve"]
+#: Errors of a request to a service that does not listen, or whose worker ends.
+NO_ANSWER = (OSError, http.client.HTTPException)
 _WITHOUT_PANDAS = Path(__file__).with_name("without_pandas")
 
 
@@ -25,7 +27,7 @@ class Serving:
     """`oriel serve` on a free port."""
 
     def __init__(self, data: Path, *options: str, serve: Sequence[str] = SERVE) -> None:
-        """Start it; returns once it listens."""
+        """Start it and return once it listens."""
         self.data = data
         command = [*serve, "--data", str(data), "--port", "0", *options]
         #: What all processes of it say.
@@ -71,18 +73,27 @@ class Serving:
     def version(self) -> int:
         """The store's version as it is served; -1 while it isn't, or the worker restarts."""
         try:
-            answer = self.get(ROOT)
-        except (OSError, http.client.HTTPException):
+            return _version(self.get(ROOT))
+        except NO_ANSWER:
             return -1
-        return int(answer.json["position"]["version"]) if answer.status == 200 else -1
 
     def wait_for(self, version: int) -> None:
         """Wait until the store is served at that version."""
-        wait_until(lambda: self.version() >= version, f"version {version}")
+        wait_until(
+            lambda: self.get(ROOT), f"version {version} of the store",
+            lambda answer: _version(answer) >= version, passing=NO_ANSWER,
+        )  # fmt: skip
+
+    def wait_for_status(self, target: str, status: int) -> Answer:
+        """Wait until the service responds with that status; it must respond all the time."""
+        return wait_until(
+            lambda: self.get(target), f"status {status} of {target}",
+            lambda answer: answer.status == status,
+        )  # fmt: skip
 
     def wait_until_ready(self, store: str) -> None:
-        """Wait until a store answers that was made while the service runs."""
-        wait_until(lambda: self.get(f"/v1/stores/{store}").status == 200, f"store {store}")
+        """Wait until the service serves a store that was made while it runs."""
+        self.wait_for_status(f"/v1/stores/{store}", 200)
 
     def children(self) -> dict[str, int]:
         """Process ids of tailer and worker by module name."""
@@ -106,6 +117,10 @@ class Serving:
         if self.process.stdout is not None:
             self.process.stdout.close()
         return code
+
+
+def _version(answer: Answer) -> int:
+    return int(answer.json["position"]["version"]) if answer.status == 200 else -1
 
 
 def _environment() -> dict[str, str]:

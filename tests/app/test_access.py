@@ -27,7 +27,7 @@ from oriel.app.server.settings import ServiceSettings
 from tests.app.api_client import Answer, ApiClient, Served, served
 from tests.app.problem_shape import assert_problem
 from tests.storage.store_tables import Row, make_definition
-from tests.storage.waiting import WAIT_SECONDS, wait_until
+from tests.storage.waiting import WAIT_SECONDS, wait_in_loop, wait_until
 
 ROOT = "/v1/stores/store"
 OTHER = "/v1/stores/other"
@@ -64,8 +64,7 @@ class Guarded:
         headers = [("Authorization", f"Bearer {bearer}")]
         watching = asyncio.create_task(self._client.call(target, headers))
         async with asyncio.timeout(WAIT_SECONDS):
-            while not self.service.gate.streams:  # noqa: ASYNC110 - a gate tells nobody
-                await asyncio.sleep(0)
+            await wait_in_loop(lambda: self.service.gate.streams, "the stream to be open")
             change()
             self.reload()
             return (await watching).body
@@ -142,6 +141,7 @@ def test_a_forbidden_store_looks_as_one_that_there_is_none_of(guarded: Guarded) 
         assert_problem(guarded.get(target, bearer), 403, "forbidden")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("target", "is_reached"),
     [
@@ -357,7 +357,7 @@ def test_keys_of_a_provider_change_without_a_restart(
     assert verifier.access_of(old) is not None
     provider.rotate("second")
     new = provider.token()
-    wait_until(lambda: verifier.access_of(new) is not None, "the new key")
+    wait_until(lambda: verifier.access_of(new), "access by the new key")
     assert verifier.access_of(old) is None
 
 
@@ -369,7 +369,7 @@ def test_keys_that_are_gone_stay_as_they_were(
     provider.file.unlink()
     monkeypatch.setattr(jwt_tokens, "_REFRESH_SECONDS", 0.0)
     assert verifier.access_of(provider.token()) is not None
-    wait_until(lambda: "stay as they were" in caplog.text, "the line")
+    wait_until(lambda: caplog.text, "the line", lambda text: "stay as they were" in text)
     assert verifier.access_of(provider.token()) is not None
 
 

@@ -19,6 +19,7 @@ from tests.app.problem_shape import assert_problem
 from tests.storage.followed import check_in_this_process
 from tests.storage.other_hands import clean_log, compact, vacuum
 from tests.storage.store_tables import NONE, SESSION, make_record
+from tests.storage.waiting import wait_in_loop
 
 ROOT = "/v1/stores/store"
 
@@ -202,7 +203,8 @@ def test_no_more_reads_than_may_be_and_nobody_waits_behind_them(
         call = grown.client.call
         reads = [asyncio.ensure_future(call(f"{ROOT}/fetch/a?as_of_version=2"))
                  for _ in range(places)]  # fmt: skip
-        await asyncio.sleep(0)
+        waiting = grown.service.catalog.table_reads._places
+        await wait_in_loop(lambda: waiting._value, "free places of reads", lambda free: free == 0)
         refused = await call(f"{ROOT}/keys?as_of_version=2")
         assert_problem(refused, 503, "table-reads-busy", str(places))
         assert (await call(f"{ROOT}/latest/a")).status == 200

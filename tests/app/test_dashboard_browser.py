@@ -12,7 +12,7 @@ from tests.app.dashboard_driver import DESKTOP, PHONE, Dashboard
 from tests.app.serving import Serving
 from tests.storage.letter_tables import add_letters
 from tests.storage.store_tables import NONE, StoreTable, make_definition
-from tests.storage.waiting import wait_until
+from tests.storage.waiting import wait_for, wait_until
 
 pytestmark = pytest.mark.browser
 
@@ -71,7 +71,7 @@ def serving(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
     data = tmp_path_factory.mktemp("serving") / "data"
     _make_stores(data)
     made = Serving(data)
-    wait_until(lambda: made.get("/readyz").status == 200, "readiness")
+    made.wait_for_status("/readyz", 200)
     yield made
     made.end()
 
@@ -80,7 +80,8 @@ def test_the_overview_shows_every_store(page: Dashboard) -> None:
     """Kind, rows, age, clock and counters of each, and a line of a key; dead letters are a link."""
     page.open()
     page.wait_for("h1", "Stores")
-    wait_until(lambda: len(page.texts(".trend polyline[points]")) >= 3, "lines")
+    lines = ".trend polyline[points]"
+    wait_until(lambda: page.texts(lines), "three lines", lambda found: len(found) >= 3)
     stores = {row[0].split(",")[0]: row for row in page.rows()}
     departures = stores["departurestumbling"]
     assert departures[0] == "departurestumbling, 1 min, grace 0 ms"
@@ -173,7 +174,7 @@ def test_keys_are_searched_as_one_types(page: Dashboard) -> None:
     page.open(store="departures", key="EWR")
     page.wait_for_windows(27)
     page.type_key("J")
-    wait_until(lambda: page.texts("[role=option]") == ["JFK"], "the offered key")
+    wait_for(["JFK"], lambda: page.texts("[role=option]"), "the offered keys")
     assert page.attribute(".chart", "data-windows") == "27"
     page.press("\ue015", "\ue007")  # down, enter
     page.wait_for_windows(1)
@@ -194,9 +195,9 @@ def test_keys_that_are_numbers_are_all_offered(page: Dashboard) -> None:
     page.open(store="numbers", key="9")
     page.wait_for_windows(1)
     page.type_key("1")
-    wait_until(lambda: page.texts("[role=option]") == ["-7", "9", "10"], "all keys")
+    wait_for(["-7", "9", "10"], lambda: page.texts("[role=option]"), "the offered keys")
     page.press("0", "\ue007")  # enter
-    wait_until(lambda: "key=10" in page.browser.current_url, "the other key")
+    page.wait_for_address("key=10")
     page.wait_for("h2", "10")
 
 
@@ -227,7 +228,7 @@ def test_every_choice_is_a_link(page: Dashboard) -> None:
     assert page.run("return document.getElementById('range').value") == "all"
     page.run("const box = document.getElementById('aggregate'); box.value = 'n';"
              "box.dispatchEvent(new Event('change'))")  # fmt: skip
-    wait_until(lambda: "aggregate=n" in page.browser.current_url, "the address")
+    page.wait_for_address("aggregate=n")
     from_ms = _START_MS + 15 * _MINUTE_MS
     page.open(store="departures", key="EWR", **{"from": from_ms, "to": from_ms + 4 * _MINUTE_MS})
     page.wait_for_windows(5)
@@ -280,7 +281,7 @@ def test_a_store_without_windows_shows_its_rows(page: Dashboard) -> None:
     totals.commit([{"key": "EWR", "n": 42}])
     page.wait_for(".values", "42 records")
     page.browser.find_element("id", "prefix").send_keys("J")
-    wait_until(lambda: [row[0] for row in page.rows()] == ["JFK"], "the row of JFK")
+    wait_for(["JFK"], lambda: [row[0] for row in page.rows()], "the rows")
 
 
 def test_the_wall_shows_the_current_window_of_every_key(page: Dashboard) -> None:
@@ -289,13 +290,13 @@ def test_the_wall_shows_the_current_window_of_every_key(page: Dashboard) -> None
     wall.commit([{"key": f"gate {i}", "start": _START_MS, "n": i} for i in range(5)])
     page.serving.wait_until_ready("gates")
     page.open(view="wall", store="gates")
-    wait_until(lambda: len(page.texts(".tiles a")) == 5, "tiles")
+    wait_until(lambda: page.texts(".tiles a"), "five tiles", lambda tiles: len(tiles) == 5)
     assert page.texts(".tiles .name") == [f"gate {i}" for i in (4, 3, 2, 1, 0)]
     page.run("const box = document.getElementById('sort'); box.value = 'change';"
              "box.dispatchEvent(new Event('change'))")  # fmt: skip
-    wait_until(lambda: "sort=change" in page.browser.current_url, "the address")
+    page.wait_for_address("sort=change")
     wall.commit([{"key": "gate 2", "start": _START_MS, "n": 9}])
-    wait_until(lambda: page.texts(".tiles .change")[0] == "▲ 7", "the change")
+    wait_for(["▲ 7"], lambda: page.texts(".tiles .change")[:1], "the first change")
     assert page.texts(".tiles .name")[0] == "gate 2"
     page.run("document.querySelector('.tiles a').focus()")
     page.wait_for(".readout", "gate 2: 9 records; 2013-01-01 10:00:00")
@@ -309,7 +310,7 @@ def test_dead_letters_are_listed_by_reason(page: Dashboard) -> None:
     page.wait_for(".reasons", "not-json 1")
     assert page.rows()[0][:3] == ["t 0 17,494,801", "not-json", "{broken"]
     page.browser.find_element("link text", "no-key 1").click()
-    wait_until(lambda: len(page.rows()) == 1, "one letter")
+    wait_until(page.rows, "one row", lambda rows: len(rows) == 1)
     page.run("document.querySelector('table').focus()")
     page.press("\ue015", "\ue007")  # down, enter
     page.wait_for("dialog pre", '"reason": "no-key"')
@@ -343,15 +344,17 @@ def test_nothing_comes_from_elsewhere(page: Dashboard) -> None:
     """All that the page loads is from this service; a breach of its policy would be an error."""
     page.open(store="departures", key="EWR")
     page.wait_for_windows(27)
-    loaded = page.run("return performance.getEntries().map((e) => e.name)")
-    assert all(name.startswith(page.address) for name in loaded if "://" in name)
+    names = page.run("return performance.getEntries().map((e) => e.name)")
+    loaded = [name for name in names if "://" in name]
+    assert loaded
+    assert [name for name in loaded if not name.startswith(page.address)] == []
 
 
 @pytest.mark.parametrize("view", _VIEWS)
 def test_everybody_can_use_it(page: Dashboard, view: str) -> None:
     """Axe finds nothing on desktop and phone in both themes; no text is under 12 px."""
     page.open(**_VIEWS[view])
-    wait_until(lambda: page.text("#view") != "", "the view")
+    wait_until(lambda: page.text("#view"), "the view")
     page.wait_for("#state", "live" if "store" in _VIEWS[view] else "every 2 s")
     for size in (DESKTOP, PHONE):
         for theme in ("light", "dark"):

@@ -67,6 +67,7 @@ def test_without_a_table_there_are_none(letters: Served) -> None:
     assert letters.get(f"{PATH}?from_ms=5").json["letters"] == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("query", "expected"),
     [
@@ -109,6 +110,7 @@ def test_letters_are_counted_by_reason(letters: Served) -> None:
     assert list(by_reason.items()) == [("not-json", 3), ("null-key", 1)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("limit", [1, 2, 3, 7, 100])
 @pytest.mark.parametrize("order", ["newest", "oldest"])
 def test_pages_join_to_all_letters(letters: Served, limit: int, order: str) -> None:

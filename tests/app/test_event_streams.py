@@ -16,7 +16,6 @@ from tests.app.api_client import Answer, Served, served
 from tests.app.problem_shape import assert_problem
 from tests.app.serving import Serving
 from tests.storage.store_tables import NONE, SESSION, StoreTable, make_definition
-from tests.storage.waiting import wait_until
 
 ROOT = "/v1/stores/store"
 
@@ -287,7 +286,5 @@ def test_a_slow_reader_is_closed_and_its_place_given_back(tmp_path: Path) -> Non
         assert serving.get(f"{ROOT}/watch").status == 503
         for version in range(2, 12):
             table.commit([{"key": f"{version}", "start": start} for start in range(10_000)])
-        wait_until(
-            lambda: serving.get(f"{ROOT}/watch?for_ms=1").status == 200, "the reader's place"
-        )
+        serving.wait_for_status(f"{ROOT}/watch?for_ms=1", 200)
     assert serving.end() == 0

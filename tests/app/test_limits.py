@@ -1,9 +1,9 @@
 """A worker under attack over real sockets: what is beyond a limit is refused, others go on."""
 
 import os
+import select
 import signal
 import socket
-import time
 from collections.abc import Iterator
 from contextlib import ExitStack, suppress
 from pathlib import Path
@@ -15,7 +15,7 @@ import pytest
 from oriel.app.server import main
 from tests.app.serving import ROOT, Serving
 from tests.storage.store_tables import StoreTable, make_definition
-from tests.storage.waiting import WAIT_SECONDS, wait_until
+from tests.storage.waiting import wait_for, wait_until
 
 pytestmark = pytest.mark.slow
 
@@ -136,21 +136,24 @@ def test_a_header_of_many_megabytes_is_not_read(strict: Serving) -> None:
 
 def test_a_dripping_header_ends_at_its_deadline(strict: Serving) -> None:
     """However often a byte comes."""
-    with strict.connect() as client:
-        client.settimeout(0.05)
-        received = b""
-        dripped = 0
-        deadline = time.monotonic() + WAIT_SECONDS
-        client.sendall(b"GET / HTTP/1.1\r\nX: ")
-        while b"request-timeout" not in received and time.monotonic() < deadline:
-            try:
-                client.sendall(b"x")
-                dripped += 1
-                received += client.recv(65_536)
-            except TimeoutError:
-                continue
+    # A byte that is sent just after the end of the connection deletes the response.
+    received, _ = wait_until(
+        lambda: _drip(strict), "a response after more than five bytes",
+        lambda seen: seen[1] > 5, passing=(ConnectionError,),
+    )  # fmt: skip
     assert received.startswith(b"HTTP/1.1 408 ")
-    assert dripped > 5
+    assert b"request-timeout" in received
+
+
+def _drip(strict: Serving) -> tuple[bytes, int]:
+    """The response to a header that never ends, and how many bytes were sent one by one."""
+    with strict.connect() as client:
+        client.sendall(b"GET / HTTP/1.1\r\nX: ")
+        for dripped in range(1_000):
+            if select.select([client], [], [], 0.05)[0]:
+                return b"".join(iter(lambda: client.recv(65_536), b"")), dripped
+            client.sendall(b"x")
+    return b"", 0
 
 
 def test_silent_connections_are_closed_for_others(strict: Serving) -> None:
@@ -189,10 +192,10 @@ def test_a_client_that_never_reads_loses_its_connection(strict: Serving) -> None
             client.connect(("127.0.0.1", strict.port))
             client.sendall((_GET % target) * 8)
             deaf.append(opened.enter_context(client))
-        wait_until(lambda: strict.get(target.decode()).status == 503, "them to take all room")
+        strict.wait_for_status(target.decode(), 503)
         assert strict.get("/healthz").status == 200
         # Once their answers are given up, there is room for another of that size.
-        wait_until(lambda: strict.get(target.decode()).status == 200, "room for a long answer")
+        strict.wait_for_status(target.decode(), 200)
 
 
 def _wait_target(wait_ms: int = 30_000) -> bytes:
@@ -211,10 +214,10 @@ def test_only_so_many_may_wait_and_who_goes_gives_its_place_back(strict: Serving
     with strict.connect() as first, strict.connect() as second:
         for client in (first, second):
             client.sendall(_GET % _wait_target())
-        wait_until(lambda: _refused_waiter(strict), "both to wait")
+        wait_for(True, lambda: _refused_waiter(strict), "the refusal of a third one that waits")
         assert strict.get(f"{ROOT}/latest/a").status == 200
         first.close()
-        wait_until(lambda: not _refused_waiter(strict), "the place of the one that went")
+        wait_for(False, lambda: _refused_waiter(strict), "the refusal after one has left")
 
 
 def test_the_end_of_a_worker_answers_those_who_wait(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ import pytest
 from tests.app.api_client import Answer, Served, served, starts
 from tests.app.problem_shape import assert_problem
 from tests.storage.store_tables import make_record
+from tests.storage.waiting import wait_in_loop
 
 ROOT = "/v1/stores/store"
 
@@ -43,7 +44,7 @@ class TestPosition:
             waiting = asyncio.ensure_future(
                 changing.client.call(f"{ROOT}/latest/a?min_version=2&wait_ms=30000")
             )
-            await asyncio.sleep(0)
+            await wait_in_loop(lambda: changing.service.gate.waiting, "the request to wait")
             changing.commit({"key": "a", "start": 60})
             return await waiting
 

@@ -17,7 +17,7 @@ from oriel.storage.tailer import StatusFile, StoreStatus
 from tests.app.api_client import Served
 from tests.app.serving import IMPATIENT, ROOT, Serving
 from tests.storage.store_tables import StoreTable, make_definition
-from tests.storage.waiting import process_runs, wait_until
+from tests.storage.waiting import WAIT_SECONDS, process_runs, wait_for
 
 FOLLOWING = StoreStatus("following", 0)
 
@@ -92,23 +92,24 @@ def test_a_heartbeat_that_stands_still_is_found(
     seconds = iter(range(0, 10_000, 10))
     monkeypatch.setattr("time.monotonic", lambda: float(next(seconds)))
     layout = DataLayout(tmp_path)
-    child = Child("sleeper", ["-c", "import time; time.sleep(600)"])
+    child = Child("sleeper", ["-c", "import signal; signal.pause()"])
     path = layout.indexes / "_tailer.json"
     try:
         watch = HeartbeatWatch(StatusFile(layout), hanging_seconds=15)
-        assert not any(watch.hangs(child) for _ in range(5)), "nothing was heard of any tailer"
+        no_look_finds_it = [False] * 5
+        assert [watch.hangs(child) for _ in range(5)] == no_look_finds_it, "no tailer has reported"
         StatusFile(layout).write({})
-        assert not any(watch.hangs(child) for _ in range(5)), "another tailer sends it"
+        assert [watch.hangs(child) for _ in range(5)] == no_look_finds_it, "another tailer sends it"
         for time_s in (2**32, 2**31, 1):
             # Times of the future, or of long ago, say nothing of how long it stands.
             path.write_bytes(orjson.dumps({"pid": child.pid, "stores": {}}))
             os.utime(path, (time_s, time_s))
             assert not watch.hangs(child), "it has just changed"
-        assert any(watch.hangs(child) for _ in range(5))
+        assert True in [watch.hangs(child) for _ in range(5)]
     finally:
         monkeypatch.undo()
         child.kill()
-        child.wait(10)
+        child.wait(WAIT_SECONDS)
 
 
 @pytest.fixture
@@ -138,14 +139,14 @@ def serving(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
 @pytest.mark.slow
 def test_a_tailer_that_is_stopped_is_noticed_and_replaced(serving: Serving) -> None:
     """SIGSTOP: /readyz says no within seconds, and another one follows the table."""
-    wait_until(lambda: serving.get("/readyz").status == 200, "readiness")
+    serving.wait_for_status("/readyz", 200)
     stopped = serving.children()["oriel.storage.tailer"]
     os.kill(stopped, signal.SIGSTOP)
-    wait_until(lambda: serving.get("/readyz").status == 503, "the silence to be noticed")
+    serving.wait_for_status("/readyz", 503)
     assert "hangs" in serving.get("/readyz").json["problem"]
     assert serving.get(f"{ROOT}/latest/a").status == 200
-    wait_until(lambda: not process_runs(stopped), "its end")
-    wait_until(lambda: serving.get("/readyz").status == 200, "readiness")
+    wait_for(False, lambda: process_runs(stopped), "whether the stopped tailer runs")
+    serving.wait_for_status("/readyz", 200)
     assert serving.children()["oriel.storage.tailer"] != stopped
 
 
@@ -153,30 +154,30 @@ def test_a_tailer_that_is_stopped_is_noticed_and_replaced(serving: Serving) -> N
 def test_a_next_entry_that_stays_torn_is_told(serving: Serving) -> None:
     """The last whole version answers; when the entry is whole, all is well."""
     entry = DataLayout(serving.data).table("store") / "_delta_log" / f"{4:020d}.json"
-    wait_until(lambda: serving.get("/readyz").status == 200, "readiness")
+    serving.wait_for_status("/readyz", 200)
     entry.write_bytes(b'{"commitInfo"')
-    wait_until(lambda: serving.get("/readyz").status == 503, "it to be noticed")
+    serving.wait_for_status("/readyz", 503)
     assert (
         "version 4 of the table's log is torn"
         in (serving.get("/readyz").json["stores"]["store"]["problem"])
     )
     assert serving.version() == 3
     entry.unlink()
-    wait_until(lambda: serving.get("/readyz").status == 200, "readiness")
+    serving.wait_for_status("/readyz", 200)
 
 
 @pytest.mark.slow
 def test_tables_that_are_away_for_a_while_keep_their_answers(serving: Serving) -> None:
     """As an unmount: reads answer all the time, /readyz names the folder; then it goes on."""
     tables = DataLayout(serving.data).tables
-    wait_until(lambda: serving.get("/readyz").status == 200, "readiness")
+    serving.wait_for_status("/readyz", 200)
     generation = serving.generation()
     away = tables.rename(tables.with_name("elsewhere"))
-    wait_until(lambda: serving.get("/readyz").status == 503, "it to be noticed")
+    serving.wait_for_status("/readyz", 503)
     assert str(tables) in serving.get("/readyz").json["problem"]
     assert serving.version() == 3
     away.rename(tables)
-    wait_until(lambda: serving.get("/readyz").status == 200, "readiness")
+    serving.wait_for_status("/readyz", 200)
     assert serving.generation() == generation
 
 
@@ -195,7 +196,7 @@ def test_a_table_that_was_optimised_and_vacuumed_meanwhile_is_served(
     serving = Serving(tmp_path)
     try:
         serving.wait_for(DeltaTable(table.path).version())
-        wait_until(lambda: serving.get("/readyz").status == 200, "readiness")
+        serving.wait_for_status("/readyz", 200)
         assert serving.get(f"{ROOT}/latest/b").status == 200
         assert serving.get(f"{ROOT}/latest/a").json["windows"][0]["n"] == 2
     finally:

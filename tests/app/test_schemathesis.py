@@ -24,6 +24,7 @@ from schemathesis.specs.openapi.checks import positive_data_acceptance
 
 from oriel.app.contract import OPERATIONS, MediaType
 from tests.app.api_client import ApiClient, Served, served
+from tests.campaigns import full
 from tests.storage.letter_tables import add_letters
 from tests.storage.store_tables import HOPPING, NONE, SESSION, make_definition
 
@@ -75,9 +76,8 @@ def schema(hostile: Served) -> Any:
     return schemathesis.openapi.from_dict(hostile.get("/openapi.json").json, config=config)
 
 
-@pytest.mark.parametrize(
-    "cases", [pytest.param(2, id="short"), pytest.param(280, id="long", marks=pytest.mark.long)]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("cases", [pytest.param(2, id="short"), *full(280, id="long")])
 @pytest.mark.parametrize("name", OPERATIONS)
 def test_answers_are_as_documented(hostile: Served, schema: Any, name: str, cases: int) -> None:
     """Of requests that fit the schemas, and of such that don't: half each."""

@@ -1,6 +1,5 @@
 """The service as processes: supervisor, worker, tailer; killed and damaged while it serves."""
 
-import http.client
 import os
 import shutil
 import signal
@@ -17,9 +16,10 @@ from oriel.app.server import main
 from oriel.storage import DataLayout
 from oriel.storage.tailer import StatusFile
 from tests.app.problem_shape import assert_problem
-from tests.app.serving import ROOT, SERVE, Serving
+from tests.app.serving import NO_ANSWER, ROOT, SERVE, Serving
+from tests.campaigns import full
 from tests.storage.store_tables import StoreTable, make_definition
-from tests.storage.waiting import process_runs, wait_until
+from tests.storage.waiting import process_runs, wait_for, wait_until
 
 pytestmark = pytest.mark.slow
 
@@ -79,11 +79,11 @@ def test_it_serves_and_follows_and_ends(serving: Serving, table: StoreTable) -> 
     waiting = f"{ROOT}/latest/a?min_version=2&wait_ms=30000"
     table.commit([{"key": "a", "start": 5_000}])
     assert serving.get(waiting).json["windows"][0]["window_start_ms"] == 5_000
-    wait_until(lambda: serving.get("/readyz").status == 200, "readiness")
+    serving.wait_for_status("/readyz", 200)
     children = serving.children()
     assert children.keys() == {"oriel.app.server.worker", "oriel.storage.tailer"}
     assert serving.end() == 0
-    assert not any(map(process_runs, children.values()))
+    assert {name: pid for name, pid in children.items() if process_runs(pid)} == {}
 
 
 def test_all_processes_speak_json_for_programs(tmp_path: Path, table: StoreTable) -> None:
@@ -92,11 +92,14 @@ def test_all_processes_speak_json_for_programs(tmp_path: Path, table: StoreTable
     try:
         serving.wait_for(table.batch + 1)
         os.kill(serving.children()["oriel.storage.tailer"], signal.SIGKILL)
-        wait_until(lambda: b"starting it again" in serving.stderr.read_bytes(), "its supervisor")
+        wait_until(
+            serving.stderr.read_text, "the supervisor", lambda told: "starting it again" in told
+        )
     finally:
         assert serving.end() == 0
     lines = [orjson.loads(line) for line in serving.stderr.read_bytes().splitlines()]
-    assert all({"time", "level", "event", "message"} <= line.keys() for line in lines)
+    fields = {"time", "level", "event", "message"}
+    assert [line for line in lines if not fields <= line.keys()] == []
     said = {(line["process"], line["event"]): line["message"] for line in lines}
     assert said["tailer", "storage.tailer.store"] == "store: index built at version 1"
     assert said["api", "app.server.supervisor"] == "tailer ended with -9; starting it again"
@@ -166,7 +169,7 @@ def test_a_killed_worker_is_started_again(mended: Mended) -> None:
     serving = mended.serving
     killed = serving.children()["oriel.app.server.worker"]
     os.kill(killed, signal.SIGKILL)
-    wait_until(lambda: not process_runs(killed), "its end")
+    wait_for(False, lambda: process_runs(killed), "whether the killed worker runs")
     assert serving.get(f"{ROOT}/latest/a").status == 200
     assert serving.children()["oriel.app.server.worker"] != killed
 
@@ -176,7 +179,10 @@ def test_a_killed_service_leaves_no_orphan(serving: Serving) -> None:
     children = serving.children()
     serving.process.kill()
     serving.process.wait()
-    wait_until(lambda: not any(map(process_runs, children.values())), f"the end of {children}")
+    wait_for(
+        {}, lambda: {name: pid for name, pid in children.items() if process_runs(pid)},
+        "the processes that still run",
+    )  # fmt: skip
 
 
 def test_a_deleted_index_comes_back(mended: Mended) -> None:
@@ -186,13 +192,13 @@ def test_a_deleted_index_comes_back(mended: Mended) -> None:
     assert serving.get(f"{ROOT}/latest/a").status == 200
     committed = _committed(mended.table)
 
-    def arrived() -> bool:
-        version = serving.version()
-        assert version >= before, "it must answer all the time"
-        return version == committed
+    def version() -> int:
+        found = serving.version()
+        assert found >= before, "it must answer all the time"
+        return found
 
-    wait_until(arrived, "the new version")
-    wait_until(lambda: serving.get("/readyz").status == 200, "readiness")
+    wait_for(committed, version, "the version")
+    serving.wait_for_status("/readyz", 200)
 
 
 def _truncate(path: Path) -> None:
@@ -219,14 +225,13 @@ def _wait_until_healed(serving: Serving, damaged: Path, table: StoreTable) -> No
     """Wait until a new generation has all windows, of which each batch but the first added one."""
     windows = 2_000 + table.batch
 
-    def healed() -> bool:
-        try:
-            answer = serving.get(f"{ROOT}/fetch/a?limit=10000")
-        except (OSError, http.client.HTTPException):
-            return False
-        return answer.status == 200 and len(answer.json["windows"]) == windows
+    def state() -> tuple[int, int]:
+        answer = serving.get(f"{ROOT}/fetch/a?limit=10000")
+        return answer.status, len(answer.json.get("windows", []))
 
-    wait_until(healed, "all windows to be served again")
+    wait_until(
+        state, f"{windows} windows", lambda found: found == (200, windows), passing=NO_ANSWER
+    )
     assert serving.generation() != damaged
 
 
@@ -241,7 +246,7 @@ def test_an_index_that_is_damaged_under_the_service_comes_back(mended: Mended) -
 
 @pytest.mark.parametrize(
     "damages",
-    [pytest.param([_garble], id="one"), pytest.param(_DAMAGES, id="all", marks=pytest.mark.long)],
+    [pytest.param([_garble], id="one"), *full(_DAMAGES, id="all")],
 )
 def test_an_index_that_is_damaged_between_two_runs_comes_back(
     tmp_path: Path, table: StoreTable, damages: Sequence[Callable[[Path], None]]
@@ -322,7 +327,7 @@ def test_a_folder_without_tables_is_told_and_not_made(tmp_path: Path) -> None:
     assert unready.status == 503
     assert unready.json["problem"].startswith(f"there are no tables in {serving.data} yet: ")
     assert serving.get("/v1/stores").json == {"stores": []}
-    wait_until(lambda: "oriel.storage.tailer" in serving.children(), "the tailer")
+    wait_until(serving.children, "the tailer", lambda found: "oriel.storage.tailer" in found)
     assert not serving.data.exists()
     assert f"there are no tables in {serving.data} yet" in serving.stderr.read_text()
     table = StoreTable(tmp_path / "new", make_definition())

@@ -24,7 +24,7 @@ from tests.app.api_client import Served
 from tests.app.serving import ROOT, Serving
 from tests.certificates import self_signed
 from tests.storage.store_tables import StoreTable, make_definition
-from tests.storage.waiting import wait_until
+from tests.storage.waiting import wait_for, wait_until
 
 Samples = dict[tuple[str, tuple[str, ...]], float]
 
@@ -120,13 +120,16 @@ def test_workers_add_up_what_they_count(tmp_path: Path) -> None:
         return _samples(serving.get("/metrics").body).get((name, labels), 0)
 
     # A worker says what it counted once a second.
-    wait_until(lambda: counted() == 20, "the numbers of both")
+    wait_for(20, counted, "the count of both workers")
     worker = serving.children()["oriel.app.server.worker"]
     subprocess.run(["kill", "-9", str(worker)], check=True)
-    wait_until(lambda: serving.children()["oriel.app.server.worker"] != worker, "another worker")
+    wait_until(
+        serving.children, f"another worker than {worker}",
+        lambda found: found.get("oriel.app.server.worker", worker) != worker,
+    )  # fmt: skip
     assert counted() == 20
     wait_until(
-        lambda: _samples(serving.get("/metrics").body)["oriel_http_connections", ()] >= 1,
+        lambda: _samples(serving.get("/metrics").body)["oriel_http_connections", ()],
         "the number of connections",
     )
     assert serving.end() == 0
@@ -171,7 +174,7 @@ def test_traces_are_sent_where_the_environment_says(
     serving = Serving(tmp_path)
     serving.get("/v1/stores/nope/latest/a")
     serving.get("/healthz")
-    wait_until(lambda: b"/healthz" in b"".join(received), "the spans")
+    wait_until(lambda: b"".join(received), "the spans", lambda spans: b"/healthz" in spans)
     assert serving.end() == 0
     assert b"/v1/stores/nope/latest/a" in b"".join(received)
     assert b"oriel" in b"".join(received)

@@ -49,6 +49,7 @@ def _all_pages(get: Callable[[str], Answer], target: str) -> list[str]:
         cursor = f"&cursor={answer.json['next_cursor']}"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("as_of", ["", "as_of_version=1"])
 @pytest.mark.parametrize("name", TYPES)
 def test_many_keys_come_in_the_order_of_their_type(typed: Served, name: str, as_of: str) -> None:

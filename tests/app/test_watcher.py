@@ -1,15 +1,14 @@
 """Waiting for a position: one look at the index for all who wait."""
 
 import asyncio
-import time
 from pathlib import Path
 
 from oriel.app.contract import Limits
-from oriel.app.reads.watcher import LOOK_SECONDS
 from oriel.app.server import Service
 from oriel.app.server.settings import ServiceSettings
 from tests.app.api_client import Answer, ApiClient, Served, served
 from tests.app.problem_shape import assert_problem
+from tests.storage.waiting import wait_in_loop
 
 ROOT = "/v1/stores/store"
 _WAITERS = 1_000
@@ -18,8 +17,9 @@ _FOREVER = f"{ROOT}/latest/a?min_version=99&wait_ms=30000"
 
 async def _waiting(store: Served, targets: list[str]) -> list["asyncio.Task[Answer]"]:
     tasks = [asyncio.ensure_future(store.client.call(target)) for target in targets]
-    while store.service.gate.waiting < len(tasks):  # noqa: ASYNC110 - it has no event of it
-        await asyncio.sleep(0)
+    await wait_in_loop(
+        lambda: store.service.gate.waiting, f"{len(tasks)} waiters", lambda n: n == len(tasks)
+    )
     return tasks
 
 
@@ -32,9 +32,10 @@ def test_all_waiters_of_a_store_look_once(changing: Served) -> None:
             f"{ROOT}/latest/a?min_version={2 + i % 2}&wait_ms=30000" for i in range(_WAITERS)
         ]
         tasks = await _waiting(changing, targets)
-        looks, begun = watcher.looks, time.monotonic()
-        await asyncio.sleep(0.1)
-        assert watcher.looks - looks <= (time.monotonic() - begun) / LOOK_SECONDS + 1
+        looks = watcher.looks
+        await wait_in_loop(lambda: watcher.looks - looks, "three looks", lambda count: count >= 3)
+        # If each of them looked by itself, it would be three thousand.
+        assert watcher.looks - looks < _WAITERS
         changing.commit({"key": "a", "start": 60})
         changing.commit({"key": "a", "start": 70})
         return await asyncio.gather(*tasks)
@@ -52,10 +53,10 @@ def test_nobody_looks_when_nobody_waits(changing: Served) -> None:
         (task,) = await _waiting(changing, [_FOREVER])
         task.cancel()
         await task
-        await asyncio.sleep(0.05)
-        looks = watcher.looks
-        await asyncio.sleep(0.05)
-        assert watcher.looks == looks
+        look = watcher._task
+        assert look is not None
+        await wait_in_loop(look.done, "the end of the look")
+        assert watcher._task is look, "another look has begun"
 
     asyncio.run(run())
     assert changing.service.gate.waiting == 0

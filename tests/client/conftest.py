@@ -8,7 +8,7 @@ import pytest
 from oriel.client import Client
 from tests.app.serving import Serving
 from tests.storage.store_tables import NONE, SESSION, StoreTable, make_definition
-from tests.storage.waiting import wait_until
+from tests.storage.waiting import wait_for
 
 #: Keys that are hard to put into a path, and to take out of one.
 HOSTILE_KEYS = ("", ".", "..", "a/../b", "a//b", "%2F", "a b+c?d#e&f=g", '"\\\n\0é😀')
@@ -39,7 +39,7 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     try:
         url = f"http://127.0.0.1:{serving.port}"
         with Client(url) as client:
-            wait_until(lambda: [s.ready for s in client.stores()] == [True] * 3, "all stores")
+            wait_for([True] * 3, lambda: [s.ready for s in client.stores()], "ready of all stores")
         yield Running(url, table)
     finally:
         serving.end()

@@ -16,6 +16,7 @@ from oriel.client.terminal import main
 from oriel.client.terminal.command import _write_pages
 from oriel.client.terminal.tables import cell, printable, sparklines, table, time_of
 from tests.client.conftest import Running
+from tests.ports import reserved_port
 from tests.storage.waiting import WAIT_SECONDS, wait_until
 
 Get = Callable[..., tuple[int, str, str]]
@@ -159,9 +160,10 @@ def test_what_is_not_there_names_what_is_near(get: Get) -> None:
 
 def test_no_service_is_one_line(capfd: pytest.CaptureFixture[str]) -> None:
     """With the address, the reason, and what to do."""
-    assert main(["--url", "http://127.0.0.1:1"]) == 1
+    url = f"http://127.0.0.1:{reserved_port()}"
+    assert main(["--url", url]) == 1
     error = capfd.readouterr().err
-    assert error.startswith("oriel get: no answer from http://127.0.0.1:1: ")
+    assert error.startswith(f"oriel get: no answer from {url}: ")
     assert error.endswith("Is `oriel serve` running there? --url says where else to look\n")
     assert main(["--url", "localhost"]) == 1
     assert "like http://127.0.0.1:8080" in capfd.readouterr().err
@@ -191,9 +193,9 @@ def test_watching_shows_changes_until_it_is_stopped(running: Running) -> None:
     stdout = process.stdout
     reader = threading.Thread(target=lambda: lines.extend(map(json.loads, stdout)))
     reader.start()
-    wait_until(lambda: len(lines) == 1, "the first window")
+    wait_until(lambda: lines, "the line of the first window")
     running.table.commit([{"key": "seen", "start": 20, "n": 2}])
-    wait_until(lambda: len(lines) == 2, "the second window")
+    wait_until(lambda: lines, "the line of the second window", lambda found: len(found) == 2)
     process.send_signal(2)
     assert process.wait(WAIT_SECONDS) == 0
     reader.join(WAIT_SECONDS)

@@ -153,6 +153,7 @@ def test_a_writer_reads_what_it_wrote(client: Client, running: Running) -> None:
         store.at_least(Position(version + 1_000), wait_s=0).latest("written")
 
 
+@pytest.mark.slow
 def test_results_become_tables(client: Client) -> None:
     """Arrow, pandas and Polars, from several pages, with the types of the store's table."""
     read = client.window_store("store").fetch("a", limit=20, page_size=6)

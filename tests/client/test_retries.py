@@ -32,6 +32,7 @@ from oriel.client.protocol import Address, Answer
 from oriel.client.store_reads import stores, wait_for
 from oriel.client.transport.exchange import Pause, Send, exchange
 from oriel.client.window_reads import latest
+from tests.ports import reserved_port
 
 _STORES = Answer(200, {}, b'{"stores": []}')
 
@@ -66,7 +67,7 @@ def test_what_may_pass_is_tried_again_after_what_it_asks_for(status: int) -> Non
     busy = _problem(status, **{"retry-after": "3"})
     pauses = _pauses(stores(), busy, busy, _STORES)
     assert len(pauses) == 2
-    assert all(3 <= pause <= 3.75 for pause in pauses)
+    assert [pause for pause in pauses if not 3 <= pause <= 3.75] == []
     assert pauses[0] != pauses[1]
 
 
@@ -81,13 +82,14 @@ def test_without_a_word_of_it_pauses_double() -> None:
 
 def test_retry_after_may_be_a_date() -> None:
     """One that has passed means at once; what is neither is as none."""
-    soon = format_datetime(datetime.now(UTC) + timedelta(seconds=5), usegmt=True)
+    soon = format_datetime(datetime.now(UTC) + timedelta(seconds=9), usegmt=True)
     past = "Wed, 21 Oct 2015 07:28:00 GMT"
     pauses = _pauses(
         stores(), _problem(503, **{"retry-after": soon}), _problem(503, **{"retry-after": past}),
         _problem(503, **{"retry-after": "whenever"}), _STORES,
     )  # fmt: skip
-    assert 3 < pauses[0] <= 6.25
+    # Up to a quarter later. A slow machine can lose some of the nine seconds before the read.
+    assert 3 < pauses[0] <= 11.25
     assert pauses[1] == 0
     assert 0.4 <= pauses[2] <= 0.5
 
@@ -193,15 +195,15 @@ def test_both_clients_pause_and_send_again() -> None:
 
 def test_nobody_there_is_one_line() -> None:
     """With the address and the reason, from both clients."""
-    once = Retries(attempts=1)
+    once, url = Retries(attempts=1), f"http://127.0.0.1:{reserved_port()}"
     with (
-        Client("http://127.0.0.1:1", token="secret", retries=once) as client,  # noqa: S106
-        pytest.raises(ServiceUnreachable, match=r"no answer from http://127\.0\.0\.1:1: .*refused"),
+        Client(url, token="secret", retries=once) as client,  # noqa: S106
+        pytest.raises(ServiceUnreachable, match=rf"no answer from {url}: .*refused"),
     ):
         client.stores()
 
     async def use() -> None:
-        async with AsyncClient("http://127.0.0.1:1", retries=once) as other:
+        async with AsyncClient(url, retries=once) as other:
             await other.stores()
 
     with pytest.raises(ServiceUnreachable, match="no answer from"):

@@ -192,6 +192,7 @@ def test_events_may_be_cut_anywhere() -> None:
         assert [*following.took(whole[:cut]), *following.took(whole[cut:])] == expected
 
 
+@pytest.mark.slow
 def test_changes_of_a_real_service_are_followed(client: Client, running: Running) -> None:
     """From the position on, of the key alone; later from an id or a version on."""
     store = client.window_store("store")

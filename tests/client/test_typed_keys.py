@@ -11,7 +11,7 @@ from oriel.client.terminal import main
 from oriel.testing.typed_key_conformance import ORDERED_KEYS
 from tests.app.serving import Serving
 from tests.storage.store_tables import NONE, StoreTable, make_definition
-from tests.storage.waiting import wait_until
+from tests.storage.waiting import wait_for
 
 LONG, COMPOSITE = "long", "[text, long]"
 
@@ -28,7 +28,7 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     try:
         address = f"http://127.0.0.1:{serving.port}"
         with Client(address) as client:
-            wait_until(lambda: [s.ready for s in client.stores()] == [True] * 2, "both stores")
+            wait_for([True] * 2, lambda: [s.ready for s in client.stores()], "ready of both stores")
         yield address
     finally:
         serving.end()
@@ -56,6 +56,7 @@ def test_keys_are_given_as_texts_or_values(url: str) -> None:
         ]  # fmt: skip
 
 
+@pytest.mark.slow
 def test_a_key_that_does_not_fit_is_told(url: str) -> None:
     """With what the store's keys look like."""
     with Client(url) as client:

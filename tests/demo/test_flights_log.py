@@ -67,7 +67,7 @@ def test_records_arrive_when_the_flights_departed(flights: pa.Table) -> None:
     """Scheduled time plus delay never goes back along the log; a cancelled flight has no delay."""
     delay_ms = np.asarray(pc.fill_null(flights["dep_delay"], 0)) * 60_000
     arrival = np.asarray(flights["timestamp_ms"]) + delay_ms
-    assert np.all(np.diff(arrival) >= 0)
+    assert np.diff(arrival).min() >= 0
     assert flights["dep_delay"].null_count == 8_255
 
 

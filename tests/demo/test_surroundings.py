@@ -12,8 +12,9 @@ import pytest
 from oriel.demo import command
 from oriel.demo.errors import DemoError
 from oriel.demo.folder import fresh_folder
-from oriel.demo.processes import HOST, choose_port, free_port, running
+from oriel.demo.processes import HOST, choose_port, running
 from oriel.demo.records.live import replay
+from tests.ports import reserved_port
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -64,9 +65,11 @@ def test_a_busy_port_is_replaced_or_refused(capsys: pytest.CaptureFixture[str]) 
         assert f"port {busy} is busy" in capsys.readouterr().err
         with pytest.raises(DemoError, match=f"port {busy} is busy"):
             choose_port(busy, 8080)
-    assert choose_port(busy, 8080) == busy
+    free = reserved_port()
+    assert choose_port(free, 8080) == free
 
 
+@pytest.mark.slow
 def test_a_child_that_ends_is_reported_with_its_last_words(tmp_path: Path) -> None:
     """The message of a failed child shows what it printed."""
     missing = ["run", "no_such_topology.py", "--event-log", str(tmp_path), "--data", str(tmp_path)]
@@ -80,7 +83,7 @@ def test_a_child_that_ends_is_reported_with_its_last_words(tmp_path: Path) -> No
 
 def test_a_child_ends_with_its_block(tmp_path: Path) -> None:
     """Leaving the block ends the child and whatever else is in its session."""
-    service = ["serve", "--data", str(tmp_path), "--port", str(free_port())]
+    service = ["serve", "--data", str(tmp_path), "--port", "0"]
     with running("service", service, tmp_path) as child:
         child.require_running()
     assert child.process.returncode == -signal.SIGTERM

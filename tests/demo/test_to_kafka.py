@@ -6,7 +6,7 @@ import pytest
 
 from oriel.demo import to_kafka
 from oriel.demo.errors import DemoError
-from oriel.demo.processes import free_port
+from tests.ports import reserved_port
 
 
 def test_what_each_partition_has_is_not_sent_again() -> None:
@@ -20,6 +20,6 @@ def test_what_each_partition_has_is_not_sent_again() -> None:
 def test_a_cluster_that_is_not_there_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     """In one line, after a bounded wait."""
     monkeypatch.setattr(to_kafka, "_ANSWER_SECONDS", 1)
-    address = f"127.0.0.1:{free_port()}"
+    address = f"127.0.0.1:{reserved_port()}"
     with pytest.raises(DemoError, match=f"can't be sent to Kafka at {address}"):
         to_kafka.send_flights(address, "flights", np.array([0]), pa.array(["{}"]), 1)

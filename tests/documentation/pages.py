@@ -3,11 +3,11 @@
 | language | |
 |---|---|
 | `python` | runs as it stands, a page from top to bottom (`test_python_blocks.py`) |
-| `sh`, `py` | run beside a service (`tests/e2e/test_documented_commands.py`) |
-| `java` | is compiled against Kafka Streams (`test_peers_code.py`) |
+| `sh`, `py` | run beside a service (`tests/system/documentation/test_documented_commands.py`) |
+| `java` | is compiled against Kafka Streams (`tests/system/documentation/test_peers_code.py`) |
 | `diff` | fits the code (`tests/tidy/test_documentation.py`) |
 | `json`, `toml` | can be read (`test_blocks.py`) |
-| `nginx` | is what `tests/app/test_routing.py` runs |
+| `nginx` | is what `tests/system/operations/test_routing.py` runs |
 | `text` | is output, or a drawing |
 
 A comment before a block says otherwise: `<!-- in a Spark session -->` (`test_peers_code.py`), or
@@ -74,3 +74,12 @@ def blocks(page: Path) -> tuple[Block, ...]:
         Block(page, text.count("\n", 0, match.start(2)) + 1, match[1] or "", match[2], match[3])
         for match in _BLOCK.finditer(text)
     )
+
+
+def typed_pages() -> list[Path]:
+    """Return the pages with blocks that a reader types: commands and requests."""
+    return [
+        page
+        for page in pages()
+        if any(block.language in {"sh", "py"} and block.is_run for block in blocks(page))
+    ]

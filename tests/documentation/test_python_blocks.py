@@ -34,6 +34,7 @@ def _has_steps(stream: Input | Side) -> bool:
     return bool(stream.steps) or any(map(_has_steps, sides))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("page", _PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
 def test_the_examples_of_a_page_run(
     page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.storage.waiting import WAIT_SECONDS
 from tests.tidy.project import ROOT
 from tools.site import build_site, main, site_server
 
@@ -21,6 +22,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.slow
 def test_the_site_has_every_page(site: Path) -> None:
     """Each page of docs/ is a page of the site; what no menu has fails the build."""
     pages = {page.relative_to(ROOT / "docs") for page in (ROOT / "docs").rglob("*.md")}
@@ -30,6 +32,7 @@ def test_the_site_has_every_page(site: Path) -> None:
     assert (site / "decisions" / "index.html").exists()
 
 
+@pytest.mark.slow
 def test_the_site_loads_nothing_from_elsewhere(site: Path) -> None:
     """No page names a script, style, font or picture of another address, and no style does."""
     loading = re.compile(
@@ -53,10 +56,13 @@ def test_a_page_is_served(site: Path) -> None:
     with site_server(site, 0) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         root = f"http://127.0.0.1:{server.server_port}"
-        with urllib.request.urlopen(f"{root}/windows.html", timeout=30) as page:  # noqa: S310
-            assert '<h1 id="windows-drawn"' in page.read().decode()
-        with urllib.request.urlopen(f"{root}/search/search_index.json", timeout=30) as index:  # noqa: S310
-            assert b"inactivity gap" in index.read()
+        for path, part in (
+            ("windows.html", '<h1 id="windows-drawn"'),
+            ("search/search_index.json", "inactivity gap"),
+        ):
+            url = f"{root}/{path}"
+            with urllib.request.urlopen(url, timeout=WAIT_SECONDS) as page:  # noqa: S310
+                assert part in page.read().decode()
         server.shutdown()
 
 

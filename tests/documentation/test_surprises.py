@@ -1,17 +1,6 @@
 """docs/kafka-streams-surprises.md: what it says of Kafka Streams is what Kafka Streams answers."""
 
-import re
-import subprocess
-
-import pytest
-
-from tests.tidy.project import ROOT
-from tests.windows.kafka_peer import Case, KafkaPeer, class_path, running_peer
 from tools import surprises
-from tools.window_pictures import Arrival, arrivals
-
-#: A window with the names in it, as the page writes it.
-_WINDOW = re.compile(r"\[(\d+),(\d+)[\])] ?([a-z ]*)")
 
 
 def test_the_page_is_what_the_module_writes() -> None:
@@ -27,72 +16,3 @@ def test_what_is_asked_is_what_the_page_tells() -> None:
     assert [window for window in told if window.split()[0] not in page] == []
     told = [window for windows in surprises.TOLD.values() for window in windows]
     assert [window for window in told if window not in page] == []
-
-
-@pytest.mark.slow
-def test_kafka_answers_the_examples(tmp_path_factory: pytest.TempPathFactory) -> None:
-    """Windows at the end, or what comes out at each record."""
-    with running_peer(tmp_path_factory.getbasetemp() / "kafka-peer") as peer:
-        for name, example in surprises.EXAMPLES.items():
-            records = arrivals(example.records)
-            if example.emit == "update":
-                answer = peer.answer(_case(example, records))
-                found = sorted(
-                    (place.start, place.end, _letters(records, row.members))
-                    for place, row in answer.left.items()
-                    if place.key == "key"
-                )
-                expected = sorted(_windows(" ".join(example.kafka)))
-                assert found == expected, name
-            else:
-                assert _emitted(peer, example, records) == list(map(_windows, example.kafka)), name
-
-
-def _case(example: surprises.Example, records: list[Arrival]) -> Case:
-    log = [(one.key, one.time_ms, float(place)) for place, one in enumerate(records, start=1)]
-    return Case(example.windows, log, example.emit, example.retention_ms)
-
-
-def _emitted(
-    peer: KafkaPeer, example: surprises.Example, records: list[Arrival]
-) -> list[list[tuple[int, int, str]]]:
-    """What comes out at each record: what the log up to it gives more than the one before."""
-    by_record, before = [], 0
-    for number in range(1, len(records) + 1):
-        emitted = peer.answer(_case(example, records[:number])).emitted
-        by_record.append([
-            (one.place.start, one.place.end, _letters(records, _members(one.calls)))
-            for one in emitted[before:]
-        ])  # fmt: skip
-        before = len(emitted)
-    return by_record
-
-
-def _members(calls: str | None) -> list[int]:
-    return sorted(int(call) for call in (calls or "").split("+") if call not in ("", "0", "null"))
-
-
-def _letters(records: list[Arrival], members: list[int]) -> str:
-    """The names of a window's records, sorted."""
-    return "".join(sorted(records[place - 1].name for place in members))
-
-
-def _windows(text: str) -> list[tuple[int, int, str]]:
-    """Windows as the page writes them, their names sorted."""
-    found = _WINDOW.findall(text)
-    return [(int(start), int(end), "".join(sorted(names.split()))) for start, end, names in found]
-
-
-@pytest.mark.slow
-def test_kafka_answers_the_other_examples(tmp_path_factory: pytest.TempPathFactory) -> None:
-    """Removed aggregates, cogroups, merged streams and joins: values in the order of calls."""
-    jars = class_path(tmp_path_factory.getbasetemp() / "kafka-peer")
-    command = ["java", "-XX:TieredStopAtLevel=1", "-cp", jars, "oriel.Surprises"]
-    done = subprocess.run(
-        command, cwd=ROOT, capture_output=True, text=True, check=True, timeout=120
-    )
-    answers = dict(line.split("=") for line in done.stdout.splitlines())
-    assert answers.keys() == surprises.TOLD.keys()
-    for name, told in surprises.TOLD.items():
-        plain = [window.replace(")", "]").replace(" ", "") for window in told]
-        assert sorted(answers[name].split()) == sorted(plain), name

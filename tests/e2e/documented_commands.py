@@ -10,23 +10,29 @@ more in the log. Port 8080 of the pages is a free one.
 import json
 import os
 import re
+import shutil
 import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from shlex import quote
-from shutil import which
 from tempfile import TemporaryDirectory
 from types import TracebackType
 from typing import Any, Self
 
-from oriel.demo.processes import free_port
+import numpy as np
+
+from oriel.demo.records.event_log import append_lines, to_lines
+from oriel.demo.records.flight_data import read_flights
 from tests.app.serving import Serving
-from tests.documentation.pages import Block
+from tests.documentation.pages import Block, blocks
 from tests.e2e.runs_in_one_process import Runs
-from tests.storage.waiting import WAIT_SECONDS, wait_until
+from tests.ports import reserved_port
+from tests.storage.waiting import WAIT_SECONDS
+from tests.tidy.project import ROOT
 
 _HANDING_OVER = """\
 import json, os, socket, sys
@@ -39,6 +45,36 @@ sys.stdout.write(output)
 sys.stderr.write(told)
 sys.exit(code)
 """
+
+
+#: Pages whose reader begins in an empty folder. Readers of the others have run the demo.
+FROM_NOTHING = [ROOT / "README.md", ROOT / "docs" / "tutorial.md"]
+_FLIGHTS = 4_000
+
+
+@contextmanager
+def served_demo(folder: Path, runs: Runs) -> Iterator[int]:
+    """Let the demo's topology read some flights in ``folder``. Yield the port of its service."""
+    flights = read_flights()[:_FLIGHTS]
+    append_lines(folder / "events", np.asarray(flights["partition"]), to_lines(flights))
+    topology = str(shutil.copy(ROOT / "demo" / "flights.py", folder))
+    paths = ["--event-log", str(folder / "events"), "--data", str(folder / "data")]
+    ended = runs.run(topology, *paths, "--once")
+    assert ended.code == 0, ended.told
+    service = Serving(folder / "data", "--index", str(folder / "index"))
+    try:
+        service.wait_for_status("/readyz", 200)
+        yield service.port
+    finally:
+        service.end()
+
+
+def run_page(page: Path, folder: Path, runs: Runs, port: int | None) -> None:
+    """Run the blocks of a page in ``folder``, with a service that runs already at ``port``."""
+    with PageRun(folder, runs, port) as page_run:
+        for block in blocks(page):
+            if block.is_run:
+                page_run.run(block)
 
 
 class PageRun:
@@ -63,7 +99,7 @@ class PageRun:
             folder / "oriel": f"{python} -S {quote(str(handing_over))}",
             tools / "python": python,
             # An answer that is an error is one for the test, too.
-            tools / "curl": f"{which('curl')} -sS --fail-with-body",
+            tools / "curl": f"{shutil.which('curl')} -sS --fail-with-body",
         }.items():
             program.write_text(f'#!/bin/sh\nexec {command} "$@"\n')
             program.chmod(0o755)
@@ -120,7 +156,7 @@ class PageRun:
 
     def _at_its_port(self, text: str) -> str:
         if self._service is None and "oriel serve" in text:
-            self._port = free_port()
+            self._port = reserved_port()
         return re.sub(r"(?:localhost|127\.0\.0\.1):8080\b", f"127.0.0.1:{self._port}", text)
 
     def _answer(self) -> None:
@@ -169,16 +205,12 @@ class PageRun:
         data = folder / options[options.index("--data") + 1]
         others = [*options[: options.index("--data")], *options[options.index("--data") + 2 :]]
         self._service = Serving(data, *others, "--port", str(self._port))
-        wait_until(lambda: self._get_status("/readyz") == 200, "the service")
+        self._service.wait_for_status("/readyz", 200)
         return 0, "", ""
 
     def _log_bytes(self) -> int:
         """How much there is for a pipeline that stays."""
         return sum(log.stat().st_size for log in self._folder.glob("events/*/*.jsonl"))
-
-    def _get_status(self, target: str) -> int:
-        assert self._service is not None
-        return self._service.get(target).status
 
 
 def _shape(value: Any) -> Any:

@@ -7,8 +7,8 @@ from random import Random
 
 import orjson
 
-from tests.e2e.kinds_topology import DELETES, RAISES, SKIPPED
-from tests.slow_tables import Record
+from tests.models.tables import Record
+from tests.system.kills.kinds_topology import DELETES, RAISES, SKIPPED
 
 KEYS = ("plain", "with/slash", "space and ?&#%2F", "ünïcödé 🛩", "a..b", "")
 

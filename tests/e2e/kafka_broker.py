@@ -6,7 +6,6 @@ import os
 import shutil
 import signal
 import subprocess
-import time
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -18,15 +17,15 @@ from confluent_kafka.admin import AdminClient
 from cryptography import x509
 from cryptography.hazmat.primitives.serialization import BestAvailableEncryption, Encoding, pkcs12
 
-from oriel.demo.processes import free_port
 from tests.certificates import self_signed
 from tests.java import QUICK
 from tests.locks import only_one
+from tests.ports import reserved_port
+from tests.storage.waiting import WAIT_SECONDS, wait_until
 
 _POM = Path(__file__).with_name("broker")
 #: Where it is noted which jars that means, since Maven takes 3 s of processor to say so.
 _NOTES = Path(__file__).resolve().parents[2] / ".oriel" / "tests"
-_START_SECONDS = 60
 
 
 #: Who may read by the listener that asks for a password.
@@ -42,7 +41,7 @@ class Broker:
         """Start a fresh broker."""
         self._folder = folder
         self._class_path = class_path(folder)
-        port, sasl_port, controller = free_port(), free_port(), free_port()
+        port, sasl_port, controller = reserved_port(), reserved_port(), reserved_port()
         self.address = f"127.0.0.1:{port}"
         #: Where it asks for USER and PASSWORD, over TLS.
         self.sasl_address = f"127.0.0.1:{sasl_port}"
@@ -129,7 +128,7 @@ def messages_of(address: str, topic: str, partitions: int) -> Iterator[Message]:
     ended: set[int | None] = set()
     try:
         while len(ended) < partitions:
-            message = consumer.poll(30)
+            message = consumer.poll(WAIT_SECONDS)
             assert message is not None, "the broker is silent"
             if message.error():
                 ended.add(message.partition())
@@ -183,12 +182,12 @@ def _configuration(folder: Path, port: int, sasl_port: int, controller: int) -> 
 
 def wait_until_it_answers(address: str, broker: "subprocess.Popen[bytes]", log: Path) -> None:
     """Wait for a broker that writes ``log``; its end is a failure."""
-    end = time.monotonic() + _START_SECONDS
-    while time.monotonic() < end:
-        assert broker.poll() is None, f"the broker ended: {log.read_text()[-2000:]}"
+    admin = AdminClient({"bootstrap.servers": address, "log_level": 0})
+
+    def look() -> tuple[object, str]:
         try:
-            AdminClient({"bootstrap.servers": address, "log_level": 0}).list_topics(timeout=2)
-        except KafkaException:
-            continue
-        return
-    pytest.fail(f"the broker did not answer in {_START_SECONDS} s: {log.read_text()[-2000:]}")
+            return admin.list_topics(timeout=2), ""
+        except KafkaException as error:
+            return None, f"{error}: {log.read_text()[-2000:]}"
+
+    wait_until(look, "a response of the broker", lambda seen: seen[0] is not None, process=broker)

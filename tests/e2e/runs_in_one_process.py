@@ -14,6 +14,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
+from oriel.pipeline.sources import kafka_settings
+from oriel.pipeline.spark import build_session
 from tests.spark_packages import fetch_connector
 from tests.warm_python import use_warm_python
 
@@ -85,13 +87,13 @@ def running_process(*, kafka: bool = False) -> Iterator[Runs]:
 
 def _main(options: list[str]) -> None:
     use_warm_python()
-    if options:
-        from oriel.pipeline.sources import kafka_settings  # noqa: PLC0415 - only with Kafka
-        from oriel.pipeline.spark import build_session  # noqa: PLC0415
-
-        # A session has its packages from its first start.
-        build_session("runs", cores=1, extra=kafka_settings()).stop()
+    # Java starts here, not with the first command: that command can run in a directory of a test,
+    # and Java's Python processes don't start once the test has deleted it. A session also has its
+    # packages from its first start.
+    build_session("runs", cores=1, extra=kafka_settings() if options else {}).stop()
     for line in sys.stdin:
+        # Spark adds an archive of a topology's modules, and deletes the archive with the session.
+        sys.path[:] = [entry for entry in sys.path if Path(entry).exists()]
         module, arguments = json.loads(line)
         with redirect_stdout(io.StringIO()) as output, redirect_stderr(io.StringIO()) as told:
             try:

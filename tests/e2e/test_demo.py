@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.campaigns import full
+
 ROOT = Path(__file__).resolve().parents[2]
 ALL = 336_776
 
@@ -32,7 +34,7 @@ def _first_flights(folder: Path, flights: int) -> Path:
 @pytest.mark.e2e
 @pytest.mark.parametrize(
     ("flights", "windows", "late"),
-    [(40_000, 17_938, 394), pytest.param(ALL, 152_580, 4_149, marks=pytest.mark.long)],
+    [(40_000, 17_938, 394), *full(ALL, 152_580, 4_149)],
 )
 def test_the_demo_checks_itself_and_leaves(
     tmp_path: Path, flights: int, windows: int, late: int

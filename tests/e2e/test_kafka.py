@@ -11,6 +11,7 @@ from deltalake import DeltaTable
 
 from tests.e2e.kafka_broker import Broker
 from tests.e2e.runs_in_one_process import Runs
+from tests.storage.waiting import WAIT_SECONDS
 
 TOPOLOGY = """
 from oriel import SlidingWindows, StreamsBuilder, count, sum
@@ -46,7 +47,7 @@ def test_kip_450_windows_come_from_a_kafka_topic(
     """Records, tombstones and rubbish of a topic end up as windows and dead letters, once."""
     (tmp_path / "readings.py").write_text(TOPOLOGY)
     admin = AdminClient({"bootstrap.servers": broker.address})
-    admin.create_topics([NewTopic("readings", 1, 1)])["readings"].result(timeout=30)
+    admin.create_topics([NewTopic("readings", 1, 1)])["readings"].result(timeout=WAIT_SECONDS)
     producer = Producer({"bootstrap.servers": broker.address})
     for value, time_ms in ((1, 10), (2, 14), (4, 19)):
         _send(producer, b"a/b", orjson.dumps({"v": value}), time_ms)

@@ -13,6 +13,7 @@ import pytest
 from oriel.storage import ObjectStoreFailed, current_files, data_folder, uri
 from oriel.storage.files import FilesByPlace
 from tests.object_store import BUCKET, ObjectStore
+from tests.ports import reserved_port
 
 _ROWS = pa.table({"v": range(50_000)})
 
@@ -118,6 +119,7 @@ def _race(path: Path, writers: int) -> bytes:
     return winner
 
 
+@pytest.mark.slow
 def test_one_of_eight_creates_an_object(object_store: ObjectStore) -> None:
     """Of those that try at once exactly one succeeds, and the object is its own."""
     for number in range(25):
@@ -200,7 +202,7 @@ def _no_bucket(_: ObjectStore, patch: pytest.MonkeyPatch) -> Path:
 
 
 def _no_server(store: ObjectStore, patch: pytest.MonkeyPatch) -> Path:
-    patch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:9")
+    patch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{reserved_port()}")
     return store.data("data")
 
 
@@ -229,11 +231,15 @@ def _refusing_server() -> str:
     return f"http://127.0.0.1:{server.server_port}"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("place", "told"),
     [
         (_no_bucket, "there is no bucket 'no-such-bucket': make it"),
-        (_no_server, f"at http://127.0.0.1:9 can't be used for s3://{BUCKET}/data .*ENDPOINT_URL"),
+        (
+            _no_server,
+            rf"at http://127\.0\.0\.1:\d+ can't be used for s3://{BUCKET}/data .*ENDPOINT_URL",
+        ),
         (_refused, f"refuses access to s3://{BUCKET}/data: see to AWS_ACCESS_KEY_ID"),
     ],
 )

@@ -29,6 +29,7 @@ def _fill(followed: Followed, chooser: random.Random) -> list[Row]:
     return [row for row in left.values() if not row["deleted"]]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("window", [SLIDING, SESSION, NONE], ids=["sliding", "session", "none"])
 @pytest.mark.parametrize("seed", range(3))
 def test_runs_on_disk_are_merged_to_the_same_index(

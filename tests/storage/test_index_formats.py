@@ -57,7 +57,7 @@ def test_other_formats_go_when_they_are_given_up(layout: DataLayout) -> None:
     removed = remove_other_formats(layout)
     assert {path.name for path in removed} == {"_format-99", "store"}
     assert IndexFolder(layout.index("store")).current() is not None
-    assert not any(path.exists() for path in removed)
+    assert [path for path in removed if path.exists()] == []
     assert remove_other_formats(layout) == []
 
 

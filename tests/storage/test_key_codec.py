@@ -4,6 +4,7 @@ import hashlib
 
 import numpy as np
 import pyarrow as pa
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -11,6 +12,7 @@ from oriel.storage.key_codec import (
     LMDB_KEY_BYTES_MAX,
     after_key,
     decode_prefix,
+    encoded_time,
     is_long,
     key_prefix,
     key_span,
@@ -19,6 +21,7 @@ from oriel.storage.key_codec import (
     record_key,
     record_keys,
     scan_start,
+    start_of,
     upper_bound,
     window_times,
 )
@@ -114,3 +117,52 @@ def test_the_layout_is_what_the_docstring_says() -> None:
     digest = hashlib.sha256(long_key.encode()).digest()
     assert key_prefix(long_key, TEXT) == b"x" * 459 + b"\x00\x01" + digest + b"\x00\x00"
     assert key_prefix("x" * 493, TEXT) == b"x" * 493 + b"\x00\x00"
+
+
+@pytest.mark.parametrize("length", [457, 458, 459, 460, 492, 493])
+def test_a_key_of_at_most_493_bytes_is_written_whole(length: int) -> None:
+    """It reads back, although a long key keeps only 459 bytes of itself."""
+    prefix = key_prefix("x" * length, TEXT)
+    assert not is_long(prefix)
+    assert decode_prefix(prefix, TEXT) == "x" * length
+
+
+@pytest.mark.parametrize("length", [494, 495, 10_000])
+def test_a_key_of_more_than_493_bytes_is_long(length: int) -> None:
+    """Its value in the index has the key."""
+    prefix = key_prefix("x" * length, TEXT)
+    assert is_long(prefix)
+    assert decode_prefix(prefix, TEXT) is None
+
+
+def test_the_start_of_a_record_key_is_between_its_key_and_its_end() -> None:
+    """Eight bytes, as `encoded_time` writes them."""
+    assert start_of(record_key("abcdefghi", -7, 9, TEXT)) == encoded_time(-7)
+
+
+@pytest.mark.parametrize("bound", ["x" * 458, "x" * 459])
+def test_bounds_of_at_most_459_bytes_need_no_filter(bound: str) -> None:
+    """The record keys of a range lie together, so no key is compared."""
+    for span in (
+        key_span(None, None, bound, TEXT),
+        key_span(bound, None, "", TEXT),
+        key_span(None, bound, "", TEXT),
+    ):
+        assert span.has is None
+
+
+def test_a_longer_bound_needs_a_filter() -> None:
+    """Record keys of long keys on both sides of the bound are mixed."""
+    bound, less, greater = "x" * 460, "x" * 459, "x" * 460 + "y"
+    begins, is_from, is_to = (
+        key_span(None, None, bound, TEXT).has,
+        key_span(bound, None, "", TEXT).has,
+        key_span(None, bound, "", TEXT).has,
+    )
+    assert begins is not None
+    assert is_from is not None
+    assert is_to is not None
+    keys = (less, bound, greater)
+    assert [begins(key) for key in keys] == [False, True, True]
+    assert [is_from(key) for key in keys] == [False, True, True]
+    assert [is_to(key) for key in keys] == [True, True, False]

@@ -24,7 +24,7 @@ from oriel.storage.key_codec import (
     record_keys,
     scan_start,
 )
-from oriel.storage.key_types import LONG, TEXT, KeyType, key_type
+from oriel.storage.key_types import LONG, TEXT, CompositeKeys, KeyType, key_type
 from oriel.testing.typed_key_conformance import UNFIT_KEYS
 
 _LONGS = st.one_of(
@@ -144,8 +144,9 @@ def test_what_is_no_key_is_refused_one_by_one_and_in_columns(name: str) -> None:
     for key in UNFIT_KEYS[name]:
         with pytest.raises(UnfitKey, match="no key of this store"):
             of_type.escaped(key)
-    column = pa.array([*UNFIT_KEYS[name], None], pa.string())
-    assert not any(of_type.fitting(column).to_pylist())
+    keys = [*UNFIT_KEYS[name], None]
+    fitting = of_type.fitting(pa.array(keys, pa.string())).to_pylist()
+    assert [key for key, fits in zip(keys, fitting, strict=True) if fits] == []
 
 
 def test_a_prefix_that_does_not_fit_is_told_what_fits() -> None:
@@ -210,3 +211,25 @@ def test_the_bytes_are_what_the_documentation_says() -> None:
     for name, text, octets in examples:
         escaped = key_type(name).escaped("" if text == "(empty)" else text)
         assert escaped.hex(" ") == ("" if octets == "(none)" else octets)
+
+
+def test_a_string_key_only_must_not_be_null() -> None:
+    """Each string is a key of a store of strings."""
+    assert TEXT.fitting(pa.array(["a", "", "\x00", None])).to_pylist() == [True, True, True, False]
+
+
+@pytest.mark.parametrize("name", ["[text, long]", "[long]", "[text]"])
+def test_bytes_that_no_key_has_are_refused(name: str) -> None:
+    """A damaged index is an error, not another key."""
+    with pytest.raises(UnfitKey, match="00 00 00 are not the bytes of a key of the type"):
+        key_type(name).key_of(bytes(3))
+
+
+def test_a_composite_is_made_of_the_strings_of_its_components() -> None:
+    """A component that is a number is written in decimal, and its text stays a text."""
+    of_type = key_type("[text, long]")
+    assert isinstance(of_type, CompositeKeys)
+    assert of_type.of_texts(["7", "-7"]) == '["7",-7]'
+    for texts in (["a", "b"], ["a", "07"], ["a"], ["a", "7", "7"]):
+        with pytest.raises(UnfitKey, match="is no key of this store"):
+            of_type.of_texts(texts)

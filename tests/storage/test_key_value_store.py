@@ -37,6 +37,7 @@ def tables(tmp_path_factory: pytest.TempPathFactory) -> MakeKeyValueStore:
     return table_stores(tmp_path_factory.mktemp("tables"), NONE)
 
 
+@pytest.mark.slow
 class TestTableIsAKeyValueStore(KeyValueStoreConformance):
     """A version of a table, read without an index, passes the suite."""
 

@@ -49,6 +49,7 @@ def tables(tmp_path_factory: pytest.TempPathFactory) -> MakeSessionStore:
     return table_stores(tmp_path_factory.mktemp("tables"), SESSION)
 
 
+@pytest.mark.slow
 class TestTableIsASessionStore(SessionStoreConformance):
     """A version of a table, read without an index, passes the suite."""
 

@@ -7,7 +7,7 @@ from oriel.storage import DataLayout, StoreNotReady
 from oriel.storage.index import IndexFolder, IndexReader
 from oriel.storage.tailer.process import Tailer, take_lock
 from tests.storage.store_tables import StoreTable, make_definition
-from tests.storage.waiting import wait_until
+from tests.storage.waiting import wait_for
 
 
 def test_each_machine_follows_linked_tables_into_an_index_of_its_own(tmp_path: Path) -> None:
@@ -25,19 +25,19 @@ def test_each_machine_follows_linked_tables_into_an_index_of_its_own(tmp_path: P
     try:
         for tailer, folder in zip(tailers, folders, strict=True):
             tailer.round()
-            wait_until(partial(_has_version, folder, 1), "version 1")
+            wait_for(1, partial(_version, folder), "the version of the index")
     finally:
         for tailer in tailers:
             tailer.end()
     assert set(mount.rglob("*")) == before
 
 
-def _has_version(data: Path, version: int) -> bool:
+def _version(data: Path) -> int | None:
     reader = IndexReader(IndexFolder(DataLayout(data).index("store")))
     try:
         with reader.snapshot() as snapshot:
-            return snapshot.state.version == version
+            return snapshot.state.version
     except StoreNotReady:
-        return False
+        return None
     finally:
         reader.close()

@@ -4,6 +4,8 @@ import signal
 import subprocess
 import sys
 
+import pytest
+
 #: Waits and waits, so that a signal comes in the middle of a wait.
 _WAITS = """
 from oriel.storage import stop_on_signal
@@ -16,6 +18,7 @@ while not stop.wait(0):
 _PROCESSES = 12
 
 
+@pytest.mark.slow
 def test_a_signal_in_the_middle_of_a_wait_ends_it() -> None:
     """Setting the event in the handler itself hung every second process for ever."""
     processes = [

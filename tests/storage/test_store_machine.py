@@ -17,6 +17,7 @@ from tests.storage.store_tables import NONE, SESSION, SLIDING
 _LIVES = int(os.environ.get("ORIEL_STORE_LIVES", "2"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("window", [SLIDING, SESSION, NONE], ids=lambda window: window.kind)
 def test_every_store_answers_as_a_list_of_rows(window: WindowSpec) -> None:
     """Index, table, its earlier versions and a copy that is kept by the changes."""

@@ -179,6 +179,7 @@ for batch in range(30):
 """
 
 
+@pytest.mark.slow
 def test_processes_that_commit_at_once_lose_nothing(tmp_path: Path) -> None:
     """Three processes, thirty batches each: ninety versions, each application in its order."""
     opened(tmp_path)

@@ -30,6 +30,7 @@ from oriel.storage.table_store import (
 )
 from oriel.storage.table_store.store import table_store
 from oriel.storage.table_store.version_rows import version_rows
+from tests.campaigns import full
 from tests.storage.followed import Followed, check_in_this_process
 from tests.storage.other_hands import append, compact, rewrite
 from tests.storage.store_tables import (
@@ -79,14 +80,16 @@ def every_answer(store: Any) -> list[Any]:
     return answers
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("window", "retention_ms"),
     [
         *((window, None) for window in (SLIDING, NONE)),
         *((window, 20) for window in (TUMBLING, SESSION)),
         *(
-            pytest.param(window, retention_ms, marks=pytest.mark.long)
+            case
             for window, retention_ms in ((TUMBLING, None), (SESSION, None), (SLIDING, 20))
+            for case in full(window, retention_ms)
         ),
     ],
     ids=str,

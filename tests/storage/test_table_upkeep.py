@@ -63,6 +63,7 @@ def finish(upkeep: TableUpkeep, batch: int, passes: int = 1) -> None:
             pass
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("quick")
 def test_log_checkpoints_and_files_stay_few(tmp_path: Path) -> None:
     """However many batches: with no time to keep anything, a bounded number of each."""
@@ -112,6 +113,7 @@ def test_the_last_position_stays_in_the_log(tmp_path: Path) -> None:
     assert _batch_of(table) == 11
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("quick")
 @pytest.mark.parametrize("is_restored", [False, True])
 def test_the_position_that_counts_stays_in_the_log(tmp_path: Path, *, is_restored: bool) -> None:
@@ -301,4 +303,5 @@ def test_new_tables_say_how_long_things_are_kept(tmp_path: Path) -> None:
     assert configuration["delta.logRetentionDuration"] == "interval 1 days"
     assert configuration["delta.deletedFileRetentionDuration"] == "interval 1 hours"
     entry = (table.folder / "_delta_log" / f"{0:020d}.json").read_bytes()
-    assert all(orjson.loads(line) for line in entry.splitlines())
+    assert entry
+    assert [line for line in entry.splitlines() if not orjson.loads(line)] == []

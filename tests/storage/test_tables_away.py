@@ -13,7 +13,7 @@ from oriel.storage.tailer import StatusFile, TailerStatus
 from oriel.storage.tailer.process import Tailer
 from oriel.storage.tailer.tables import GONE_SECONDS
 from tests.storage.store_tables import StoreTable, make_definition
-from tests.storage.waiting import wait_until
+from tests.storage.waiting import wait_for
 
 
 class Rounds:
@@ -38,7 +38,7 @@ class Rounds:
 
     def wait_for(self, store: str, state: str) -> None:
         """Go on until a store has this state."""
-        wait_until(lambda: self.state(store) == state, f"{store} to be {state}")
+        wait_for(state, lambda: self.state(store), f"the state of {store}")
 
     def versions(self, *stores: str) -> list[int]:
         """The versions that indexes answer from; the tailer ends, for it has their files open."""
@@ -90,7 +90,7 @@ def test_all_tables_away_and_back(rounds: Rounds, tables: dict[str, StoreTable])
     tables["one"].commit([{"key": "a", "start": 2}])
     rounds.wait_for("one", "following")
     assert rounds.round().problem is None
-    wait_until(lambda: rounds.round().stores["one"].version == 2, "version 2")
+    wait_for(2, lambda: rounds.round().stores["one"].version, "the version")
     assert {IndexFolder(rounds.layout.index(name)).current() for name in tables} == generations
     assert rounds.versions("one", "two") == [2, 1]
 

@@ -16,7 +16,7 @@ from oriel.storage.index import IndexFolder, IndexReader
 from oriel.storage.tailer import StatusFile, StoreStatus, stores_with_tables
 from oriel.storage.tailer.process import ANOTHER_TAILER
 from tests.storage.store_tables import StoreTable, make_definition
-from tests.storage.waiting import WAIT_SECONDS, process_runs, wait_until
+from tests.storage.waiting import WAIT_SECONDS, process_runs, wait_for, wait_until
 
 Start = Callable[..., "subprocess.Popen[bytes]"]
 
@@ -38,7 +38,7 @@ class Reading:
 
     def wait_for(self, version: int) -> None:
         """Wait until the index has that version."""
-        wait_until(lambda: self.version() >= version, f"version {version}")
+        wait_until(self.version, f"version {version}", lambda found: found >= version)
 
 
 @pytest.fixture
@@ -74,6 +74,7 @@ def test_new_stores_are_found_and_followed(tmp_path: Path, start: Start) -> None
         reading.reader.close()
 
 
+@pytest.mark.slow
 def test_a_broken_store_stops_no_other(tmp_path: Path, start: Start) -> None:
     """It is reported as failed with the reason."""
     broken = StoreTable(tmp_path, make_definition("broken"))
@@ -85,28 +86,26 @@ def test_a_broken_store_stops_no_other(tmp_path: Path, start: Start) -> None:
     reading.wait_for(1)
     reading.reader.close()
 
-    def reported() -> bool:
-        status = _status(tmp_path, "broken")
-        return status is not None and status.state == "failed" and bool(status.problem)
+    wait_until(
+        lambda: _status(tmp_path, "broken"), "the problem of the broken store",
+        lambda status: status is not None and status.state == "failed" and status.problem,
+    )  # fmt: skip
 
-    wait_until(reported, "the broken store to be reported")
 
-
+@pytest.mark.slow
 def test_a_repaired_store_is_followed_again(tmp_path: Path, start: Start) -> None:
     """Failing is not forever."""
     table = StoreTable(tmp_path, make_definition())
     whole = table.entry(0).read_bytes()
     table.entry(0).write_text("{")
     start()
-    wait_until(lambda: (_status(tmp_path) or StoreStatus()).state == "failed", "the failure")
+    wait_for("failed", lambda: (_status(tmp_path) or StoreStatus()).state, "the state")
     table.entry(0).write_bytes(whole)
     table.commit([{"key": "a", "start": 1}])
     reading = Reading(tmp_path)
     reading.wait_for(1)
     reading.reader.close()
-    wait_until(
-        lambda: _status(tmp_path) == StoreStatus("following", 1), "the good status to be written"
-    )
+    wait_for(StoreStatus("following", 1), lambda: _status(tmp_path), "the status")
 
 
 def test_only_folders_with_a_log_and_a_good_name_are_stores(tmp_path: Path) -> None:
@@ -119,6 +118,7 @@ def test_only_folders_with_a_log_and_a_good_name_are_stores(tmp_path: Path) -> N
     assert stores_with_tables(DataLayout(tmp_path / "nothing")) == []
 
 
+@pytest.mark.slow
 def test_a_second_tailer_refuses_or_waits_for_its_turn(tmp_path: Path, start: Start) -> None:
     """One data folder has one tailer; the one in reserve takes over."""
     table = StoreTable(tmp_path, make_definition())
@@ -146,15 +146,16 @@ def test_it_ends_cleanly_when_told_to(tmp_path: Path, start: Start) -> None:
     assert process.wait(WAIT_SECONDS) == 0
 
 
+@pytest.mark.slow
 def test_it_ends_with_its_parent(tmp_path: Path) -> None:
     """Also when the parent is killed and can't tell it to."""
     StoreTable(tmp_path, make_definition())
     script = (
-        "import os, subprocess, sys, time\n"
+        "import os, signal, subprocess, sys\n"
         "child = subprocess.Popen([sys.executable, '-m', 'oriel.storage.tailer',"
         " '--data', sys.argv[1], '--parent-pid', str(os.getpid())])\n"
         "print(child.pid, flush=True)\n"
-        "time.sleep(600)\n"
+        "signal.pause()\n"
     )
     command = [sys.executable, "-c", script, str(tmp_path)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as parent:
@@ -165,7 +166,7 @@ def test_it_ends_with_its_parent(tmp_path: Path) -> None:
         reading.reader.close()
         parent.kill()
         parent.wait()
-        wait_until(lambda: not process_runs(child), "the tailer to end")
+        wait_for(False, lambda: process_runs(child), "whether the tailer runs")
 
 
 #: How often the tailer is killed, in all runs together.

@@ -11,7 +11,7 @@ from oriel.storage.tailer import StoreStatus
 from oriel.storage.tailer import pool as pools
 from oriel.storage.tailer.pool import StorePool
 from oriel.storage.tailer.process import Tailer
-from tests.storage.waiting import wait_until
+from tests.storage.waiting import wait_for, wait_until
 
 
 class FakeStore:
@@ -88,32 +88,31 @@ def test_stores_that_hang_hold_no_other(
     monkeypatch.setattr(pools, "BLOCKED_SECONDS", 0.05)
     hanging = [_add(pool, f"bad{n}", FakeStore(hangs_in=where)) for n in range(6)]
     good = _add(pool, "good", FakeStore())
-    wait_until(lambda: all(one.looks for one in hanging), "all to be looked at")
-    wait_until(
-        lambda: {id(one.tailer) for one in pool.held()} == set(map(id, hanging)),
-        "all that hang to be told",
+    wait_until(lambda: [one.looks for one in hanging], "a look at each of them", min)
+    wait_for(
+        set(map(id, hanging)), lambda: {id(one.tailer) for one in pool.held()}, "the held stores"
     )
     steps = good.steps
-    wait_until(lambda: good.steps > steps + 5, "the good one to go on")
+    wait_until(lambda: good.steps, f"more steps than {steps + 5}", lambda n: n > steps + 5)
     for one in hanging:
         one.let_go.set()
     counts = [one.steps for one in hanging]
     wait_until(
-        lambda: all(one.steps > count + 1 for one, count in zip(hanging, counts, strict=True)),
-        "all to be followed again",
-    )
-    wait_until(lambda: not pool.held(), "none to be held")
+        lambda: [one.steps - count for one, count in zip(hanging, counts, strict=True)],
+        "two new steps of each", lambda steps: min(steps) > 1,
+    )  # fmt: skip
+    wait_for([], lambda: list(pool.held()), "the held stores")
 
 
 def test_a_store_that_is_removed_is_closed(pool: StorePool) -> None:
     """By whoever has it next; it is not looked at any more."""
     store = _add(pool, "store", FakeStore(has_work=False))
-    wait_until(lambda: store.looks > 0, "a look")
+    wait_until(lambda: store.looks, "a look")
     pool.remove("store")
-    wait_until(lambda: store.closed == 1, "its files to be closed")
+    wait_for(1, lambda: store.closed, "how often its files were closed")
     looks = store.looks
     other = _add(pool, "other", FakeStore(has_work=False))
-    wait_until(lambda: other.looks > 3, "the loop to go on")
+    wait_until(lambda: other.looks, "four looks", lambda looks: looks > 3)
     assert (store.looks, store.closed) == (looks, 1)
 
 
@@ -122,7 +121,7 @@ def test_the_end_closes_all() -> None:
     pool = StorePool()
     stores = [_add(pool, f"store{n}", FakeStore(has_work=False)) for n in range(5)]
     pool.supervise()
-    wait_until(lambda: all(one.looks for one in stores), "a look at all")
+    wait_until(lambda: [one.looks for one in stores], "a look at each of them", min)
     pool.end()
     assert [one.closed for one in stores] == [1] * 5
 

@@ -235,6 +235,7 @@ def test_a_deleted_index_is_built_anew(followed: Followed) -> None:
     followed.assert_content(1, A1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mishap", ["cut off", "marked", "garbled", "garbled and suspect"])
 def test_a_damaged_index_is_built_anew(followed: Followed, mishap: str) -> None:
     """While following, or when it is opened next."""
@@ -261,6 +262,7 @@ def test_a_damaged_index_is_built_anew(followed: Followed, mishap: str) -> None:
     followed.assert_content(1, A1, B1)
 
 
+@pytest.mark.slow
 def test_a_suspect_index_that_is_intact_stays(followed: Followed) -> None:
     """Suspicion costs a check, no rebuild."""
     followed.table.commit([A1])

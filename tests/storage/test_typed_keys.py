@@ -83,6 +83,7 @@ def tables(tmp_path_factory: pytest.TempPathFactory) -> Tables:
     }
 
 
+@pytest.mark.slow
 class TestTableHasTypedKeys(TypedKeyConformance):
     """A version of a table, read without an index, passes the suite."""
 

@@ -14,7 +14,7 @@ from oriel.storage.index import IndexFolder, IndexReader
 from oriel.testing.scan_conformance import LONG_KEYS
 from oriel.testing.store_models import ModelWindowStore, Put, put
 from oriel.testing.window_store_conformance import MakeStore, WindowStoreConformance
-from tests.storage.record_windows import windows_of
+from tests.models.record_windows import windows_of
 from tests.storage.same_pages import assert_same_pages
 from tests.storage.store_tables import SLIDING
 from tests.storage.written_index import write_index, written_stores
@@ -46,6 +46,7 @@ def tables(tmp_path_factory: pytest.TempPathFactory) -> MakeStore:
     return table_stores(tmp_path_factory.mktemp("tables"), SLIDING)
 
 
+@pytest.mark.slow
 class TestTableIsAWindowStore(WindowStoreConformance):
     """A version of a table, read without an index, passes the suite."""
 

@@ -1,37 +1,79 @@
-"""Waiting for other processes: on conditions, never for a time that should be enough."""
+"""Waiting for other processes and threads: for named conditions, never for a fixed time."""
 
+import asyncio
 import subprocess
 import time
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
-#: Seconds after which waiting counts as failed; generous, because machines are shared.
+Seen = TypeVar("Seen")
+
+#: Seconds after which a wait fails. It costs nothing when the condition holds, and a process of a
+#: loaded machine can be that slow.
 WAIT_SECONDS = 60.0
+#: The same for the work of a process that starts Spark.
+RUN_SECONDS = 600.0
 
-
-#: Between two looks at a condition: at first, and in the end. Most ask a service, and what asks all
-#: the time takes the processor away from those who are waited for.
+#: Pauses between two looks: the first one, and the longest. Most looks are requests to a service,
+#: so looking all the time takes the processor away from what the test waits for.
 _FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.005, 0.03
+#: Characters of the last state that a failure shows.
+_STATE_LENGTH = 3_000
 
 
-def wait_until(condition: Callable[[], bool], what: str) -> None:
-    """Wait for a condition, which is looked at often; fail with what was waited for."""
-    deadline = time.monotonic() + WAIT_SECONDS
+def wait_until(  # noqa: PLR0913 - most have a default
+    look: Callable[[], Seen],
+    what: str,
+    holds: Callable[[Seen], object] = bool,
+    *,
+    passing: tuple[type[Exception], ...] = (),
+    process: "subprocess.Popen[Any] | None" = None,
+    seconds: float = WAIT_SECONDS,
+    longest_pause_seconds: float = _LONGEST_PAUSE_SECONDS,
+) -> Seen:
+    """Call ``look`` until ``holds`` is true for what it returns, and return that.
+
+    An error of ``passing`` means that the condition does not hold yet. The wait fails after
+    ``seconds`` with ``what`` and the last state. If a ``process`` does the work, the wait fails as
+    soon as the process ends, or after ten minutes.
+    """
+    seconds = seconds if process is None else RUN_SECONDS
+    deadline = time.monotonic() + seconds
     pause_seconds = _FIRST_PAUSE_SECONDS
-    while not condition():
-        assert time.monotonic() < deadline, f"waited {WAIT_SECONDS} s for {what}"
+    while True:
+        # Before the look, because the condition can come true just before the end.
+        has_ended = process is not None and process.poll() is not None
+        is_late = time.monotonic() >= deadline
+        state: object
+        try:
+            state = seen = look()
+        except passing as error:
+            state = error
+        else:
+            if holds(seen):
+                return seen
+        shown = repr(state)[-_STATE_LENGTH:]
+        assert not has_ended, f"the process ended before {what}. Last state: {shown}"
+        assert not is_late, f"waited {seconds:.0f} s for {what}. Last state: {shown}"
         time.sleep(pause_seconds)
-        pause_seconds = min(1.2 * pause_seconds, _LONGEST_PAUSE_SECONDS)
+        pause_seconds = min(1.2 * pause_seconds, longest_pause_seconds)
 
 
-def wait_while_it_runs(process: "subprocess.Popen[Any]", condition: Callable[[], bool]) -> None:
-    """Wait for what a process is to bring about, however slow the machine is; fail at its end."""
-    while not condition():
-        with suppress(subprocess.TimeoutExpired):
-            process.wait(0.05)
-        assert process.poll() is None, "the process has ended before"
+def wait_for(wanted: object, look: Callable[[], object], what: str) -> None:
+    """Wait until ``look`` returns the wanted value; a failure shows the last value."""
+    wait_until(look, f"{what} to be {wanted!r}", lambda seen: seen == wanted)
+
+
+async def wait_in_loop(
+    look: Callable[[], Seen], what: str, holds: Callable[[Seen], object] = bool
+) -> Seen:
+    """Do what ``wait_until`` does, while other coroutines run."""
+    deadline = time.monotonic() + WAIT_SECONDS
+    while not holds(seen := look()):
+        assert time.monotonic() < deadline, f"waited for {what}. Last state: {seen!r}"
+        await asyncio.sleep(_FIRST_PAUSE_SECONDS)
+    return seen
 
 
 def process_runs(pid: int) -> bool:

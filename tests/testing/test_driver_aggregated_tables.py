@@ -1,17 +1,14 @@
 """Aggregations as tables, and steps behind joined tables, in the test driver (decision 0071)."""
 
-from collections.abc import Callable
 from random import Random
 from typing import Any
 
 import pytest
 
 from oriel import InvalidTopology, JoinWindows, StreamsBuilder, Topology, collect_list, count, last
-from oriel import max as max_of
 from oriel import sum as sum_of
 from oriel.pipeline.language import KStream
 from oriel.pipeline.language.ktables import KTable
-from oriel.pipeline.language.source_tables import SourceTable
 from oriel.testing import Record, TopologyTestDriver
 from tests.campaigns import seeds
 from tests.testing.driver_runs import tumbling
@@ -50,6 +47,7 @@ def told(driver: TopologyTestDriver, topic: str) -> list[tuple[str | None, Any, 
     return [(one.key, one.value, one.timestamp_ms) for one in records]
 
 
+@pytest.mark.java
 @pytest.mark.parametrize("is_left", [False, True])
 def test_an_aggregation_stands_on_either_side_of_a_join(*, is_left: bool) -> None:
     """The newest row of each, also of a key whose records come from two partitions."""
@@ -71,6 +69,7 @@ def test_an_aggregation_stands_on_either_side_of_a_join(*, is_left: bool) -> Non
     assert (counters.input, counters.applied) == (6, 6)
 
 
+@pytest.mark.java
 def test_groups_of_an_aggregation_follow_its_rows() -> None:
     """How many users have how many orders: a row of all partitions leaves its group."""
     builder = StreamsBuilder()
@@ -96,6 +95,7 @@ def test_groups_of_an_aggregation_follow_its_rows() -> None:
     assert rows == {"1": "+8", "2": "+6+7"}
 
 
+@pytest.mark.java
 def test_rows_of_windows_are_grouped_as_a_table_by_key_and_window() -> None:
     """What the error says: a row that goes to another group, with its window, is subtracted."""
     builder = StreamsBuilder()
@@ -115,6 +115,7 @@ def test_rows_of_windows_are_grouped_as_a_table_by_key_and_window() -> None:
     assert rows_of == [totals, totals]
 
 
+@pytest.mark.java
 def test_elements_and_changes_have_places_of_their_own() -> None:
     """Several updates of one record, told and grouped one by one, each named by its own text."""
     builder = StreamsBuilder()
@@ -142,6 +143,7 @@ def test_elements_and_changes_have_places_of_their_own() -> None:
     ]  # fmt: skip
 
 
+@pytest.mark.java
 def test_a_filter_tells_once_that_a_row_is_gone() -> None:
     """Behind aggregations, with windows too, and joined tables: so windows count no more (0071)."""
     builder = StreamsBuilder()
@@ -165,6 +167,7 @@ def test_a_filter_tells_once_that_a_row_is_gone() -> None:
     assert [row.value for row in driver.window_store("s").all()] == [{"count": 4}]
 
 
+@pytest.mark.java
 def test_a_record_that_a_function_raised_on_passes_the_steps_behind() -> None:
     """To its dead letter; a column of the old name and another type has none of its values."""
 
@@ -188,6 +191,7 @@ def test_a_record_that_a_function_raised_on_passes_the_steps_behind() -> None:
     assert [letter["offset"] for letter in driver.dead_letters("to(out)")] == [1, 3]
 
 
+@pytest.mark.java
 def test_joined_tables_are_tables_again() -> None:
     """Filtered, with other columns, joined once more, grouped, and looked up by a stream."""
     builder = StreamsBuilder()
@@ -213,6 +217,7 @@ def test_joined_tables_are_tables_again() -> None:
     assert groups == {"14": 1}
 
 
+@pytest.mark.java
 def test_rows_name_aggregations_by_a_foreign_key() -> None:
     """Elements of records too, each counted; what has no row leaves nulls."""
     builder = StreamsBuilder()
@@ -230,7 +235,8 @@ def test_rows_name_aggregations_by_a_foreign_key() -> None:
     assert (counters.input, counters.applied, counters.elements_applied) == (5, 5, 4)
 
 
-@seeds(2, 4)
+@pytest.mark.slow
+@seeds(1, 4)
 def test_any_cut_gives_the_same_rows(seed: int) -> None:
     """Of tables and aggregations, joined, filtered and grouped; one topic after the other."""
     random = Random(seed)
@@ -258,9 +264,10 @@ def test_any_cut_gives_the_same_rows(seed: int) -> None:
         driver = run(topology, *batches)
         found.append([driver.key_value_store(name).all() for name in ("s", "g", "told")])
     assert found[0] == found[1] == found[2]
-    assert all(found[0])
+    assert [] not in found[0]
 
 
+@pytest.mark.java
 def test_what_is_no_table_is_told_with_a_way_out() -> None:
     """Windows, and steps of rows that Arrow does not run."""
     builder = StreamsBuilder()
@@ -279,7 +286,6 @@ def test_what_is_no_table_is_told_with_a_way_out() -> None:
 
 
 PAIRS_OF = "v BIGINT", "w BIGINT"
-Table = KTable | SourceTable
 
 
 def near(builder: StreamsBuilder) -> KStream:
@@ -295,102 +301,7 @@ def counted(stream: KStream) -> KTable:
     return stream.group_by_key().aggregate(n=count(), total=sum_of("w"))
 
 
-def flattened(pairs: KStream) -> KStream:
-    """Both values of each pair, one after the other."""
-    return pairs.flat_map_values(w="array(v, w)")
-
-
-def folded(key: str, value: Any, text: str) -> str:
-    """Put a row's number behind the others."""
-    return f"{text}+{value['n']}"
-
-
-def unfolded(key: str, value: Any, text: str) -> str:
-    """As ``folded``, of a row that is taken away."""
-    return f"{text}-{value['n']}"
-
-
-def merged(key: str, left: str, right: str) -> str:
-    """The numbers of one partition behind those of another."""
-    return f"{left};{right}"
-
-
-def add_readers(builder: StreamsBuilder, table: Table, other: Table) -> None:
-    """Stores that read ``table``, joined with ``other`` and grouped, and count what it tells."""
-    for how in ("join", "left_join", "outer_join"):
-        joined = getattr(table, how)(other)
-        told = joined.to_stream().group_by_key()
-        told.aggregate(updates=count(), n=max_of("n"), m=max_of("m")).materialize(how)
-        joined.group_by("m % 2").aggregate(keys=count(), n=sum_of("n")).materialize(f"by_m_{how}")
-    grouped = table.group_by("n % 3")
-    grouped.aggregate(lambda: "0", folded, unfolded, merged, "text STRING").materialize("folded")
-    updates = grouped.count().to_stream().group_by_key()
-    updates.aggregate(updates=count(), most=max_of("count")).materialize("regrouped")
-
-
-def near_log(seed: int) -> list[tuple[str, Record]]:
-    """Records of both topics, which have many partners in each other, in the order of time."""
-    random, time, log = Random(seed), 0, []
-    for place in range(24):
-        time += random.randrange(4)
-        topic = random.choice("aab")
-        value = {"v" if topic == "a" else "w": place}
-        log.append((topic, Record(random.choice("xyz"), value, time)))
-    return log
-
-
-def content(driver: TopologyTestDriver) -> dict[str, Any]:
-    """All rows of the stores of ``add_readers``."""
-    hows = ("join", "left_join", "outer_join")
-    names = (*hows, *(f"by_m_{how}" for how in hows), "folded", "regrouped")
-    return {name: driver.key_value_store(name).all() for name in names}
-
-
-@pytest.mark.parametrize("stream_of", [near, lambda builder: flattened(near(builder))])
-@seeds(1, 30)
-def test_an_aggregation_of_pairs_is_a_table_as_its_topic_is(
-    stream_of: Callable[[StreamsBuilder], KStream], seed: int
-) -> None:
-    """What it tells could be written to a topic and read as a table: joined, grouped, in order."""
-    written, read, direct = StreamsBuilder(), StreamsBuilder(), StreamsBuilder()
-    counted(stream_of(written)).to_stream().to("counts")
-    add_readers(
-        read, read.table("counts", "n BIGINT, total BIGINT"), read.table("others", "m BIGINT")
-    )
-    add_readers(direct, counted(stream_of(direct)), direct.table("others", "m BIGINT"))
-    others = [Record(key, {"m": number}, 0) for number, key in enumerate("xy")]
-    first = run(written.build(), ("a", []), ("b", []))
-    behind = run(read.build(), ("counts", []), ("others", others))
-    driver = run(direct.build(), ("a", []), ("b", []), ("others", others))
-    counts = first.create_output_topic("counts")
-    for topic, record in near_log(seed):
-        first.pipe_input(topic, [record])
-        behind.pipe_input("counts", counts.read_records())
-        driver.pipe_input(topic, [record])
-    assert content(driver) == content(behind)
-    assert all(content(driver).values())
-
-
-@seeds(1, 30)
-def test_no_cut_changes_the_rows_that_are_made_of_pairs(seed: int) -> None:
-    """Nor how many updates there are; those of one batch are told in another order of keys."""
-    builder = StreamsBuilder()
-    add_readers(builder, counted(flattened(near(builder))), builder.table("others", "m BIGINT"))
-    topology, random, found = builder.build(), Random(seed), []
-    others = [Record(key, {"m": number}, 0) for number, key in enumerate("xy")]
-    for goes_on in (0.5, 1.0):
-        batches: list[tuple[str, list[Record]]] = [("a", []), ("b", []), ("others", others)]
-        for topic, record in near_log(seed):
-            if batches[-1][0] != topic or random.random() >= goes_on:
-                batches.append((topic, []))
-            batches[-1][1].append(record)
-        rows = content(run(topology, *batches))
-        # What a group was in between, and the order of calls, follow the order of keys.
-        rows["regrouped"] = [(row.key, row.value["updates"]) for row in rows["regrouped"]]
-        found.append(rows | {"folded": None})
-    assert found[0] == found[1]
-
-
+@pytest.mark.java
 def test_joined_rows_of_pairs_are_kept_and_filtered() -> None:
     """As a store, and behind steps of the rows."""
     builder = StreamsBuilder()

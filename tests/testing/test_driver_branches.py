@@ -27,6 +27,8 @@ def record(value: int | None, time_ms: int, key: str = "k") -> Record:
     return Record(key, {"v": value, "w": str(value)}, time_ms)
 
 
+@pytest.mark.java
+@pytest.mark.slow
 def test_the_newest_value_is_that_of_the_newest_record() -> None:
     """Whichever branch it took, by a ``reduce`` and as a table."""
 
@@ -53,6 +55,8 @@ def test_the_newest_value_is_that_of_the_newest_record() -> None:
     assert driver.key_value_store("rows").get("k") == row
 
 
+@pytest.mark.java
+@pytest.mark.slow
 def test_functions_see_the_order_of_the_log() -> None:
     """Without a merger, in one batch: they are the records of one partition."""
 
@@ -70,6 +74,7 @@ def test_functions_see_the_order_of_the_log() -> None:
     assert row.value == {"h": " 7 -1 2 -2 8"}
 
 
+@pytest.mark.java
 def test_a_silent_branch_holds_no_window_open_and_one_clock_says_what_is_late() -> None:
     """An error branch may be silent for days."""
 
@@ -87,6 +92,7 @@ def test_a_silent_branch_holds_no_window_open_and_one_clock_says_what_is_late() 
     assert driver.counters("s") == Counters(5, applied=3, late=1, dropped=0, filtered=1)
 
 
+@pytest.mark.java
 def test_a_partner_is_awaited_by_the_clock_of_all_branches() -> None:
     """A left record is alone when the stream's clock has passed it."""
 
@@ -126,8 +132,9 @@ def _parted(stream: KStream) -> KStream:
     return both.merge(ways["0"].select_key("CASE WHEN v > 4 THEN 'more' ELSE key END"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["none", "tumbling", "sliding", "sessions"])
-@cases(2, 40)
+@cases(1, 40)
 def test_branches_are_the_stream_whatever_the_cut(kind: str, number: int) -> None:
     """Rows, what is late, and what functions make of it, as if the stream had never parted."""
     for seed in range(number):
@@ -161,6 +168,7 @@ def _told(way: Callable[[KStream], KStream], kind: str, log: list[Record], cut: 
     return store("s").all(), store("f").all(), late
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("where", ["joined", "flattened"])
 def test_branches_part_behind_a_join_or_a_step_that_flattens(where: str) -> None:
     """Their records are a stream's, too: rows that were looked up, or elements."""
@@ -187,6 +195,7 @@ def test_branches_part_behind_a_join_or_a_step_that_flattens(where: str) -> None
         assert row.value == {"h": f"{told[where]} -2less -6less"}
 
 
+@pytest.mark.java
 def test_what_is_no_branch_stays_a_stream_of_its_own() -> None:
     """Filters that a record may pass both of, other topics, and elements of one branch alone."""
     builder = StreamsBuilder()
@@ -206,6 +215,7 @@ def test_what_is_no_branch_stays_a_stream_of_its_own() -> None:
     assert len(stream.filter("v > 1").merge(stream.filter_not("v > 1")).origins) == 1
 
 
+@pytest.mark.java
 def test_branches_need_the_same_columns() -> None:
     """The message has both forms and the way out."""
     builder = StreamsBuilder()

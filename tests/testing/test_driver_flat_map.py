@@ -16,6 +16,7 @@ def words(text: str, time: int = 1, user: str = "u") -> Record:
     return Record("k", {"user": user, "line": text}, time)
 
 
+@pytest.mark.java
 def test_words_are_counted() -> None:
     """Each is a record of its own, under its own key, beside the columns that stay."""
 
@@ -39,6 +40,7 @@ def test_words_are_counted() -> None:
     )  # fmt: skip
 
 
+@pytest.mark.java
 def test_elements_keep_their_order_and_the_records_key_and_time() -> None:
     """Their order is that of the array, whatever they are; null is an element, too."""
 
@@ -58,6 +60,7 @@ def test_elements_keep_their_order_and_the_records_key_and_time() -> None:
     assert not window.final
 
 
+@pytest.mark.java
 def test_what_has_no_value_has_no_elements() -> None:
     """Nor has a row of a table that a filter deletes; the updates are filtered out."""
 
@@ -75,6 +78,7 @@ def test_what_has_no_value_has_no_elements() -> None:
     )
 
 
+@pytest.mark.java
 def test_a_record_has_one_dead_letter_for_its_bad_elements() -> None:
     """With its own place, key and bytes; each element is counted."""
 
@@ -96,6 +100,7 @@ def test_a_record_has_one_dead_letter_for_its_bad_elements() -> None:
     assert driver.dropped == 3
 
 
+@pytest.mark.java
 def test_late_elements_are_counted_as_such() -> None:
     """Whatever the windows; their record counts as applied."""
 
@@ -115,6 +120,7 @@ def test_late_elements_are_counted_as_such() -> None:
     assert driver.late == 6
 
 
+@pytest.mark.java
 def test_elements_look_a_table_up() -> None:
     """Each by its own key; those that find nothing are filtered out."""
 
@@ -136,6 +142,7 @@ def test_elements_look_a_table_up() -> None:
     )  # fmt: skip
 
 
+@pytest.mark.java
 def test_merged_and_cogrouped_streams_may_be_flattened() -> None:
     """Beside others that are not; each counts its own."""
 
@@ -157,6 +164,7 @@ def test_merged_and_cogrouped_streams_may_be_flattened() -> None:
         )
 
 
+@pytest.mark.java
 def test_elements_and_records_as_they_are_make_one_list() -> None:
     """A record as it is has no place among elements; it stands where its own place is."""
 
@@ -176,6 +184,7 @@ def test_elements_and_records_as_they_are_make_one_list() -> None:
     assert values(driver) == {"k": {"words": found, "last": "be"}}
 
 
+@pytest.mark.java
 def test_what_cannot_be_flattened_is_refused() -> None:
     """With the way out; what Spark has to know shows when the topology is run."""
     builder = StreamsBuilder()
@@ -200,6 +209,8 @@ def test_what_cannot_be_flattened_is_refused() -> None:
         TopologyTestDriver(wrong.build())
 
 
+@pytest.mark.java
+@pytest.mark.slow
 def test_elements_are_flattened_again() -> None:
     """An element that has none is filtered out; the last ones have one order in their record."""
 
@@ -224,6 +235,7 @@ def test_elements_are_flattened_again() -> None:
     assert told == [Record("k", {"word": word}, 1) for word in ("b", "a", "c")]
 
 
+@pytest.mark.java
 def test_pairs_are_flattened() -> None:
     """Each element has the places of both records; a pair without one is filtered out."""
     within = JoinWindows.of_time_difference_and_grace(10, 0)
@@ -251,6 +263,7 @@ def test_pairs_are_flattened() -> None:
     assert [record.key for record in told] == ["a", "x", "b", "x", "a", "x", "b", "x", "c"]
 
 
+@pytest.mark.java
 def test_updates_of_tables_are_flattened() -> None:
     """In the order in which they take effect; a row that is gone has no element."""
 
@@ -280,6 +293,8 @@ def test_updates_of_tables_are_flattened() -> None:
     ]  # fmt: skip
 
 
+@pytest.mark.java
+@pytest.mark.slow
 def test_branches_of_elements_are_written_in_the_order_of_the_elements() -> None:
     """Merged again they are one stream; what each branch flattens for itself comes as a whole."""
 

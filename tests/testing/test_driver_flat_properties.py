@@ -10,7 +10,7 @@ from oriel import StreamsBuilder
 from oriel.pipeline.windows import NoWindows, Windows
 from oriel.testing import Counters, TopologyTestDriver
 from tests.campaigns import cases
-from tests.slow_tables import Logs
+from tests.models.tables import Logs
 from tests.testing.driver_runs import driver_of
 from tests.testing.test_driver_properties import (
     FIRST_SEED,
@@ -100,7 +100,7 @@ def content_of_elements(
 
 
 @pytest.mark.slow
-@cases(2, 4)
+@cases(1, 4)
 @pytest.mark.parametrize("place", ["alone", "before", "behind"])
 @pytest.mark.parametrize("kind", ["time", "sliding", "session", "none"])
 def test_elements_are_as_records_that_follow_each_other(kind: str, place: str, number: int) -> None:
@@ -164,7 +164,7 @@ def test_elements_of_elements_follow_each_other(kind: str, place: str, number: i
 
 
 @pytest.mark.slow
-@cases(3, 8)
+@cases(1, 8)
 @pytest.mark.parametrize("windows", ["time", "sliding", "session", "table"])
 def test_functions_see_elements_in_their_order(windows: str, number: int) -> None:
     """Record by record and element by element; where one raises, the others count."""

@@ -73,6 +73,7 @@ def test_only_rows_that_a_batch_changes_are_written() -> None:
     assert driver.read_output("store") == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("foreign_key", "user"),
     [
@@ -96,6 +97,7 @@ def test_keys_are_made_as_group_by_makes_them(foreign_key: Any, user: str) -> No
     assert rows(driver, "name", "item") == {"a": ("found", 7, 2)}
 
 
+@pytest.mark.java
 def test_a_deletion_names_nothing_whatever_its_expression_makes_of_none() -> None:
     """Nor does a row that a filter leaves out."""
     builder = StreamsBuilder()
@@ -111,6 +113,7 @@ def test_a_deletion_names_nothing_whatever_its_expression_makes_of_none() -> Non
     assert driver.read_output("store") == []
 
 
+@pytest.mark.slow
 def test_a_filter_of_the_right_table_takes_its_rows_away() -> None:
     """As a deletion does."""
     builder = StreamsBuilder()
@@ -124,6 +127,7 @@ def test_a_filter_of_the_right_table_takes_its_rows_away() -> None:
     assert rows(driver, "called") == {"a": (None, 3)}
 
 
+@pytest.mark.java
 def test_rows_name_rows_of_several_tables_and_join_others_by_key() -> None:
     """The first table has the foreign keys; further tables stand beside it by key, on any side."""
     builder = StreamsBuilder()
@@ -142,6 +146,7 @@ def test_rows_name_rows_of_several_tables_and_join_others_by_key() -> None:
     assert rows(driver, "amount", "title", "name") == {"a": (9, None, "ann", 5)}
 
 
+@pytest.mark.java
 def test_a_table_names_rows_of_its_own() -> None:
     """A row, and the one that it is below."""
     builder = StreamsBuilder()
@@ -155,6 +160,7 @@ def test_a_table_names_rows_of_its_own() -> None:
     assert rows(driver, "boss_name") == {"1": ("cid", 4), "2": ("anna", 4), "3": ("bob", 3)}
 
 
+@pytest.mark.java
 def test_what_is_bad_is_told_and_counted_once() -> None:
     """Left rows are read for their keys, too; only the table itself tells of them."""
     builder = StreamsBuilder()
@@ -178,6 +184,7 @@ def test_what_is_bad_is_told_and_counted_once() -> None:
     assert counters.dropped_results == 0
 
 
+@pytest.mark.java
 def test_what_does_not_fit_is_told_with_its_step() -> None:
     """A column that is not there, or that two tables have."""
 
@@ -209,6 +216,7 @@ def test_it_is_described_with_what_is_read_for_it() -> None:
     assert "    Rows: join of tables\n" in told
 
 
+@pytest.mark.slow
 def test_many_rows_of_one_foreign_key_end_as_they_are_in_any_order() -> None:
     """A thousand orders and one user, piped in any cut."""
     ends = []

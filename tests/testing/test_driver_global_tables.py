@@ -39,6 +39,7 @@ FLOWN = [flight("EWR", "aa", 1), flight("JFK", "UA", 2), flight("EWR", "XX", 3),
          flight("JFK", None, 4), flight(None, "AA", 5)]  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("whole", [True, False], ids=["one batch", "one by one"])
 def test_records_that_find_a_row_keep_their_own_key(whole: bool) -> None:
     """Those that find none, or make no key, are filtered out; one without its own is dead."""
@@ -55,6 +56,7 @@ def test_records_that_find_a_row_keep_their_own_key(whole: bool) -> None:
     assert (letter["topic"], letter["offset"], letter["reason"]) == ("flights", 4, "null-key")
 
 
+@pytest.mark.java
 def test_a_left_join_keeps_all_also_without_a_key_to_ask_by() -> None:
     """As in Kafka since 3.7 (KIP-962): null finds nothing, whatever the table holds."""
     driver = looked_up("left_join")
@@ -69,6 +71,7 @@ def test_a_left_join_keeps_all_also_without_a_key_to_ask_by() -> None:
     assert driver.counters("s") == Counters(input=10, applied=9, late=0, dropped=1, filtered=0)
 
 
+@pytest.mark.java
 def test_a_column_makes_the_key_too() -> None:
     """As any expression may be one."""
     spark_session()
@@ -78,6 +81,7 @@ def test_a_column_makes_the_key_too() -> None:
     assert values(driver) == {"EWR": {"n": 1, "seen": ["American1"]}}
 
 
+@pytest.mark.java
 def test_windows_behind_have_the_streams_clock_and_its_other_keys() -> None:
     """A key that was selected before stays, elements ask one by one, '*' has no further column."""
 
@@ -100,6 +104,7 @@ def test_windows_behind_have_the_streams_clock_and_its_other_keys() -> None:
     )  # fmt: skip
 
 
+@pytest.mark.java
 def test_what_is_missing_or_too_much_is_refused() -> None:
     """With the way out."""
     builder = StreamsBuilder()

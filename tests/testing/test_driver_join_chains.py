@@ -66,7 +66,7 @@ def test_a_changed_chain_is_another_definition() -> None:
     described = chain("join").describe()
     assert "((stream('s')).join(table 'a') of (table('a')).filter('x > 1'))" in described
     drawn = chain("join").to_mermaid()
-    assert all(f"topic{number} -->" in drawn for number in range(3))
+    assert [number for number in range(3) if f"topic{number} -->" not in drawn] == [], drawn
 
 
 def test_joins_of_joins_are_told_apart() -> None:
@@ -176,7 +176,7 @@ def chain_of_lookups(builder: StreamsBuilder) -> None:
     grouped(second, "vxy")
 
 
-@cases(2, 4)
+@cases(1, 4)
 def test_a_chain_of_lookups_is_one_lookup_after_the_other(number: int) -> None:
     """Only what comes through all of it moves the clock of the windows, under any cut."""
     schema = "v STRING, x STRING, y STRING"
@@ -214,7 +214,7 @@ CHAINS: dict[str, Chain] = {
 }  # fmt: skip
 
 
-@cases(2, 4)
+@cases(1, 4)
 @pytest.mark.parametrize("chain", CHAINS)
 def test_streams_join_behind_lookups(chain: str, number: int) -> None:
     """As if what the lookups give were topics of their own: pairs, clocks and lonely records."""
@@ -249,7 +249,7 @@ def test_streams_join_behind_lookups(chain: str, number: int) -> None:
             assert driver.counters("s").late_results == plain.counters("s").late_results
 
 
-@cases(2, 4)
+@cases(1, 4)
 @pytest.mark.parametrize("how", ["join", "left_join", "outer_join"])
 def test_pairs_of_streams_look_a_table_up(how: str, number: int) -> None:
     """Each pair by its key, also records that are alone; with a table that stays as it is."""

@@ -86,6 +86,7 @@ def layered_by_hand(log: Sequence[Entry], *, one_key: bool) -> dict[tuple[str, i
     return found
 
 
+@pytest.mark.java
 @given(logs, st.booleans(), st.lists(st.integers(1, 5), max_size=10))
 def test_layers_are_what_a_slow_model_says(
     log: list[Entry], one_key: bool, cuts: list[int]
@@ -109,6 +110,7 @@ def test_layers_are_what_a_slow_model_says(
         assert counters.applied == builtins.sum(map(len, expected.values()))
 
 
+@pytest.mark.java
 def test_rows_without_a_key_are_dead_letters_of_their_store() -> None:
     """They have the place that they have among its rows."""
     with TopologyTestDriver(layers("CASE WHEN n > 1 THEN key END")) as driver:
@@ -124,6 +126,7 @@ def test_rows_without_a_key_are_dead_letters_of_their_store() -> None:
         ]  # fmt: skip
 
 
+@pytest.mark.java
 def test_final_rows_are_written_to_a_topic_and_steps_stand_in_front() -> None:
     """What a filter leaves out is no record, and columns are those of the table."""
     builder = StreamsBuilder()

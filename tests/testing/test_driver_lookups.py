@@ -47,6 +47,7 @@ def test_a_left_join_with_a_table_keeps_every_record() -> None:
     assert driver.counters("s").filtered == 0
 
 
+@pytest.mark.java
 @pytest.mark.parametrize("how", ["join", "left_join"])
 def test_what_finds_no_row_or_is_filtered_behind_moves_no_clock(
     how: str,

@@ -32,6 +32,7 @@ def test_a_session_is_told_while_it_grows() -> None:
     ]  # fmt: skip
 
 
+@pytest.mark.java
 def test_updates_of_sessions_are_counted_as_elements() -> None:
     """A row that is gone has no value: windows behind count it, others leave it out."""
     builder = StreamsBuilder()
@@ -52,6 +53,7 @@ def test_updates_of_sessions_are_counted_as_elements() -> None:
         )  # fmt: skip
 
 
+@pytest.mark.java
 def test_a_filter_tells_sessions_that_it_had_told() -> None:
     """That one is gone; what it left out before goes silently."""
     builder = StreamsBuilder()
@@ -63,6 +65,7 @@ def test_a_filter_tells_sessions_that_it_had_told() -> None:
     ]  # fmt: skip
 
 
+@pytest.mark.java
 def test_sessions_that_begin_together_are_two_for_a_filter() -> None:
     """One is closed for the record that lets the other begin with it; in any cut."""
     builder = StreamsBuilder()
@@ -79,6 +82,7 @@ def test_sessions_that_begin_together_are_two_for_a_filter() -> None:
         assert written(topology, log[:cut], log[cut:]) == expected
 
 
+@pytest.mark.java
 def test_elements_that_a_function_rejects_have_places_of_their_own() -> None:
     """A dead letter is the record's, and the other elements' rows stand."""
     builder = StreamsBuilder()
@@ -98,6 +102,7 @@ def test_elements_that_a_function_rejects_have_places_of_their_own() -> None:
         assert found.input == found.applied + found.dropped == 2
 
 
+@pytest.mark.java
 def test_sessions_of_functions_are_told() -> None:
     """The merger is called as in Kafka; one that is removed is told gone; one raises."""
     builder = StreamsBuilder()
@@ -121,6 +126,8 @@ def test_sessions_of_functions_are_told() -> None:
         assert [letter["offset"] for letter in driver.dead_letters("to(out)")] == [2]
 
 
+@pytest.mark.java
+@pytest.mark.slow
 def test_a_record_tells_the_sliding_windows_that_it_changes() -> None:
     """The example of semantics 2.2, over two batches; alerts before the windows close."""
     builder = StreamsBuilder()
@@ -149,6 +156,8 @@ def updates_of(stream: KStream, windows: Windows) -> KStream:
     return summed.to_stream().map_values(v="v + n")
 
 
+@pytest.mark.java
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "chain",
     [
@@ -180,6 +189,7 @@ def test_windows_behind_windows_are_those_of_a_topic(chain: tuple[Windows, ...])
     assert len(found) > len(between) > len(log)
 
 
+@pytest.mark.java
 def test_pairs_tell_the_windows_that_they_change() -> None:
     """Each all of them, one pair behind the other, also beside another stream."""
     builder = StreamsBuilder()

@@ -19,6 +19,7 @@ def word(key: str, text: str, time_ms: int) -> Record:
     return Record(key, {"s": text}, time_ms)
 
 
+@pytest.mark.java
 def test_a_reader_reads_each_row_once_in_the_order_of_batches() -> None:
     """Over all calls; several readers are independent, and rows are copies."""
     driver = driver_of(words)

@@ -24,12 +24,12 @@ from oriel.pipeline.language.grouped import (
 from oriel.pipeline.language.ktables import KTable
 from oriel.pipeline.windows import NoWindows, Windows
 from oriel.testing import Counters, KeyValue, Record, TopologyTestDriver, WindowedValue
-from tests import slow_model
 from tests.campaigns import cases
-from tests.slow_aggregates import check_window
-from tests.slow_sessions import expected_sessions
-from tests.slow_tables import FoldOutcome, Logs, Outcome, Window, arrivals, in_order, table_rows
-from tests.slow_time_windows import Hopping, expected_windows
+from tests.models import sliding
+from tests.models.aggregates import check_window
+from tests.models.sessions import expected_sessions
+from tests.models.tables import FoldOutcome, Logs, Outcome, Window, arrivals, in_order, table_rows
+from tests.models.time_windows import Hopping, expected_windows
 from tests.windows.engine_runs import AGGREGATES, valued_logs
 from tests.windows.random_logs import random_case
 from tests.windows.test_fold_properties import KINDS as FOLDS
@@ -40,7 +40,7 @@ from tests.windows.test_fold_properties import left_out_of, with_values
 pytestmark = pytest.mark.slow
 
 #: How many random topologies are tried: in every run, and in the long one.
-some_cases = cases(3, 30)
+some_cases = cases(1, 30)
 FIRST_SEED = 9_100_000
 SCHEMA = "v DOUBLE, x DOUBLE, i BIGINT, j INT, s STRING"
 
@@ -127,7 +127,7 @@ def sliding_outcome(logs: Logs, difference: int, grace: int) -> Outcome:
         p: [(key, time, float(numbers[p, offset])) for offset, (key, time, _) in enumerate(log)]
         for p, log in logs.items()
     }
-    told = slow_model.expected(numbered, difference, grace)
+    told = sliding.expected(numbered, difference, grace)
     windows = {
         (key, window.start, window.end): Window(
             in_order(arrived[int(number)] for number in window.values), window.final

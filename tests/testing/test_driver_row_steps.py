@@ -66,7 +66,8 @@ def told(driver: TopologyTestDriver) -> list[tuple[Any, ...]]:
     ]
 
 
-@cases(7, 25)
+@pytest.mark.slow
+@cases(2, 25)
 @pytest.mark.parametrize("kind", WINDOWS)
 @pytest.mark.parametrize("emit", STRATEGIES)
 def test_rows_are_those_of_the_whole_aggregation_that_pass(
@@ -146,6 +147,7 @@ def _passing(whole: Mapping[tuple[str, int, int], Any]) -> dict[tuple[str, int, 
     return left
 
 
+@pytest.mark.java
 def test_a_row_leaves_and_comes_back() -> None:
     """Without windows: the state keeps all, so a row is what it would be without the filter."""
     driver = driver_of_table(lambda table: table.filter("total > 3"))
@@ -157,6 +159,7 @@ def test_a_row_leaves_and_comes_back() -> None:
     assert driver.key_value_store("s").all() == [KeyValue("a", {"n": 4, "total": 9}, 4)]
 
 
+@pytest.mark.java
 def test_final_rows_are_written_once_or_not_at_all() -> None:
     """On update a row that passes gets its final row; one that doesn't is never told."""
     driver = driver_of_table(lambda table: table.filter("n > 1"), tumbling(10, 0))
@@ -167,6 +170,7 @@ def test_final_rows_are_written_once_or_not_at_all() -> None:
     assert driver.counters("s").applied == 4
 
 
+@pytest.mark.java
 @pytest.mark.parametrize(
     "of",
     [
@@ -185,6 +189,7 @@ def test_suppress_stands_in_front_of_steps_or_behind(of: Callable[[KTable], KTab
     assert told(driver) == [("a", 0, 2, True, False)]
 
 
+@pytest.mark.java
 def test_a_session_that_another_takes_in_is_removed_as_ever() -> None:
     """Also where the new one doesn't pass."""
     driver = driver_of_table(lambda table: table.filter("n < 3"), sessions(5, 20))
@@ -195,6 +200,7 @@ def test_a_session_that_another_takes_in_is_removed_as_ever() -> None:
     assert driver.session_store("s").all() == []
 
 
+@pytest.mark.java
 def test_retention_counts_windows_that_a_filter_leaves_out() -> None:
     """What expires does not depend on the steps."""
     builder = StreamsBuilder()
@@ -205,6 +211,7 @@ def test_retention_counts_windows_that_a_filter_leaves_out() -> None:
     assert [row.window_start_ms for row in driver.window_store("s").all()] == [20]
 
 
+@pytest.mark.java
 def test_steps_follow_each_other() -> None:
     """Names of columns go on, change and end; a name may come again with another meaning."""
     driver = driver_of_table(
@@ -228,6 +235,7 @@ def test_columns_without_expressions_are_chosen_without_spark() -> None:
     assert driver.key_value_store("s").all() == [KeyValue("a", {"total": 1}, 1)]
 
 
+@pytest.mark.java
 def test_constants_nulls_and_narrow_types() -> None:
     """Columns are as wide as a table's; null is not true; a constant is one for each row."""
     driver = driver_of_table(
@@ -244,6 +252,7 @@ def test_constants_nulls_and_narrow_types() -> None:
     ]
 
 
+@pytest.mark.java
 def test_rows_of_functions() -> None:
     """A row that a function removes has no value for a step, whatever that makes of null."""
 
@@ -264,6 +273,7 @@ def test_rows_of_functions() -> None:
     assert [row["t"] for row in rows] == [2, 3, None]
 
 
+@pytest.mark.java
 def test_rows_of_a_cogroup() -> None:
     """Steps see the columns of all streams."""
     builder = StreamsBuilder()
@@ -276,6 +286,7 @@ def test_rows_of_a_cogroup() -> None:
     assert [(row["key"], row["all"]) for row in driver.read_output("s")] == [("a", 2)]
 
 
+@pytest.mark.java
 def test_groups_of_a_table_that_are_empty_can_be_left_out() -> None:
     """A group keeps its row when its last member goes: HAVING takes it away."""
     builder = StreamsBuilder()
@@ -287,6 +298,7 @@ def test_groups_of_a_table_that_are_empty_can_be_left_out() -> None:
     assert driver.key_value_store("s").all() == [KeyValue("uk", {"count": 1}, 2)]
 
 
+@pytest.mark.java
 def test_typed_keys_are_texts_to_a_step() -> None:
     """As to any other one."""
     builder = StreamsBuilder()
@@ -297,6 +309,7 @@ def test_typed_keys_are_texts_to_a_step() -> None:
     assert [row.key for row in driver.key_value_store("s").all()] == ["8", "10"]
 
 
+@pytest.mark.java
 def test_one_aggregation_may_have_several_stores() -> None:
     """Each with steps of its own; a table that is materialized may go on."""
     builder = StreamsBuilder()
@@ -343,6 +356,8 @@ REFUSED: Mapping[str, tuple[Callable[[KTable], KTable], str]] = {
 }
 
 
+@pytest.mark.java
+@pytest.mark.slow
 @pytest.mark.parametrize("what", REFUSED)
 def test_steps_that_do_not_fit_are_refused(what: str) -> None:
     """When the topology is run; the message names the store and the step."""

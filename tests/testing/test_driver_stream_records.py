@@ -46,6 +46,7 @@ def record(time_ms: int, key: str | None = "k", **value: int) -> Record:
     return Record(key, value or None, time_ms)
 
 
+@pytest.mark.java
 def test_what_a_join_gives_is_read_each_record_once() -> None:
     """Pairs have the later time; one without a partner comes when none can come any more."""
     driver, reader = Streams().reading(lambda s: s.left.left_join(s.right, within))
@@ -77,6 +78,7 @@ def test_readers_are_independent_and_records_are_copies() -> None:
     assert second.read_records() == [record(1, a=1), record(2, a=2)]
 
 
+@pytest.mark.java
 def test_a_table_looked_up_and_a_table_s_updates() -> None:
     """What a stream finds; a table's own records, of which some have no value."""
     streams = Streams()
@@ -116,6 +118,7 @@ def test_the_topics_of_a_stream_are_piped_into() -> None:
     assert counted.value == {"count": 1}
 
 
+@pytest.mark.java
 def test_the_steps_of_a_stream_are_run() -> None:
     """Filters, new keys and new columns, as by `oriel run`."""
     driver, reader = Streams().reading(
@@ -141,7 +144,8 @@ def test_what_can_not_be_read_is_refused() -> None:
         driver.create_output_reader(streams.left)
 
 
-@seeds(6, 16, FIRST_SEED)
+@pytest.mark.slow
+@seeds(2, 16, FIRST_SEED)
 def test_the_records_are_those_that_a_store_aggregates(seed: int) -> None:
     """Random logs, joined and cut in any way: what is read is what a store behind it has."""
     random = Random(seed)

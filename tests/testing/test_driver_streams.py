@@ -59,7 +59,7 @@ def every_aggregate(stream: Any) -> Any:
 
 
 @pytest.mark.slow
-@cases(3, 8)
+@cases(1, 8)
 @pytest.mark.parametrize("kind", ["time", "sliding", "session", "none"])
 def test_partitions_of_merged_topics_are_as_those_of_one(kind: str, number: int) -> None:
     """Any cut gives the windows and counters of the slow model, which knows partitions only."""
@@ -74,7 +74,7 @@ def test_partitions_of_merged_topics_are_as_those_of_one(kind: str, number: int)
 
 
 @pytest.mark.slow
-@cases(3, 8)
+@cases(1, 8)
 @pytest.mark.parametrize("windows", ["time", "sliding", "session", "table"])
 def test_functions_are_called_by_partition_of_merged_topics(windows: str, number: int) -> None:
     """Record by record within a partition, then merged in the order of partitions."""
@@ -130,6 +130,7 @@ def test_a_cogroup_takes_merged_streams() -> None:
     assert values(driver) == {"k": {"n": 3, "seen": 7, "m": 1, "sold": 40}}
 
 
+@pytest.mark.java
 def test_each_record_goes_to_the_first_branch_that_fits() -> None:
     """A condition that is null is not true; without a default branch the rest is filtered out."""
 
@@ -164,6 +165,8 @@ def test_branches_have_names_of_their_own() -> None:
         split.branch(lambda value: value < 0)  # type: ignore[arg-type]
 
 
+@pytest.mark.java
+@pytest.mark.slow
 @pytest.mark.parametrize("key", [("city",), ("city", "id"), ("upper(city)", "id + 1")])
 def test_selecting_a_key_is_grouping_by_it(key: tuple[str, ...]) -> None:
     """The same keys and the same dead letters; also a pipe within a key."""
@@ -184,6 +187,7 @@ def test_selecting_a_key_is_grouping_by_it(key: tuple[str, ...]) -> None:
     assert [[letter["reason"] for letter in one] for one in letters] == [["null-key"]] * 2
 
 
+@pytest.mark.java
 def test_what_comes_behind_sees_the_new_key() -> None:
     """Filters, further keys and groupings; ``map`` sees the old key and the old value in all."""
 
@@ -222,6 +226,7 @@ def joined_ids(joined: KStream) -> None:
     pairs.aggregate(all=collect_list("pair")).materialize("s")
 
 
+@pytest.mark.java
 def test_joining_behind_a_new_key_and_merged_streams() -> None:
     """A join by the new key; each of the merged streams' records finds its partners."""
 
@@ -239,6 +244,7 @@ def test_joining_behind_a_new_key_and_merged_streams() -> None:
     assert sorted(values(driver)["x"]["all"]) == ["l0/r0", "l1/r0", "l1/r1"]
 
 
+@pytest.mark.java
 def test_merged_streams_look_a_table_up() -> None:
     """As their results merged; a record without a row comes once."""
 
@@ -253,6 +259,7 @@ def test_merged_streams_look_a_table_up() -> None:
     assert values(driver) == {"x": {"all": ["l0/row", "l1/row"]}, "y": {"all": ["l0/-"]}}
 
 
+@pytest.mark.java
 def test_without_a_partner_in_any_of_merged_streams_a_record_is_alone_once() -> None:
     """Partners come from whichever stream has one; who is late is counted as a record."""
 
@@ -275,6 +282,7 @@ def test_without_a_partner_in_any_of_merged_streams_a_record_is_alone_once() -> 
     assert letters == [("r0", 1, "null-key")]
 
 
+@pytest.mark.java
 def test_bad_pairs_of_merged_streams_name_the_record_that_is_there() -> None:
     """Its topic, partition and offset, whichever stream it is of, also of pairs that are merged."""
 
@@ -298,6 +306,7 @@ def test_bad_pairs_of_merged_streams_name_the_record_that_is_there() -> None:
     assert {one["reason"] for one in driver.dead_letters("s")} == {"null-key"}
 
 
+@pytest.mark.java
 def test_a_key_that_was_selected_has_the_stores_type() -> None:
     """Several columns become a composite, in front of a grouping and of a join."""
 

@@ -8,7 +8,7 @@ from oriel import InvalidTopology, StreamsBuilder
 from oriel.pipeline.language.source_tables import SourceTable
 from oriel.testing import KeyValue, Record, TopologyTestDriver
 from tests.campaigns import cases
-from tests.slow_joins import Tree, joined_by_tree, random_tree
+from tests.models.joins import Tree, joined_by_tree, random_tree
 from tests.windows.join_batches import random_logs
 
 
@@ -22,7 +22,7 @@ def joined(builder: StreamsBuilder, tree: Tree) -> SourceTable:
     return table
 
 
-@cases(20, 60)
+@cases(6, 60)
 def test_any_join_of_tables_holds_what_the_slow_model_joins(number: int) -> None:
     """Of three and four tables, joined in any order, whatever came first."""
     for seed in range(number):

@@ -168,6 +168,7 @@ def test_what_is_gone_leaves_no_trace_in_sums() -> None:
     assert held(driver)["x"][0]["dev"] == math.sqrt(2)
 
 
+@pytest.mark.java
 def test_reduce_begins_with_the_first_row() -> None:
     """And may remove the group's row; the next one begins anew, with its own time."""
 
@@ -210,6 +211,7 @@ def test_an_update_whose_subtractor_removes_the_row_keeps_its_time() -> None:
     assert held(driver) == {"x": ("0+3", 5)}
 
 
+@pytest.mark.java
 def test_a_filtered_table_loses_rows_and_a_mapped_one_changes_them() -> None:
     """A row that the filter no longer wants is subtracted, as if it were deleted."""
 
@@ -285,6 +287,7 @@ def test_groups_of_several_partitions_need_a_merger() -> None:
     assert held(driver)["x"][0]["n"] == 12
 
 
+@pytest.mark.java
 def test_groups_have_typed_keys() -> None:
     """Composite ones, too; a row that fits no such key is in no group."""
 

@@ -24,6 +24,7 @@ def adults(builder: StreamsBuilder) -> Any:
     return people.filter("age >= 18").map_values("name", shown="coalesce(name, '?')")
 
 
+@pytest.mark.java
 def test_a_row_that_the_filter_does_not_want_is_deleted() -> None:
     """Null is not true; a row may come back; what was never there is not deleted."""
     driver = driver_of(lambda builder: adults(builder).materialize("s"))
@@ -44,7 +45,8 @@ def even_and_odd(builder: StreamsBuilder) -> None:
     table.filter_not("v % 2 = 0").map_values(w="v + 1").materialize("others")
 
 
-@cases(10, 30)
+@pytest.mark.java
+@cases(3, 30)
 def test_random_tables_hold_what_the_filter_wants(number: int) -> None:
     """The newest record of each key decides, in any cut; the negation has the others."""
     for seed in range(number):
@@ -68,6 +70,7 @@ def test_random_tables_hold_what_the_filter_wants(number: int) -> None:
         }
 
 
+@pytest.mark.java
 def test_lookups_and_joins_see_the_filtered_table() -> None:
     """A row that is filtered out is no row: an inner join finds none, a left join nulls."""
 
@@ -90,6 +93,7 @@ def test_lookups_and_joins_see_the_filtered_table() -> None:
     assert rows(driver, "both") == {"ann": {"name": None, "shown": None, "city": "Rome"}}
 
 
+@pytest.mark.java
 def test_a_filtered_table_as_a_stream_has_records_without_a_value() -> None:
     """As in Kafka: time windows count them, as records whose columns are null."""
 
@@ -115,6 +119,7 @@ def test_what_can_not_be_filtered_is_told() -> None:
         table.map_values()
 
 
+@pytest.mark.java
 @pytest.mark.parametrize("key", ["s", "reverse(s)"])
 def test_what_comes_behind_finds_no_column_of_a_row_that_is_left_out(key: str) -> None:
     """Neither a filter of the stream nor its new key, run by Arrow or by Spark (``reverse``)."""

@@ -66,6 +66,7 @@ def kept(of: Callable[[KStream], SourceTable]) -> Callable[[StreamsBuilder], Non
     return define
 
 
+@pytest.mark.java
 def test_the_newest_record_is_the_row_and_one_without_a_value_deletes_it() -> None:
     """KIP-523: as a topic's table; the record that came last counts, not that of the last time."""
     rows, told = ran(kept(lambda stream: stream.to_table()), ("t", LOG))
@@ -73,6 +74,7 @@ def test_the_newest_record_is_the_row_and_one_without_a_value_deletes_it() -> No
     assert told == [(one.key, one.value, one.timestamp_ms) for one in LOG]
 
 
+@pytest.mark.java
 def test_what_a_stream_leaves_out_is_no_record_what_a_table_leaves_out_is_deleted() -> None:
     """The difference between a filter in front of ``to_table`` and one behind it."""
     in_front, told = ran(kept(lambda stream: stream.filter("n < 3").to_table()), ("t", LOG))
@@ -85,6 +87,8 @@ def test_what_a_stream_leaves_out_is_no_record_what_a_table_leaves_out_is_delete
     ]  # fmt: skip
 
 
+@pytest.mark.java
+@pytest.mark.slow
 def test_a_stream_with_another_key_is_a_table_by_that_key() -> None:
     """Also behind a filter of the table, which takes the value of a row and leaves its key."""
     rows, _ = ran(kept(lambda stream: stream.select_key("user").to_table()), ("t", LOG))
@@ -96,6 +100,7 @@ def test_a_stream_with_another_key_is_a_table_by_that_key() -> None:
     assert told[-1] == ("x", None, 0)
 
 
+@pytest.mark.java
 def test_of_elements_the_last_one_counts() -> None:
     """Elements of one record are records one behind the other, as in Kafka."""
     twice = {"n": "array(n, n + 10)"}
@@ -106,6 +111,7 @@ def test_of_elements_the_last_one_counts() -> None:
     assert [value["n"] for _, value, _ in told] == [1, 11, 2, 12]
 
 
+@pytest.mark.java
 def test_a_table_of_a_stream_is_joined_grouped_and_looked_up() -> None:
     """On either side of each join, as a topic's table."""
 
@@ -141,6 +147,8 @@ def test_a_table_of_a_stream_is_joined_grouped_and_looked_up() -> None:
     }  # fmt: skip
 
 
+@pytest.mark.java
+@pytest.mark.slow
 def test_sessions_are_a_table_of_those_that_there_are() -> None:
     """One that grows or merges is gone from it: the row is deleted, where a group would keep it."""
 
@@ -164,6 +172,7 @@ def test_sessions_are_a_table_of_those_that_there_are() -> None:
     assert told[-1] == ("u|0|5", None, 5)
 
 
+@pytest.mark.java
 def test_updates_of_an_aggregation_of_pairs_are_a_table_under_another_key() -> None:
     """Of the rows that one tells, the last one of a key is the row."""
 
@@ -181,6 +190,8 @@ def test_updates_of_an_aggregation_of_pairs_are_a_table_under_another_key() -> N
     assert told[-1] == ("3", None, 6)
 
 
+@pytest.mark.java
+@pytest.mark.slow
 @pytest.mark.parametrize("windows", [sliding(5, 100), sessions(3, 100)], ids=["sliding", "session"])
 def test_windows_of_any_kind_are_joined_as_tables(windows: Any) -> None:
     """What the error of a join of such windows says."""
@@ -251,7 +262,8 @@ def test_of_a_key_from_several_partitions_the_newest_record_counts() -> None:
     assert rows_of(driver) == {"x": ({"user": "x", "n": 1}, 9)}
 
 
-@seeds(4, 100)
+@pytest.mark.java
+@seeds(1, 100)
 def test_rows_follow_from_the_logs_alone(seed: int) -> None:
     """Of several partitions, in any cut, however these are interleaved."""
     random = Random(seed)

@@ -41,6 +41,7 @@ def test_records_are_written_as_they_are() -> None:
     assert (counters.input, counters.applied) == (6, 6)
 
 
+@pytest.mark.java
 def test_what_can_not_be_used_is_a_dead_letter_of_the_topic() -> None:
     """It is counted; what a lookup needs a key for has one."""
     builder = StreamsBuilder()
@@ -61,6 +62,7 @@ def test_what_can_not_be_used_is_a_dead_letter_of_the_topic() -> None:
     assert (driver.dropped, driver.late) == (2, 0)
 
 
+@pytest.mark.java
 def test_branches_that_are_merged_again_keep_the_log_s_order() -> None:
     """As in Kafka Streams, where each record takes its way alone."""
     builder = StreamsBuilder()
@@ -75,6 +77,7 @@ def test_branches_that_are_merged_again_keep_the_log_s_order() -> None:
     assert values == [1, 20, 3, 3, 40, 5]
 
 
+@pytest.mark.java
 def test_a_topic_and_a_store_are_behind_one_stream() -> None:
     """A topic is where the stream was when it was written there."""
     builder = StreamsBuilder()
@@ -111,7 +114,8 @@ def every_kind() -> Topology:
     return builder.build()
 
 
-@cases(4, 30)
+@pytest.mark.java
+@cases(1, 30)
 def test_any_cut_writes_the_same_records(number: int) -> None:
     """Each as often, and those of a partition and a key in one order, but for pairs."""
     topology = every_kind()

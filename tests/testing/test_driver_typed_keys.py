@@ -85,6 +85,8 @@ def test_a_table_has_typed_keys() -> None:
         assert [row.key for row in driver.key_value_store("rows").all()] == ["9"]
 
 
+@pytest.mark.java
+@pytest.mark.slow
 @settings(max_examples=20)
 @given(
     st.lists(st.sampled_from(["1", "10", "9", "-1", "x", "01", "", None]), max_size=8),
@@ -129,6 +131,7 @@ def test_serdes_that_do_not_fit_are_refused(
     table.materialize("s", key_serde=Serdes.string())
 
 
+@pytest.mark.java
 def test_results_of_a_join_have_typed_keys() -> None:
     """They are grouped behind the join; a result whose key does not fit is a dead letter of it."""
     builder = StreamsBuilder()

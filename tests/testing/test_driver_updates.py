@@ -10,7 +10,7 @@ from oriel import max as max_of
 from oriel import sum as sum_of
 from oriel.testing import Counters, Record, TopologyTestDriver
 from tests.campaigns import seeds
-from tests.slow_updates import Entry, Span, every_aggregate, updates
+from tests.models.aggregate_updates import Entry, Span, every_aggregate, updates
 from tests.testing.driver_runs import hopping, sliding, tumbling
 from tests.testing.test_driver_streams import values
 
@@ -31,6 +31,7 @@ def written(topology: Topology, *batches: list[Record]) -> list[tuple[str | None
         return [(one.key, one.value, one.timestamp_ms) for one in reader.read_records()]
 
 
+@pytest.mark.java
 def test_each_record_goes_on_with_the_row_of_its_key() -> None:
     """KIP-259: with the greatest time of the row's records; steps see the aggregates."""
     builder = StreamsBuilder()
@@ -47,6 +48,7 @@ def test_each_record_goes_on_with_the_row_of_its_key() -> None:
     ]  # fmt: skip
 
 
+@pytest.mark.java
 def test_windows_are_told_before_they_close() -> None:
     """Each time that they change; what comes too late for its window goes nowhere."""
     builder = StreamsBuilder()
@@ -62,6 +64,7 @@ def test_windows_are_told_before_they_close() -> None:
         assert (found.input, found.applied, found.late, found.filtered) == (8, 5, 1, 2)
 
 
+@pytest.mark.java
 def test_hopping_windows_give_elements() -> None:
     """A record's way ends there; its rows are counted by themselves."""
     builder = StreamsBuilder()
@@ -97,6 +100,7 @@ def test_a_function_that_raises_makes_a_dead_letter() -> None:
         assert (counters.applied, counters.dropped, counters.filtered) == (2, 1, 1)
 
 
+@pytest.mark.java
 def test_functions_over_sliding_windows_tell_each_row() -> None:
     """Of each window that a record is in, and that it makes; in Kafka's order."""
 
@@ -176,7 +180,8 @@ def layered(span: Span) -> Topology:
     return builder.build()
 
 
-@seeds(2, 6)
+@pytest.mark.slow
+@seeds(1, 6)
 @pytest.mark.parametrize("span", [Span(), Span(5, 5, 2), Span(6, 2, 1)], ids=str)
 def test_any_cut_writes_the_same_records(span: Span, seed: int) -> None:
     """As the model says them, and once more those of the aggregation behind."""
@@ -209,6 +214,7 @@ def test_any_cut_writes_the_same_records(span: Span, seed: int) -> None:
         assert (one.key, one.value) == (key, {"count": seen[key]})
 
 
+@pytest.mark.java
 def test_updates_join_streams_and_tables_like_any_records() -> None:
     """They have the places of the stream's own records."""
     builder = StreamsBuilder()
@@ -237,6 +243,7 @@ def order(time: int, user: str, cost: int) -> Record:
     return Record(f"order-{time}", {"user": user, "cost": cost}, time)
 
 
+@pytest.mark.java
 def test_a_stream_looks_an_aggregation_up() -> None:
     """As it is then, over all partitions, filtered, and without a store."""
     builder = StreamsBuilder()
@@ -263,6 +270,7 @@ def test_a_stream_looks_an_aggregation_up() -> None:
         assert (counters.input, counters.applied, counters.filtered) == (11, 6, 5)
 
 
+@pytest.mark.java
 @pytest.mark.parametrize("groups_a_table", [False, True])
 def test_what_is_looked_up_is_counted_once(*, groups_a_table: bool) -> None:
     """An aggregation of elements, or of a table's rows: its records end in front of it."""

@@ -15,6 +15,7 @@ from tests.testing.test_driver_streams import values
 from tests.testing.test_driver_updates import SCHEMA, record
 
 
+@pytest.mark.java
 def test_records_of_merged_streams_tell_their_rows() -> None:
     """In the order of stream time, each of its own topic; late ones by their own clock."""
     builder = StreamsBuilder()
@@ -45,6 +46,7 @@ def test_records_of_merged_streams_tell_their_rows() -> None:
         assert (counters.input, counters.late, counters.filtered) == (7, 1, 1)
 
 
+@pytest.mark.java
 def test_records_of_a_cogroup_tell_the_row_of_all_its_streams() -> None:
     """KIP-150: each stream its own columns; a filter tells once that a row is gone."""
     builder = StreamsBuilder()
@@ -66,6 +68,7 @@ def test_records_of_a_cogroup_tell_the_row_of_all_its_streams() -> None:
         ]
 
 
+@pytest.mark.java
 def test_a_cogroup_is_a_table() -> None:
     """It is joined, grouped and looked up; its functions see values of their own streams."""
     builder = StreamsBuilder()
@@ -90,6 +93,7 @@ def test_a_cogroup_is_a_table() -> None:
         ]  # fmt: skip
 
 
+@pytest.mark.java
 def test_in_hopping_windows_an_element_goes_on_as_several() -> None:
     """Each has a place of its own, and one counter for its birth; a filter leaves some out."""
     builder = StreamsBuilder()
@@ -106,6 +110,7 @@ def test_in_hopping_windows_an_element_goes_on_as_several() -> None:
         )
 
 
+@pytest.mark.slow
 @seeds(1, 2)
 @pytest.mark.parametrize("how", ["none", "tumbling", "hopping", "functions"])
 @pytest.mark.parametrize("several", ["merged", "cogroup"])
@@ -173,6 +178,7 @@ def _aggregated(one: Any, other: Any, several: str, how: str, windows: Any) -> A
     return grouped.aggregate(n=count(), total=sum_of("v"), all=collect_list("v"))
 
 
+@pytest.mark.java
 def test_pairs_tell_rows_among_several_streams() -> None:
     """Merged or cogrouped with others; a function that raises on one has its record's letter."""
     builder = StreamsBuilder()

@@ -13,7 +13,7 @@ from oriel.pipeline.language.source_tables import VersionedTable
 from oriel.pipeline.windows import IllegalArgument
 from oriel.testing import Counters, KeyValue, Record, TopologyTestDriver
 from tests.campaigns import cases
-from tests.slow_joins import Arrived
+from tests.models.joins import Arrived
 from tests.testing.driver_runs import driver_of, tumbling
 from tests.windows.test_versioned_tables import buffered
 
@@ -64,6 +64,7 @@ def test_of_one_time_the_last_record_counts() -> None:
     assert written(driver) == [("tea", {"price": 2}, 10)]
 
 
+@pytest.mark.java
 def test_what_is_behind_the_history_finds_the_newest_version_or_none() -> None:
     """KIP-889: the newest version of a key never expires."""
     driver = joined(history_ms=100, how="left_join")
@@ -140,6 +141,7 @@ def test_each_partition_waits_for_its_own_clock() -> None:
     assert written(driver) == [("tea", {"price": 1}, 20)]
 
 
+@pytest.mark.java
 def test_in_all_other_places_it_is_the_table_of_newest_versions() -> None:
     """KIP-914: what is older than what its key has changes nothing there."""
 
@@ -218,8 +220,9 @@ USES = [
 ]  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("use", USES)
-@cases(2, 80)
+@cases(1, 80)
 def test_which_versions_are_too_late_is_the_same_in_any_cut(
     use: Callable[[VersionedTable, StreamsBuilder], None], number: int
 ) -> None:
@@ -289,8 +292,9 @@ def _looked_up(builder: StreamsBuilder) -> KStream:
 STREAMS = [_plain, _merged, _pairs, _alone, _elements, _counted, _looked_up]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stream_of", STREAMS)
-@cases(6, 60)
+@cases(1, 60)
 def test_a_grace_changes_no_row_if_the_table_is_there(
     stream_of: Callable[[StreamsBuilder], KStream], number: int
 ) -> None:
@@ -351,7 +355,8 @@ def _told(
     ]
 
 
-@cases(2, 20)
+@pytest.mark.slow
+@cases(1, 20)
 def test_what_waited_takes_effect_in_the_order_in_which_it_went_on(number: int) -> None:
     """For functions, in windows and without, and in a topic, whatever the cut."""
 

@@ -62,6 +62,7 @@ def foreign_key_without_a_column(builder: StreamsBuilder) -> None:
     named.to_stream().to("x")
 
 
+@pytest.mark.java
 @pytest.mark.parametrize(
     ("make", "said"),
     [
@@ -114,6 +115,7 @@ def test_a_word_of_kafkas_driver_is_answered(ask: Callable[[Any], object], said:
         ask(a_driver())
 
 
+@pytest.mark.java
 @pytest.mark.parametrize(
     ("call", "said"),
     [

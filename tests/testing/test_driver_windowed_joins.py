@@ -55,6 +55,7 @@ def rows_of(driver: TopologyTestDriver) -> list[tuple[Any, ...]]:
     ]
 
 
+@pytest.mark.java
 @pytest.mark.parametrize("how", ROWS)
 def test_rows_are_joined_by_key_and_window(how: str) -> None:
     """With the greatest time of both; where one has no row its columns are null, counts too."""
@@ -66,10 +67,12 @@ def test_rows_are_joined_by_key_and_window(how: str) -> None:
         driver.pipe_input(topic, record)
     assert rows_of(driver) == ROWS[how]
     values = [row.value for row in driver.window_store("store").all()]
-    assert all(set(value) == {"orders", "ordered", "refunds", "n"} for value in values)
+    names = {"orders", "ordered", "refunds", "n"}
+    assert [value for value in values if set(value) != names] == []
     assert [value["n"] is None for value in values] == [v["refunds"] is None for v in values]
 
 
+@pytest.mark.java
 @pytest.mark.parametrize("how", ROWS)
 def test_updates_are_told_as_kafka_streams_tells_them(how: str) -> None:
     """Of a join nothing before both have the window, then each record of either."""
@@ -96,6 +99,7 @@ def test_updates_are_told_as_kafka_streams_tells_them(how: str) -> None:
     )
 
 
+@pytest.mark.java
 def test_joined_windows_are_written_when_both_streams_have_passed_them() -> None:
     """Suppressed behind the join, or both in front of it."""
     found = []
@@ -117,6 +121,7 @@ def test_joined_windows_are_written_when_both_streams_have_passed_them() -> None
     assert found == [ROWS["join"]] * 2
 
 
+@pytest.mark.java
 def test_cogroups_join_and_names_stay_free() -> None:
     """A table of two streams has a row if one has; ``records0`` is the user's."""
     builder = StreamsBuilder()

@@ -5,6 +5,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).resolve().parents[2]
 
 SCRIPT = """
@@ -55,6 +57,7 @@ print("loaded:", loaded)
 """
 
 
+@pytest.mark.slow
 def test_a_topology_without_expressions_needs_neither_spark_nor_java(tmp_path: Path) -> None:
     """No Java on the path, and pyspark is not even imported."""
     environment = {

@@ -10,8 +10,8 @@ import pytest
 
 from oriel import StreamsBuilder, avg, count, stddev, sum
 from oriel.testing import Record, TopologyTestDriver
-from tests.campaigns import cases
-from tests.slow_table_groups import Functions, Logs, folded, members
+from tests.campaigns import cases, full
+from tests.models.table_groups import Functions, Logs, folded, members
 from tests.testing.driver_runs import driver_of
 from tests.testing.test_driver_table_groups import (
     SCHEMA,
@@ -30,7 +30,7 @@ EXPRESSIONS = ["g", "reverse(reverse(g))"]
 CASES = [
     (EXPRESSIONS[0], 16),
     (EXPRESSIONS[1], 2),
-    pytest.param(EXPRESSIONS[0], 60, marks=pytest.mark.long),
+    *full(EXPRESSIONS[0], 60),
 ]
 
 
@@ -126,7 +126,7 @@ def random_functions(builder: StreamsBuilder) -> None:
     )
 
 
-@cases(20, 80)
+@cases(6, 80)
 def test_any_cut_calls_functions_as_kafka_does_in_each_partition(number: int) -> None:
     """In the order of offsets, whatever the batches and the interleaving."""
     for seed in range(number):
@@ -188,7 +188,7 @@ def test_joined_rows_change_groups_with_either_side() -> None:
     assert held(driver)["q"] == ({"rows": 0, "n": None, "m": None}, 20)
 
 
-@cases(6, 20)
+@cases(2, 20)
 @pytest.mark.parametrize("how", ["inner", "left", "outer"])
 def test_joined_rows_are_counted_as_they_are_in_the_end(how: str, number: int) -> None:
     """Whatever the cuts and which side came first, as each key comes from one partition."""

@@ -4,7 +4,14 @@ import ast
 
 import pytest
 
-from tests.tidy import project, test_addresses, test_forbidden_calls, test_sizes_and_words
+from tests.tidy import (
+    project,
+    test_addresses,
+    test_assertions,
+    test_forbidden_calls,
+    test_sizes_and_words,
+    test_waits,
+)
 
 
 def _plant(monkeypatch: pytest.MonkeyPatch, folder: str, code: str) -> None:
@@ -12,9 +19,10 @@ def _plant(monkeypatch: pytest.MonkeyPatch, folder: str, code: str) -> None:
         project.ROOT / folder / "planted.py", ast.parse(code), len(code.splitlines())
     )
     # The others are looked at by the rules' own tests.
-    for place in (test_forbidden_calls, test_sizes_and_words):
+    for place in (test_assertions, test_forbidden_calls, test_sizes_and_words):
         monkeypatch.setattr(place, "modules", lambda: [module])
-    monkeypatch.setattr(test_forbidden_calls, "modules_of", lambda _folder: [module])
+    for place in (test_forbidden_calls, test_waits):
+        monkeypatch.setattr(place, "modules_of", lambda _folder: [module])
 
 
 @pytest.mark.parametrize(
@@ -23,6 +31,8 @@ def _plant(monkeypatch: pytest.MonkeyPatch, folder: str, code: str) -> None:
         "try:\n    work()\nexcept Exception:\n    pass",
         "try:\n    work()\nexcept (ValueError, BaseException) as error:\n    print(error)",
         "try:\n    work()\nexcept:\n    pass",
+        "with suppress(Exception):\n    work()",
+        "with open('f') as file, contextlib.suppress(OSError, BaseException):\n    work()",
     ],
 )
 def test_a_broad_handler_is_found(monkeypatch: pytest.MonkeyPatch, code: str) -> None:
@@ -58,6 +68,61 @@ def test_unseeded_randomness_is_found(monkeypatch: pytest.MonkeyPatch, code: str
         test_forbidden_calls.test_randomness_is_seeded()
 
 
+@pytest.mark.parametrize(
+    "code",
+    [
+        "assert all(x > 0 for x in xs)",
+        "assert not any(map(is_wrong, xs)), 'a message'",
+        "assert any(xs)",
+        "assert xs and (len(xs) > 1 or not all(xs))",
+        "assert all(xs) is True",
+        "assert np.all(numbers > 0)",
+        "assert (numbers > 0).all()",
+    ],
+)
+def test_an_assertion_that_hides_the_failing_item_is_found(
+    monkeypatch: pytest.MonkeyPatch, code: str
+) -> None:
+    """An assertion of all() or any() fails the rule."""
+    _plant(monkeypatch, "tests", code)
+    with pytest.raises(AssertionError, match="planted"):
+        test_assertions.test_assertions_show_the_failing_item()
+
+
+def test_an_assertion_that_shows_the_failing_item_passes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Comparisons of what all() and any() return as rows, or in a list, pass the rule."""
+    code = "assert store.all() == []\nassert [x for x in xs if not any(x)] == []"
+    _plant(monkeypatch, "tests", code)
+    test_assertions.test_assertions_show_the_failing_item()
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "time.sleep(1)",
+        "from time import sleep as pause\npause(0.1)",
+        "await asyncio.sleep(0)",
+        "while time.monotonic() < end:\n    look()",
+        "while not look():\n    assert time.monotonic() < end",
+        "threading.Event().wait(0.5)",
+        "subprocess.run(command, timeout=5)",
+        "process.wait(timeout=30)",
+    ],
+)
+def test_a_pause_is_found(monkeypatch: pytest.MonkeyPatch, code: str) -> None:
+    """A sleep, a polling loop or a short timeout in a test fails the rule."""
+    _plant(monkeypatch, "tests", code)
+    with pytest.raises(AssertionError, match="planted"):
+        test_waits.test_tests_wait_for_conditions()
+
+
+def test_a_wait_for_a_condition_passes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A wait without a timeout, or with a long one, and a look at the clock pass the rule."""
+    code = "event.wait()\nprocess.wait(60)\nprocess.wait(0)\nstarted = time.monotonic()"
+    _plant(monkeypatch, "tests", code)
+    test_waits.test_tests_wait_for_conditions()
+
+
 def test_a_long_function_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     """A function of 61 lines fails the rule."""
     _plant(monkeypatch, "storage", "def long():\n" + "    step()\n" * 61)
@@ -73,3 +138,15 @@ def test_an_address_and_a_path_are_found(monkeypatch: pytest.MonkeyPatch) -> Non
         test_addresses.test_no_registry_is_named()
     with pytest.raises(AssertionError, match="planted"):
         test_addresses.test_no_path_of_one_machine()
+
+
+@pytest.mark.parametrize("comment", ["cover", "branch", "cover: never runs"])
+def test_an_exclusion_without_a_reason_is_found(
+    monkeypatch: pytest.MonkeyPatch, comment: str
+) -> None:
+    """Code that coverage leaves out without a reason fails the rule."""
+    # The comment is in two parts, so that this file does not hold it.
+    code = f"work()  # pragma: no {comment}\n"
+    monkeypatch.setattr(test_forbidden_calls, "texts", lambda: [("storage/planted.py", code)])
+    with pytest.raises(AssertionError, match="planted"):
+        test_forbidden_calls.test_what_coverage_leaves_out_has_a_reason()

@@ -27,7 +27,7 @@ _LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 def _help() -> str:
     # From another folder: the script finds its own.
     told = subprocess.run(
-        [ROOT / "oriel", "help"], cwd="/", capture_output=True, text=True, check=True, timeout=30
+        [ROOT / "oriel", "help"], cwd="/", capture_output=True, text=True, check=True, timeout=60
     )
     return told.stdout
 
@@ -76,7 +76,7 @@ def test_the_script_has_the_commands_that_it_tells() -> None:
 def test_an_unknown_command_is_refused() -> None:
     """A mistyped command ends with code 2 and the list of commands, and installs nothing."""
     told = subprocess.run(
-        [ROOT / "oriel", "sevre"], capture_output=True, text=True, check=False, timeout=30
+        [ROOT / "oriel", "sevre"], capture_output=True, text=True, check=False, timeout=60
     )
     assert told.returncode == 2
     assert "no command 'sevre'" in told.stderr
@@ -118,7 +118,7 @@ def test_worked_examples_fit_the_code() -> None:
     for diff in diffs:
         check = subprocess.run(
             ["git", "apply", "--check", "-"], input=diff, cwd=ROOT, capture_output=True,
-            text=True, check=False, timeout=30,
+            text=True, check=False, timeout=60,
         )  # fmt: skip
         assert check.returncode == 0, f"show the change as it would be today:\n{check.stderr}"
 

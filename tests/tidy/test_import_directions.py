@@ -19,6 +19,15 @@ _STANDARD = set(sys.stdlib_module_names)
 
 HOUSES = ("app", "client", "storage", "pipeline")
 
+#: What a reference model imports besides the standard library and other models -> the reason.
+IMPORTS_OF_MODELS = {
+    ("tests/models/record_windows.py", "oriel.storage"): "the window that the test passes in",
+    ("tests/models/record_windows.py", "oriel.testing.store_models"): "the public type of a row",
+    ("tests/models/run_inputs.py", "tests.pipeline.run.inputs_topology"): "the lengths and the "
+    "user's functions of the topology whose stores it computes",
+    ("tests/models/run_inputs.py", "tests.pipeline.run.topic_logs"): "the type of its records",
+}
+
 #: Rooms that are on one floor don't import each other; each floor imports those below it only.
 FLOORS = {
     "app": ("server", "page push routes", "reads telemetry", "formats guards", "contract"),
@@ -218,6 +227,28 @@ def test_the_window_engine_is_pure() -> None:
     assert not found, f"keep Spark, files and storage out of the engine:{offenders(found)}"
 
 
+def test_a_reference_model_shares_nothing_with_the_engine() -> None:
+    """A model imports the standard library and other models, except for the listed imports."""
+    imported = {
+        (module.name, name): line
+        for module in modules_of("tests/models")
+        for name, line in module.imported()
+        if name.split(".")[0] not in _STANDARD and not name.startswith("tests.models")
+    }
+    assert imported, "run_inputs.py imports its topology, so this test no longer sees the models"
+    found = [
+        f"{file}:{line} imports {name}"
+        for (file, name), line in imported.items()
+        if (file, name) not in IMPORTS_OF_MODELS
+    ]
+    assert found == [], (
+        "a model that shares a helper with the engine repeats its bugs: write the model without "
+        f"it, or add a reason to IMPORTS_OF_MODELS:{offenders(found)}"
+    )
+    unused = [str(one) for one in IMPORTS_OF_MODELS if one not in imported]
+    assert unused == [], f"remove these from IMPORTS_OF_MODELS:{offenders(unused)}"
+
+
 def test_the_client_needs_only_httpx() -> None:
     """What asks a service is installed without what the service, or Spark, needs."""
     found = [
@@ -225,8 +256,20 @@ def test_the_client_needs_only_httpx() -> None:
         for module in modules_of("client")
         for name, line in module.imported()
         if name.split(".")[0] not in _STANDARD | {"httpx"} and not name.startswith("oriel.client")
+        # Only type checkers import the others: tables have the types of pyarrow, pandas and Polars.
+        if line not in _lines_for_type_checkers(module)
     ]
     assert not found, f"import these where they are used, by import_module:{offenders(found)}"
+
+
+def _lines_for_type_checkers(module: Module) -> set[int]:
+    blocks = [node for node in module.nodes if isinstance(node, ast.If)]
+    return {
+        statement.lineno
+        for block in blocks
+        if ast.unparse(block.test) == "TYPE_CHECKING"
+        for statement in block.body
+    }
 
 
 def test_the_product_does_not_import_what_it_does_not_have() -> None:

@@ -103,7 +103,7 @@ def test_the_first_use_installs_and_the_second_does_not(house: House) -> None:
         "ROOT/requirements-build.lock",
         "ROOT/requirements.lock",
     ]
-    assert all("--require-hashes" in call for call in installs)
+    assert [call for call in installs if "--require-hashes" not in call] == []
     assert _SERVE in first
     assert house.run("serve", "--data", "my data").returncode == 0
     assert house.calls() == [_SERVE, "JAVA_HOME="]
@@ -118,7 +118,7 @@ def test_a_changed_lock_is_installed(house: House) -> None:
     house.run("serve")
     calls = house.calls()
     assert _VENV not in calls
-    assert any(" install " in call for call in calls)
+    assert [call for call in calls if " install " in call], calls
 
 
 def test_an_interrupted_install_is_done_anew(house: House) -> None:
@@ -139,7 +139,8 @@ def test_a_moved_folder_gets_its_own_environment_anew(house: House) -> None:
     house.calls()
     house.root = house.root.rename(house.root.with_name("moved"))
     house.run("serve")
-    assert any(" install " in call for call in house.calls())
+    calls = house.calls()
+    assert [call for call in calls if " install " in call], calls
 
 
 @pytest.mark.parametrize(

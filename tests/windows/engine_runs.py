@@ -27,8 +27,8 @@ from oriel.pipeline.windows import (
     close_time_ms,
     engine_for,
 )
-from tests.slow_aggregates import check_window
-from tests.slow_tables import FoldOutcome, Logs, Outcome, Place, Record, Value, Window
+from tests.models.aggregates import check_window
+from tests.models.tables import FoldOutcome, Logs, Outcome, Place, Record, Value, Window
 from tests.windows.random_logs import Case, random_case
 
 #: ``v`` moderate doubles, ``x`` awkward ones, ``i`` integers that wrap, ``j`` small ones,

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tests.slow_tables import FoldOutcome, Place, Removal
+from tests.models.tables import FoldOutcome, Place, Removal
 from tests.windows.engine_runs import Cut, Run
 
 

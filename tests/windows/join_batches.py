@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from tests.slow_joins import Arrived, Logs, Record, arrivals
+from tests.models.joins import Arrived, Logs, Record, arrivals
 
 #: The logs of the left and of the right input.
 Sides = tuple[Logs, Logs]
@@ -76,7 +76,8 @@ def batches(sides: Sequence[Logs], cuts: Sequence[Cut]) -> Iterator[Batch]:
         numbers = range(len(sides))
         so_far = tuple(_prefix(sides, position, side) for side in numbers)
         yield Batch(so_far, tuple(_new(so_far, before, side) for side in numbers))
-    assert all(n == len(sides[s][p]) for (s, p), n in position.items()), "the cuts must cover all"
+    whole = {(side, partition): len(sides[side][partition]) for side, partition in position}
+    assert position == whole, "the cuts must cover the logs"
 
 
 def _prefix(sides: Sequence[Logs], position: Cut, side: int) -> Logs:

@@ -29,7 +29,7 @@ from tests.windows.engine_runs import Run, Setup, random_cuts, run_engine
 
 _SOURCE = Path(__file__).with_name("kafka_streams")
 #: How many random logs are compared with Kafka: in every run, and in the long one.
-some_logs = cases(100, 300)
+some_logs = cases(33, 300)
 #: Retention far beyond need: Kafka's default hides windows that are still open.
 _AMPLE_MS = 1_000_000_000
 

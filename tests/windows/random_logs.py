@@ -6,7 +6,7 @@ from random import Random
 
 import pytest
 
-from tests.slow_model import Record
+from tests.models.sliding import Record
 
 _VALUES = (None, 0.0, 1.0, -2.5, 0.1, 0.2, 1e16, -1e16, 3e-9, 7.25)
 

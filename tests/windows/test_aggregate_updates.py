@@ -13,7 +13,7 @@ from oriel import min as min_of
 from oriel import sum as sum_of
 from oriel.pipeline.windows import AggregateUpdatesEngine, Fold, NoWindows, updates_engine_for
 from tests.campaigns import seeds
-from tests.slow_updates import Entry, Row, Span, Update, every_aggregate, updates
+from tests.models.aggregate_updates import Entry, Row, Span, Update, every_aggregate, updates
 from tests.windows.join_batches import saved_and_loaded
 
 VALUES = pa.schema([("v", pa.int64())])
@@ -131,7 +131,7 @@ def sorted_lists(found: Iterator[Update]) -> list[Update]:
     return [each._replace(row=each.row and in_order(each.row)) for each in found]
 
 
-@seeds(4, 12)
+@seeds(1, 12)
 @pytest.mark.parametrize("span", SPANS, ids=str)
 @pytest.mark.parametrize(
     ("make", "row_of"), [(columns_engine, every_aggregate), (fold_engine, folded)]

@@ -4,10 +4,11 @@ from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
+import numpy as np
 import pytest
 
 from oriel import IllegalArgument, JoinWindows, SessionWindows, SlidingWindows, TimeWindows
-from oriel.pipeline.windows import MAX_WINDOWS_PER_RECORD
+from oriel.pipeline.windows import MAX_WINDOWS_PER_RECORD, NoWindows, Windows
 
 
 @pytest.mark.parametrize(
@@ -109,3 +110,36 @@ def test_the_last_window_of_a_record_counts_when_it_is_partial() -> None:
     assert TimeWindows(size, 0, 3).advance_ms == 3
     with pytest.raises(IllegalArgument, match=f"{MAX_WINDOWS_PER_RECORD + 1} windows"):
         TimeWindows(size + 1, 0, 3)
+
+
+@pytest.mark.parametrize(
+    ("windows", "kind", "length_ms", "least_retention_ms", "close_delay_ms", "last_end_ms"),
+    [
+        (TimeWindows(10, 3, 10), "tumbling", 10, 13, 3, [10, 20]),
+        (TimeWindows(10, 3, 4), "hopping", 10, 13, 3, [18, 22]),
+        (SlidingWindows(10, 3), "sliding", 10, 23, 3, [19, 22]),
+        (SessionWindows(10, 3), "session", 10, 13, 13, [2**61] * 2),
+        (NoWindows(), "none", 0, 0, 0, [2**61] * 2),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_the_numbers_of_a_kind_of_windows(
+    windows: Windows,
+    kind: str,
+    length_ms: int,
+    least_retention_ms: int,
+    close_delay_ms: int,
+    last_end_ms: list[int],
+) -> None:
+    """Length, least retention, close delay, and the last end for records at 9 and 12 ms."""
+    assert windows.kind == kind
+    assert windows.length_ms == length_ms
+    assert windows.least_retention_ms == least_retention_ms
+    assert windows.close_delay_ms == close_delay_ms
+    assert windows.last_end_ms(np.array([9, 12])).tolist() == last_end_ms
+
+
+def test_the_records_of_a_join_are_as_far_apart_as_its_greater_bound() -> None:
+    """Either bound can be the greater one."""
+    assert JoinWindows(2, 5, 0).reach_ms == 5
+    assert JoinWindows(7, -3, 0).reach_ms == 7

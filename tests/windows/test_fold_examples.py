@@ -8,7 +8,7 @@ import pytest
 
 from oriel import SessionWindows, SlidingWindows, TimeWindows
 from oriel.pipeline.windows import EmitStrategy, Fold, NoWindows, Windows, engine_for
-from tests.slow_tables import Record
+from tests.models.tables import Record
 from tests.windows.engine_runs import Setup, one_by_one, run_engine
 
 WORDS = pa.schema([("s", pa.string())])

@@ -14,10 +14,10 @@ from oriel import SessionWindows, SlidingWindows, TimeWindows
 from oriel.pipeline.windows import EngineResult, Fold, NoWindows, WindowEngine, Windows
 from oriel.pipeline.windows.definitions.errors import said
 from tests.campaigns import cases
-from tests.slow_sessions import folded_sessions
-from tests.slow_sliding_folds import LeftOut, SlidingOutcome, folded_sliding
-from tests.slow_tables import FoldOutcome, Functions, Logs, Record, folded_table
-from tests.slow_time_windows import Hopping, folded_windows
+from tests.models.sessions import folded_sessions
+from tests.models.sliding_folds import LeftOut, SlidingOutcome, folded_sliding
+from tests.models.tables import FoldOutcome, Functions, Logs, Record, folded_table
+from tests.models.time_windows import Hopping, folded_windows
 from tests.windows.engine_runs import (
     Cut,
     Setup,
@@ -277,7 +277,7 @@ ALL_MARKS = {"rejected", "deleted", "merged"}
 WINDOW_MARKS = ALL_MARKS | {"late", "final"}
 
 
-@cases(15, 30)
+@cases(8, 30)
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("windows", MAKERS)
 def test_functions_are_called_as_the_model_calls_them(windows: str, kind: str, number: int) -> None:
@@ -312,7 +312,7 @@ STEP_OF_CUT = st.tuples(st.integers(0, 3), st.integers(0, 3), st.integers(0, 3))
     st.sampled_from(sorted(KINDS)),
     st.booleans(),
 )
-@settings(max_examples=300)
+@settings(max_examples=settings().max_examples * 4)
 def test_each_record_left_out_of_a_window_is_told_once(
     records: list[tuple[int, str, int, str]],
     partitions: int,

@@ -25,8 +25,8 @@ from oriel.pipeline.windows import (
 )
 from oriel.pipeline.windows.joins.foreign_keys.response_updates import SUBSCRIBED
 from tests.campaigns import cases
-from tests.slow_foreign_keys import Told, Updates, foreign_key_of
-from tests.slow_joins import Arrived, Logs
+from tests.models.foreign_keys import Told, Updates, foreign_key_of
+from tests.models.joins import Arrived, Logs
 from tests.windows.join_batches import (
     batches,
     random_cuts,
@@ -227,7 +227,8 @@ ALL_MARKS = {
 }  # fmt: skip
 
 
-@cases(20, 3000)
+@pytest.mark.slow
+@cases(8, 3000)
 def test_the_engines_equal_the_model_on_random_logs(number: int) -> None:
     """Results, their order and all states are the model's after each batch, across restarts."""
     assert marks_reached(range(number), check_cuts) == ALL_MARKS, (
@@ -235,6 +236,7 @@ def test_the_engines_equal_the_model_on_random_logs(number: int) -> None:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("wrong", ["sides", "same", "time"])
 def test_a_wrong_model_is_noticed(wrong: str) -> None:
     """The canary: a model with another rule disagrees with the engines, so the alarm works."""

@@ -14,6 +14,7 @@ from tests.campaigns import cases
 from tests.windows.test_time_window_properties import FIRST_SEED, check_case, time_case
 
 
+@pytest.mark.slow
 @cases(10, 25)
 def test_rows_are_spread_as_they_are_copied(monkeypatch: pytest.MonkeyPatch, number: int) -> None:
     """Windows get the same rows step by step as by copies, which the other tests check."""

@@ -8,7 +8,7 @@ import pytest
 
 from oriel.pipeline.windows import LEFT, RIGHT
 from oriel.pipeline.windows.joins import streams
-from tests.slow_joins import Span
+from tests.models.joins import Span
 from tests.windows.join_batches import whole
 from tests.windows.test_stream_join_properties import engine_of, random_case, run_engine
 

@@ -20,7 +20,7 @@ from oriel.pipeline.windows import (
     updates_engine_for,
 )
 from tests.campaigns import seeds
-from tests.slow_updates import (
+from tests.models.aggregate_updates import (
     Entry,
     every_aggregate,
     session_updates,
@@ -47,7 +47,7 @@ def cuts_of(random: Random, log: Sequence[Entry]) -> list[list[int]]:
     return [[len(log)], list(range(1, len(log) + 1)), [*some, len(log)]]
 
 
-@seeds(5, 24)
+@seeds(1, 24)
 @pytest.mark.parametrize(("difference_ms", "grace_ms"), SPANS[1:])
 @pytest.mark.parametrize("how", ["columns", "functions"])
 def test_updates_of_sliding_windows_are_those_of_the_model(
@@ -64,7 +64,7 @@ def test_updates_of_sliding_windows_are_those_of_the_model(
         assert sorted_lists(engine_updates(engine, log, cuts)) == expected
 
 
-@seeds(5, 24)
+@seeds(1, 24)
 @pytest.mark.parametrize(("gap_ms", "grace_ms"), SPANS)
 @pytest.mark.parametrize("how", ["columns", "functions"])
 def test_updates_of_sessions_are_those_of_the_model(
@@ -125,7 +125,7 @@ def test_a_session_that_grows_is_told_gone_first() -> None:
     ]  # fmt: skip
 
 
-@seeds(8, 30)
+@seeds(2, 30)
 @pytest.mark.parametrize("aggregates", [AGGREGATES, FOLD], ids=["columns", "functions"])
 @pytest.mark.parametrize("kind", ["sessions", "sliding"])
 def test_rows_of_several_partitions_become_those_of_the_store(

@@ -76,7 +76,8 @@ def content(records: list[Record], random: Random | None) -> dict[str, list[Any]
     return stores
 
 
-@seeds(2, 4)
+@pytest.mark.slow
+@seeds(1, 4)
 def test_the_result_is_that_of_the_values_whatever_the_cut(seed: int) -> None:
     """Every window's spread and bits are those of its values, and no cut changes them."""
     random = Random(seed)
@@ -181,6 +182,22 @@ def test_a_result_of_another_type_is_an_error(result: Any, returns: str, message
     """Also of unsigned numbers, and of truths."""
     with pytest.raises(IllegalArgument, match=message):
         driver_giving(result, returns).pipe_input("t", Record("k", {"v": 3.0}, 1))
+
+
+@pytest.mark.parametrize("role", ["lift", "merge", "result"])
+def test_a_function_that_raises_is_named(role: str) -> None:
+    """The error has the aggregate, the function and the exception."""
+
+    def broken(*_arrays: Any) -> Any:
+        message = "no such value"
+        raise KeyError(message)
+
+    functions: dict[str, Any] = {"lift": abs, "merge": np.maximum, "result": abs, role: broken}
+    builder = StreamsBuilder()
+    grouped = builder.stream("t", "v DOUBLE").group_by_key()
+    grouped.aggregate(m=mergeable("m", "v", **functions)).materialize("s")
+    with pytest.raises(InvalidTopology, match=rf"m\(v\): {role} raised KeyError.*no such value"):
+        TopologyTestDriver(builder.build())
 
 
 def test_a_result_is_one_number_a_row() -> None:

@@ -1,13 +1,16 @@
 """State rows of one window are put together, and all others left as they are."""
 
+from collections.abc import Callable
+
 import numpy as np
 import pyarrow as pa
 import pytest
 
 from oriel.pipeline import windows as w
-from oriel.pipeline.windows import Ranges
-from oriel.pipeline.windows.aggregates import PartColumns
+from oriel.pipeline.windows import IllegalArgument, Ranges
+from oriel.pipeline.windows.aggregates import PartColumns, Pieces, of_pieces
 from oriel.pipeline.windows.arrays import Floats
+from oriel.pipeline.windows.records import PARTNERS
 
 _VALUES = pa.schema([("v", pa.float64())])
 
@@ -65,3 +68,130 @@ def test_a_row_that_is_alone_is_not_merged() -> None:
     rows = _merged(columns, [float(n) for n in range(100)], [*[1] * 98, 2])
     assert columns.results(rows)["result"].to_pylist() == [*range(98), 99]
     assert merged_states == [1]
+
+
+@pytest.mark.parametrize(
+    ("column", "stayed"),
+    [
+        (pa.array([5, None, 5, 2**62, 2**62, -7, None, 2**40 + 1], pa.int64()), [-7, 2**40 + 1]),
+        (pa.array([0.1, None, 0.1, 1e300, 1e300, -7.5, None, 0.25]), [-7.5, 0.25]),
+    ],
+    ids=["integers", "doubles"],
+)
+@pytest.mark.parametrize("make", [w.count, w.sum, w.avg, w.stddev])
+def test_changes_of_a_table_add_up_to_the_rows_that_stay(
+    make: Callable[[str], w.Aggregate], column: pa.Array, stayed: list[float]
+) -> None:
+    """Old rows are subtracted from the accumulators of counts and sums, in any steps."""
+    schema = pa.schema([("v", column.type)])
+    changes = pa.table({
+        "v": column,
+        "timestamp_ms": np.arange(8),
+        "partition": pa.array(np.zeros(8), pa.int32()),
+        "offset": np.arange(8),
+        # An even number is an old row, an odd one a new row.
+        "suborder": [1, 1, 0, 1, 0, 1, 0, 1],
+    })  # fmt: skip
+    columns = PartColumns({"result": make("v").of_changes()}, schema)
+    whole = columns.of(changes, Ranges.side_by_side(np.array([8])))
+    steps = columns.merged(columns.of_each(changes), Ranges.side_by_side(np.array([8])))
+    plain = PartColumns({"result": make("v")}, schema)
+    rows = changes.take([5, 7])
+    expected = plain.results(plain.of(rows, Ranges.side_by_side(np.array([2]))))
+    assert rows["v"].to_pylist() == stayed
+    assert columns.results(whole) == columns.results(steps) == expected
+
+
+@pytest.mark.parametrize(
+    ("aggregate", "is_subtractable"),
+    [
+        (w.count("v"), True),
+        (w.sum("v"), True),
+        (w.avg("v"), True),
+        (w.stddev("v"), True),
+        (w.min("v"), False),
+        (w.max("v"), False),
+        (w.first("v"), False),
+        (w.last("v"), False),
+        (w.collect_list("v"), False),
+        (w.approx_quantile("v", 0.5), False),
+        (w.approx_count_distinct("v"), False),
+    ],
+    ids=lambda aggregate: getattr(aggregate, "call", ""),
+)
+def test_an_aggregate_knows_whether_rows_can_be_subtracted(
+    aggregate: w.Aggregate, *, is_subtractable: bool
+) -> None:
+    """When the least value leaves, the next one is not known."""
+    assert aggregate.is_subtractable is is_subtractable
+
+
+@pytest.mark.parametrize(
+    ("aggregate", "expected"),
+    [(w.first("v"), 2.0), (w.last("v"), 3.0), (w.collect_list("v"), [2.0, 1.0, 3.0])],
+    ids=lambda aggregate: getattr(aggregate, "call", ""),
+)
+def test_join_results_of_one_record_are_in_the_order_of_their_lineage(
+    aggregate: w.Aggregate, expected: object
+) -> None:
+    """The results of one record have one source offset, so the other records decide."""
+    columns = PartColumns({"result": aggregate.of_joined()}, _VALUES)
+    rows = columns.of_each(
+        pa.table({
+            "v": [1.0, 2.0, 3.0],
+            "timestamp_ms": [5, 5, 5],
+            "partition": pa.array([0, 0, 0], pa.int32()),
+            "offset": [9, 9, 9],
+            "suborder": [0, 0, 0],
+            PARTNERS.name: pa.array([b"b", b"a", b"c"], PARTNERS.type),
+        })
+    )  # fmt: skip
+    merged = columns.merged(rows, Ranges.side_by_side(np.array([3])))
+    assert columns.results(merged)["result"].to_pylist() == [expected]
+
+
+def test_two_aggregates_with_one_name_and_other_functions_are_refused() -> None:
+    """Their accumulators would share a column of the state."""
+    one, other = (
+        w.mergeable("most", "v", lift=lambda v: v, merge=merge, result=lambda states: states)
+        for merge in (np.maximum, np.minimum)
+    )
+    assert PartColumns({"a": one, "b": one}, _VALUES).fields
+    with pytest.raises(IllegalArgument, match=r"two different aggregates are called most\(v\)"):
+        PartColumns({"a": one, "b": other}, _VALUES)
+
+
+@pytest.mark.parametrize(
+    "aggregates",
+    [
+        {"values": w.collect_list("v")},
+        {"total": w.sum("v")},
+        {"values": w.collect_list("v"), "total": w.sum("v")},
+    ],
+    ids=["lists", "accumulators", "both"],
+)
+def test_a_window_in_pieces_has_the_aggregates_of_its_members(
+    aggregates: dict[str, w.Aggregate],
+) -> None:
+    """Sums are merged from the pieces, lists are made from all members."""
+    rows = pa.table({
+        "v": [1.0, 2.0, 4.0],
+        "timestamp_ms": [0, 1, 2],
+        "partition": pa.array([0, 0, 0], pa.int32()),
+        "offset": [0, 1, 2],
+        "suborder": [0, 0, 0],
+    })  # fmt: skip
+
+    def pieces(window: list[int], row: list[int], sizes: list[int]) -> Pieces:
+        return Pieces(np.array(window), np.array(row), Ranges.side_by_side(np.array(sizes)))
+
+    found = of_pieces(
+        aggregates,
+        rows,
+        [pieces([0, 1], [0, 1, 1], [2, 1]), pieces([1], [2], [1])],
+        [pieces([0, 1], [0, 1, 1, 2], [2, 2])],
+    )
+    expected = {"values": [[1.0, 2.0], [2.0, 4.0]], "total": [3.0, 6.0]}
+    assert {name: column.to_pylist() for name, column in found.items()} == {
+        name: expected[name] for name in aggregates
+    }

@@ -65,8 +65,8 @@ def test_pieces_are_the_rows_cut(pairs: list[tuple[int, int]], length: int) -> N
         owners += (first + piece.owners).tolist()
         sizes.append(int(piece.sizes.sum()))
     assert (rows, owners) == (ranges.rows()[1].tolist(), ranges.owners.tolist())
-    assert all(size == length for size in sizes[:-1])
-    assert all(1 <= size <= length for size in sizes)
+    assert sizes[:-1] == [length] * len(sizes[:-1])
+    assert [size for size in sizes if not 1 <= size <= length] == []
 
 
 @given(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 3))))

@@ -11,8 +11,8 @@ import pytest
 from oriel import SessionWindows
 from oriel.pipeline.windows.engines.sessions.merging import overlapping
 from tests.campaigns import cases
-from tests.slow_sessions import PartSession, components, expected_sessions, part_sessions
-from tests.slow_tables import Logs, Outcome
+from tests.models.sessions import PartSession, components, expected_sessions, part_sessions
+from tests.models.tables import Logs, Outcome
 from tests.windows.engine_runs import (
     Run,
     Setup,
@@ -121,6 +121,7 @@ ALL_MARKS = {
 }
 
 
+@pytest.mark.slow
 @cases(12, 30)
 def test_engine_equals_the_model_under_any_cut_restart_and_emission(number: int) -> None:
     """Random logs give the model's sessions, bit for bit, however they are cut."""
@@ -143,6 +144,7 @@ def test_a_wrong_model_is_noticed() -> None:
     pytest.fail("fifty cases did not notice a wrong gap")
 
 
+@pytest.mark.slow
 def test_the_state_forgets_what_is_final() -> None:
     """Once every partition has passed them, no row of the state is left of older sessions."""
     for seed in range(FIRST_SEED, FIRST_SEED + 8):

@@ -6,7 +6,7 @@ in the input, so the members of a window can be told apart.
 
 import pytest
 
-from tests.slow_model import Record, expected
+from tests.models.sliding import Record, expected
 from tests.windows.batches import check_against_model, run_engine
 
 Windows = dict[tuple[str, int], list[int]]

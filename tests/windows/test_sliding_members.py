@@ -92,6 +92,7 @@ def test_every_aggregate_is_that_of_the_listed_members(
         assert str(changes[name].to_pylist()) == str(aggregate.of(members).to_pylist()), name
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(6))
 def test_pieces_hold_each_member_once(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """A window's pieces are few ascending runs of rows, together its members, in each order."""
@@ -116,7 +117,7 @@ def test_pieces_hold_each_member_once(seed: int, monkeypatch: pytest.MonkeyPatch
     for pieces in holed.pieces():
         for window, (low, high) in zip(pieces.window, pieces.ranges.pairs(), strict=True):
             rows = pieces.row[low:high]
-            assert (np.diff(rows) > 0).all()
+            assert rows.tolist() == np.unique(rows).tolist(), "not ascending"
             found[window] += rows.tolist()
             runs[window] += 1
     assert runs.max() <= 2 * int(holed.in_bounds.sizes.max()).bit_length()

@@ -6,7 +6,7 @@ from random import Random
 import pytest
 
 from tests.campaigns import cases
-from tests.slow_model import expected
+from tests.models.sliding import expected
 from tests.windows.batches import check_against_model, random_cuts, run_engine, whole
 from tests.windows.random_logs import Case, marks_reached, random_case
 
@@ -58,6 +58,7 @@ ALL_MARKS = {
 }
 
 
+@pytest.mark.slow
 @cases(80, 400)
 def test_engine_equals_the_model_on_random_logs_under_any_cut_and_restart(number: int) -> None:
     """Hundreds of random logs give the model's windows, bit for bit, however they are cut."""

@@ -12,7 +12,7 @@ from oriel import JoinWindows
 from oriel.pipeline.windows import LEFT, RIGHT, StreamJoinEngine
 from oriel.pipeline.windows.joins.sides import How
 from tests.campaigns import cases
-from tests.slow_joins import Arrived, Joined, Result, Span, clock, joined
+from tests.models.joins import Arrived, Joined, Result, Span, clock, joined
 from tests.windows.join_batches import (
     Batch,
     Cut,
@@ -181,6 +181,7 @@ ALL_MARKS = {
 }
 
 
+@pytest.mark.slow
 @cases(120, 250)
 def test_engine_equals_the_model_on_random_logs_under_any_cut_and_restart(number: int) -> None:
     """After each batch of each cut, what came out is what the model says of the logs so far."""

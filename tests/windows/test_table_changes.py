@@ -19,8 +19,8 @@ from oriel.pipeline.windows.exact import (
     square_codes,
     sum_codes,
 )
-from tests.slow_joins import Arrived
-from tests.slow_table_groups import updates
+from tests.models.joins import Arrived
+from tests.models.table_groups import updates
 from tests.windows.join_batches import saved_and_loaded, to_table
 from tests.windows.test_table_join_properties import CARRIED, LEFT_VALUES, RIGHT_VALUES
 

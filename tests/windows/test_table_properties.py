@@ -11,7 +11,7 @@ from oriel import SessionWindows, TimeWindows
 from oriel.pipeline import windows as w
 from oriel.pipeline.windows import MAX_TIMESTAMP_MS, NoWindows, Windows
 from tests.campaigns import cases
-from tests.slow_tables import Logs, Record, table_rows
+from tests.models.tables import Logs, Record, table_rows
 from tests.windows.engine_runs import (
     Setup,
     check_against_model,
@@ -58,6 +58,7 @@ ALL_MARKS = {
 }
 
 
+@pytest.mark.slow
 @cases(10, 25)
 def test_engine_equals_the_model_under_any_cut_and_restart(number: int) -> None:
     """Random logs give the model's rows, bit for bit, however they are cut."""
@@ -97,6 +98,7 @@ WIDE: dict[str, Windows] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", WIDE)
 def test_estimates_over_many_values_do_not_depend_on_the_cut(kind: str) -> None:
     """Sketches of thousands of values are the same however often they were saved and merged."""
@@ -140,6 +142,7 @@ TYPED: dict[str, tuple[pa.DataType, list[object]]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", WIDE)
 @pytest.mark.parametrize("name", TYPED)
 def test_every_type_survives_being_saved(name: str, kind: str) -> None:
@@ -175,6 +178,7 @@ def test_every_type_survives_being_saved(name: str, kind: str) -> None:
         assert {name: row[name] for name in expected} == expected
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", WIDE)
 def test_many_keys_over_all_of_time(kind: str) -> None:
     """Twenty thousand keys with records ten thousand years apart do not get mixed up."""

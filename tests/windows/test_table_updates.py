@@ -19,8 +19,8 @@ from oriel.pipeline.windows import (
 )
 from oriel.pipeline.windows.joins.sides import How
 from tests.campaigns import cases
-from tests.slow_joins import Arrived, Logs, Tree, arrivals, random_tree
-from tests.slow_table_updates import Model, Values
+from tests.models.joins import Arrived, Logs, Tree, arrivals, random_tree
+from tests.models.table_updates import Model, Values
 from tests.windows.join_batches import (
     batches,
     random_cuts,
@@ -76,7 +76,8 @@ def updates_of(how: How, given: Sequence[Sequence[Step]]) -> list[list[Update]]:
         left, state = left[len(steps) :], result.state
         rows = result.results.to_pylist()
         assert sum(result.filtered) == len(steps) - len(rows)
-        assert all(r["null_value"] == (r["l"] is None and r["r"] is None) for r in rows)
+        nulls = [r["l"] is None and r["r"] is None for r in rows]
+        assert [r["null_value"] for r in rows] == nulls, rows
         updates.append([(row["l"], row["r"], row["timestamp_ms"]) for row in rows])
     return updates
 
@@ -247,7 +248,8 @@ def check_case(case: Case, *, cut: bool, restart: bool, wrong: str = "") -> set[
         telling = {(row[2], row[3], row[4] // of_table) for row in results}
         assert sum(result.filtered) == len(given) - len(telling)
         rows = state.to_pylist()
-        assert all(row["key_group"] == len(row["key"]) and not row["null_value"] for row in rows)
+        assert [row for row in rows if row["key_group"] != len(row["key"])] == []
+        assert [row for row in rows if row["null_value"]] == []
         held = {(r["side"], r["key"], r[f"v{r['side']}"], r["timestamp_ms"]) for r in rows}
         assert held == model.state()
         assert len(state) == len(held)
@@ -267,6 +269,7 @@ ALL_MARKS = {
 }  # fmt: skip
 
 
+@pytest.mark.slow
 @cases(40, 120)
 def test_the_engine_equals_the_model_on_random_logs(number: int) -> None:
     """Results, their order, drops and state are the model's after each batch, across restarts."""
@@ -316,6 +319,7 @@ def results_of(case: Case, batches_given: Sequence[Arrivals]) -> list[tuple[Any,
     return sorted(results, key=lambda row: (row[4], *row[2:4]))
 
 
+@pytest.mark.slow
 def test_any_cut_of_one_tables_records_gives_the_same_results() -> None:
     """Between the same records of the others, batch cuts and restarts don't matter."""
     compared = 0

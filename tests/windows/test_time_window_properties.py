@@ -7,8 +7,8 @@ import pytest
 
 from oriel import TimeWindows
 from tests.campaigns import cases
-from tests.slow_tables import Logs, Outcome, arrivals
-from tests.slow_time_windows import Hopping, expected_windows
+from tests.models.tables import Logs, Outcome, arrivals
+from tests.models.time_windows import Hopping, expected_windows
 from tests.windows.engine_runs import (
     Setup,
     check_against_model,
@@ -95,6 +95,7 @@ ALL_MARKS = {
 }
 
 
+@pytest.mark.slow
 @cases(10, 25)
 def test_engine_equals_the_model_under_any_cut_restart_and_emission(number: int) -> None:
     """Random logs give the model's windows, bit for bit, however they are cut."""
@@ -117,6 +118,7 @@ def test_a_wrong_model_is_noticed() -> None:
     pytest.fail("fifty cases did not notice a wrong grace")
 
 
+@pytest.mark.slow
 def test_the_state_forgets_what_is_final() -> None:
     """Once every partition has passed them, no row of the state is left of older windows."""
     for seed in range(FIRST_SEED, FIRST_SEED + 8):

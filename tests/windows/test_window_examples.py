@@ -13,7 +13,7 @@ import pytest
 from oriel import SessionWindows, SlidingWindows, TimeWindows
 from oriel.pipeline import windows as w
 from oriel.pipeline.windows import NoWindows, Windows
-from tests.slow_tables import Record
+from tests.models.tables import Record
 from tests.windows.engine_runs import Row, Run, Setup, one_by_one, run_engine, whole
 
 VALUES = pa.schema([("t", pa.int64())])
@@ -221,7 +221,8 @@ def test_sessions_that_merge_are_told_as_deleted() -> None:
         [(15, 15, True), (15, 30, False), (30, 30, True)],
         [(0, 0, True), (0, 30, False), (15, 30, True)],
     ]
-    assert all(r["timestamp_ms"] == r["window_end_ms"] for b in result.batches for r in b)
+    rows = [row for batch in result.batches for row in batch]
+    assert [row for row in rows if row["timestamp_ms"] != row["window_end_ms"]] == []
 
 
 def test_the_same_single_time_again_deletes_nothing() -> None:
@@ -248,7 +249,7 @@ def test_a_frozen_session_waits_for_the_other_partition_untouched(*, batches: bo
         ("k", 0, 0): [0],
         ("k", 8, 18): [8, 18],
     }
-    assert not any(row["final"] for row in result.rows.values())
+    assert [row for row in result.rows.values() if row["final"]] == []
 
 
 #: Input, windows, and what each record makes final: with emission on close nothing else is told.
@@ -361,5 +362,5 @@ def test_the_slowest_partition_decides_what_is_final() -> None:
         setup = Setup(windows, AGGREGATES, VALUES)
         held_back = run_engine(setup, logs, [{0: 2, 1: 1}, {0: 0, 1: 1}])
         first, second = held_back.batches
-        assert not any(row["final"] for row in first)
+        assert [row for row in first if row["final"]] == []
         assert {row["window_end_ms"] for row in second if row["final"]} == ends

@@ -9,6 +9,7 @@ import pytest
 
 from oriel.storage.delta import Limits, TableUpkeep, UpkeepSettings
 from oriel.storage.files import FailingFiles, use_files
+from tests.campaigns import full
 from tests.pipeline.commit.writers import (
     Writer,
     newest_of,
@@ -26,6 +27,18 @@ BATCHES = 6
 STARTS = 12
 
 
+def each_way_to_fail(often: int) -> pytest.MarkDecorator:
+    """Fail each ``every`` effects ``when`` they happen: each way at another rate, in full all."""
+    rates = [(often, errno.EACCES), (23, errno.ENOSPC), (37, errno.EIO)]
+    cases = [
+        case
+        for way, when in enumerate(("before", "half", "after"))
+        for rate, (every, error) in enumerate(rates)
+        for case in ([(when, every, error)] if rate == way else full(when, every, error))
+    ]
+    return pytest.mark.parametrize(("when", "every", "error"), cases)
+
+
 @pytest.fixture(scope="module")
 def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Give the folder of an undisturbed run."""
@@ -40,10 +53,7 @@ def expected(model: Path) -> dict[str, list[str]]:
     return tables_of(model)
 
 
-@pytest.mark.parametrize("when", ["before", "half", "after"])
-@pytest.mark.parametrize(
-    ("every", "error"), [(5, errno.EACCES), (23, errno.ENOSPC), (37, errno.EIO)]
-)
+@each_way_to_fail(5)
 def test_every_nth_effect_fails(
     tmp_path: Path, expected: dict[str, list[str]], every: int, error: int, when: str
 ) -> None:
@@ -56,17 +66,7 @@ def test_every_nth_effect_fails(
     assert tables_of(tmp_path) == expected
 
 
-# Each way to fail at another rate; all of them without compaction, above.
-@pytest.mark.parametrize(
-    ("when", "every", "error"),
-    [
-        pytest.param(when, every, error, marks=() if rate == way else pytest.mark.long)
-        for way, when in enumerate(("before", "half", "after"))
-        for rate, (every, error) in enumerate(
-            [(7, errno.EACCES), (23, errno.ENOSPC), (37, errno.EIO)]
-        )
-    ],
-)
+@each_way_to_fail(7)
 def test_every_nth_effect_fails_with_compaction(
     tmp_path: Path, model: Path, expected: dict[str, list[str]], every: int, error: int, when: str
 ) -> None:

@@ -6,6 +6,7 @@ import pytest
 
 from oriel.pipeline.errors import Fenced
 from oriel.storage.files import CountingFiles, HookedFiles, LocalFiles, use_files
+from tests.campaigns import full
 from tests.pipeline.commit.writers import Writer, tables_of, undisturbed, write_log
 
 #: Batches of the log, and those that run before the suspended process is at its last one.
@@ -40,7 +41,7 @@ def told_as_fenced(writer: Writer) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("every", [12, pytest.param(1, marks=pytest.mark.long)])
+@pytest.mark.parametrize("every", [12, *full(1)])
 @pytest.mark.parametrize(
     ("first", "ran", "restarted"),
     [(0, 0, False), (3, 1, False), (6, 3, False), (9, 3, True)],

@@ -1,7 +1,6 @@
 """The thread that keeps tables small: beside batches, through errors, to its end."""
 
 import logging
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -13,6 +12,7 @@ from oriel.pipeline.commit import maintenance as module
 from oriel.storage.delta import Limits, TableUpkeep, UpkeepSettings, open_table
 from tests.storage.compacted_table import CompactedTable
 from tests.storage.store_tables import SLIDING
+from tests.storage.waiting import wait_for, wait_until
 
 LIMITS = Limits(small_files=4)
 
@@ -41,12 +41,10 @@ def commit(table: CompactedTable, maintenance: Maintenance, batches: int) -> Non
         maintenance.batch_committed(table.batch)
 
 
-def wait(condition: Callable[[], bool]) -> None:
-    """Wait until a condition holds."""
-    ends = time.monotonic() + 60
-    while not condition():
-        assert time.monotonic() < ends
-        time.sleep(0.01)
+def wait_for_few_files(table: CompactedTable) -> None:
+    """Wait until maintenance has compacted the table."""
+    most = LIMITS.small_files + module._BATCHES
+    wait_until(table.live, f"{most} files", lambda files: len(files) <= most)
 
 
 def test_it_compacts_beside_batches(tmp_path: Path) -> None:
@@ -56,11 +54,12 @@ def test_it_compacts_beside_batches(tmp_path: Path) -> None:
     maintenance.start()
     for _ in range(3):
         commit(table, maintenance, module._BATCHES)
-        wait(lambda: len(table.live()) <= LIMITS.small_files + module._BATCHES)
+        wait_for_few_files(table)
     maintenance.close(finish=False)
     table.assert_unchanged()
 
 
+@pytest.mark.slow
 def test_an_error_is_told_once_and_never_stops_the_stream(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -68,7 +67,6 @@ def test_an_error_is_told_once_and_never_stops_the_stream(
     monkeypatch.setattr(module, "_RETRY_SECONDS", 0.0)
     table = CompactedTable(tmp_path, SLIDING)
     maintenance = maintained(table)
-    before = LIMITS.small_files
 
     def full(*_arguments: object, **_named: object) -> None:
         raise OSError(28, "No space left on device\nand a second line")
@@ -78,15 +76,18 @@ def test_an_error_is_told_once_and_never_stops_the_stream(
         maintenance.start()
         for failures in range(1, 4):
             commit(table, maintenance, module._BATCHES)
-            wait(lambda failures=failures: maintenance.failures >= failures)  # type: ignore[misc]
-        wait(lambda: table.names() == table.live())
+            wait_until(
+                lambda: maintenance.failures, f"{failures} failures",
+                lambda count, least=failures: count >= least,  # type: ignore[misc]
+            )  # fmt: skip
+        wait_for(set(), lambda: table.names() - table.live(), "the files that were left")
     warnings = [record.getMessage() for record in caplog.records]
     assert len(warnings) == 1
     assert "store could not be compacted" in warnings[0]
     assert "No space left" in warnings[0]
     assert "\n" not in warnings[0]
     commit(table, maintenance, module._BATCHES)
-    wait(lambda: len(table.live()) <= before + module._BATCHES)
+    wait_for_few_files(table)
     maintenance.close(finish=False)
     table.assert_unchanged()
 
@@ -113,7 +114,7 @@ def test_a_large_merge_lets_small_files_pass_and_is_given_up_at_the_end(tmp_path
 
     maintenance._between = noted  # type: ignore[method-assign]
     maintenance.start()
-    wait(lambda: not maintenance._thread.is_alive())
+    wait_for(False, maintenance._thread.is_alive, "whether the thread lives")
     maintenance.close(finish=False)
     assert len(seen) == 8
     assert max(seen) <= 2 * (900 // 100 + 1) + limits.small_files + 1

@@ -14,6 +14,7 @@ from oriel.storage import ForeignCheckpoint, StorageError
 from oriel.storage.delta import add_checkpoint
 from oriel.storage.errors import CorruptLog
 from oriel.storage.files import CountingFiles, ForgettingFiles, use_files
+from tests.campaigns import full
 from tests.pipeline.commit.writers import Writer, run, tables_of, undisturbed, write_log
 
 # Hundreds of starts: too long for the inner loop.
@@ -151,7 +152,7 @@ def _cut_off(*_arguments: object) -> None:
     raise KeyboardInterrupt
 
 
-@pytest.mark.parametrize("every", [13, pytest.param(1, marks=pytest.mark.long)])
+@pytest.mark.parametrize("every", [13, *full(1)])
 def test_power_is_lost_at_any_operation(tmp_path: Path, expected: Tables, every: int) -> None:
     """What was not synced at that moment is gone; the next start makes it good."""
     write_log(tmp_path / "counted", BATCHES)

@@ -123,7 +123,9 @@ def test_hostile_bytes_harm_no_other_record() -> None:
     for columns in (COLUMNS, PLAIN_COLUMNS):
         found = values_of(values, columns, Consumed(value_serde=Serdes.avro(SCHEMA)))
         row = expected(ORDER)
-        assert all(each == {name: row[name] for name in each} for each in found[1::2])
+        rows = [each for each in found[1::2] if isinstance(each, dict)]
+        assert rows == found[1::2]
+        assert [each for each in rows if each != {name: row[name] for name in each}] == []
         assert {each for each in found[::2] if isinstance(each, str)} <= {"not-avro", "wrong-type"}
         assert found[::2].count("not-avro") > 1000
 

@@ -46,6 +46,7 @@ def log_decoder(schema: str = SCHEMA) -> BlockDecoder:
     return decoder
 
 
+@pytest.mark.slow
 @given(st.integers(0, 2**32), st.integers(0, 150), st.sampled_from([0.0, 0.05, 0.5, 1.0]))
 @settings(max_examples=25)
 def test_a_block_is_decoded_like_each_of_its_lines(seed: int, count: int, hostile: float) -> None:
@@ -59,6 +60,7 @@ def test_a_block_is_decoded_like_each_of_its_lines(seed: int, count: int, hostil
     assert repr(decoder.decode(rows).to_pylist()) == repr(alone(decoder, rows))
 
 
+@pytest.mark.slow
 @given(st.integers(0, 2**32), st.lists(st.integers(0, 300), max_size=4))
 @settings(max_examples=10)
 def test_a_batch_is_decoded_like_its_parts(seed: int, cuts: list[int]) -> None:
@@ -70,6 +72,7 @@ def test_a_batch_is_decoded_like_its_parts(seed: int, cuts: list[int]) -> None:
     assert repr(pa.concat_tables(parts).to_pylist()) == repr(decoder.decode(rows).to_pylist())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", [*BAD, "all"])
 def test_bad_lines_alone_are_read_slowly(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """One bad line in a hundred, in several blocks: no good one is read by itself for it."""

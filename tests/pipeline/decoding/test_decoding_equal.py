@@ -31,7 +31,7 @@ TIMES_US = [-1, -1000, -999, 0, 999, None, 253402300799999999, 25340230080000000
 
 
 @given(st.sampled_from(SCHEMAS), st.integers(0, 2**32))
-@settings(max_examples=6)
+@settings(max_examples=max(2, settings().max_examples // 8))
 def test_lines_of_a_log_are_decoded_alike(spark: SparkSession, schema: str, seed: int) -> None:
     """Same record, or same reason."""
     decoder = event_log_decoder(schema)
@@ -42,7 +42,7 @@ def test_lines_of_a_log_are_decoded_alike(spark: SparkSession, schema: str, seed
 
 
 @given(st.sampled_from(SCHEMAS), st.integers(0, 2**32))
-@settings(max_examples=3)
+@settings(max_examples=max(1, settings().max_examples // 16))
 def test_messages_are_decoded_alike(spark: SparkSession, schema: str, seed: int) -> None:
     """With keys that are no UTF-8 and with tombstones, and at times of all kinds."""
     decoder = kafka_decoder(schema)

@@ -106,6 +106,7 @@ def run_random(folder: Path, store: Store, seed: int) -> JoinRun:
     return run
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "store",
     [updates("inner"), updates("left"), updates("outer"),

@@ -101,6 +101,7 @@ def written(
     return texts
 
 
+@pytest.mark.slow
 def test_an_element_has_its_number_behind_what_it_is_of(builder: StreamsBuilder) -> None:
     """A pair, also within another one, an update, a change, or an element in front of a lookup."""
     views, clicks = builder.stream("views", "a INT"), builder.stream("clicks", "b INT")

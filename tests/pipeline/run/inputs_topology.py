@@ -5,8 +5,8 @@ from random import Random
 from typing import Any
 
 from oriel import JoinWindows, StreamsBuilder, TimeWindows, Topology, collect_list, count, sum
+from tests.models.joins import Span
 from tests.pipeline.run.topic_logs import Record, random_times
-from tests.slow_joins import Span
 
 SIZE_MS, GRACE_MS = 20, 30
 WINDOWS = TimeWindows.of_size_and_grace(SIZE_MS, GRACE_MS)

@@ -14,7 +14,7 @@ from oriel import StreamsBuilder, TimeWindows, Topology, count, sum
 from oriel.pipeline.plan import PreparedBatch
 from oriel.pipeline.run import PipelineRun, RunSettings
 from oriel.pipeline.sources import EventLog
-from tests.e2e.kinds_topology import PEAKS
+from tests.system.kills.kinds_topology import PEAKS
 
 Rows = list[dict[str, Any]]
 

@@ -38,6 +38,10 @@ class _Log(Kafka):
 
     answers: Iterator[str | None] = iter(())
 
+    def ends(self, *_: Any) -> dict[str, dict[str, int]]:
+        """Know of no topic: there is no Spark to ask."""
+        return {}
+
     def no_answer(self, *_: Any) -> str | None:
         """The next answer; None when there are no more."""
         return next(self.answers, None)

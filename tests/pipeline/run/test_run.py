@@ -37,6 +37,7 @@ from oriel.storage import (
     StoreDefinition,
 )
 from oriel.storage.delta import Limits, TableUpkeep, UpkeepSettings
+from tests.campaigns import full
 
 # Some forty runs of a streaming query: too long for the inner loop.
 pytestmark = pytest.mark.slow
@@ -145,14 +146,14 @@ def bench(spark: SparkSession, tmp_path: Path) -> Bench:
 @pytest.mark.parametrize(
     ("failing", "owner", "method"),
     [
-        (0, StateVersions, "decide"),
-        (0, StoreTables, "commit"),
-        pytest.param(0, StoreTables, "commit_dead_letters", marks=pytest.mark.long),
-        pytest.param(0, StateVersions, "forget_before", marks=pytest.mark.long),
-        (1, StateVersions, "decide"),
+        *full(0, StateVersions, "decide"),
+        *full(0, StoreTables, "commit"),
+        *full(0, StoreTables, "commit_dead_letters"),
+        *full(0, StateVersions, "forget_before"),
+        *full(1, StateVersions, "decide"),
         (1, StoreTables, "commit"),
         (1, StoreTables, "commit_dead_letters"),
-        (1, StateVersions, "forget_before"),
+        *full(1, StateVersions, "forget_before"),
     ],
 )
 def test_a_failure_at_any_step_is_made_good_by_the_next_run(
@@ -179,7 +180,7 @@ def _fail(*_arguments: object) -> None:
     raise OSError(message)
 
 
-@pytest.mark.parametrize("failing", [StoreTables.commit, StoreTables.commit_dead_letters])
+@pytest.mark.parametrize("failing", [StoreTables.commit, *full(StoreTables.commit_dead_letters)])
 def test_compaction_between_a_failure_and_its_replay(
     bench: Bench, monkeypatch: pytest.MonkeyPatch, failing: Callable[..., Any]
 ) -> None:
@@ -208,7 +209,7 @@ def test_compaction_between_a_failure_and_its_replay(
         assert len(delta.file_uris()) < 2
 
 
-@pytest.mark.parametrize("committed", [False, True])
+@pytest.mark.parametrize("committed", [*full(False), True])
 def test_offsets_that_spark_lost_never_lose_records(
     bench: Bench, monkeypatch: pytest.MonkeyPatch, committed: bool
 ) -> None:

@@ -1,44 +1,21 @@
 """Runs over several topics on real Spark: cogroup, joins and functions against the slow models."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
 
-from oriel import StreamsBuilder, Topology, count, sum
-from tests.pipeline.run.inputs_model import Model
-from tests.pipeline.run.inputs_topology import CUT, RUBBISH, every_input, random_topics
-from tests.pipeline.run.topic_logs import Record, Stores, line, offsets, write_topics
+from oriel import StreamsBuilder, count, sum
+from tests.models.run_inputs import Model
+from tests.pipeline.run.inputs_run import Done, whole
+from tests.pipeline.run.inputs_topology import RUBBISH, every_input
+from tests.pipeline.run.topic_logs import Stores, line, offsets, write_topics
 
 pytestmark = pytest.mark.slow
 
-SEED = 4
-#: Stores whose steps are in front of them, and behind a lookup, a join and a foreign key.
-SOME = {"plain", "asked", "left", "by_foreign_key"}
-
-
-@dataclass(frozen=True)
-class Done:
-    """A run over all topics at once, and what must have come of it."""
-
-    stores: Stores
-    topics: dict[str, dict[int, list[Record | bytes]]]
-    model: Model
-
-
-@pytest.fixture(scope="module")
-def whole(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Done:
-    """One run, one batch, two tasks of Spark's."""
-    folder = tmp_path_factory.mktemp("whole")
-    topics = random_topics(SEED)
-    write_topics(folder / "log", topics)
-    stores = Stores(spark, folder)
-    stores.run(every_input(), small_batch_bytes=0)
-    assert stores.batches == 1
-    return Done(stores, topics, Model(topics))
+__all__ = ["whole"]
 
 
 def test_a_cogroup_counts_each_topic_by_its_own_clock(whole: Done) -> None:
@@ -92,7 +69,7 @@ def test_windows_behind_a_join_hold_what_the_slow_model_joins(whole: Done, how: 
 def test_joins_stand_behind_each_other(whole: Done) -> None:
     """A lookup, a new key, a join of streams, another lookup: each record counts once."""
     rows = whole.model.chained()
-    assert any(row["names"] for row in rows)
+    assert [row for row in rows if row["names"]], f"no row has a name: {rows}"
     assert whole.stores.newest("chained") == rows
     _, model, late_results = whole.model.joined("inner")
     late = len(model.left_late) + len(model.right_late)
@@ -106,7 +83,7 @@ def test_joins_stand_behind_each_other(whole: Done) -> None:
 def test_pairs_join_elements(whole: Done) -> None:
     """Behind a join of streams another one, whose right side is flattened; in any order."""
     rows, late = whole.model.joined_twice()
-    assert any(row["n"] > 1 for row in rows)
+    assert max(row["n"] for row in rows) > 1
     assert whole.stores.newest("joined_twice") == rows
     assert late.records > 0
     assert late.elements > 0
@@ -233,55 +210,6 @@ def test_the_position_covers_the_topics_that_a_store_reads(whole: Done) -> None:
             folder = whole.stores.folder / "log" / topic
             sizes = {path.stem: path.stat().st_size for path in folder.iterdir()}
             assert record.offsets[topic] == sizes
-
-
-def test_small_batches_and_other_tasks_make_the_same(
-    spark: SparkSession, tmp_path: Path, whole: Done
-) -> None:
-    """Two runs with two numbers of tasks, in several batches, end with the same rows and counts."""
-    half: dict[str, dict[int, list[Record | bytes]]] = {}
-    rest: dict[str, dict[int, list[Record | bytes]]] = {}
-    for topic, partitions in whole.topics.items():
-        # Which users there are at a record's batch is the one thing that cuts decide.
-        parts = 1 if topic == "users" else 2
-        half[topic] = {p: log[: len(log) // parts] for p, log in partitions.items()}
-        rest[topic] = {p: log[len(log) // parts :] for p, log in partitions.items()}
-    # A topic may also begin later than the others.
-    half["accounts"], rest["accounts"] = {}, whole.topics["accounts"]
-    stores = Stores(spark, tmp_path)
-    topology: Topology = every_input()
-    write_topics(tmp_path / "log", half)
-    # Some batches of each run are Spark jobs, some run in this process.
-    stores.run(topology, batch_bytes=1200, tasks=2, small_batch_bytes=1000)
-    write_topics(tmp_path / "log", rest)
-    stores.run(topology, batch_bytes=3000, tasks=3, small_batch_bytes=2000)
-    assert stores.batches > 3
-    for name in whole.stores.last.keys() - CUT:
-        assert stores.newest(name) == whole.stores.newest(name), name
-        assert stores.counters(name) == whole.stores.counters(name), name
-    assert stores.dead_letters() == whole.stores.dead_letters()
-
-
-@pytest.mark.parametrize(
-    "names", [SOME, pytest.param(None, marks=pytest.mark.long)], ids=["some stores", "all stores"]
-)
-def test_steps_that_only_spark_knows_make_the_same(
-    spark: SparkSession, tmp_path: Path, whole: Done, names: set[str] | None
-) -> None:
-    """In front of stores, and behind joins and a lookup, among messages of other stores."""
-    wanted = names or whole.stores.last.keys()
-    stores = Stores(spark, tmp_path)
-    write_topics(tmp_path / "log", whole.topics)
-    topology = every_input(only_spark_knows=True)
-    # However small a batch is, this process can't run such steps.
-    stores.run(Topology(tuple(store for store in topology.stores if store.name in wanted)))
-    assert stores.batches == 1
-    assert stores.last.keys() == wanted
-    for name in wanted:
-        assert stores.newest(name) == whole.stores.newest(name), name
-        assert stores.counters(name) == whole.stores.counters(name), name
-    letters = [one for one in whole.stores.dead_letters() if one[3] in {None, *wanted}]
-    assert stores.dead_letters() == letters
 
 
 def test_a_schema_that_only_spark_can_read_serves_several_stores(

@@ -20,7 +20,7 @@ print("more")
 
 
 def _child(text: str) -> None:
-    code = f"import sys; sys.stdout.write({text!r}); sys.stderr.write('to stderr\\n')"
+    code = f"import sys; print({text!r}, end='', flush=True); sys.stderr.write('to stderr\\n')"
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
@@ -47,7 +47,10 @@ def test_outputs_that_have_grown_are_put_aside(tmp_path: Path) -> None:
         writer = subprocess.Popen([sys.executable, "-c", _WRITER], stdin=subprocess.PIPE)
     assert writer.stdin is not None
     with writer:
-        wait_until(lambda: log_file.outputs.stat().st_size > 11 * 2**20, "the output")
+        wait_until(
+            lambda: log_file.outputs.stat().st_size, "11 MiB of output",
+            lambda size: size > 11 * 2**20, process=writer,
+        )  # fmt: skip
         log_file.trim()
         assert log_file.outputs.stat().st_size == 0
         writer.stdin.close()

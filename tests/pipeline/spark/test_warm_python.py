@@ -20,6 +20,7 @@ def client(warm_python: None) -> list[str]:
     return [sys.executable, "-I", "-S", str(_CLIENT), str(address), "/no/such/python"]
 
 
+@pytest.mark.slow
 def test_it_has_the_files_the_folder_and_the_environment_of_its_client(
     client: list[str], tmp_path: Path
 ) -> None:

@@ -27,6 +27,7 @@ from oriel.pipeline.windows import (
     close_time_ms,
     engine_for,
 )
+from tests.campaigns import full
 
 #: Every engine twice over random logs: for CI, not for the inner loop.
 pytestmark = pytest.mark.slow
@@ -55,7 +56,7 @@ SHARING: dict[str, tuple[int | None, np.int64, int]] = {
 
 
 #: How many batches each log has, by how many logs there are.
-LENGTHS = {2: 20, 6: 40}
+LENGTHS = {2: 15, 6: 40}
 
 
 def added(_key: str, value: Any, aggregate: int) -> int | None:
@@ -130,7 +131,7 @@ def in_order(rows: pa.Table) -> list[str]:
 )
 @pytest.mark.parametrize("sharing", SHARING)
 # One emits on update, the other on close.
-@pytest.mark.parametrize("logs", [2, pytest.param(6, marks=pytest.mark.long)])
+@pytest.mark.parametrize("logs", [2, *full(6)])
 def test_what_a_batch_does_not_touch_does_not_matter(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, kind: str, folds: int, sharing: str, logs: int
 ) -> None:

@@ -11,6 +11,7 @@ import pytest
 from oriel.pipeline import windows as w
 from oriel.pipeline.state import KeyedState, Layout, runs, segments
 from oriel.pipeline.windows import Fold, StreamClock, updates_engine_for
+from tests.campaigns import full
 from tests.pipeline.state.test_keyed_engines import (
     CARRIED,
     VALUES,
@@ -47,7 +48,7 @@ def random_batch(
 
 @pytest.mark.parametrize("kind", WINDOWS)
 @pytest.mark.parametrize("folds", [0, 1])
-@pytest.mark.parametrize("seed", [1, pytest.param(7, marks=pytest.mark.long)])
+@pytest.mark.parametrize("seed", [1, *full(7)])
 def test_what_a_batch_does_not_touch_is_not_needed(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, kind: str, folds: int, seed: int
 ) -> None:
@@ -65,7 +66,7 @@ def test_what_a_batch_does_not_touch_is_not_needed(
     names: list[str] = []
     whole, now, offset, told = engine.empty_state(), 0, 0, 0
     clocks = (-1, -1)
-    for _ in range(40):
+    for _ in range(25):
         now += random.choice([0, 1, 1, 8])
         batch = random_batch(engine, clock, random, now, offset)
         offset += len(batch)

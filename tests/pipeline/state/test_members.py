@@ -56,7 +56,7 @@ def advanced(folder: Path, version: Version, changes: dict[Any, int | None], nam
 
 
 @pytest.mark.parametrize("few", [False, True], ids=["", "hashes collide"])
-@cases(12, 200)
+@cases(4, 200)
 def test_any_changes_leave_what_a_dict_would_hold(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, number: int, *, few: bool
 ) -> None:

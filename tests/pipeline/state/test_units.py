@@ -165,7 +165,7 @@ def test_no_batch_merges_more_than_a_slice(monkeypatch: pytest.MonkeyPatch, tmp_
     model: dict[str, int] = {}
     version, most, files = Version([], 0), 0, 0
     random = np.random.default_rng(1)
-    for batch in range(400):
+    for batch in range(200):
         chosen = random.choice(4_000, 20, replace=False) if batch else np.arange(4_000)
         keys = [f"k{number}" for number in chosen]
         # A third of the keys go.

@@ -96,6 +96,7 @@ def stamped(plan: BatchPlan, *batches: list[dict[str, Any]]) -> pa.Table:
     return task_runs.stamped(plan, VALUES, *batches)
 
 
+@pytest.mark.slow
 @given(RECORDS, st.integers(0, 30), st.integers(1, 4))
 @settings(max_examples=60)
 def test_every_record_is_counted_once(

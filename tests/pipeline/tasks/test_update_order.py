@@ -15,8 +15,8 @@ from pyspark.sql import SparkSession
 from oriel import StreamsBuilder, TimeWindows, Topology
 from oriel.pipeline.language.source_tables import SourceTable
 from oriel.testing import Record
-from tests.slow_joins import Arrived, Tree
-from tests.slow_table_updates import Model, Told, Values, tables_of
+from tests.models.joins import Arrived, Tree
+from tests.models.table_updates import Model, Told, Values, tables_of
 from tests.windows.join_batches import batches, random_cuts, random_logs
 from tests.windows.topologies.runs import StagesRun, Written
 

@@ -11,7 +11,7 @@ from tests.windows.topologies.tree_facts import follows_pairs, nodes_of, topics_
 Entry = tuple[str, str | None, Mapping[str, Any] | None, int]
 
 #: What all windows of a log are closed by: one record of each topic, at this time. A longer silence
-#: would lose sessions in Kafka (tests/windows/test_kafka_sessions.py).
+#: would lose sessions in Kafka (tests/system/kafka_streams/test_kafka_sessions.py).
 _LAST_MS = 30_000
 #: Positive, divisible by 3, set, "a": every condition in front of a join or a merger lets it pass.
 _LAST_VALUE = {"v": 999_999, "s": "a"}

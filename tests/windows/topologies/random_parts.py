@@ -405,7 +405,7 @@ def random_windows(random: Random, kind: str, *, ample: bool) -> dict[str, Any]:
     grace = AMPLE_MS if ample else random.choice((0, 0, 2, 10))
     advance = random.randint(1, length) if kind == "hopping" else length
     # Of sessions Kafka finds those that retention leaves: with one ms over the least, the open
-    # ones (tests/windows/test_kafka_sessions.py). Else far more than anything needs.
+    # ones (tests/system/kafka_streams/test_kafka_sessions.py). Else far more than anything needs.
     retention = length + grace + 1 if kind == "session" else 1_000_000_000
     return {
         "kind": kind, "length": length, "advance": advance, "grace": grace, "retention": retention

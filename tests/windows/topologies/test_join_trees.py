@@ -26,7 +26,8 @@ from oriel import (
 from oriel.pipeline.language import KStream
 from oriel.pipeline.plan import StorePlans
 from oriel.testing import Record
-from tests.slow_join_trees import Leaf, Logs, Merged, Model, Node, Row, Tree, columns_in
+from tests.campaigns import full
+from tests.models.join_trees import Leaf, Logs, Merged, Model, Node, Row, Tree, columns_in
 from tests.windows.topologies.runs import Rows, StagesRun
 
 if TYPE_CHECKING:
@@ -318,9 +319,7 @@ def check_tree(seed: int, logs: int) -> set[str]:
     return marks
 
 
-@pytest.mark.parametrize(
-    ("number", "logs"), [(4, 3), pytest.param(200, 11, marks=pytest.mark.long)]
-)
+@pytest.mark.parametrize(("number", "logs"), [(4, 3), *full(200, 11)])
 def test_random_trees_equal_the_model(spark: "SparkSession", number: int, logs: int) -> None:
     """Results, what is written of them and what is late: of whole logs, and of any cut of them."""
     del spark

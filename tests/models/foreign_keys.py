@@ -1,0 +1,143 @@
+"""The slow models of tables joined by a foreign key: record by record, from the definition.
+
+Pure Python. A joined row has the key of the left row; it is of the left row that counts for that
+key, and of the right row that counts for the key that the left one names. ``tests.models.joins``
+defines which record counts. The time of the row is the greater of both records' times, also if the
+right record is a deletion. ``joined_by_foreign_key`` returns the rows, ``Updates`` the row after
+each record.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tests.models.joins import Arrived, Logs, counting
+
+#: Left value, right value, time.
+Row = tuple[str, str | None, int]
+
+
+def foreign_key_of(value: str) -> str | None:
+    """What a left value ``NAME>KEY`` names; ``NAME>`` names nothing."""
+    return value.partition(">")[2] or None
+
+
+def joined_by_foreign_key(left_logs: Logs, right_logs: Logs, how: str) -> dict[str, Row]:
+    """The row of each left key that has one."""
+    right = counting(right_logs)
+    rows: dict[str, Row] = {}
+    for key, record in counting(left_logs).items():
+        if record.value is None:
+            continue
+        named = foreign_key_of(record.value)
+        found = None if named is None else right.get(named)
+        value = None if found is None else found.value
+        if how == "left" or value is not None:
+            time = record.time if found is None else max(record.time, found.time)
+            rows[key] = (record.value, value, time)
+    return rows
+
+
+@dataclass(frozen=True)
+class Told:
+    """What a record tells of a left key: the joined row, both values None if there is none.
+
+    ``side`` is that of the ``cause``, 1 for a right record.
+    """
+
+    key: str
+    time: int
+    left: str | None
+    right: str | None
+    side: int
+    cause: Arrived
+
+
+class Updates:
+    """Kafka Streams' rules, record by record; ``wrong`` names one to break, for the canary.
+
+    A left record that has or had a row is told. Of an inner join it is silent, if the row before
+    named nothing, or the same, and there is no right row for what it names, if anything. A right
+    record is told to each left row that names its key, by the keys' bytes. What is told has the
+    greatest time of a left record and the right row (where it names nothing in an inner join, of
+    the one that it named), or that of the right record.
+    """
+
+    def __init__(self, how: str, *, filters_right: bool = False, wrong: str = "") -> None:
+        """Begin with empty tables; a right table with a filter tells less."""
+        self.how, self.filters_right, self.wrong = how, filters_right, wrong
+        self.rows: tuple[dict[str, Arrived], dict[str, Arrived]] = ({}, {})
+        #: Which rare cases came up.
+        self.marks: set[str] = set()
+
+    def process(self, given: Sequence[tuple[int, Arrived]]) -> list[Told]:
+        """What is told, in the order of effect."""
+
+        def place(one: tuple[int, Arrived]) -> tuple[int, int, int, int]:
+            side, record = one
+            first = -side if self.wrong == "sides" else side
+            return record.stream_time, first, record.partition, record.offset
+
+        told = []
+        for side, record in sorted(given, key=place):
+            told += self._right(record) if side else self._left(record)
+        return told
+
+    def _left(self, record: Arrived) -> list[Told]:
+        rows, right_rows = self.rows
+        old = rows.pop(record.key, None)
+        if record.value is not None:
+            rows[record.key] = record
+        named = foreign_key_of(old.value) if old and old.value else None
+        names = foreign_key_of(record.value) if record.value else None
+        met = right_rows.get(names or "")
+        time = max(record.time, met.time if met else -1)
+        if old is None and record.value is None:
+            return []
+        if self.how == "inner":
+            if names is None:
+                if named is None:
+                    return []
+                before = right_rows.get(named)
+                time = max(record.time, before.time if before else -1)
+                self.marks.add("names nothing any more")
+            elif met is None:
+                if named is None or (named == names and self.wrong != "same"):
+                    self.marks.add("nothing there, as before")
+                    return []
+                self.marks.add("names what is not there")
+        if named and names and named != names:
+            self.marks.add("names another key")
+        if self.how == "inner" and met is None:
+            return [Told(record.key, time, None, None, 0, record)]
+        return [Told(record.key, time, record.value, met.value if met else None, 0, record)]
+
+    def _right(self, record: Arrived) -> list[Told]:
+        rows, right_rows = self.rows
+        old = right_rows.pop(record.key, None)
+        if record.value is not None:
+            right_rows[record.key] = record
+        if old is None and record.value is None:
+            self.marks.add("a deletion of what was not there")
+            if self.filters_right:
+                return []
+        hear = [
+            left
+            for left in sorted(rows.values(), key=lambda row: row.key.encode())
+            if left.value and foreign_key_of(left.value) == record.key
+        ]
+        if len(hear) > 1:
+            self.marks.add("several hear")
+        if any(left.time > record.time for left in hear):
+            self.marks.add("an earlier right record")
+        gone = self.how == "inner" and record.value is None
+        return [
+            Told(
+                left.key,
+                max(record.time, left.time) if self.wrong == "time" else record.time,
+                None if gone else left.value,
+                record.value,
+                1,
+                record,
+            )
+            for left in hear
+        ]

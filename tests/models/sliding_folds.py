@@ -1,0 +1,110 @@
+"""The slow model of a user's functions over sliding windows. ``sliding`` defines the windows.
+
+Pure Python, sharing nothing with the engines.
+
+    members   those of the window, partition by partition in offset order
+    rejected  a record for which the aggregator raises on a fresh aggregate: it moves the clock,
+              and is in no window; a reduce calls nothing for a first value, so nothing raises
+    left out  a member for which it raises inside the window, beside the members before it
+    null      a null result starts the partition's part of the window afresh; a deleted window
+              has the greatest time at which a partition's part of it was removed last
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tests.models import sliding
+from tests.models.tables import (
+    Arrived,
+    Folded,
+    FoldOutcome,
+    Functions,
+    Logs,
+    Place,
+    Removal,
+    arrivals,
+)
+
+#: Keys of rejected records begin with it, so that they define windows of no other key.
+_APART = "rejected\0"
+
+
+@dataclass(frozen=True)
+class LeftOut:
+    """One record and one window that it is left out of."""
+
+    record: Arrived
+    start: int
+    end: int
+    final: bool
+
+
+@dataclass(frozen=True)
+class SlidingOutcome(FoldOutcome):
+    """What a fold into sliding windows comes to; ``left_out`` has each pair once."""
+
+    left_out: list[LeftOut]
+
+
+def folded_sliding(logs: Logs, difference: int, grace: int, functions: Functions) -> SlidingOutcome:
+    """Fold the members of each sliding window."""
+    arrived = arrivals(logs, grace)
+    accepted = [record for record in arrived if record.time + difference >= record.close]
+    rejected = {r for r in accepted if _raises(r, functions)}
+    apart: dict[int, list[sliding.Record]] = {p: [] for p in logs}
+    # The model's values are numbers: here each record's place among all that arrived.
+    for place, record in enumerate(arrived):
+        key = _APART + record.key if record in rejected else record.key
+        apart[record.partition].append((key, record.time, float(place)))
+    found: dict[Place, Folded] = {}
+    left_out: list[LeftOut] = []
+    removals: list[Removal] = []
+    for (key, _), window in sliding.expected(apart, difference, grace).windows.items():
+        if key.startswith(_APART):
+            continue
+        members = [arrived[int(value)] for value in window.values]
+        result, raised, removed = _folded(key, members, functions)
+        removals += [Removal(record, window.start, time) for record, time in removed]
+        left_out += [LeftOut(r, window.start, window.end, window.final) for r in raised]
+        if result is not None:
+            found[key, window.start, window.end] = Folded(*result, final=window.final)
+    late = len(arrived) - len(accepted)
+    places = {(record.partition, record.offset) for record in rejected}
+    applied = len(accepted) - len(rejected)
+    return SlidingOutcome(found, applied, late, places, left_out, removals=removals)
+
+
+def _raises(record: Arrived, functions: Functions) -> bool:
+    try:
+        functions.added(record, functions.initial())
+    except ArithmeticError:
+        return True
+    return False
+
+
+def _folded(
+    key: str, members: Sequence[Arrived], functions: Functions
+) -> tuple[tuple[Any, int] | None, list[Arrived], list[tuple[Arrived, int]]]:
+    """The value and the timestamp of one window, the members that raised, and its nulls."""
+    parts: dict[int, tuple[Any, int]] = {}
+    raised: list[Arrived] = []
+    removed: list[tuple[Arrived, int]] = []
+    for record in sorted(members, key=lambda r: (r.partition, r.offset)):
+        value, newest = parts.get(record.partition, (functions.initial(), record.time))
+        try:
+            value = functions.added(record, value)
+        except ArithmeticError:
+            raised.append(record)
+            continue
+        parts.pop(record.partition, None)
+        if value is None:
+            removed.append((record, max(newest, record.time)))
+        else:
+            parts[record.partition] = value, max(newest, record.time)
+    if not parts:
+        return None, raised, removed
+    (merged, timestamp), *others = (parts[p] for p in sorted(parts))
+    for value, newest in others:
+        merged, timestamp = functions.merged(key, merged, value), max(timestamp, newest)
+    return (merged, timestamp), raised, removed

@@ -1,0 +1,136 @@
+"""The slow model of joined tables' updates: record by record, join by join as in Kafka Streams.
+
+Pure Python, sharing nothing with the engines. A join is a tree: a table's number, or
+(how, left, right). Each table's record goes up the tree. A join takes what comes from below with
+the row that its other part has, if any, and tells what was joined before and what is joined now,
+which may be nothing; or it does not go on:
+
+    inner     the other part has no row
+    left      from the right: the left part has no row; from the left: no row was there before,
+              none is there now, and the right part has none
+    outer     the same from both parts
+    a filter  (of a table) no row was there before and none is there now, if a join above or a
+              grouping wants old rows: a left join those of its left part, an outer one of both
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tests.models.joins import Arrived, Tree
+
+#: Values by table.
+Values = dict[int, str]
+
+
+@dataclass(frozen=True)
+class Told:
+    """What a part of the tree tells of a record: its row before and after, and the time."""
+
+    old: Values | None
+    new: Values | None
+    time: int
+
+
+def tables_of(tree: Tree) -> set[int]:
+    """The numbers of its tables."""
+    return {tree} if isinstance(tree, int) else tables_of(tree[1]) | tables_of(tree[2])
+
+
+class Model:
+    """The tables, and what the tree tells of each record of a batch."""
+
+    def __init__(
+        self, tree: Tree, filtered: frozenset[int], *, wants_old: bool, wrong: str = ""
+    ) -> None:
+        """Begin with empty tables; ``wrong`` names a rule to break, for the canary."""
+        self.tree, self.filtered, self.wants_old, self.wrong = tree, filtered, wants_old, wrong
+        self.tables: list[dict[str, Arrived]] = [{} for _ in tables_of(tree)]
+        #: Which rare cases came up.
+        self.marks: set[str] = set()
+
+    def process(
+        self, given: Sequence[tuple[int, Arrived]]
+    ) -> list[tuple[int, Arrived, Told | None]]:
+        """What is told of each record, in the order of effect."""
+        return [
+            (side, record, self._take(side, record))
+            for side, record in sorted(given, key=self._place)
+        ]
+
+    def state(self) -> set[tuple[Any, ...]]:
+        """Side, key, value, time of every row."""
+        return {
+            (side, row.key, row.value, row.time)
+            for side, table in enumerate(self.tables)
+            for row in table.values()
+        }
+
+    def _place(self, one: tuple[int, Arrived]) -> tuple[int, int, int, int]:
+        side, record = one
+        time = record.time if self.wrong == "order" else record.stream_time
+        return time, side, record.partition, record.offset
+
+    def _take(self, side: int, record: Arrived) -> Told | None:
+        table = self.tables[side]
+        had = table.pop(record.key, None)
+        if had is not None and had.time > record.time:
+            self.marks.add("a newer record with an earlier time")
+        if had is not None and had.partition != record.partition:
+            self.marks.add("a key of several partitions")
+        if record.value is not None:
+            table[record.key] = record
+        elif self.wrong == "deletion" and had is not None:
+            table[record.key] = had
+        old = None if had is None or had.value is None else {side: had.value}
+        return self._told(self.tree, side, record, old, wanted=self.wants_old)
+
+    def _told(
+        self, part: Tree, side: int, record: Arrived, old: Values | None, *, wanted: bool
+    ) -> Told | None:
+        if isinstance(part, int):
+            row = self.tables[side].get(record.key)
+            new = None if row is None or row.value is None else {side: row.value}
+            if wanted and side in self.filtered and old is None and new is None:
+                self.marks.add("a filter tells nothing")
+                return None if self.wrong != "filter" else Told(old, new, record.time)
+            return Told(old, new, record.time)
+        how, left, right = part
+        from_left = side in tables_of(left)
+        below, beside = (left, right) if from_left else (right, left)
+        wanted |= how == "outer" or (how == "left" and from_left)
+        told = self._told(below, side, record, old, wanted=wanted)
+        if told is None:
+            return None
+        met = self._row(beside, record.key)
+        if met is None and (how == "inner" or (how == "left" and not from_left)):
+            return None
+        if met is None and told.old is None and told.new is None:
+            self.marks.add(f"{how}: nothing was there")
+            return None
+        alone = how == "outer" or (how == "left" and not from_left)
+        values, time = met or ({}, -1)
+        if not isinstance(self.tree, int) and part != self.tree and told.new is None and alone:
+            self.marks.add("a join within a join goes on without")
+
+        def joined(row: Values | None) -> Values | None:
+            if row is None:
+                return dict(values) if met is not None and alone else None
+            return row | values
+
+        time = told.time if self.wrong == "time" else max(told.time, time)
+        return Told(joined(told.old), joined(told.new), time)
+
+    def _row(self, part: Tree, key: str) -> tuple[Values, int] | None:
+        """The row that a part has of a key, and its time."""
+        if isinstance(part, int):
+            row = self.tables[part].get(key)
+            return None if row is None or row.value is None else ({part: row.value}, row.time)
+        how, *parts = part
+        left, right = (self._row(each, key) for each in parts)
+        has_row = {"inner": left and right, "left": left, "outer": left or right}
+        if not has_row[how]:
+            return None
+        rows = [row for row in (left, right) if row is not None]
+        values = {table: value for row in rows for table, value in row[0].items()}
+        return values, max(time for _, time in rows)

@@ -1,0 +1,80 @@
+"""The slow model of tumbling and hopping windows, straight from their definition.
+
+Pure Python, record by record, sharing nothing with the engines (shapes: ``tests.models.tables``).
+
+    windows of t  s = 0, A, 2A, ... with s <= t < s + S
+    open          s + S > c, where c = stream time of the record's own partition at it - G
+    member        of each of its windows that is open; late, if none is
+    final         s + S <= min over partitions of stream time - G
+"""
+
+from dataclasses import dataclass
+
+from tests.models.tables import (
+    Arrived,
+    Folded,
+    FoldOutcome,
+    Functions,
+    Logs,
+    Outcome,
+    Window,
+    arrivals,
+    final_close,
+    fold_into_starts,
+    in_order,
+)
+
+
+@dataclass(frozen=True)
+class Hopping:
+    """Size, advance and grace; tumbling where size and advance are equal."""
+
+    size: int
+    advance: int
+    grace: int
+
+    def starts(self, time: int) -> list[int]:
+        """Every window that ``time`` lies in, open or not, ascending."""
+        return [s for s in range(0, time + 1, self.advance) if s <= time < s + self.size]
+
+    def open_starts(self, record: Arrived) -> list[int]:
+        """Those of its windows that take the record."""
+        return [s for s in self.starts(record.time) if s + self.size > record.close]
+
+
+def expected_windows(logs: Logs, windows: Hopping) -> Outcome:
+    """Work out every window of ``logs``."""
+    members: dict[tuple[str, int], list[Arrived]] = {}
+    late = applied = 0
+    for record in arrivals(logs, windows.grace):
+        starts = windows.open_starts(record)
+        late += not starts
+        applied += bool(starts)
+        for start in starts:
+            members.setdefault((record.key, start), []).append(record)
+    close = final_close(logs, windows.grace)
+    found = {
+        (key, start, start + windows.size): Window(
+            in_order(records), final=start + windows.size <= close
+        )
+        for (key, start), records in members.items()
+    }
+    return Outcome(found, applied, late)
+
+
+def folded_windows(logs: Logs, windows: Hopping, functions: Functions) -> FoldOutcome:
+    """Fold the records of each window."""
+    arrived = arrivals(logs, windows.grace)
+    starts = {id(record): windows.open_starts(record) for record in arrived}
+    accepted = [record for record in arrived if starts[id(record)]]
+    made = fold_into_starts(accepted, starts, functions)
+    close = final_close(logs, windows.grace)
+    found = {
+        (key, start, start + windows.size): Folded(
+            value, timestamp, final=start + windows.size <= close
+        )
+        for (key, start), (value, timestamp) in made.rows.items()
+    }
+    late = len(arrived) - len(accepted)
+    applied = len(accepted) - len(made.rejected)
+    return FoldOutcome(found, applied, late, made.rejected, removals=made.removals)

@@ -1,0 +1,58 @@
+"""A topology file with a module and a package beside it."""
+
+from pathlib import Path
+
+import pytest
+
+TOPOLOGY = """
+from oriel import StreamsBuilder
+from beside import add, doubled
+from rules.limits import is_enough
+
+builder = StreamsBuilder()
+records = builder.stream("t", "v INT").filter(is_enough("v")).map_values(v=doubled("v"))
+grouped = records.group_by_key()
+grouped.aggregate(lambda: 0, add, schema="total BIGINT").materialize("totals")
+topology = builder.build()
+"""
+
+
+BESIDE = """
+from pyspark.sql import functions as F
+
+from rules import limits
+
+
+def add(key, value, total):
+    from rules.limits import LEAST  # is looked for where the function runs
+
+    return total + value["v"] * LEAST
+
+
+@F.udf("int")
+def doubled(v):
+    return None if v is None else v * limits.FACTOR
+"""
+
+
+LIMITS = """
+from pyspark.sql import functions as F
+
+LEAST, FACTOR = 1, 2
+
+
+def is_enough(column):
+    return F.col(column) >= LEAST
+"""
+
+
+@pytest.fixture
+def topology(tmp_path: Path) -> Path:
+    """A topology file with a module and a package beside it."""
+    folder = tmp_path / "project"
+    (folder / "rules").mkdir(parents=True)
+    (folder / "topology.py").write_text(TOPOLOGY)
+    (folder / "beside.py").write_text(BESIDE)
+    (folder / "rules" / "__init__.py").touch()
+    (folder / "rules" / "limits.py").write_text(LIMITS)
+    return folder / "topology.py"

@@ -1,0 +1,63 @@
+"""Tables that tests write one batch after the other."""
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from deltalake import DeltaTable
+
+from oriel.storage.delta import (
+    Table,
+    open_table,
+    store_schema,
+    table_rows,
+    write_file,
+)
+
+AGGREGATES = {"n": pa.int64(), "mean": pa.float64(), "all": pa.list_(pa.string())}
+
+
+APPLICATION = "app"
+
+
+START_MS = 1_357_034_400_123
+
+
+def opened(folder: Path) -> Table:
+    """Open or make the table."""
+    return open_table(folder, store_schema(AGGREGATES), {"oriel.store": "{}"}, sync=True)
+
+
+def rows(batch: int, *windows: tuple[str, int]) -> pa.Table:
+    """Rows of windows (key, start) as the engine's changes would give them."""
+    starts = [start for _, start in windows]
+    changes = pa.table(
+        {
+            "key": pa.array([key for key, _ in windows], pa.string()),
+            "window_start_ms": pa.array(starts, pa.int64()),
+            "window_end_ms": pa.array([start + 10 for start in starts], pa.int64()),
+            "n": pa.array([batch] * len(windows), pa.int64()),
+            "mean": pa.array([None] * len(windows), pa.float64()),
+            "all": pa.array([["x", None]] * len(windows), pa.list_(pa.string())),
+            "timestamp_ms": pa.array(starts, pa.int64()),
+            "final": [False] * len(windows),
+        }
+    )
+    return table_rows(changes, AGGREGATES, batch)
+
+
+def commit(table: Table, folder: Path, batch: int, *windows: tuple[str, int]) -> int:
+    """Write and commit one batch."""
+    file = write_file(folder, rows(batch, *windows), "part", sync=True)
+    return table.commit([file], APPLICATION, batch, {"oriel": f"batch {batch}"})
+
+
+def keys_and_revisions(folder: Path, **options: Any) -> list[tuple[str, int]]:
+    """Return (key, revision) of the table's rows."""
+    table = DeltaTable(folder).to_pyarrow_table(**options)
+    return sorted(zip(table["key"].to_pylist(), table["revision"].to_pylist(), strict=True))
+
+
+def entry(folder: Path, version: int) -> Path:
+    """The log entry of a version."""
+    return folder / "_delta_log" / f"{version:020d}.json"

@@ -1,0 +1,28 @@
+"""The benchmark of decoding works; what it measures is not checked, only its shape."""
+
+import json
+
+import pytest
+
+from benchmarks.decoding import FAULTS, main
+from oriel.pipeline.decoding import event_log_decoder
+from tests.pipeline.decoding.both_decoders import log_rows
+
+FORMATS = ("JSON", "Avro", "Protobuf", "long", "string")
+
+
+def test_every_kind_of_line_is_measured(capsys: pytest.CaptureFixture[str]) -> None:
+    """Each beside lines that are all good."""
+    main(["--quick"])
+    found = json.loads(capsys.readouterr().out.splitlines()[-1])["decoding"]
+    assert len(found) == len(FAULTS) + 2 + len(FORMATS)
+    assert {f"Kafka: {name}" for name in FORMATS} < set(found)
+    assert found["all good"]["share_of_all_good"] == 1.0
+    assert {name: one for name, one in found.items() if one["lines_per_second"] <= 0} == {}
+
+
+def test_bad_lines_are_bad() -> None:
+    """Each fault makes a dead letter."""
+    decoder = event_log_decoder("amount BIGINT, price DOUBLE")
+    assert decoder is not None
+    assert decoder.decode(log_rows(list(FAULTS.values())))["reason"].null_count == 0

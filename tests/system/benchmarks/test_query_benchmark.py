@@ -1,0 +1,33 @@
+"""The benchmark of reads works in its smallest form; what it measures of time is not checked."""
+
+import json
+import sys
+
+import pytest
+
+from benchmarks.query import main
+
+pytestmark = pytest.mark.slow
+
+
+def test_each_read_of_each_service_is_answered(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Sizes beside each other, parts left out, commits that are seen; no answer but 200."""
+    options = ["--windows", "3000", "2000", "--seconds", "0.1", "--turns", "1", "--commits", "3"]
+    monkeypatch.setattr(sys, "argv", ["query", *options, "--port", "18780"])
+    assert main() == 0
+    told = json.loads(capsys.readouterr().out.splitlines()[-1])
+    assert [*told["reads"]["latest"]] == [
+        "2,000 windows", "3,000 windows", "2,000, plain FastAPI",
+    ]  # fmt: skip
+    for loads in (*told["reads"].values(), *told["costs"].values()):
+        for load in loads.values():
+            assert load["requests"] > 0
+            assert load["errors"] == 0
+            assert load["processor_us"] > 0
+    assert told["costs"].keys() == told["reads"].keys()
+    visible = told["commit_to_visible"]
+    assert visible
+    wrong = {name: one for name, one in visible.items() if not 0 < one["p50_ms"] <= one["p99_ms"]}
+    assert wrong == {}

@@ -1,0 +1,52 @@
+"""The commands of the pages work, those of the README and the tutorial from an empty folder."""
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.documentation.pages import typed_pages
+from tests.e2e.documented_commands import FROM_NOTHING, run_page, served_demo
+from tests.e2e.runs_in_one_process import Runs
+from tests.tidy.project import ROOT
+
+pytestmark = pytest.mark.e2e
+
+_PAGES = [page for page in typed_pages() if page not in FROM_NOTHING]
+
+
+@pytest.fixture(scope="module")
+def demo(tmp_path_factory: pytest.TempPathFactory, runs: Runs) -> Iterator[tuple[Path, int]]:
+    """Give a folder in which the demo has run, and the port of its service."""
+    folder = tmp_path_factory.mktemp("demo")
+    with served_demo(folder, runs) as port:
+        yield folder, port
+
+
+@pytest.mark.parametrize("page", _PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
+def test_what_a_page_tells_to_type_works(
+    page: Path, tmp_path: Path, demo: tuple[Path, int], runs: Runs
+) -> None:
+    """Its blocks run in order, in one folder. Output that it shows has the shape of today's."""
+    example, port = demo
+    folder = tmp_path / "folder"
+    shutil.copytree(example, folder, ignore=shutil.ignore_patterns("index"))
+    run_page(page, folder, runs, port)
+
+
+@pytest.mark.parametrize("page", FROM_NOTHING, ids=lambda page: page.relative_to(ROOT).as_posix())
+def test_what_a_first_page_tells_to_type_works(
+    page: Path, tmp_path: Path, demo: tuple[Path, int], runs: Runs
+) -> None:
+    """Its blocks run in order, in one empty folder, next to the service of the demo."""
+    _, port = demo
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    run_page(page, folder, runs, port)
+
+
+def test_the_pages_for_users_have_commands() -> None:
+    """The test does not pass because a page lost its blocks."""
+    names = {page.relative_to(ROOT).as_posix() for page in typed_pages()}
+    assert {"README.md", "docs/tutorial.md", "docs/client.md", "docs/operations.md"} <= names

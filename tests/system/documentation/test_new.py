@@ -1,0 +1,127 @@
+"""`oriel new`: the project that it makes runs by the commands that it prints."""
+
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from shlex import quote, split
+
+import httpx
+import pytest
+import yaml
+from compose_spec import PyCompose
+
+from oriel.__main__ import main
+from tests.ports import reserved_port
+from tests.storage.waiting import WAIT_SECONDS, wait_until
+from tests.tidy.project import ROOT
+
+_SECONDS = 300
+
+
+@pytest.fixture
+def printed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> str:
+    """Make the project `shop` in an empty folder; what that printed."""
+    monkeypatch.chdir(tmp_path)
+    assert main(["new", "shop"]) == 0
+    return capsys.readouterr().out
+
+
+def _commands(printed: str) -> list[str]:
+    """The indented lines, with this interpreter in the place of the script, which may install."""
+    lines = re.findall(r"^  (\S.*)$", printed, flags=re.MULTILINE)
+    script, python = quote(str(ROOT / "oriel")), f"{quote(sys.executable)} -P -m"
+    return [
+        line.replace(f"{script} test", f"{python} pytest -p no:randomly").replace(
+            script, f"{python} oriel"
+        )
+        for line in lines
+    ]
+
+
+def _run(command: str, folder: Path) -> str:
+    """Run one line of a shell in the project's folder; its output."""
+    ended = subprocess.run(
+        ["bash", "-c", command], cwd=folder, env=_environment(), capture_output=True, text=True,
+        check=False, timeout=_SECONDS,
+    )  # fmt: skip
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    return ended.stdout
+
+
+def _environment() -> dict[str, str]:
+    return os.environ | {"PYTHONPATH": str(ROOT / "src")}
+
+
+@contextmanager
+def _started(command: str, folder: Path) -> Iterator[None]:
+    """Let a command run for the time of the block."""
+    with subprocess.Popen(
+        split(command), cwd=folder, env=_environment(), stdout=subprocess.DEVNULL
+    ) as process:
+        try:
+            yield
+        finally:
+            process.terminate()
+
+
+@pytest.mark.e2e
+def test_the_project_runs_by_the_commands_that_are_printed(printed: str, tmp_path: Path) -> None:
+    """Its test passes, the sample log goes through the pipeline, and the service answers."""
+    change, test, run, serve, curl = _commands(printed)
+    assert change == "cd shop"
+    folder = tmp_path / "shop"
+    assert "2 passed" in _run(test, folder)
+    assert '"applied":60' in _run(run, folder)
+    port = reserved_port()
+    url = curl.removeprefix("curl ").replace("localhost:8080", f"http://127.0.0.1:{port}")
+    with _started(f"{serve} --port {port}", folder):
+        answer = wait_until(
+            lambda: httpx.get(url, trust_env=False, timeout=WAIT_SECONDS), "windows",
+            lambda answer: answer.status_code == httpx.codes.OK, passing=(httpx.TransportError,),
+        )  # fmt: skip
+    (window,) = answer.json()["windows"]
+    assert window["key"] == "berlin"
+    assert window["revenue"] > 0
+
+
+def test_nothing_is_written_over(printed: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """What has the name already stays as it is, whatever it is."""
+    assert printed
+    topology = Path("shop/topology.py")
+    topology.write_text("# mine\n")
+    assert main(["new", "shop"]) == 1
+    assert "already" in capsys.readouterr().err
+    assert topology.read_text() == "# mine\n"
+
+
+@pytest.mark.parametrize("name", ["", "Shop", "../shop", "a b", "-x", "x" * 64])
+def test_a_name_that_containers_refuse_is_refused(name: str) -> None:
+    """It is the name of the folder, of the checkpoint and of the compose project."""
+    with pytest.raises(SystemExit, match="2"):
+        main(["new", "--", name])
+
+
+def test_its_containers_start_what_is_there(printed: str) -> None:
+    """The compose file reads the files of the project, under the project's name."""
+    assert printed
+    text = Path("shop/docker-compose.yml").read_text()
+    PyCompose.from_yaml(text).validate()
+    compose = yaml.safe_load(text)
+    assert compose["name"] == "shop"
+    pipeline = compose["services"]["pipeline"]
+    assert pipeline["command"][0] == "/opt/project/topology.py"
+    assert "--name=shop" in pipeline["command"]
+    mounted = [
+        Path("shop", volume.split(":")[0])
+        for service in compose["services"].values()
+        for volume in service["volumes"]
+        if volume.startswith(".")
+    ]
+    assert mounted
+    assert [path for path in mounted if not path.exists()] == []

@@ -1,0 +1,34 @@
+"""``oriel run`` that is killed, all of it (driver, JVM, workers), around a publication.
+
+``python -m tests.system.kafka.killed_sink STEP BATCH RUN-ARGUMENTS...`` in its own process group.
+"""
+
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from oriel.pipeline.commit import SinkTopic, sink_topic
+from oriel.pipeline.run import command as command_line
+from tests.system.kills.killed_run import kill_before, kill_everything
+
+
+def _kill_published(batch: int) -> None:
+    """Kill when all of ``batch`` is in the topic, before that is noted."""
+    note = sink_topic.note_published
+
+    def killing(folder: Any, prepared: Any, *, sync: bool) -> None:
+        if prepared.record.batch == batch:
+            kill_everything()
+        note(folder, prepared, sync=sync)
+
+    sink_topic.note_published = killing
+
+
+STEPS: dict[str, Callable[[int], None]] = {
+    "decided": lambda batch: kill_before(SinkTopic, "commit", batch),
+    "published": _kill_published,
+}
+
+if __name__ == "__main__":
+    STEPS[sys.argv[1]](int(sys.argv[2]))
+    sys.exit(command_line.main(sys.argv[3:]))

@@ -1,0 +1,397 @@
+"""Kafka as its users have it: TLS, passwords, transactions, compaction, and what goes wrong."""
+
+import os
+import signal
+import subprocess
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
+
+from oriel.storage.monitoring import overview
+from tests.e2e.kafka_broker import PASSWORD, USER, Broker
+from tests.e2e.runs_in_one_process import ROOT, Runs
+from tests.e2e.with_warm_python import warm_oriel
+from tests.ports import reserved_port
+from tests.storage.waiting import WAIT_SECONDS, wait_for, wait_until
+
+pytestmark = [pytest.mark.e2e, pytest.mark.kafka]
+
+TOPOLOGY = """
+from oriel import StreamsBuilder, TimeWindows, count
+
+builder = StreamsBuilder()
+windows = TimeWindows.of_size_and_grace(1000, 1000)
+for topic in {topics!r}:
+    stream = builder.stream(topic, "v INT").group_by_key().windowed_by(windows)
+    stream.aggregate(n=count()).materialize(topic)
+topology = builder.build()
+"""
+
+VALUE = b'{"v": 1}'
+
+
+class Cluster:
+    """A broker with what a test does to it."""
+
+    def __init__(self, broker: Broker) -> None:
+        """Do it to ``broker``."""
+        self.broker = broker
+        self.admin = AdminClient({"bootstrap.servers": broker.address, "log_level": 0})
+        self._producer = Producer({"bootstrap.servers": broker.address, "log_level": 0})
+
+    def create(self, topic: str, partitions: int = 1, **config: str) -> None:
+        """Make a topic."""
+        new = NewTopic(
+            topic, partitions, 1, config={k.replace("_", "."): v for k, v in config.items()}
+        )
+        self.admin.create_topics([new])[topic].result(timeout=WAIT_SECONDS)
+
+    def send(
+        self, topic: str, count: int, partition: int = 0, *, at_ms: int = 1, value: bytes = VALUE
+    ) -> None:
+        """Write ``count`` records with keys of their own."""
+        for number in range(count):
+            key = f"k{number}".encode()
+            self._producer.produce(topic, value, key, partition, timestamp=at_ms + number)
+        self._producer.flush()
+
+    def transaction(self, topic: str, count: int, *, commit: bool) -> None:
+        """Write records in a transaction, which is committed or aborted."""
+        producer = Producer({
+            "bootstrap.servers": self.broker.address, "log_level": 0,
+            "transactional.id": f"tests-{topic}",
+        })  # fmt: skip
+        producer.init_transactions(30)
+        producer.begin_transaction()
+        for number in range(count):
+            producer.produce(topic, VALUE, f"k{number}".encode(), 0, timestamp=number + 1)
+        producer.flush()
+        (producer.commit_transaction if commit else producer.abort_transaction)(30)
+
+    def delete_before(self, topic: str, offset: int, partition: int = 0) -> None:
+        """Delete the records before ``offset``, as retention does."""
+        place = TopicPartition(topic, partition, offset)
+        for future in self.admin.delete_records([place]).values():
+            future.result(timeout=WAIT_SECONDS)
+
+    def partitions(self, topic: str) -> int:
+        """How many partitions a topic has."""
+        return len(self.admin.list_topics(topic).topics[topic].partitions)
+
+    def offsets(self, topic: str) -> list[int]:
+        """The offsets that a consumer finds in partition 0."""
+        consumer = Consumer({
+            "bootstrap.servers": self.broker.address, "group.id": "tests",
+            "enable.auto.commit": False, "enable.partition.eof": True,
+        })  # fmt: skip
+        consumer.assign([TopicPartition(topic, 0, 0)])
+        found = []
+        while (message := consumer.poll(WAIT_SECONDS)) is not None and not message.error():
+            found.append(message.offset() or 0)
+        consumer.close()
+        return found
+
+
+@pytest.fixture
+def cluster(broker: Broker) -> Cluster:
+    """The broker, with what a test does to it."""
+    return Cluster(broker)
+
+
+@pytest.fixture
+def runs(kafka_runs: Runs) -> Runs:
+    """The process of all runs here that end by themselves."""
+    return kafka_runs
+
+
+def _arguments(folder: Path, topics: list[str], address: str, *more: str) -> list[str]:
+    """What ``oriel run`` is given for a topology with a store for each topic."""
+    path = folder / "topology.py"
+    path.write_text(TOPOLOGY.format(topics=topics))
+    return [str(path), "--data", str(folder / "data"), "--kafka", address, "--cores", "2", *more]
+
+
+def _read(folder: Path, cluster: Cluster, runs: Runs, topic: str) -> list[str]:
+    """What a run was given that has read the three records of a new topic."""
+    cluster.create(topic)
+    cluster.send(topic, 3)
+    arguments = _arguments(folder, [topic], cluster.broker.address, "--once")
+    assert runs.run(*arguments).code == 0
+    return arguments
+
+
+def test_a_run_says_where_the_log_ends(tmp_path: Path, cluster: Cluster, runs: Runs) -> None:
+    """Asked from the brokers, and lag is counted in records."""
+    _read(tmp_path, cluster, runs, "followed")
+    seen = overview(tmp_path / "data")
+    ((run, is_alive),) = seen.runs.values()
+    assert (run.offset_unit, run.log_ends, is_alive) == ("records", {"followed": {"0": 3}}, False)
+    assert [(p.offset, p.lag, p.lag_ms) for p in seen.stores[0].partitions] == [(3, 0, 0)]
+
+
+def _input(summary: dict[str, dict[str, dict[str, int]]]) -> dict[str, int]:
+    return {name: counters["input"] for name, counters in summary["stores"].items()}
+
+
+def test_mistakes_are_one_line_in_a_bounded_time(
+    tmp_path: Path, cluster: Cluster, runs: Runs
+) -> None:
+    """No broker, no such topic, another protocol, a wrong password, a certificate nobody knows.
+
+    Each is one line with the way out.
+    """
+    cluster.create("orders")
+    jaas = f'org.apache.kafka.common.security.plain.PlainLoginModule required username="{USER}"'
+    login = ["security.protocol=SASL_SSL", "sasl.mechanism=PLAIN", "ssl.truststore.type=PEM",
+             f"ssl.truststore.location={cluster.broker.certificate}"]  # fmt: skip
+    untrusted = ["security.protocol=SASL_SSL", "sasl.mechanism=PLAIN",
+                 f'sasl.jaas.config={jaas} password="{PASSWORD}";']  # fmt: skip
+    wrong = [*login, f'sasl.jaas.config={jaas} password="not-this-one";']
+    broken = [*login, f"sasl.jaas.config={jaas} password=not-this-one"]
+    good = [*login, f'sasl.jaas.config={jaas} password="{PASSWORD}";']
+    address, sasl_address = cluster.broker.address, cluster.broker.sasl_address
+    cases = [
+        (f"127.0.0.1:{reserved_port()}", [], "no broker answers there"),
+        (sasl_address, [], "look at security.protocol"),
+        ("nobody.invalid:9092", [], "the address of none of them is known"),
+        ("nonsense", [], "Invalid url in bootstrap.servers"),
+        (address, [], "has no topic 'order' (it has 'orders'): make it, or mend the topology's"),
+        (sasl_address, wrong, "Invalid username or password; look at security.protocol"),
+        (sasl_address, broken, "JAAS"),
+        (sasl_address, untrusted, "let ssl.truststore.location name the certificate"),
+        (sasl_address, good, "has no topic 'order'"),
+        (sasl_address.replace("127.0.0.1", "localhost"), good, "by a name that stands in it"),
+        (address, ["security.protocol=NOPE"], "security.protocol"),
+    ]
+    for servers, options, said in cases:
+        given = [text for option in options for text in ("--kafka-option", option)]
+        waits = ["--once", "--kafka-wait", "1ms", *given]
+        ended = runs.run(*_arguments(tmp_path, ["order"], servers, *waits))
+        assert ended.code == 1, said
+        assert len(ended.told) == 1, ended.told
+        assert ended.told[0].startswith("oriel run: Kafka at ")
+        assert said in ended.told[0]
+        assert "not-this-one" not in ended.told[0]
+    assert not (tmp_path / "data" / "tables").exists() or not list(
+        (tmp_path / "data" / "tables").glob("*/_delta_log/*1.json")
+    )
+
+
+def test_transactions_compaction_and_new_partitions(
+    tmp_path: Path, cluster: Cluster, runs: Runs
+) -> None:
+    """Only what is committed and still there is input, over TLS, by a password written nowhere."""
+    cluster.create("paid")
+    cluster.create("newest", cleanup_policy="compact", segment_ms="100",
+                   min_cleanable_dirty_ratio="0.01")  # fmt: skip
+    cluster.transaction("paid", 3, commit=True)
+    cluster.transaction("paid", 5, commit=False)
+    cluster.transaction("paid", 2, commit=True)
+    rounds = 0
+
+    def removed() -> int:
+        # A segment is closed by a later record, and then compacted.
+        nonlocal rounds
+        rounds += 1
+        cluster.send("newest", 4, at_ms=rounds * 1_000)
+        return 4 * rounds - len(cluster.offsets("newest"))
+
+    wait_until(removed, "compaction to remove records")
+    config = tmp_path / "client.properties"
+    config.write_text(
+        "# who we are\nsecurity.protocol = SASL_SSL\nsasl.mechanism: PLAIN\n"
+        f"ssl.truststore.type=PEM\nssl.truststore.location={cluster.broker.certificate}\n"
+        "sasl.jaas.config = org.apache.kafka.common.security.plain.PlainLoginModule required \\\n"
+        f'    username="{USER}" \\\n    password="{PASSWORD}";\n'
+    )
+    arguments = _arguments(tmp_path, ["paid", "newest"], cluster.broker.sasl_address, "--once",
+                           "--kafka-config", str(config), "--max-batch-records", "4")  # fmt: skip
+    ended = runs.run(*arguments)
+    assert ended.code == 0, ended.told
+    kept = len(cluster.offsets("newest"))
+    assert _input(ended.summary)["paid"] == 5
+    # Compaction may have gone on since.
+    assert kept <= _input(ended.summary)["newest"] < 4 * rounds
+
+    # Of a batch that has offsets but no records, nothing is input; then a partition appears.
+    cluster.transaction("paid", 5, commit=False)
+    cluster.admin.create_partitions([NewPartitions("paid", 2)])["paid"].result(timeout=WAIT_SECONDS)
+    wait_for(2, lambda: cluster.partitions("paid"), "the number of partitions")
+    cluster.send("paid", 4, partition=1)
+    ended = runs.run(*arguments)
+    assert ended.code == 0, ended.told
+    assert _input(ended.summary)["paid"] == 9
+    files = [path for path in (tmp_path / "data").rglob("*") if path.is_file()]
+    assert files
+    assert not [path for path in files if PASSWORD.encode() in path.read_bytes()]
+
+
+def test_lost_records_stop_a_run_or_are_counted(
+    tmp_path: Path, cluster: Cluster, runs: Runs
+) -> None:
+    """What Kafka deleted before it was read is named; it is never skipped without being asked."""
+    arguments = _read(tmp_path, cluster, runs, "short")
+    cluster.send("short", 7)
+    cluster.delete_before("short", 8)
+    ended = runs.run(*arguments)
+    gone = "topic 'short', partition 0: 5 offsets, 3 to 7, were deleted from Kafka"
+    assert ended.code == 1
+    assert len(ended.told) == 1
+    assert gone in ended.told[0]
+    assert "--on-data-loss continue" in ended.told[0]
+    ended = runs.run(*arguments, "--on-data-loss", "continue")
+    assert ended.code == 0, ended.told
+    assert gone in ended.told[0]
+    assert _input(ended.summary) == {"short": 5}
+    assert ended.summary["lost"] == {"short": 5}
+    # It is known from then on, and no gap any more.
+    ended = runs.run(*arguments)
+    assert ended.code == 0, ended.told
+    assert ended.summary["lost"] == {"short": 5}
+
+
+def test_a_topic_that_is_made_anew_is_another_log(
+    tmp_path: Path, cluster: Cluster, runs: Runs
+) -> None:
+    """Though it has all the offsets that were read: they are of other records."""
+    arguments = _read(tmp_path, cluster, runs, "again")
+    cluster.admin.delete_topics(["again"])["again"].result(timeout=WAIT_SECONDS)
+    wait_until(
+        lambda: sorted(cluster.admin.list_topics().topics), "deletion of the topic",
+        lambda topics: "again" not in topics,
+    )  # fmt: skip
+    cluster.create("again")
+    cluster.send("again", 9)
+    for choice in ("fail", "continue"):
+        ended = runs.run(*arguments, "--on-data-loss", choice)
+        assert ended.code == 1
+        assert len(ended.told) == 1
+        assert "topic 'again' was deleted and made anew" in ended.told[0]
+
+
+def test_a_checkpoint_begins_where_it_is_told(tmp_path: Path, cluster: Cluster, runs: Runs) -> None:
+    """Behind the last record or at a time; later the option has no effect, and that is said."""
+    cluster.create("later")
+    cluster.send("later", 5)
+    for start, expected in (("latest", 0), ("1970-01-01T00:00:00.003Z", 3), ("99999", 0)):
+        folder = tmp_path / start
+        folder.mkdir()
+        arguments = _arguments(folder, ["later"], cluster.broker.address, "--once")
+        ended = runs.run(*arguments, "--start", start)
+        assert ended.code == 0, ended.told
+        assert _input(ended.summary) == {"later": expected}
+    cluster.send("later", 2)
+    ended = runs.run(*_arguments(tmp_path / "latest", ["later"], cluster.broker.address, "--once"),
+                     "--start", "earliest")  # fmt: skip
+    assert ended.code == 0
+    assert ended.told[0].startswith(
+        "--start earliest has no effect on topic 'later': this checkpoint began at latest"
+    )
+    assert _input(ended.summary) == {"later": 2}
+
+
+def test_topics_begin_at_places_of_their_own(tmp_path: Path, cluster: Cluster, runs: Runs) -> None:
+    """A start for one topic goes before the one for all; one that is not read is a mistake."""
+    topics = ["ones", "twos", "threes"]
+    for topic in topics:
+        cluster.create(topic)
+        cluster.send(topic, 5)
+    arguments = [*_arguments(tmp_path, topics, cluster.broker.address, "--once"),
+                 "--start", "latest", "--start", "twos=earliest",
+                 "--start", "threes=1970-01-01T00:00:00.004Z"]  # fmt: skip
+    ended = runs.run(*arguments, "--start", "fours=latest")
+    assert (ended.code, len(ended.told)) == (1, 1)
+    assert "the topology reads ones, threes, twos, not 'fours'" in ended.told[0]
+    for expected in (0, 5, 2), (2, 7, 4):
+        ended = runs.run(*arguments)
+        assert ended.code == 0, ended.told
+        assert _input(ended.summary) == dict(zip(topics, expected, strict=True))
+        for topic in topics:
+            cluster.send(topic, 2)
+
+
+def test_batches_are_bounded_by_bytes(tmp_path: Path, cluster: Cluster, runs: Runs) -> None:
+    """By the size of the records that are there, however small those at the beginning."""
+    cluster.create("large")
+    cluster.send("large", 100)
+    cluster.send("large", 60, value=b'{"v": 1, "padding": "' + b"x" * 10_000 + b'"}')
+    ended = runs.run(*_arguments(tmp_path, ["large"], cluster.broker.address, "--once",
+                                 "--max-batch-bytes", "200000"))  # fmt: skip
+    assert ended.code == 0, ended.told
+    assert _input(ended.summary) == {"large": 160}
+    # Some 19 records of 10 kB are as many as may be read at once.
+    assert ended.summary["batches"] >= 160 // 20
+
+
+def test_a_run_survives_its_broker(tmp_path: Path, cluster: Cluster, warm_python: None) -> None:
+    """It waits for one that hangs or is down, says so once, and goes on when it is back.
+
+    Records that are gone before it has read them end it.
+    """
+    cluster.create("steady")
+    cluster.send("steady", 3)
+    cluster.broker.pause()
+    quick = ["default.api.timeout.ms=2000", "request.timeout.ms=1500"]
+    options = [text for option in quick for text in ("--kafka-option", option)]
+    arguments = _arguments(tmp_path, ["steady"], cluster.broker.address, *options)
+    told = tmp_path / "told"
+
+    def said(line: str) -> int:
+        return sum(line in each for each in told.read_text().splitlines())
+
+    def said_more(than: int) -> None:
+        line = "waiting: Kafka at "
+        wait_until(
+            told.read_text, f"more than {than} lines about the broker",
+            lambda text: text.count(line) > than, process=run,
+        )  # fmt: skip
+
+    def committed(offset: int) -> None:
+        def state() -> tuple[list[int], str]:
+            stores = overview(tmp_path / "data").stores
+            offsets = [part.offset for store in stores for part in store.partitions]
+            return offsets, told.read_text()
+
+        wait_until(state, f"offset {offset}", lambda seen: seen[0] == [offset], process=run)
+
+    with told.open("w") as errors:
+        run = subprocess.Popen(
+            warm_oriel("run", *arguments), cwd=ROOT, stdout=subprocess.DEVNULL, stderr=errors,
+        )  # fmt: skip
+    try:
+        said_more(0)
+        cluster.broker.go_on()
+        committed(3)
+        assert said("Kafka answers again") == 1
+        waiting = said("waiting: Kafka at ")
+        cluster.broker.kill()
+        said_more(waiting)
+        cluster.broker.start()
+        cluster.send("steady", 4)
+        committed(7)
+        # While Java stands still, records come and are deleted.
+        (java,) = _children(run.pid)
+        os.kill(java, signal.SIGSTOP)
+        cluster.send("steady", 9)
+        cluster.delete_before("steady", 12)
+        os.kill(java, signal.SIGCONT)
+        run.wait(WAIT_SECONDS)
+    finally:
+        cluster.broker.go_on()
+        run.kill()
+        run.wait()
+    *lines, last = told.read_text().splitlines()
+    assert run.returncode == 1
+    assert "topic 'steady', partition 0: 5 offsets, 7 to 11, were deleted" in last
+    assert said("waiting: Kafka at ") == waiting + 1
+    assert said("Kafka answers again") == 2
+    expected = ("starting", "waiting", "Kafka", "batch")
+    assert [line for line in lines if not line.startswith(expected)] == [], lines
+
+
+def _children(process: int) -> list[int]:
+    """The processes of Java that a process started: of a run there is one."""
+    children = Path(f"/proc/{process}/task/{process}/children").read_text().split()
+    return [int(child) for child in children if "java" in Path(f"/proc/{child}/comm").read_text()]

@@ -1,0 +1,342 @@
+"""Records of streams in Kafka topics, behind a real broker: kills, new topics, changed steps."""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from random import Random
+from typing import Any, NamedTuple
+
+import orjson
+import pytest
+from confluent_kafka.admin import AdminClient, NewTopic
+from deltalake import DeltaTable
+
+from tests.campaigns import full
+from tests.e2e.kafka_broker import Broker, messages_of
+from tests.e2e.runs_in_one_process import Runs
+from tests.ports import reserved_port
+from tests.storage.waiting import WAIT_SECONDS
+from tests.system.kills.killed_runs import start
+
+pytestmark = [pytest.mark.e2e, pytest.mark.kafka]
+
+TOPOLOGY = """
+from oriel import StreamsBuilder
+
+builder = StreamsBuilder()
+orders = builder.stream("orders", "v BIGINT, tags ARRAY<STRING>")
+users = builder.table("users", "city STRING")
+paid = orders.filter("v > {least}")
+paid.left_join(users).map_values("*", time_ms="timestamp_ms").to("enriched-{name}")
+paid.group_by_key().count().materialize("counted")
+{more}
+topology = builder.build()
+"""
+COPIED = 'orders.to("copied-{name}")'
+READER = """
+from oriel import Consumed, FieldTimestamp, StreamsBuilder, TimeWindows
+
+builder = StreamsBuilder()
+consumed = Consumed(timestamp=FieldTimestamp("time_ms", "ms"))
+enriched = builder.stream("enriched-{name}", "v BIGINT, city STRING, time_ms BIGINT", consumed)
+windows = TimeWindows.of_size_and_grace(1000, 10**9)
+enriched.group_by("city").windowed_by(windows).count().materialize("by_city")
+topology = builder.build()
+"""
+CITIES = {f"k{number}": f"city {number % 2}" for number in range(3)}
+RECORDS = 240
+#: The records are some 20 kB: two batches, or for what is killed in the middle five.
+_LARGE, _SMALL = 12_000, 4_000
+
+
+class Message(NamedTuple):
+    """A message of a topic, with its place."""
+
+    source: str
+    time_ms: int
+    key: str | None
+    value: str | None
+    partition: int
+    offset: int
+
+
+@dataclass
+class Pipeline:
+    """A pipeline over an event log that writes to a broker, and what its topics should have."""
+
+    folder: Path
+    address: str
+    #: Of its topics.
+    name: str
+    #: Source -> key, time, value of each record.
+    records: dict[str, tuple[str | None, int, dict[str, Any] | None]]
+
+    def arguments(self, *, least: int = 3, more: str = "", batch_bytes: int = _LARGE) -> list[str]:
+        """Those of `oriel run`."""
+        path = self.folder / "orders.py"
+        path.write_text(
+            TOPOLOGY.format(least=least, name=self.name, more=more.format(name=self.name))
+        )
+        return [
+            str(path), "--event-log", str(self.folder / "log"), "--data", str(self.folder / "data"),
+            "--max-batch-bytes", str(batch_bytes), "--publish-to", self.address, "--cores", "2",
+        ]  # fmt: skip
+
+    @property
+    def sink(self) -> str:
+        """What the topic of enriched records is called in counters and letters."""
+        return f"to(enriched-{self.name})"
+
+    def messages(self, topic: str = "enriched") -> "list[Message]":
+        """All messages of a topic."""
+        return list(_messages(self.address, f"{topic}-{self.name}"))
+
+    def enriched(self, least: int = 3) -> dict[str, tuple[str | None, int, str]]:
+        """What the records become that the filter keeps and that have a key."""
+        return {
+            source: (
+                key,
+                time_ms,
+                orjson.dumps(value | {"city": CITIES.get(key), "time_ms": time_ms}).decode(),
+            )
+            for source, (key, time_ms, value) in self.records.items()
+            if key is not None and value is not None and value["v"] > least
+        }
+
+
+@pytest.fixture(name="pipeline")
+def _pipeline(tmp_path: Path, broker: Broker) -> Pipeline:
+    """A pipeline that has not run."""
+    return _made(tmp_path, broker)
+
+
+def _made(parent: Path, broker: Broker) -> Pipeline:
+    """Records of two partitions; some have no key or no value, one is none."""
+    folder, name = parent / "sinks", parent.name
+    admin = AdminClient({"bootstrap.servers": broker.address})
+    topics = [NewTopic(f"{topic}-{name}", 3, 1) for topic in ("enriched", "copied")]
+    for made in admin.create_topics(topics).values():
+        made.result(timeout=WAIT_SECONDS)
+    random = Random(7_650_000)
+    records: dict[str, tuple[str | None, int, dict[str, Any] | None]] = {}
+    for topic in ("orders", "users"):
+        (folder / "log" / topic).mkdir(parents=True)
+    with (folder / "log" / "users" / "0.jsonl").open("wb") as log:
+        for user, city in CITIES.items():
+            log.write(_line(user, {"city": city}, 1))
+    for partition in range(2):
+        with (folder / "log" / "orders" / f"{partition}.jsonl").open("wb") as log:
+            for number in range(RECORDS // 2):
+                key: str | None = random.choice(("k0", "k1", "k2", "k3", None))
+                value = {"v": random.randrange(20), "tags": [None, f"é{number}"]}
+                time_ms = random.randrange(5000)
+                records[f"orders/{partition}/{log.tell()}"] = (
+                    key, time_ms, None if number % 10 == 4 else value,
+                )  # fmt: skip
+                log.write(_line(key, None if number % 10 == 4 else value, time_ms))
+            log.write(b"garbage\n")
+    return Pipeline(folder, broker.address, name, records)
+
+
+def _line(key: str | None, value: Any, time_ms: int) -> bytes:
+    return orjson.dumps({"key": key, "value": value, "timestamp_ms": time_ms}) + b"\n"
+
+
+class Survived(NamedTuple):
+    """A pipeline that was killed and went on to the end of its log, with what it left."""
+
+    pipeline: Pipeline
+    #: Of the sink.
+    counters: dict[str, int]
+    messages: list[Message]
+    wanted: dict[str, tuple[str | None, int, str]]
+
+
+#: At which step of which batch it is killed.
+KILLS = {
+    # What is between is in every run without a broker: tests/system/runs/test_sink_runs.py.
+    "one": [("published", 2)],
+    "all": [("decided", 1), ("published", 2)],
+}
+
+
+@pytest.fixture(name="survived", scope="module", params=["one", *full("all")])
+def _survived(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, broker: Broker,
+    kafka_runs: Runs,
+) -> Survived:  # fmt: skip
+    """It is killed and goes on; later tests may append records and run it again."""
+    pipeline = _made(tmp_path_factory.mktemp("survived"), broker)
+    run = [*pipeline.arguments(batch_bytes=_SMALL), "--once"]
+    for step, batch in KILLS[request.param]:
+        killed = start("tests.system.kafka.killed_sink", step, str(batch), *run)
+        assert killed.returncode == -9, killed.stderr[-3000:]
+    ended = kafka_runs.run(*run)
+    assert ended.code == 0, ended.told
+    counters = ended.summary["stores"][pipeline.sink]
+    return Survived(pipeline, counters, pipeline.messages(), pipeline.enriched())
+
+
+def test_each_record_comes_whatever_is_killed(survived: Survived) -> None:
+    """Once, but for a batch that was published when it was killed: that comes twice, as it was."""
+    pipeline, counters, messages, wanted = survived
+    assert {m.source: (m.key, m.time_ms, m.value) for m in messages} == wanted
+    assert len({message[:4] for message in messages}) == len(wanted)
+    _check_order(messages)
+    # Only the batch that was killed behind its publication came twice, and no batch is all.
+    repeated = len(messages) - len(wanted)
+    assert 0 < repeated < len(wanted) / 2
+    ends = ("applied", "late", "dead_lettered", "filtered")
+    assert counters["input"] == sum(counters[end] for end in ends) == RECORDS + 5
+    assert counters["applied"] == len(wanted) + len(CITIES)
+    # What is published stays neither in the checkpoint nor in a table.
+    state = pipeline.folder / "data" / "checkpoints" / "orders" / "state" / pipeline.sink
+    names = [path.name for path in state.iterdir()]
+    assert sum(name.startswith("published-") for name in names) == 1
+    assert len({name[:12] for name in names if name.endswith(".arrow") and "join" not in name}) <= 2
+    assert not (pipeline.folder / "data" / "tables" / pipeline.sink).exists()
+
+
+def test_a_topic_that_is_new_gets_all_records(pipeline: Pipeline, kafka_runs: Runs) -> None:
+    """Those from before it was in the topology, too; without a key or a value as well."""
+    first = kafka_runs.run(*pipeline.arguments(), "--once")
+    assert first.code == 0, first.told
+    ended = kafka_runs.run(*pipeline.arguments(more=COPIED), "--once")
+    assert ended.code == 0, ended.told
+    copied = f"to(copied-{pipeline.name})"
+    assert f"rebuild {copied}: all records" in "".join(ended.told)
+    messages = pipeline.messages("copied")
+    assert {m.source: (m.key, m.time_ms, m.value) for m in messages} == {
+        source: (key, time_ms, None if value is None else orjson.dumps(value).decode())
+        for source, (key, time_ms, value) in pipeline.records.items()
+    }
+    assert len(messages) == len(pipeline.records)
+    _check_order(messages)
+    letters = DeltaTable(pipeline.folder / "data" / "tables" / "_dead_letters").to_pyarrow_table()
+    found = Counter((row["store"], row["reason"]) for row in letters.to_pylist())
+    assert found[None, "not-json"] == 2
+    assert found[pipeline.sink, "null-key"] > 0
+    assert (copied, "null-key") not in found
+    # It goes on from there.
+    source = f"orders/0/{(pipeline.folder / 'log' / 'orders' / '0.jsonl').stat().st_size}"
+    with (pipeline.folder / "log" / "orders" / "0.jsonl").open("ab") as log:
+        log.write(_line("k0", {"v": 19, "tags": None}, 9))
+    pipeline.records[source] = "k0", 9, {"v": 19, "tags": None}
+    assert kafka_runs.run(*pipeline.arguments(more=COPIED), "--once").code == 0
+    after = pipeline.messages("copied")
+    assert [m.source for m in after if m not in messages] == [source]
+    shown = kafka_runs.oriel("status", "--data", str(pipeline.folder / "data")).output
+    assert copied in shown
+    clocks = kafka_runs.oriel("clock", copied, "--data", str(pipeline.folder / "data"))
+    assert clocks.code == 0, clocks.told
+    left = kafka_runs.run(*pipeline.arguments(), "--once")
+    assert left.told[0] == (
+        f"{copied} is not in the topology: nothing more is written to the topic"
+    )
+
+
+def test_other_steps_are_refused_or_write_all_anew(pipeline: Pipeline, kafka_runs: Runs) -> None:
+    """One line says what differs and the ways out; a rebuild writes what the steps now give."""
+    assert kafka_runs.run(*pipeline.arguments(), "--once").code == 0
+    known = pipeline.messages()
+    # The store takes the change first, and the sink is asked by itself.
+    other = pipeline.arguments(least=15)
+    assert kafka_runs.oriel("rebuild", "counted", *other).code == 0
+    refused = kafka_runs.run(*other, "--once")
+    assert refused.code == 1
+    (line,) = refused.told
+    assert f"{pipeline.sink}: its chain of steps was" in line
+    assert "write to another topic" in line
+    assert f"`oriel rebuild '{pipeline.sink}'`" in line
+    ended = kafka_runs.oriel("rebuild", pipeline.sink, *other)
+    assert ended.code == 0, ended.told
+    messages = Counter(m.source for m in pipeline.messages())
+    messages.subtract(m.source for m in known)
+    assert +messages == Counter(dict.fromkeys(pipeline.enriched(least=15), 1))
+    again = kafka_runs.run(*other, "--once")
+    assert again.code == 0, again.told
+    assert not [name for name in again.summary["stores"].values() if name["changed_windows"]]
+
+
+def test_another_pipeline_reads_the_records_with_their_own_times(
+    tmp_path: Path, survived: Survived, kafka_runs: Runs
+) -> None:
+    """By a column that the first one has put there."""
+    pipeline = survived.pipeline
+    (tmp_path / "reader.py").write_text(READER.format(name=pipeline.name))
+    ended = kafka_runs.run(
+        str(tmp_path / "reader.py"), "--kafka", pipeline.address, "--once",
+        "--data", str(tmp_path / "data"),
+    )  # fmt: skip
+    assert ended.code == 0, ended.told
+    rows = DeltaTable(tmp_path / "data" / "tables" / "by_city").to_pyarrow_table().to_pylist()
+    messages = [orjson.loads(m.value or "") for m in pipeline.messages()]
+    counted = Counter((m["city"], m["time_ms"] // 1000) for m in messages if m["city"])
+    rows.sort(key=lambda row: int(row["revision"]))
+    assert {(row["key"], row["window_start"].second): row["count"] for row in rows} == counted
+
+
+def test_a_cluster_that_is_down_is_one_line(survived: Survived, kafka_runs: Runs) -> None:
+    """It names the topic and the address; the next start writes the batch."""
+    pipeline = survived.pipeline
+    with (pipeline.folder / "log" / "orders" / "1.jsonl").open("ab") as log:
+        source = f"orders/1/{log.tell()}"
+        log.write(_line("k1", {"v": 19, "tags": None}, 9))
+    pipeline.records[source] = "k1", 9, {"v": 19, "tags": None}
+    run = [*pipeline.arguments(), "--once", "--kafka-option", "max.block.ms=1000"]
+    run += ["--kafka-option", "reconnect.backoff.ms=600000"]
+    run += ["--kafka-option", "reconnect.backoff.max.ms=600000"]
+    nowhere = f"127.0.0.1:{reserved_port()}"
+    run[run.index(pipeline.address)] = nowhere
+    ended = kafka_runs.run(*run)
+    assert ended.code == 1
+    assert ended.told[-1].startswith(
+        f"oriel run: records for the topic 'enriched-{pipeline.name}' can't be written to Kafka at "
+        f"{nowhere}"
+    )
+    assert kafka_runs.run(*pipeline.arguments(), "--once").code == 0
+    sources = [message.source for message in pipeline.messages()]
+    assert sources.count(source) == 1
+
+
+def test_without_a_cluster_it_is_refused(pipeline: Pipeline, kafka_runs: Runs) -> None:
+    """An event log has none that could be meant."""
+    arguments = pipeline.arguments()
+    at = arguments.index("--publish-to")
+    ended = kafka_runs.run(*arguments[:at], *arguments[at + 2 :], "--once")
+    assert ended.code == 1
+    (line,) = ended.told
+    assert line == (
+        f"oriel run: a stream writes to the Kafka topic 'enriched-{pipeline.name}': name the "
+        "cluster with --publish-to HOST:PORT"
+    )
+
+
+def _messages(address: str, topic: str) -> Iterator[Message]:
+    """All messages of a topic."""
+    for message in messages_of(address, topic, 3):
+        headers: Any = dict(message.headers() or [])
+        key, value = message.key(), message.value()
+        partition, offset = message.partition(), message.offset()
+        assert partition is not None
+        assert offset is not None
+        yield Message(
+            headers["source"].decode(), int(headers["timestamp_ms"]),
+            None if key is None else key.decode(), None if value is None else value.decode(),
+            partition, offset,
+        )  # fmt: skip
+
+
+def _check_order(messages: Sequence[Message]) -> None:
+    """The records of a key and a partition of the log are in its order, where each came first."""
+    seen: set[str] = set()
+    last: dict[tuple[str, str], int] = {}
+    for message in sorted(messages, key=lambda m: (m.partition, m.offset)):
+        if message.key is None or message.source in seen:
+            continue
+        seen.add(message.source)
+        _, partition, offset = message.source.split("/")
+        place = message.key, partition
+        assert int(offset) > last.get(place, -1), message
+        last[place] = int(offset)

@@ -1,0 +1,106 @@
+"""Grouped tables: our rows are those of the real Kafka Streams 4.3.1."""
+
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+
+from oriel import StreamsBuilder
+from oriel.testing import Record, TopologyTestDriver
+from tests.models.table_groups import Record as Entry
+from tests.windows.kafka_peer import class_path, some_logs
+
+FIRST_SEED = 9_400_000
+#: Group -> value and time.
+Rows = dict[str, tuple[str, int]]
+
+
+def random_log(random: Random) -> list[Entry]:
+    """Few keys, disorder, deletions, rows without a group."""
+    log: list[Entry] = []
+    for _ in range(random.choice((0, 3, 10, 25, 60))):
+        group = random.choice((None, "x", "y", "z", "x"))
+        row = None if random.random() < 0.25 else (group, random.randint(0, 9))
+        log.append((random.choice("abcde"), random.randint(0, 40), row))
+    return log
+
+
+def line_of(log: Sequence[Entry]) -> str:
+    """The log as the peer program reads it."""
+    words = [
+        f"{key}:{time}" if row is None else f"{key}:{time}:{row[0] or '-'}:{row[1]}"
+        for key, time, row in log
+    ]
+    return " ".join(words)
+
+
+def kafkas(logs: Sequence[Sequence[Entry]], folder: Path) -> list[tuple[Rows, Rows]]:
+    """The counts and the aggregates that Kafka has of each log."""
+    command = ["java", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xmx512m"]
+    command += ["-cp", class_path(folder / "kafka-peer"), "oriel.TableGroups"]
+    text = "".join(f"{line_of(log)}\n" for log in logs)
+    ran = subprocess.run(
+        [*command, str(folder / "state")], input=text, capture_output=True, text=True, check=False
+    )
+    assert ran.returncode == 0, ran.stderr[-3000:]
+    answers = []
+    for line in ran.stdout.splitlines():
+        counts, aggregates = map(_rows, line.split("|"))
+        answers.append((counts, aggregates))
+    return answers
+
+
+def _rows(text: str) -> Rows:
+    words = [token.split(":") for token in text.split()]
+    return {group: (value, int(time)) for group, time, value in words}
+
+
+def ours(log: Sequence[Entry], random: Random) -> tuple[Rows, Rows]:
+    """The same of our driver, cut at random."""
+    builder = StreamsBuilder()
+    table = builder.table("t", "g STRING, n BIGINT").group_by("g")
+    table.count().materialize("counts")
+    table.aggregate(lambda: "0", with_row, without_row, schema="text STRING").materialize("told")
+    driver = TopologyTestDriver(builder.build())
+    records = [
+        Record(key, None if row is None else {"g": row[0], "n": row[1]}, time)
+        for key, time, row in log
+    ]
+    while records:
+        size = random.randint(1, 8)
+        driver.pipe_input("t", records[:size])
+        records = records[size:]
+    counts, told = (
+        {
+            row.key: (str(next(iter(row.value.values()))), row.timestamp_ms)
+            for row in driver.key_value_store(name).all()
+        }
+        for name in ("counts", "told")
+    )
+    return counts, told
+
+
+def with_row(_key: str, value: Any, text: str) -> str | None:
+    """The peer's adder."""
+    return None if value["n"] == 8 else f"{text}+{value['n']}"
+
+
+def without_row(_key: str, value: Any, text: str) -> str | None:
+    """The peer's subtractor."""
+    return None if value["n"] == 0 else f"{text}-{value['n']}"
+
+
+@pytest.mark.kafka
+@some_logs
+def test_groups_of_tables_equal_kafka_streams(
+    tmp_path_factory: pytest.TempPathFactory, number: int
+) -> None:
+    """Counts and the calls of functions, times too, in any cut."""
+    randoms = [Random(seed) for seed in range(FIRST_SEED, FIRST_SEED + number)]
+    logs = [random_log(random) for random in randoms]
+    answers = kafkas(logs, tmp_path_factory.getbasetemp())
+    for log, random, answer in zip(logs, randoms, answers, strict=True):
+        assert ours(log, random) == answer, line_of(log)

@@ -1,0 +1,15 @@
+"""``oriel run`` whose disk is full from some effect on a file on.
+
+``python -m tests.system.kills.full_disk_run EFFECT PIPELINE-ARGUMENTS...``
+"""
+
+import errno
+import sys
+
+from oriel.pipeline.run import command as command_line
+from oriel.storage.files import FailingFiles, use_files
+
+if __name__ == "__main__":
+    with use_files(FailingFiles(1, errno.ENOSPC, first=int(sys.argv[1]))):
+        code = command_line.main(sys.argv[2:])
+    sys.exit(code)

@@ -1,0 +1,171 @@
+"""Kills with compaction: a pipeline of every kind of store is killed again and again.
+
+``killed_in_upkeep_runs`` is what the test does a few times. By hand, for as many kills as wanted:
+``python -P -m tests.system.kills.kill_campaign --kills 200``. With ``--kafka`` the records come
+from a topic of a real broker. The exit code is 1 if anything differs.
+"""
+
+import argparse
+import sys
+import tempfile
+import threading
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import orjson
+from deltalake import DeltaTable
+
+from oriel.storage import WindowRange
+from oriel.storage.delta import DeltaLog
+from oriel.storage.index import IndexFolder, IndexReader, KeyValueSnapshot, build_generation
+from tests.e2e.event_logs import random_logs, write_lines
+from tests.e2e.kafka_broker import Broker
+from tests.e2e.runs_in_one_process import Runs, running_process
+from tests.system.kills import kinds_topology
+from tests.system.kills.event_topics import produced
+from tests.system.kills.expected_rows import STORES, Json, bad_for_all, expected_stores
+from tests.system.kills.killed_in_upkeep import STEPS
+from tests.system.kills.killed_runs import pipeline_arguments, start
+from tests.system.kills.table_checks import check_rows, told_letters, told_rows
+
+#: A random moment, in ms after the first batch.
+_ANY_MS = 6_000
+#: Kills over one log: each run goes on from the one before.
+_KILLS_OF_A_LOG = 6
+
+
+def killed_in_upkeep_runs(
+    folder: Path, seed: int, steps: Sequence[str], runs: Runs, address: str | None = None
+) -> Counter[str]:
+    """Run over random logs, killed once for each of ``steps``, then to the end; check everything.
+
+    With the address of a Kafka broker the logs are its topic, which is made for it.
+
+    Returns how often it was killed at each step, and how often a reader read a table meanwhile. A
+    run that comes to the end of its log first was not killed.
+    """
+    random = Random(seed)
+    lines = random_logs(random)
+    if address is None:
+        write_lines(folder / "log" / kinds_topology.TOPIC, lines)
+    else:
+        lines = produced(address, lines)
+    compacting = ["--compact-files", "2"]
+    done: Counter[str] = Counter()
+    with _reading(folder / "data", done):
+        for step in steps:
+            number = random.randrange(_ANY_MS) if step == "any" else random.randint(1, 8)
+            told = (step, str(number), *pipeline_arguments(folder, random, address), *compacting)
+            killed = start("tests.system.kills.killed_in_upkeep", *told)
+            assert killed.returncode in {0, -9}, f"seed {seed}: {told}: {killed.stderr[-3000:]}"
+            done[step] += killed.returncode == -9
+        finished = runs.run(*pipeline_arguments(folder, random, address), *compacting)
+    assert finished.code == 0, f"seed {seed}: {finished.told}"
+    stores = expected_stores(lines)
+    for name in STORES:
+        table = folder / "data" / "tables" / name
+        check_rows(told_rows(table), stores[name])
+        rows = stores[name].rows
+        assert _indexed(table, folder / "index") == [rows[place] for place in _in_order(rows)], name
+        assert _compacted(table), f"seed {seed}: {name} was not compacted"
+    wanted = bad_for_all(lines) | {each for store in stores.values() for each in store.letters}
+    letters = told_letters(folder / "data" / "tables" / "_dead_letters")
+    assert sorted(letters, key=repr) == sorted(wanted, key=repr), f"seed {seed}: dead letters"
+    return done
+
+
+@contextmanager
+def _reading(data: Path, done: Counter[str]) -> Iterator[None]:
+    """Read tables all the time for the block: each file of the newest version is there."""
+    ends = threading.Event()
+    errors: list[BaseException] = []
+
+    def read() -> None:
+        try:
+            while not ends.wait(0.5):
+                for name in STORES:
+                    log = data / "tables" / name / "_delta_log"
+                    if (log / f"{0:020d}.json").exists():
+                        DeltaTable(log.parent).to_pyarrow_table()
+                        done["reads"] += 1
+        except BaseException as error:
+            errors.append(error)
+            raise
+
+    thread = threading.Thread(target=read)
+    thread.start()
+    try:
+        yield
+    finally:
+        ends.set()
+        thread.join()
+    assert not errors, errors[0]
+
+
+def _in_order(rows: dict[Any, Json]) -> list[Any]:
+    return sorted(rows, key=lambda place: (place[0].encode(), *place[1:]))
+
+
+def _indexed(table: Path, index: Path) -> list[Json]:
+    """All windows of an index that is built of the table."""
+    folder = IndexFolder(index)
+    generation = folder.new_generation()
+    build_generation(table, DeltaLog(table).snapshot(), generation)
+    folder.publish(generation)
+    reader = IndexReader(folder)
+    with reader.snapshot() as snapshot:
+        keys = snapshot.keys("", 1000).keys
+        if isinstance(snapshot, KeyValueSnapshot):
+            pages = [page for key in keys if (page := snapshot.get(key)) is not None]
+        else:
+            pages = [
+                page for key in keys
+                for page in snapshot.fetch(WindowRange(key, limit=100_000)).windows
+            ]  # fmt: skip
+        windows = [orjson.loads(page) for page in pages]
+    reader.close()
+    folder.remove()
+    return windows
+
+
+def _compacted(table: Path) -> bool:
+    return any("compact-" in uri for uri in DeltaTable(table).file_uris())
+
+
+@contextmanager
+def _broker(options: argparse.Namespace) -> Iterator[str | None]:
+    """The address of a broker, if there is to be one."""
+    if not options.kafka:
+        yield None
+        return
+    with tempfile.TemporaryDirectory(prefix="oriel-broker-") as folder:
+        broker = Broker(Path(folder))
+        try:
+            yield broker.address
+        finally:
+            broker.kill()
+
+
+def main() -> None:
+    """Kill as often as the command line says; tell what was done."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--kills", type=int, default=200)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--kafka", action="store_true", help="over topics of a broker")
+    options = parser.parse_args()
+    random, total = Random(options.seed), Counter[str]()
+    with running_process() as runs, _broker(options) as address:
+        while sum(total[step] for step in STEPS) < options.kills:
+            steps = random.choices(list(STEPS), k=_KILLS_OF_A_LOG)
+            seed = random.randrange(1 << 32)
+            with tempfile.TemporaryDirectory(prefix="oriel-kills-") as folder:
+                total += killed_in_upkeep_runs(Path(folder), seed, steps, runs, address)
+            sys.stderr.write(f"seed {seed}: {dict(total)}\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,34 @@
+"""``tests.system.kills.killed_run`` at a chosen store of the batch.
+
+``python -m tests.system.kills.killed_at_store STORE STEP BATCH PIPELINE-ARGUMENTS...`` in a process
+group of its own.
+"""
+
+import sys
+from typing import Any
+
+from oriel.pipeline.commit import StoreBatches
+from oriel.pipeline.run import command as command_line
+from tests.system.kills.killed_run import STEPS
+
+
+def kill_at(store: str, step: str, batch: int) -> None:
+    """Make ready to kill when ``store`` comes to the batch.
+
+    All stores compute together; then one after the other is decided and committed, so the
+    stores before it are through.
+    """
+    method = "begin" if step == "computing" else "finish"
+    original = getattr(StoreBatches, method)
+
+    def armed(self: StoreBatches, number: int, *rest: Any) -> Any:
+        if number == batch and self._store.name == store:
+            STEPS[step](batch)
+        return original(self, number, *rest)
+
+    setattr(StoreBatches, method, armed)
+
+
+if __name__ == "__main__":
+    kill_at(sys.argv[1], sys.argv[2], int(sys.argv[3]))
+    sys.exit(command_line.main(sys.argv[4:]))

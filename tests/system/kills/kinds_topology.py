@@ -1,0 +1,121 @@
+"""One topology with a store of every kind: each window kind by both emit strategies.
+
+Beside them a store without windows, one over its updates, one over those of sessions, one of
+sessions with functions of our own, and one over the final rows of another. The pipeline runs this
+file, the model (tests/system/kills/expected_rows.py) imports it.
+"""
+
+from collections.abc import Iterable
+from typing import Any
+
+from oriel import (
+    EmitStrategy,
+    SessionWindows,
+    SlidingWindows,
+    StreamsBuilder,
+    TimeWindows,
+    avg,
+    collect_list,
+    count,
+    max,
+    min,
+    sum,
+)
+
+TOPIC = "events"
+GRACE_MS = 60
+#: The length of every window, the inactivity gap of sessions, how far hopping windows advance.
+LENGTH_MS, GAP_MS, ADVANCE_MS = 45, 9, 20
+
+WINDOWS = {
+    "tumbling": TimeWindows.of_size_and_grace(LENGTH_MS, GRACE_MS),
+    "hopping": TimeWindows.of_size_and_grace(LENGTH_MS, GRACE_MS).advance_by(ADVANCE_MS),
+    "sliding": SlidingWindows.of_time_difference_and_grace(LENGTH_MS, GRACE_MS),
+    "session": SessionWindows.of_inactivity_gap_and_grace(GAP_MS, GRACE_MS),
+}
+STRATEGIES = {
+    "update": EmitStrategy.on_window_update(),
+    "close": EmitStrategy.on_window_close(),
+}
+#: The stores without windows, over its updates, over those of sessions, with functions, and over
+#: the rows of ``FRONT``; the others are called KIND_STRATEGY.
+TOTALS, RISES, PEAKS, TEXTS, LAYERS = "totals", "rises", "peaks", "texts", "layers"
+FRONT = "tumbling_close"
+LAYER_MS = 3 * LENGTH_MS
+
+#: Words that the functions don't take like others.
+SKIPPED, RAISES, DELETES = "skipped", "raises", "deletes"
+
+Text = dict[str, Any]
+
+
+def begun() -> Text:
+    """The aggregate of an empty session."""
+    return {"text": "", "n": 0}
+
+
+def told(key: str, value: dict[str, Any] | None, old: Text) -> Text | None:
+    """Put words together in the order of the calls; one raises, one takes the row away."""
+    word = "-" if value is None else value["word"]
+    if word == RAISES:
+        message = f"{key!r} has a word that can't be told"
+        raise ArithmeticError(message)
+    return None if word == DELETES else {"text": f"{old['text']}+{word}", "n": old["n"] + 1}
+
+
+def merged(key: str, left: Text, right: Text) -> Text:
+    """Show which came left: no order of calls but the right one gives the same text."""
+    return {"text": f"({key}:{left['text']}|{right['text']})", "n": left["n"] + right["n"]}
+
+
+def add_every_kind(builder: StreamsBuilder, strategies: Iterable[str] = STRATEGIES) -> None:
+    """Add a store of every kind; of each window kind one by each of the ``strategies``."""
+    events = builder.stream(TOPIC, "v DOUBLE, word STRING")
+    values: dict[str, Any] = {
+        "n": count(), "total": sum("v"), "mean": avg("v"), "least": min("v"), "most": max("v"),
+        "all": collect_list("v"),
+    }  # fmt: skip
+    tables = {}
+    for kind, windows in WINDOWS.items():
+        for emit in strategies:
+            windowed = events.group_by_key().windowed_by(windows).emit(STRATEGIES[emit])
+            name = f"{kind}_{emit}"
+            tables[name] = windowed.aggregate(**values).materialize(name)
+    if FRONT in tables:
+        (
+            tables[FRONT]
+            .to_stream()
+            .map_values(v="total")
+            .group_by_key()
+            .windowed_by(TimeWindows.of_size_and_grace(LAYER_MS, 0))
+            .aggregate(**values)
+            .materialize(LAYERS)
+        )
+    totals = events.group_by_key().aggregate(**values).materialize(TOTALS)
+    (
+        totals.to_stream()
+        .group_by_key()
+        .aggregate(n=count(), total=sum("n"), most=max("n"))
+        .materialize(RISES)
+    )
+    (
+        events.group_by_key()
+        .windowed_by(WINDOWS["session"])
+        .count()
+        .to_stream()
+        .group_by_key()
+        .aggregate(most=max("count"))
+        .materialize(PEAKS)
+    )
+    (
+        events.filter(f"coalesce(word, '') <> '{SKIPPED}'")
+        .group_by_key()
+        .windowed_by(WINDOWS["session"])
+        .aggregate(begun, told, merged, schema="text STRING, n BIGINT")
+        .materialize(TEXTS)
+    )
+
+
+_builder = StreamsBuilder()
+add_every_kind(_builder)
+topology = _builder.build()

@@ -1,0 +1,74 @@
+"""Reads of one store over HTTP, as a client makes them."""
+
+from typing import Any
+from urllib.parse import quote
+
+import httpx
+
+from tests.system.kills.expected_rows import Json
+
+_PAGE = 61
+
+
+class StoreReads:
+    """The reads of one store."""
+
+    def __init__(self, client: httpx.Client, store: str) -> None:
+        """Ask ``client`` about ``store``."""
+        self._client = client
+        self._root = f"/v1/stores/{store}"
+
+    def details(self) -> Json:
+        """What the store is and where it stands."""
+        return self._good("")
+
+    def keys(self) -> list[str]:
+        """All keys."""
+        found: list[str] = self._good("/keys")["keys"]
+        return found
+
+    def items(self, read: str, key: str, **parameters: int) -> list[Json]:
+        """Windows or rows of a read that has one page (``session/3/4``, ``fetch`` ...)."""
+        answer = self._good(self._path(read, key), **parameters)
+        assert answer["next_cursor"] is None
+        found: list[Json] = answer["rows" if read == "get" else "windows"]
+        return found
+
+    def pages(self, read: str, key: str, **parameters: int) -> list[Json]:
+        """Follow the cursors of a read to its end."""
+        found: list[Json] = []
+        more: dict[str, Any] = {"limit": _PAGE}
+        while True:
+            answer = self._good(self._path(read, key), **parameters, **more)
+            assert len(answer["windows"]) == _PAGE or answer["next_cursor"] is None
+            found += answer["windows"]
+            if answer["next_cursor"] is None:
+                return found
+            more["cursor"] = answer["next_cursor"]
+
+    def all_pages(self, read: str, **parameters: Any) -> list[Json]:
+        """Follow the cursors of a read of many keys to its end."""
+        found: list[Json] = []
+        more: dict[str, Any] = {"limit": 1000}
+        while True:
+            answer = self._good(f"/{read}", **parameters, **more)
+            found += answer["rows"] if "rows" in answer else answer["windows"]
+            if answer["next_cursor"] is None:
+                return found
+            more["cursor"] = answer["next_cursor"]
+
+    def problem(self, read: str, key: str) -> tuple[int, str]:
+        """Status and code of a read that is refused."""
+        response = self._client.get(self._root + self._path(read, key))
+        assert response.headers["content-type"] == "application/problem+json", response.text
+        return response.status_code, response.json()["code"]
+
+    @staticmethod
+    def _path(read: str, key: str) -> str:
+        return f"/{read}/{quote(key, safe='')}"
+
+    def _good(self, path: str, **parameters: Any) -> Json:
+        response = self._client.get(self._root + path, params=parameters)
+        assert response.status_code == httpx.codes.OK, response.text
+        answer: Json = response.json()
+        return answer

@@ -1,0 +1,34 @@
+"""End to end: the disk is full in the middle of a run, and has room again."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.runs_in_one_process import Runs
+from tests.system.kills.killed_runs import start
+from tests.system.kills.test_suspended import Folder, rows
+
+pytestmark = pytest.mark.e2e
+
+
+def test_a_full_disk_is_one_line_and_loses_nothing(tmp_path: Path, runs: Runs) -> None:
+    """It is told once and without traces; with room again the run goes on by itself."""
+    folder = Folder(tmp_path)
+    for _ in range(8):
+        folder.append()
+    run = [*folder.arguments()[1:], "--once", "--max-batch-bytes", "300"]
+    # The tables and the first batches are there by then.
+    full = start("tests.system.kills.full_disk_run", "50", *run)
+    assert full.returncode == 1, full.stderr
+    (line,) = (line for line in full.stderr.splitlines() if line.startswith("oriel run: "))
+    assert "No space left on device" in line
+    assert "Nothing is lost" in line
+    assert "Traceback" not in full.stderr
+    assert "\tat " not in full.stderr
+    finished = runs.oriel(*folder.arguments(), "--once")
+    assert finished.code == 0, finished.told
+    (store,) = finished.summary["stores"].values()
+    assert store["input"] == folder.written + 8
+    undisturbed = runs.oriel(*folder.arguments("other"), "--once")
+    assert undisturbed.code == 0, undisturbed.told
+    assert rows(folder.data) == rows(tmp_path / "other")

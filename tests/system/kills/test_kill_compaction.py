@@ -1,0 +1,33 @@
+"""End to end: SIGKILL inside compaction, Delta checkpoint and clean-up, and at any moment."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from tests.campaigns import full
+from tests.e2e.runs_in_one_process import Runs
+from tests.system.kills.conftest import SEED
+from tests.system.kills.kill_campaign import killed_in_upkeep_runs
+from tests.system.kills.killed_in_upkeep import STEPS
+
+pytestmark = pytest.mark.e2e
+
+
+@pytest.mark.parametrize(
+    "steps",
+    [
+        # At any moment, without Spark: tests/system/kills/test_killed_writer.py.
+        pytest.param(["merged"], id="one"),
+        *full(list(STEPS), id="all"),
+    ],
+)
+def test_killed_in_compaction_tables_and_index_are_those_of_an_undisturbed_run(
+    tmp_path: Path, request: pytest.FixtureRequest, runs: Runs, steps: list[str]
+) -> None:
+    """Every kind of store; who reads meanwhile finds each file of the version that it opened."""
+    seed = int(os.environ.get(SEED) or int.from_bytes(os.urandom(4)))
+    request.node.add_report_section("call", "seed", f"{SEED}={seed} repeats this run")
+    done = killed_in_upkeep_runs(tmp_path, seed, steps, runs)
+    assert done["written"] + done["merged"] >= 1
+    assert done["reads"] > 0

@@ -1,0 +1,147 @@
+"""End to end: a pipeline is suspended, another takes over, and the first one wakes."""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+from deltalake import DeltaTable
+
+from oriel.storage.delta import DeltaLog
+from tests.campaigns import full
+from tests.e2e.runs_in_one_process import ROOT, Runs
+from tests.e2e.with_warm_python import warm_oriel
+from tests.storage.waiting import wait_until
+
+pytestmark = pytest.mark.e2e
+
+TOPOLOGY = """
+from oriel import SlidingWindows, StreamsBuilder, collect_list, count
+builder = StreamsBuilder()
+windows = SlidingWindows.of_time_difference_and_grace(10, 30)
+grouped = builder.stream("t", "v LONG").group_by_key().windowed_by(windows)
+grouped.aggregate(all=collect_list("v"), n=count()).materialize("s")
+topology = builder.build()
+"""
+
+
+class Folder:
+    """A log that grows, and what pipelines make of it."""
+
+    def __init__(self, root: Path) -> None:
+        """Begin with an empty log."""
+        self.root = root
+        self.data = root / "data"
+        self.written = 0
+        (root / "log" / "t").mkdir(parents=True)
+        (root / "topology.py").write_text(TOPOLOGY)
+
+    def arguments(self, data: str = "data") -> list[str]:
+        """The command line of a run."""
+        log = str(self.root / "log")
+        paths = [str(self.root / "topology.py"), "--event-log", log]
+        return ["run", *paths, "--data", str(self.root / data), "--cores", "1"]
+
+    def append(self) -> None:
+        """Append three records and a line that is none."""
+        with (self.root / "log" / "t" / "0.jsonl").open("ab") as file:
+            for _ in range(3):
+                value, time_ms = {"v": self.written}, self.written * 4
+                key = f"k{self.written % 2}"
+                file.write(orjson.dumps({"key": key, "value": value, "timestamp_ms": time_ms}))
+                file.write(b"\n")
+                self.written += 1
+            file.write(b"rubbish\n")
+
+    def versions(self) -> int:
+        """How many versions the store's table has."""
+        return len(DeltaLog(self.data / "tables" / "s").versions())
+
+    def run_batch(self) -> None:
+        """Append records and wait until they are committed."""
+        before = self.versions()
+        self.append()
+        wait_until(self.versions, f"a version after {before}", lambda found: found > before)
+
+    @contextmanager
+    def running(self, *command: str, stderr: str) -> Iterator["subprocess.Popen[str]"]:
+        """A pipeline in a process group of its own, until the block ends; it tells a file."""
+        with (self.root / stderr).open("w") as told:
+            process = subprocess.Popen(
+                [*command, *self.arguments(), "--trigger", "20ms"],
+                cwd=ROOT, start_new_session=True, stdout=subprocess.DEVNULL, stderr=told, text=True,
+            )  # fmt: skip
+        try:
+            yield process
+        finally:
+            if process.poll() is None:
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+
+
+def rows(data: Path) -> dict[Any, Any]:
+    """The newest row of each window without its revision, and all dead letters."""
+    found: dict[Any, Any] = {}
+    for row in DeltaTable(data / "tables" / "s").to_pyarrow_table().sort_by("revision").to_pylist():
+        revision = row.pop("revision")
+        place = row["key"], row["window_start"]
+        assert found.get(place, (-1,))[0] != revision, "a batch came twice"
+        found[place] = revision, row
+    letters = DeltaTable(data / "tables" / "_dead_letters").to_pyarrow_table().to_pylist()
+    newest = {place: row for place, (_, row) in found.items()}
+    return {**newest, "letters": sorted(letter["offset"] for letter in letters)}
+
+
+#: The first of them is enough for the state of the suspended process to be old.
+@pytest.mark.parametrize("taken_over", [5, *full(50)])
+def test_a_suspended_pipeline_wakes_after_its_successor_ran_on(
+    tmp_path: Path, runs: Runs, taken_over: int
+) -> None:
+    """Nothing changes after so many batches, and it ends with one line that says who took over."""
+    folder = Folder(tmp_path)
+    folder.append()
+    # All that it consists of is suspended, its Python, too.
+    with folder.running(sys.executable, "-m", "oriel", stderr="first") as first:
+        wait_until(folder.versions, "the first batch", lambda found: found > 1, process=first)
+        for _ in range(3):
+            folder.run_batch()
+        folder.append()
+        os.killpg(first.pid, signal.SIGSTOP)
+        # As on a file system without locks: the successor's is on another file.
+        checkpoint = folder.data / "checkpoints" / "topology"
+        (checkpoint / "lock").unlink()
+        epochs = checkpoint / "epochs"
+        with folder.running(*warm_oriel(), stderr="second") as second:
+            wait_until(
+                lambda: sorted(epochs.iterdir()), "the epoch of the successor",
+                lambda found: len(found) == 2, process=second,
+            )  # fmt: skip
+            for _ in range(taken_over):
+                folder.run_batch()
+            # Meanwhile the successor deletes nothing either.
+            os.killpg(second.pid, signal.SIGSTOP)
+            there = {path.name for path in (checkpoint / "state" / "s").iterdir()}
+            os.killpg(first.pid, signal.SIGCONT)
+            assert first.wait(timeout=120) == 1
+            assert there <= {path.name for path in (checkpoint / "state" / "s").iterdir()}
+            os.killpg(second.pid, signal.SIGCONT)
+            folder.run_batch()
+            os.kill(second.pid, signal.SIGTERM)
+            assert second.wait(timeout=120) == 0
+    text = (tmp_path / "first").read_text()
+    (line,) = (line for line in text.splitlines() if "took over" in line)
+    assert re.fullmatch(r"oriel run: process \d+ on \S+ took over this pipeline at \S+ .*", line)
+    assert f"process {second.pid} " in line
+    assert "Traceback" not in text
+    assert "\tat " not in text
+    for data in ("other", "data"):
+        ended = runs.oriel(*folder.arguments(data), "--once")
+        assert ended.code == 0, ended.told
+    assert rows(folder.data) == rows(tmp_path / "other")

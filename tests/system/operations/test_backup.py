@@ -1,0 +1,90 @@
+"""End to end: backups beside a running pipeline, restored, go on to the rows of the model."""
+
+import signal
+import subprocess
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from random import Random
+
+import orjson
+import pytest
+
+from oriel.pipeline.operations import backup, restore
+from oriel.storage.monitoring import RunStatus, overview
+from tests.e2e.event_logs import random_logs, write_lines
+from tests.e2e.runs_in_one_process import ROOT, Runs
+from tests.e2e.with_warm_python import warm_oriel
+from tests.storage.waiting import wait_until
+from tests.system.kills import kinds_topology
+from tests.system.kills.expected_rows import bad_for_all, expected_stores
+from tests.system.kills.table_checks import check_rows, told_letters, told_rows
+
+pytestmark = pytest.mark.e2e
+
+#: A log has about 60 kB: so there are many batches, and compaction merges their files.
+_SMALL, _LARGE = "600", "30000"
+#: Batches after which a backup is made.
+_BACKUP_AFTER = (4, 16)
+
+
+def _arguments(folder: Path, data: Path, *options: str) -> list[str]:
+    log = str(folder / "log")
+    paths = [str(kinds_topology.__file__), "--event-log", log, "--data", str(data)]
+    return ["run", *paths, "--compact-files", "4", "--max-batch-bytes", *options]
+
+
+def _has_run(batches: int, runs: Mapping[str, tuple[RunStatus, bool]]) -> bool:
+    """Whether the running pipeline says that it has committed so many batches."""
+    return any(is_alive and run.batches >= batches for run, is_alive in runs.values())
+
+
+@contextmanager
+def _running(folder: Path, data: Path) -> Iterator["subprocess.Popen[bytes]"]:
+    command = warm_oriel(*_arguments(folder, data, _SMALL, "--trigger", "1ms"))
+    with (folder / "stderr").open("wb") as told, subprocess.Popen(
+        command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=told
+    ) as run:  # fmt: skip
+        try:
+            yield run
+        finally:
+            run.kill()
+
+
+def test_backups_of_a_running_pipeline_go_on_to_the_same_rows(tmp_path: Path, runs: Runs) -> None:
+    """Each is of one batch of all stores, and its successor reads on from there."""
+    lines = random_logs(Random(10))
+    write_lines(tmp_path / "log" / kinds_topology.TOPIC, lines)
+    data = tmp_path / "data"
+    with _running(tmp_path, data) as run:
+        for number in _BACKUP_AFTER:
+            wait_until(
+                lambda: overview(data).runs, f"{number} batches", partial(_has_run, number),
+                process=run,
+            )  # fmt: skip
+            target = str(tmp_path / f"backup-{number}")
+            assert backup.main(["--data", str(data), "--to", target]) == 0
+        assert run.poll() is None, (tmp_path / "stderr").read_text()
+        run.send_signal(signal.SIGTERM)
+        assert run.wait() == 0, (tmp_path / "stderr").read_text()
+
+    expected = expected_stores(lines)
+    letters = bad_for_all(lines) | {
+        letter for store in expected.values() for letter in store.letters
+    }
+    batches = []
+    for number in _BACKUP_AFTER:
+        restored = tmp_path / f"restored-{number}"
+        manifest = orjson.loads((tmp_path / f"backup-{number}" / "backup.json").read_bytes())
+        batches += manifest["batches"].values()
+        source = str(tmp_path / f"backup-{number}")
+        assert restore.main(["--from", source, "--data", str(restored)]) == 0
+        ended = runs.oriel(*_arguments(tmp_path, restored, _LARGE, "--once"))
+        assert ended.code == 0, ended.told
+        assert ended.summary["batches"] > 1
+        for name, store in expected.items():
+            check_rows(told_rows(restored / "tables" / name), store)
+        found = told_letters(restored / "tables" / "_dead_letters")
+        assert sorted(found, key=repr) == sorted(letters, key=repr)
+    assert batches[0] < batches[1]

@@ -1,0 +1,224 @@
+"""End to end over S3: runs that are killed, runs at the same time, the service, the commands."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from oriel.__main__ import main
+from oriel.storage import DataLayout, current_files, uri
+from oriel.storage.delta import DeltaLog, open_delta
+from tests.app.serving import Serving
+from tests.e2e.runs_in_one_process import Runs
+from tests.e2e.with_warm_python import warm_oriel
+from tests.object_store import ObjectStore
+from tests.storage.waiting import wait_until
+from tests.system.cluster.cluster_runs import digests_of, run_here
+
+pytestmark = pytest.mark.e2e
+
+_TOPOLOGY = """
+from oriel import SessionWindows, StreamsBuilder, TimeWindows, avg, count
+
+builder = StreamsBuilder()
+events = builder.stream("events", "v DOUBLE").group_by_key()
+tumbling = TimeWindows.of_size_and_grace(100, 50)
+sessions = SessionWindows.of_inactivity_gap_and_grace(30, 50)
+events.windowed_by(tumbling).aggregate(n=count(), mean=avg("v")).materialize("tumbling")
+events.windowed_by(sessions).aggregate(n=count()).materialize("sessions")
+topology = builder.build()
+"""
+_BATCH_BYTES = 20_000
+_LAST = "the last key"
+
+
+class LiveRun:
+    """`oriel run` that goes on until it is ended."""
+
+    def __init__(self, log: Path, *options: str) -> None:
+        """Start it; what it says goes to ``log``."""
+        self._log = log
+        with log.open("wb") as output:
+            self.process = subprocess.Popen(
+                warm_oriel("run", *options),
+                stderr=output,
+                stdout=subprocess.DEVNULL,
+                start_new_session=True,
+            )
+
+    def told(self) -> str:
+        """All that it said."""
+        return self._log.read_text()
+
+    def wait_for(self, words: str) -> None:
+        """Wait until it says ``words``."""
+        wait_until(self.told, words, lambda told: words in told, process=self.process)
+
+    def kill(self) -> None:
+        """End it with its JVM and its workers, as a power cut would."""
+        os.killpg(self.process.pid, signal.SIGKILL)
+        self.process.wait()
+
+
+class Finished:
+    """What runs over S3 left, and what they said."""
+
+    def __init__(self, folder: Path, store: ObjectStore, runs: Runs) -> None:
+        """Kill a run, start another and fence it off by a third; ``runs`` does one without S3."""
+        self.data = store.data("runs")
+        self.log = folder / "log"
+        topology, log = folder / "topology.py", self.log / "events"
+        topology.write_text(_TOPOLOGY)
+        log.mkdir(parents=True)
+        (log / "0.jsonl").write_text("".join(_lines(Random(39))))
+        options = ["--event-log", str(self.log), "--max-batch-bytes", str(_BATCH_BYTES)]
+        options += ["--cores", "2"]
+        self.options = [str(topology), *options]
+        self.local = run_here(topology, folder / "local", options, runs)
+        over_s3 = [*self.options, "--data", uri(self.data)]
+        killed = LiveRun(folder / "killed.err", *over_s3)
+        killed.wait_for("batch 0:")
+        killed.kill()
+        second = LiveRun(folder / "second.err", *over_s3)
+        self._wait_for_batch(second, self.local.batches - 1)
+        self.digests = digests_of(self.data)
+        third = LiveRun(folder / "third.err", *over_s3)
+        epoch = self.data / "checkpoints" / "topology" / "epochs" / f"{3:012d}.json"
+        wait_until(partial(current_files().exists, epoch), "epoch 3", process=third.process)
+        with (log / "0.jsonl").open("a") as file:
+            file.write(_line(_LAST, 1.0, 100_000))
+        self._wait_for_batch(third, self.local.batches)
+        self.code_of_second = second.process.wait()
+        self.second_told = second.told()
+        third.process.send_signal(signal.SIGTERM)
+        self.code_of_third = third.process.wait()
+
+    def _wait_for_batch(self, run: LiveRun, batch: int) -> None:
+        """Wait until both tables have a batch of ``run``."""
+
+        def least() -> int:
+            stores = [DeltaLog(self.data / "tables" / name) for name in ("tumbling", "sessions")]
+            found = [log.newest_record() for log in stores]
+            return min(-1 if record is None else record.batch for record in found)
+
+        wait_until(least, f"batch {batch}", lambda seen: seen >= batch, process=run.process)
+
+
+def _line(key: str, value: float, time_ms: int) -> str:
+    record = {"key": key, "value": {"v": value}, "timestamp_ms": time_ms}
+    return json.dumps(record) + "\n"
+
+
+def _lines(random: Random) -> Iterator[str]:
+    yield "rubbish\n"
+    for number in range(1000):
+        yield _line(
+            f"key {random.randrange(9)}", random.random(), 2 * number + random.randrange(90)
+        )
+
+
+@pytest.fixture(scope="module")
+def finished(
+    tmp_path_factory: pytest.TempPathFactory, object_store: ObjectStore, runs: Runs
+) -> Finished:
+    """Run it once."""
+    return Finished(tmp_path_factory.mktemp("objects"), object_store, runs)
+
+
+def test_a_killed_run_goes_on_and_leaves_the_rows_of_a_local_run(finished: Finished) -> None:
+    """Every row of every table, revisions and dead letters included."""
+    assert finished.local.batches > 2
+    assert finished.digests == finished.local.digests
+
+
+def test_of_two_runs_the_later_one_writes(finished: Finished) -> None:
+    """The earlier one ends with a line, and nothing of what came since is there twice."""
+    assert (finished.code_of_second, finished.code_of_third) == (1, 0)
+    assert re.search(r"took over this pipeline at .*\(epoch 3\)", finished.second_told)
+    rows = open_delta(finished.data / "tables" / "tumbling").to_pyarrow_table().to_pylist()
+    assert [row["n"] for row in rows if row["key"] == _LAST] == [1]
+
+
+def test_no_folder_of_this_machine_is_meant(finished: Finished) -> None:
+    """Nothing takes the name of an object for a path."""
+    assert finished.data.parts[0] == "s3:"
+    assert not Path("s3:").exists()
+
+
+def test_the_service_answers_from_objects(finished: Finished, tmp_path: Path) -> None:
+    """The index is on this machine; without a folder for it the service says so."""
+    data = uri(finished.data)
+    command = [sys.executable, "-m", "oriel", "serve", "--data", data]
+    refused = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (refused.returncode, refused.stderr.count("\n")) == (1, 1)
+    assert f"{data} has no index: name a folder of this machine with --index" in refused.stderr
+    serving = Serving(tmp_path / "served", "--data", data, "--index", str(tmp_path / "index"))
+    try:
+        windows = "/v1/stores/tumbling/fetch/the%20last%20key?from_ms=0&to_ms=200000"
+        serving.wait_for_status(windows, 200)
+        (window,) = serving.get(windows).json["windows"]
+        assert (window["n"], window["window_start_ms"]) == (1, 100_000)
+    finally:
+        serving.end()
+
+
+def test_commands_work_on_objects(
+    finished: Finished, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Status, clocks, dead letters, compaction, backup and restore."""
+
+    def told(*arguments: str, data: Path = finished.data) -> str:
+        assert main([*arguments, "--data", uri(data)]) == 0, capfd.readouterr().err
+        return capfd.readouterr().out
+
+    tumbling, sessions = json.loads(told("status", "--json"))["stores"][::-1]
+    assert [tumbling["name"], sessions["name"]] == ["tumbling", "sessions"]
+    assert tumbling["state_bytes"] > 0
+    assert "tumbling" in told("clock")
+    assert "not-json" in told("dead-letters", "list")
+    again = ["dead-letters", "replay", "--event-log", str(finished.log)]
+    assert told(*again) != told(*again)
+    notes = current_files().names(finished.data / "replayed" / "_dead_letters")
+    assert notes == [f"{0:012d}.jsonl"]
+    rows = _windows(finished.data)
+    told("compact", "tumbling", "--all")
+    assert len(open_delta(finished.data / "tables" / "tumbling").file_uris()) == 1
+    told("backup", "--to", str(tmp_path / "backup"))
+    restored = finished.data.with_name("restored")
+    told("restore", "--from", str(tmp_path / "backup"), data=restored)
+    assert _windows(restored) == _windows(finished.data) == rows
+    assert main(["restore", "--from", str(tmp_path / "backup"), "--data", uri(restored)]) == 1
+    assert "is there already" in capfd.readouterr().err
+    assert main(["backup", "--to", "s3://bucket/backup", "--data", uri(finished.data)]) == 1
+    assert "a backup is a folder" in capfd.readouterr().err
+
+
+def test_a_rescaled_store_is_computed_anew(finished: Finished) -> None:
+    """Each of the two commands puts another generation of the state in its place, same windows."""
+    rows = _windows(finished.data)
+    assert main(["rescale", "tumbling", "16", "--data", uri(finished.data)]) == 0
+    assert _windows(finished.data) == rows
+    command = warm_oriel("rebuild", "tumbling", *finished.options, "--data", uri(finished.data))
+    found = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert found.returncode == 0, found.stderr
+    assert _windows(finished.data) == rows
+    names = current_files().names(finished.data / "checkpoints" / "topology" / "state")
+    assert sorted(names) == ["sessions", "tumbling@2"]
+    assert not current_files().is_folder(DataLayout(finished.data).rebuild("tumbling"))
+
+
+def _windows(data: Path) -> dict[tuple[object, ...], tuple[object, ...]]:
+    """The newest row of each window of the store, without what says when it was written."""
+    rows = open_delta(data / "tables" / "tumbling").to_pyarrow_table().sort_by("revision")
+    return {
+        (row["key"], row["window_start"]): (row["n"], row["mean"], row["timestamp"])
+        for row in rows.to_pylist()
+    }

@@ -1,0 +1,107 @@
+"""``oriel run`` as a process of its own: how it ends, and what it prints then."""
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+
+import orjson
+import psutil  # type: ignore[import-untyped]
+import pytest
+
+from tests.pipeline.run.test_command_line import TOPOLOGY
+from tests.storage.waiting import wait_until
+from tests.system.runs.test_command_line_failures import LINE, failing_by
+from tests.tidy.project import ROOT
+
+
+def test_a_cluster_that_is_none_is_one_line(tmp_path: Path) -> None:
+    """Spark tells it inside a Java error; ours is the last line, and there is no trace of it."""
+    (tmp_path / "topology.py").write_text(TOPOLOGY)
+    (tmp_path / "log").mkdir()
+    command = [sys.executable, "-m", "oriel", "run", str(tmp_path / "topology.py")]
+    command += ["--event-log", str(tmp_path / "log"), "--data", str(tmp_path / "data")]
+    command += ["--once", "--master", "nowhere", "--conf", "spark.driver.host=127.0.0.1"]
+    ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert ended.returncode == 1
+    assert "Traceback" not in ended.stderr
+    told = ended.stderr.splitlines()[-1]
+    assert told.startswith("oriel run: no session on the cluster nowhere: "), ended.stderr
+    assert "check --master" in told
+
+
+@contextmanager
+def _committed(tmp_path: Path) -> Iterator["subprocess.Popen[str]"]:
+    """A run in a session of its own that has committed its first batch."""
+    (tmp_path / "topology.py").write_text(TOPOLOGY)
+    log = tmp_path / "log" / "t"
+    log.mkdir(parents=True)
+    (log / "0.jsonl").write_text('{"key": "a", "value": {}, "timestamp_ms": 1}\n')
+    data = tmp_path / "data"
+    command = [sys.executable, "-m", "oriel", "run", str(tmp_path / "topology.py")]
+    command += ["--event-log", str(tmp_path / "log"), "--data", str(data)]
+    with subprocess.Popen(
+        command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        start_new_session=True,
+    ) as run:  # fmt: skip
+        committed = data / "tables" / "s" / "_delta_log" / f"{1:020d}.json"
+        wait_until(committed.exists, "the first version of the table", process=run)
+        yield run
+
+
+@pytest.mark.parametrize("to", ["Python", "Python and Java"])
+def test_a_run_that_is_asked_to_stop_ends_well(tmp_path: Path, to: str) -> None:
+    """SIGTERM after a committed batch: a summary on stdout and exit code 0.
+
+    Also where all processes of the run get it, as from systemd.
+    """
+    with _committed(tmp_path) as run:
+        (run.send_signal if to == "Python" else partial(os.killpg, run.pid))(signal.SIGTERM)
+        told, errors = run.communicate()
+    assert run.returncode == 0, errors
+    assert "Traceback" not in errors
+    counters = orjson.loads(told.splitlines()[-1])["stores"]["s"]
+    assert (counters["input"], counters["applied"]) == (1, 1)
+
+
+def test_a_run_whose_java_is_killed_says_so(tmp_path: Path) -> None:
+    """One line with the way out, as where memory has run out."""
+    with _committed(tmp_path) as run:
+        (java,) = (child for child in psutil.Process(run.pid).children() if "java" in child.name())
+        java.kill()
+        _, errors = run.communicate()
+    assert run.returncode == 1
+    assert errors.splitlines()[-1].startswith("oriel run: Java has ended: ")
+    assert "Traceback" not in errors
+
+
+@pytest.mark.parametrize(
+    ("fault", "ours"), [("EventLogError('from a task')", True), ("KeyError('odd')", False)]
+)
+def test_an_error_in_a_task_of_a_process_is_one_line(
+    tmp_path: Path, fault: str, ours: bool
+) -> None:
+    """The same of a process of its own: nothing else is told, whoever writes to its outputs."""
+    (tmp_path / "topology.py").write_text(failing_by(fault))
+    log = tmp_path / "log" / "t"
+    log.mkdir(parents=True)
+    (log / "0.jsonl").write_bytes(LINE)
+    arguments = ["--event-log", str(log.parent), "--data", str(tmp_path / "data"), "--once"]
+    ended = subprocess.run(
+        [sys.executable, "-m", "oriel", "run", str(tmp_path / "topology.py"), *arguments],
+        cwd=ROOT, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert (ended.returncode, ended.stdout) == (1, "")
+    begun, told = ended.stderr.splitlines()
+    assert begun == "starting Spark"
+    trace = tmp_path / "data" / "logs" / "topology.log"
+    if ours:
+        assert told == "oriel run: from a task"
+    else:
+        assert told.startswith("oriel run: store 's', step filter(")
+        assert told.endswith(f": KeyError: 'odd' (its trace is in {trace})")
+        assert "\tat org.apache.spark" in trace.read_text()

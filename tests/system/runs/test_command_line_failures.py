@@ -1,0 +1,183 @@
+"""Failures of a run on the command line: one clear line each, whatever layer they come from."""
+
+import os
+import shutil
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from oriel.pipeline.run import command as command_line
+from oriel.pipeline.run.command import main
+
+# Spark runs: not for the inner loop.
+pytestmark = pytest.mark.slow
+
+ROOT = Path(__file__).resolve().parents[3]
+TOPOLOGY = """
+from oriel import SlidingWindows, StreamsBuilder, count
+
+builder = StreamsBuilder()
+windows = SlidingWindows.of_time_difference_with_no_grace(10)
+stream = builder.stream('t', 'v INT')
+stream.group_by_key().windowed_by(windows).aggregate(n=count()).materialize('s')
+topology = builder.build()
+"""
+LINE = b'{"key": "a", "value": {"v": 1}, "timestamp_ms": 1}\n'
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Path:
+    """A log with one good line."""
+    folder = tmp_path / "log" / "t"
+    folder.mkdir(parents=True)
+    (folder / "0.jsonl").write_bytes(LINE)
+    return folder
+
+
+@pytest.fixture
+def command(
+    spark: SparkSession,
+    tmp_path: Path,
+    log: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+) -> Callable[[str], str]:
+    """Run a topology's text in this process to its failure; return its line on stderr."""
+    monkeypatch.setattr(command_line, "build_session", lambda *_, **__: spark)
+    monkeypatch.setattr(command_line, "stop_on_signal", threading.Event)
+
+    def run(text: str) -> str:
+        path = tmp_path / "topology.py"
+        path.write_text(text)
+        arguments = [str(path), "--event-log", str(log.parent), "--once", "--no-sync"]
+        assert main([*arguments, "--data", str(tmp_path / "data")]) == 1
+        told = capfd.readouterr().err.removeprefix("starting Spark\n")
+        assert told.count("\n") == 1, told[:2000]
+        assert told.startswith("oriel run: ")
+        return told
+
+    return run
+
+
+def _odd_name(log: Path) -> None:
+    (log / "01.jsonl").touch()
+
+
+def _folder_for_file(log: Path) -> None:
+    (log / "1.jsonl").mkdir()
+
+
+def _huge_partition(log: Path) -> None:
+    (log / "9999999999.jsonl").write_bytes(LINE)
+
+
+def _no_folder(log: Path) -> None:
+    shutil.rmtree(log.parent)
+
+
+@pytest.mark.parametrize(
+    ("harm", "said"),
+    [
+        (_odd_name, "must be named by its partition number"),
+        (_folder_for_file, "1.jsonl"),
+        (_huge_partition, "9999999999.jsonl"),
+        (_no_folder, "is no folder: name the one that has a folder for each topic"),
+    ],
+)
+def test_what_is_wrong_with_the_folders_is_one_line(
+    command: Callable[[str], str], log: Path, harm: Callable[[Path], None], said: str
+) -> None:
+    """Errors of the source reach the user as ours, not inside a Java stack trace."""
+    harm(log)
+    assert said in command(TOPOLOGY)
+
+
+@pytest.mark.parametrize("schema", ["v NOPE", "v INT, V INT", "v INT,", "struct<"])
+def test_a_schema_that_is_none_is_one_line(command: Callable[[str], str], schema: str) -> None:
+    """A wrong Spark DDL is named as the stream's."""
+    told = command(TOPOLOGY.replace("v INT", schema))
+    assert told.startswith("oriel run: stream")
+    assert repr(schema) in told
+
+
+@pytest.mark.parametrize(
+    ("steps", "said"),
+    [
+        (""".filter("v > 0").filter("key rlike '['")""", """step filter("key rlike '['"): fails"""),
+        (""".filter("v = 1 and raise_error('x\\ny') is null")""", "fails on a record: x; "),
+        (".join(b.stream('u', 'w INT').filter('abs(w) = -1'), w5).filter(\"key rlike '['\")",
+         """step filter("key rlike '['"): fails on a record: PatternSyntaxException"""),
+        (".filter(\"key rlike '['\").join(b.stream('u', 'w INT'), w5)",
+         """step filter("key rlike '['"): fails on a record: PatternSyntaxException"""),
+    ],
+    ids=["pattern", "raise_error", "behind a join", "before a join"],
+)  # fmt: skip
+def test_an_expression_that_fails_on_a_record_is_one_line(
+    command: Callable[[str], str], log: Path, steps: str, said: str
+) -> None:
+    """The store and the step are named; Java's traces help nobody who writes SQL."""
+    (log.parent / "u").mkdir()
+    (log.parent / "u" / "0.jsonl").write_bytes(LINE.replace(b"v", b"w"))
+    text = TOPOLOGY.replace("StreamsBuilder,", "JoinWindows, StreamsBuilder,")
+    text = text.replace(
+        "stream = b",
+        "b = builder\nw5 = JoinWindows.of_time_difference_with_no_grace(5)\nstream = b",
+    )
+    text = text.replace("'v INT')", f"'v INT'){steps}")
+    told = command(text)
+    assert told.startswith("oriel run: store 's', step ")
+    assert said in told
+
+
+FAILING = """
+from pyspark.sql import functions as F
+from oriel.pipeline.errors import EventLogError
+
+def fail(v):
+    raise {fault}
+
+fails = F.udf(fail, 'boolean')
+"""
+
+
+def failing_by(fault: str) -> str:
+    """Make a topology with a function that raises ``fault``."""
+    by_function = TOPOLOGY.replace("'v INT')", "'v INT').filter(fails(F.col('v')))")
+    return FAILING.format(fault=fault) + by_function
+
+
+def test_an_error_of_ours_in_a_task_is_one_line(command: Callable[[str], str]) -> None:
+    """As it is, without where it comes from."""
+    assert command(failing_by("EventLogError('from a task')")) == "oriel run: from a task\n"
+
+
+def test_another_error_in_a_task_is_one_line(command: Callable[[str], str], tmp_path: Path) -> None:
+    """The step is named, and the log, which has the traces."""
+    told = command(failing_by("KeyError('odd')"))
+    assert told.startswith("oriel run: store 's', step filter(")
+    trace = tmp_path / "data" / "logs" / "topology.log"
+    assert told.endswith(f": KeyError: 'odd' (its trace is in {trace})\n")
+    # Java's are in the log of the session (test_session.py).
+    assert "Traceback" in trace.read_text()
+
+
+def test_java_that_does_not_start_is_one_line(tmp_path: Path, log: Path) -> None:
+    """What the launcher said is in the line, and all of it in a file that the line names."""
+    (tmp_path / "topology.py").write_text(TOPOLOGY)
+    arguments = ["--event-log", str(log.parent), "--data", str(tmp_path / "data"), "--once"]
+    ended = subprocess.run(
+        [sys.executable, "-m", "oriel", "run", str(tmp_path / "topology.py"), *arguments],
+        cwd=ROOT, capture_output=True, text=True, check=False,
+        env=os.environ | {"JAVA_HOME": str(tmp_path / "no-java")},
+    )  # fmt: skip
+    assert ended.returncode == 1
+    begun, told = ended.stderr.splitlines()
+    assert begun == "starting Spark"
+    assert told.startswith("oriel run: Java did not start: ")
+    assert "no-java/bin/java: No such file" in told
+    assert str(tmp_path / "data" / "logs" / "topology.out") in told

@@ -1,0 +1,69 @@
+"""Other cuts, tasks and steps give the rows of one run over all inputs."""
+
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from oriel import Topology
+from tests.campaigns import full
+from tests.pipeline.run.inputs_run import Done, whole
+from tests.pipeline.run.inputs_topology import CUT, every_input
+from tests.pipeline.run.topic_logs import Record, Stores, write_topics
+
+pytestmark = pytest.mark.slow
+
+__all__ = ["whole"]
+
+
+#: Stores whose steps are in front of them, and behind a lookup, a join and a foreign key.
+SOME = {"plain", "asked", "left", "by_foreign_key"}
+
+
+def test_small_batches_and_other_tasks_make_the_same(
+    spark: SparkSession, tmp_path: Path, whole: Done
+) -> None:
+    """Two runs with two numbers of tasks, in several batches, end with the same rows and counts."""
+    half: dict[str, dict[int, list[Record | bytes]]] = {}
+    rest: dict[str, dict[int, list[Record | bytes]]] = {}
+    for topic, partitions in whole.topics.items():
+        # Which users there are at a record's batch is the one thing that cuts decide.
+        parts = 1 if topic == "users" else 2
+        half[topic] = {p: log[: len(log) // parts] for p, log in partitions.items()}
+        rest[topic] = {p: log[len(log) // parts :] for p, log in partitions.items()}
+    # A topic may also begin later than the others.
+    half["accounts"], rest["accounts"] = {}, whole.topics["accounts"]
+    stores = Stores(spark, tmp_path)
+    topology: Topology = every_input()
+    write_topics(tmp_path / "log", half)
+    # Some batches of each run are Spark jobs, some run in this process.
+    stores.run(topology, batch_bytes=1200, tasks=2, small_batch_bytes=1000)
+    write_topics(tmp_path / "log", rest)
+    stores.run(topology, batch_bytes=3000, tasks=3, small_batch_bytes=2000)
+    assert stores.batches > 3
+    for name in whole.stores.last.keys() - CUT:
+        assert stores.newest(name) == whole.stores.newest(name), name
+        assert stores.counters(name) == whole.stores.counters(name), name
+    assert stores.dead_letters() == whole.stores.dead_letters()
+
+
+@pytest.mark.parametrize(
+    "names", [pytest.param(SOME, id="some stores"), *full(None, id="all stores")]
+)
+def test_steps_that_only_spark_knows_make_the_same(
+    spark: SparkSession, tmp_path: Path, whole: Done, names: set[str] | None
+) -> None:
+    """In front of stores, and behind joins and a lookup, among messages of other stores."""
+    wanted = names or whole.stores.last.keys()
+    stores = Stores(spark, tmp_path)
+    write_topics(tmp_path / "log", whole.topics)
+    topology = every_input(only_spark_knows=True)
+    # However small a batch is, this process can't run such steps.
+    stores.run(Topology(tuple(store for store in topology.stores if store.name in wanted)))
+    assert stores.batches == 1
+    assert stores.last.keys() == wanted
+    for name in wanted:
+        assert stores.newest(name) == whole.stores.newest(name), name
+        assert stores.counters(name) == whole.stores.counters(name), name
+    letters = [one for one in whole.stores.dead_letters() if one[3] in {None, *wanted}]
+    assert stores.dead_letters() == letters

@@ -1,0 +1,254 @@
+"""Stores computed anew from their topics: equal to a fresh run, killed anywhere, read meanwhile."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+from pyspark.sql import SparkSession
+
+from oriel import StreamsBuilder, TimeWindows, Topology, count, sum
+from oriel.pipeline.commit import Replacement, StoreTables
+from oriel.pipeline.errors import CheckpointError, FilesFailed, InvalidTopology
+from oriel.pipeline.sources import EventLog
+from oriel.storage import DataLayout, ForeignCheckpoint, IncompatibleStore, WindowRange
+from oriel.storage.delta import DeltaLog
+from oriel.storage.index import IndexFolder, IndexReader, build_generation
+from oriel.storage.tailer import store as tailing
+from tests.pipeline.run.rebuilt_stores import RECORDS, Bench, counting
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture
+def bench(spark: SparkSession, tmp_path: Path) -> Bench:
+    """A bench without records."""
+    return Bench(spark, tmp_path)
+
+
+def test_a_changed_filter_is_refused_and_a_rebuild_brings_it(bench: Bench) -> None:
+    """The rows equal those of a fresh run; the pipeline goes on where it was."""
+    bench.append("t", 0, *RECORDS)
+    bench.run(counting())
+    changed = counting("v % 2 = 0")
+    with pytest.raises(
+        IncompatibleStore, match=r"filter\('v >= 0'\).*'v % 2 = 0'.*oriel rebuild s"
+    ):
+        bench.run(changed)
+    bench.run(changed, "s", log=EventLog(bench.log, 200))
+    assert bench.newest("s") == bench.fresh(changed).newest("s") != []
+    bench.append("t", 0, ("a", 14, 60), ("b", 15, 60))
+    bench.append("t", 1, ("c", 2, 70))
+    record = bench.run(changed)["s"].record
+    assert bench.newest("s") == bench.fresh(changed).newest("s")
+    assert (record.counters["input"], record.counters["filtered"]) == (27, 13)
+    assert not (bench.settings.data / "rebuilds" / "s").exists()
+
+
+@dataclass(frozen=True)
+class Kill:
+    """Where a rebuild ends: before a step of it, or right after."""
+
+    step: str
+    is_after: bool
+
+    def arm(self, patch: pytest.MonkeyPatch) -> None:
+        """Let the step fail."""
+        original = getattr(Replacement, self.step)
+
+        def failing(*given: Any) -> None:
+            if self.is_after:
+                original(*given)
+            message = "killed"
+            raise OSError(message)
+
+        patch.setattr(Replacement, self.step, failing)
+
+
+@pytest.mark.parametrize(
+    ("step", "is_after"),
+    # Behind a step is before the next one.
+    [("take_state", False), ("add_dead_letters", False), ("switch_to", False), ("switch_to", True)],
+)
+def test_a_rebuild_that_is_killed_is_done_again_or_was_done(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, step: str, is_after: bool
+) -> None:
+    """The old topology goes on while the table is the old one; then the rebuild is complete."""
+    bench.append("t", 0, *RECORDS)
+    old, changed = counting(), counting("v % 2 = 0")
+    bench.run(old)
+    rows = bench.newest("s")
+    kill = Kill(step, is_after)
+    with monkeypatch.context() as patch:
+        kill.arm(patch)
+        with pytest.raises(OSError, match="killed"):
+            bench.run(changed, "s")
+    if kill != Kill("switch_to", is_after=True):
+        assert bench.newest("s") == rows
+        bench.append("t", 0, ("a", 3, 50))
+        bench.run(old)
+        assert bench.newest("s") == bench.fresh(old).newest("s")
+        bench.run(changed, "s")
+    bench.append("t", 1, ("a", 3, 40), ("b", 4, 60))
+    bench.assert_as_fresh(changed, "s")
+    data = bench.settings.data
+    assert [path.name for path in (data / "checkpoints/app/state").iterdir()] == ["s@1"]
+    assert not list((data / "rebuilds").iterdir())
+
+
+def test_a_batch_that_spark_offers_again_is_not_computed_again(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A store is rebuilt up to a batch that another store has not committed yet."""
+    bench.append("t", 0, *RECORDS[:10])
+    both = counting("v >= 0", "s", "other")
+    bench.run(both)
+    bench.append("t", 0, *RECORDS[10:])
+    with monkeypatch.context() as patch:
+        commit = StoreTables.commit
+
+        def failing(self: StoreTables, *given: Any) -> None:
+            if self.definition.name == "other":
+                message = "killed"
+                raise OSError(message)
+            commit(self, *given)
+
+        patch.setattr(StoreTables, "commit", failing)
+        with pytest.raises(FilesFailed, match="killed"):
+            bench.run(both)
+    bench.run(both, "s")
+    bench.append("t", 0, ("a", 3, 50))
+    bench.assert_as_fresh(both, "s", "other")
+
+
+def test_a_store_that_is_new_is_computed_up_to_the_others(
+    bench: Bench, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It has all of the log, the others go on; one that is gone is told of, and may come back.
+
+    One batch behind the others it catches up by itself, as after a kill: Spark offers the newest
+    batch again.
+    """
+    for records in (RECORDS[:10], RECORDS[10:]):
+        bench.append("t", 0, *records)
+        bench.run(counting("v >= 0", "s"))
+    bench.append("t", 0, ("a", 3, 50))
+    both = counting("v >= 0", "s", "new")
+    bench.run(both)
+    assert "rebuild new: computed anew up to batch 1" in capsys.readouterr().err
+    bench.append("t", 0, ("a", 4, 60))
+    bench.assert_as_fresh(both, "s", "new")
+    bench.append("t", 0, ("a", 4, 61))
+    bench.run(counting("v >= 0", "new"))
+    assert "store s is not in the topology" in capsys.readouterr().err
+    bench.append("t", 0, ("a", 4, 62))
+    bench.assert_as_fresh(both, "s", "new")
+    for time in (63, 64):
+        bench.append("t", 0, ("a", 4, time))
+        bench.run(counting("v >= 0", "new"))
+    bench.append("t", 0, ("a", 4, 65))
+    with pytest.raises(ForeignCheckpoint, match="`oriel rebuild s`"):
+        bench.run(both)
+    bench.run(both, "s")
+    bench.assert_as_fresh(both, "s", "new")
+
+
+def of_topics(*topics: str) -> Topology:
+    """A store for each topic."""
+    builder = StreamsBuilder()
+    for topic in topics:
+        grouped = builder.stream(topic, "v INT").group_by_key()
+        windowed = grouped.windowed_by(TimeWindows.of_size_and_grace(10, 5))
+        windowed.aggregate(n=count(), total=sum("v")).materialize(f"of_{topic}")
+    return builder.build()
+
+
+def test_a_new_store_may_bring_a_topic(bench: Bench) -> None:
+    """Spark goes on with one more source, and later with one less."""
+    bench.append("t", 0, *RECORDS)
+    bench.append("earlier", 0, *RECORDS[:7])
+    bench.run(of_topics("t"))
+    bench.append("t", 0, ("a", 3, 50))
+    both = of_topics("t", "earlier")
+    bench.assert_as_fresh(both, "of_t", "of_earlier")
+    bench.append("t", 0, ("a", 3, 51))
+    bench.append("earlier", 0, ("a", 3, 51))
+    bench.assert_as_fresh(both, "of_t", "of_earlier")
+    bench.append("t", 0, ("a", 3, 52))
+    bench.assert_as_fresh(of_topics("t"), "of_t")
+
+
+def test_a_reader_sees_the_old_rows_or_the_new_ones(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also while the index is built anew."""
+    bench.append("t", 0, *RECORDS)
+    bench.run(counting())
+    layout = DataLayout(bench.settings.data)
+    folder = IndexFolder(layout.index("s"))
+    tailer = tailing.StoreTailer(DeltaLog(layout.table("s")), folder)
+    seen: list[list[int]] = []
+
+    def look() -> None:
+        reader = IndexReader(folder)
+        with reader.snapshot() as snapshot:
+            seen.append([
+                orjson.loads(window)["n"]
+                for key in "ab"
+                for window in snapshot.fetch(WindowRange(key, limit=100)).windows
+            ])  # fmt: skip
+        reader.close()
+
+    _catch_up(tailer)
+    look()
+    bench.run(counting("v % 2 = 0"), "s")
+    look()
+    build = build_generation
+
+    def building(*given: Any) -> Any:
+        made = build(*given)
+        look()
+        return made
+
+    monkeypatch.setattr(tailing, "build_generation", building)
+    _catch_up(tailer)
+    look()
+    old, *between, new = seen
+    assert between == [old, old]
+    expected = [row["n"] for row in bench.fresh(counting("v % 2 = 0")).newest("s")]
+    assert sorted(new) == sorted(expected) != sorted(old)
+
+
+def _catch_up(tailer: tailing.StoreTailer) -> None:
+    tailer._looked_around_at = 0.0
+    while tailer.step():
+        pass
+    tailer.close()
+
+
+def test_what_can_not_be_rebuilt_is_told(bench: Bench) -> None:
+    """No such store, or nothing to rebuild it up to."""
+    bench.append("t", 0, *RECORDS)
+    with pytest.raises(CheckpointError, match="nothing has run yet"):
+        bench.run(counting(), "s")
+    with pytest.raises(InvalidTopology, match="no store 'none'; it has s"):
+        bench.run(counting(), "none")
+
+
+class OtherLog(EventLog):
+    """A log that says that it is Kafka."""
+
+    def identity(self, *_given: Any) -> dict[str, str]:
+        """See ``Log``."""
+        return {"log": "Kafka cluster abc", "topic t": "id 1"}
+
+
+def test_another_log_under_the_same_checkpoint_is_refused(bench: Bench) -> None:
+    """Its offsets would mean other records."""
+    bench.append("t", 0, *RECORDS)
+    bench.run(counting())
+    with pytest.raises(CheckpointError, match=r"another log .an event log, .* Kafka cluster abc"):
+        bench.run(counting(), log=OtherLog(bench.log))
+    bench.append("t", 0, ("a", 3, 50))
+    bench.assert_as_fresh(counting(), "s")

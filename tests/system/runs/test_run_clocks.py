@@ -1,0 +1,330 @@
+"""Runs with wall clock: one verdict a batch whoever computes it, and `oriel clock` over them."""
+
+import time
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+from deltalake import DeltaTable
+
+from oriel import (
+    JoinWindows,
+    SessionWindows,
+    SlidingWindows,
+    StreamsBuilder,
+    TimeWindows,
+    Topology,
+    collect_list,
+    count,
+)
+from oriel.pipeline.commit import Checkpoint
+from oriel.pipeline.commit.checkpoint import StateVersions
+from oriel.pipeline.errors import FilesFailed
+from oriel.pipeline.operations import clock
+from oriel.pipeline.plan import ClockSettings, PreparedBatch
+from oriel.storage import WindowRange
+from oriel.storage.delta import DeltaLog, Limits, UpkeepSettings
+from oriel.storage.index import IndexFolder
+from oriel.storage.index.reading.reader import IndexReader
+from oriel.storage.tailer.store import StoreTailer
+from tests.pipeline.run.clock_runs import YEAR_9999, ClockRuns, runs
+
+__all__ = ["runs"]
+
+# A dozen runs of a streaming query: too long for the inner loop.
+pytestmark = pytest.mark.slow
+
+
+def topology(
+    *stores: str, schema: str = "v STRING", retention: int | None = None, keep: str | None = None
+) -> Topology:
+    """Stores of tumbling windows of 10 ms with all values of each."""
+    builder = StreamsBuilder()
+    for name in stores:
+        stream = builder.stream("t", schema)
+        if keep is not None:
+            stream = stream.filter(keep)
+        windowed = stream.group_by_key().windowed_by(TimeWindows.of_size_and_grace(10, 5))
+        columns: dict[str, Any] = {"n": count()}
+        if schema == "v STRING":
+            columns["all"] = collect_list("v")
+        windowed.aggregate(**columns).materialize(name, retention)
+    return builder.build()
+
+
+def record(time: int, key: str = "k") -> tuple[str, int, dict[str, Any]]:
+    """A record whose value tells its time."""
+    return key, time, {"v": str(time)}
+
+
+@pytest.mark.parametrize(
+    ("schema", "keep", "small_batch_bytes"),
+    [
+        ("v STRING", None, 2**26),
+        ("v STRING", None, 0),
+        # Jobs, however small a batch is.
+        ("v STRING", "soundex(v) is not null", 2**26),
+        ("v STRING, m MAP<STRING, INT>", None, 2**26),
+    ],
+    ids=["by Arrow here", "by Arrow as a job", "steps by Spark", "decoded by Spark"],
+)
+def test_a_record_from_the_future_is_a_dead_letter_whoever_decodes_it(
+    runs: ClockRuns, schema: str, keep: str | None, small_batch_bytes: int
+) -> None:
+    """For every store, told once; it moves no clock, and the counters balance."""
+    runs.clocks = ClockSettings(max_ahead_ms=100)
+    runs.append({0: [record(990), record(YEAR_9999), record(1100), record(1101)]})
+    what = topology("one", "two", schema=schema, keep=keep)
+    runs.run(what, small_batch_bytes=small_batch_bytes)
+    for store in ("one", "two"):
+        assert runs.counters(store) == {
+            "input": 4, "applied": 2, "late": 0, "dead_lettered": 2, "filtered": 0,
+        }  # fmt: skip
+        assert max(runs.last[store].record.stream_time_ms["t"].values()) == 1100
+        assert [row["n"] for row in runs.rows(store)] == [1, 1]
+    letters = runs.letters()
+    assert [(reason, store) for reason, _, store in letters] == [("timestamp-ahead", None)] * 2
+
+
+@pytest.mark.parametrize("failing", [1, 2, 3])
+def test_a_crash_leaves_no_batch_judged_by_two_wall_clocks(
+    runs: ClockRuns, monkeypatch: pytest.MonkeyPatch, failing: int
+) -> None:
+    """What some stores have decided, the others judge as they did, whenever that is."""
+    runs.clocks = ClockSettings(max_ahead_ms=100)
+    what = topology("one", "two", "three")
+    runs.append({0: [record(990), record(1500)]})
+    saved: list[int] = []
+    decide = StateVersions.decide
+
+    def failing_once(versions: StateVersions, *arguments: Any) -> PreparedBatch:
+        saved.append(1)
+        if len(saved) == failing:
+            message = "the disk is gone"
+            raise OSError(message)
+        return decide(versions, *arguments)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(StateVersions, "decide", failing_once)
+        with pytest.raises(FilesFailed, match="disk is gone"):
+            runs.run(what)
+    runs.now_ms = 10**9
+    runs.clocks = ClockSettings(max_ahead_ms=None)
+    runs.run(what)
+    # Before any store has decided, nothing was judged.
+    dead = 0 if failing == 1 else 1
+    for store in ("one", "two", "three"):
+        counters = runs.counters(store)
+        assert (counters["applied"], counters["dead_lettered"]) == (2 - dead, dead)
+    assert len(runs.letters()) == dead
+
+
+def test_silence_is_counted_from_when_the_run_began(runs: ClockRuns) -> None:
+    """A pipeline that was down for long waits for each partition as long as ever."""
+    runs.clocks = ClockSettings(idle_after_ms=100)
+    runs.append({0: [record(5)], 1: [record(5)]})
+    runs.run(topology("s"))
+    runs.now_ms += 10_000
+    runs.append({0: [record(50)]})
+    runs.run(topology("s"))
+    assert runs.last["s"].clock_notes.idle == {}
+    assert runs.last["s"].clock_notes.held_by == ("t", 1)
+    assert [row for row in runs.rows("s") if row["final"]] == []
+
+
+# oriel clock.
+
+
+def index(data: Path, store: str) -> dict[str, list[int]]:
+    """The windows' starts of each key in the index, which follows the table as it is."""
+    folder = IndexFolder(data / "index" / store)
+    tailer = StoreTailer(DeltaLog(data / "tables" / store), folder)
+    for _ in range(50):
+        tailer._looked_around_at = 0.0
+        if not tailer.step():
+            break
+    tailer.close()
+    reader = IndexReader(folder)
+    with reader.snapshot() as snapshot:
+        found = {key: starts(snapshot, key) for key in snapshot.keys("", 100).keys}
+    reader.close()
+    return found
+
+
+def starts(snapshot: Any, key: str) -> list[int]:
+    """The starts of a key's windows, oldest first."""
+    page = snapshot.fetch(WindowRange(key, limit=100))
+    return [orjson.loads(window)["window_start_ms"] for window in page.windows]
+
+
+def test_a_clock_that_ran_ahead_is_set_back_and_the_answers_return(
+    runs: ClockRuns, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """One record of the year 9999 hides everything; set back, only what it closed stays closed."""
+    what = topology("s", "other", retention=1000)
+    runs.append({0: [record(100), record(112), record(YEAR_9999, "bad"), record(113)]})
+    runs.run(what)
+    bad = YEAR_9999 // 10 * 10
+    assert index(runs.data, "s") == {"bad": [bad]}
+    runs.append({0: [record(121), record(122)]})
+    runs.run(what)
+    assert runs.counters("s")["late"] == 3
+
+    arguments = ["--data", str(runs.data)]
+    assert clock.main(arguments) == 0
+    shown = capsys.readouterr().out
+    assert "9999-12-31T23:59:59.999Z" in shown
+    assert "ahead" in shown
+    assert clock.main([*arguments, "s", "--set", "t", "0", "113"]) == 0
+    assert "set back from 9999-12-31T23:59:59.999Z to 1970-01-01" in capsys.readouterr().out
+
+    runs.append({0: [record(115), record(124), record(160)]})
+    runs.run(what)
+    # [110, 120) was final, and is: 115 is late. [120, 130) had not been there.
+    counters = runs.counters("s")
+    assert (counters["applied"], counters["late"]) == (5, 4)
+    found = {
+        (row["key"], row["window_start"]): (row["all"], row["final"]) for row in runs.rows("s")
+    }
+    assert found == {
+        ("k", 100): (["100"], True),
+        ("k", 110): (["112"], True),
+        ("k", 120): (["124"], True),
+        ("k", 160): (["160"], False),
+        ("bad", bad): ([str(YEAR_9999)], False),
+    }
+    assert index(runs.data, "s") == {"bad": [bad], "k": [100, 110, 120, 160]}
+    # The other store was not asked for.
+    assert runs.counters("other")["late"] == 6
+    assert clock.main(arguments) == 0
+    shown = capsys.readouterr().out
+    assert "s: t 0 set back from 9999" in shown
+    assert "holds windows open" in shown
+
+
+def test_compaction_leaves_what_a_wrong_clock_hides(runs: ClockRuns) -> None:
+    """The table was compacted with the wrong clock; set back, the answers are there again."""
+    runs.upkeep = UpkeepSettings(limits=Limits(small_files=2))
+    runs.now_ms = time.time_ns() // 1_000_000 // 10 * 10
+    # Behind the last time that is final, and of the last hour: nothing of it has expired.
+    what = topology("s", retention=3_600_000)
+    times = [runs.now_ms - 4000 + 1000 * batch for batch in range(4)]
+    for at in times:
+        runs.append({0: [record(at)]})
+        runs.run(what)
+    bad = YEAR_9999 // 10 * 10
+    for late in (record(YEAR_9999, "bad"), record(times[0]), record(times[1])):
+        runs.append({0: [late]})
+        runs.run(what)
+    assert index(runs.data, "s") == {"bad": [bad]}
+    files = DeltaTable(runs.data / "tables" / "s").file_uris()
+    assert len(files) == 1
+    assert "compact-" in files[0]
+    assert clock.main(["--data", str(runs.data), "--set", "t", "0", str(runs.now_ms)]) == 0
+    runs.append({0: [record(runs.now_ms)]})
+    runs.run(what)
+    assert index(runs.data, "s") == {"bad": [bad], "k": [*times, runs.now_ms]}
+
+
+def test_every_kind_of_windows_goes_on_behind_what_was_final(runs: ClockRuns) -> None:
+    """No final row comes twice, and windows that begin after the last one are as ever."""
+    builder = StreamsBuilder()
+    kinds = {
+        "tumbling": TimeWindows.of_size_and_grace(10, 5),
+        "hopping": TimeWindows.of_size_and_grace(10, 5).advance_by(3),
+        "sliding": SlidingWindows.of_time_difference_and_grace(10, 5),
+        "session": SessionWindows.of_inactivity_gap_and_grace(10, 5),
+    }
+    for name, windows in kinds.items():
+        windowed = builder.stream("t", "v STRING").group_by_key().windowed_by(windows)
+        windowed.aggregate(n=count(), all=collect_list("v")).materialize(name, 1000)
+    what = builder.build()
+    runs.append({0: [record(100), record(104), record(117), record(YEAR_9999, "bad")]})
+    runs.run(what)
+    assert clock.main(["--data", str(runs.data), "--set", "t", "0", "117"]) == 0
+    later = [record(118), record(119), record(150), record(155), record(190)]
+    for one in later:
+        runs.append({0: [one]})
+        runs.run(what)
+    for name in kinds:
+        assert runs.counters(name)["input"] == 9
+        found = [row for row in runs.rows(name) if "150" in row["all"]]
+        assert {tuple(row["all"]) for row in found} >= {("150", "155")}, name
+        assert [row for row in found if not row["final"]] == [], name
+
+
+@pytest.mark.parametrize("decided", [0, 1])
+def test_a_clock_is_mended_where_a_crash_left_the_batch(
+    runs: ClockRuns,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    decided: int,
+) -> None:
+    """Not before the poisoned batch is in the table; then the next one begins with the mend."""
+    runs.append({0: [record(100), record(YEAR_9999, "bad")]})
+    method = "commit_dead_letters" if decided else "commit"
+    with monkeypatch.context() as patch:
+        patch.setattr(f"oriel.pipeline.commit.StoreTables.{method}", _fail)
+        with pytest.raises(FilesFailed, match="disk is gone"):
+            runs.run(topology("s"))
+    arguments = ["--data", str(runs.data), "--set", "t", "0", "100"]
+    code, told = clock.main(arguments), capsys.readouterr()
+    assert code == 1 - decided, told.err
+    if not decided:
+        assert "no Delta table" in told.err or "is decided, but not in the table" in told.err
+        assert told.err.count("\n") == 1
+    # Behind [100, 110), which the poisoned clock made final.
+    runs.append({0: [record(110)]})
+    runs.run(topology("s"))
+    assert runs.counters("s")["late"] == 1 - decided
+
+
+def _fail(*_arguments: object) -> None:
+    message = "the disk is gone"
+    raise OSError(message)
+
+
+def test_what_cannot_be_set_is_one_line(
+    runs: ClockRuns,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A pipeline that runs, a clock that isn't ahead, names that are not there."""
+    builder = StreamsBuilder()
+    left, right = builder.stream("t", "v STRING"), builder.stream("u", "w STRING")
+    joined = left.join(right, JoinWindows.of_time_difference_and_grace(10, 5))
+    joined.group_by_key().count().materialize("joined")
+    builder.stream("t", "v STRING").group_by_key().count().materialize("s")
+    runs.append({0: [record(100), record(YEAR_9999)]})
+    runs.append({0: [("k", 100, {"w": "x"})]}, topic="u")
+    runs.run(builder.build())
+    data = ["--data", str(runs.data)]
+    refused = [
+        (["--data", str(tmp_path / "none")], "has no checkpoint; there are: none"),
+        ([*data, "--name", "x"], "has no checkpoint 'x'; there are: app"),
+        ([*data, "x"], "has no store 'x'; there are: joined, s"),
+        ([*data, "s", "--set", "t", "0", "soon"], "'soon' is no time"),
+        ([*data, "s", "--set", "t", "0", "1969-12-31T23:59"], "is no time of a record"),
+        ([*data, "s", "--set", "t", "0", str(YEAR_9999 + 1)], "is no time of a record"),
+        ([*data, "s", "--set", "t", "7", "100"], "t 7 is not there in s"),
+        ([*data, "s", "--set", "t", "0", "9999-12-31T23:59:59.999"], "is not ahead of it in s"),
+        ([*data, "--set", "t", "0", "100"], "store 'joined' joins streams"),
+    ]
+    for arguments, said in refused:
+        assert clock.main(arguments) == 1
+        told = capsys.readouterr()
+        assert said in told.err
+        assert told.err.count("\n") == 1
+        assert told.out == ""
+    # Else whoever comes second waits for five seconds.
+    defaults = Checkpoint.__init__.__kwdefaults__
+    assert defaults is not None
+    monkeypatch.setitem(defaults, "lock_wait_s", 0.1)
+    with Checkpoint(runs.data / "checkpoints" / "app", sync=False):
+        assert clock.main([*data, "s", "--set", "t", "0", "100"]) == 1
+        assert "stop it first" in capsys.readouterr().err
+        # A look disturbs nobody.
+        assert clock.main(data) == 0
+    assert clock.main([*data, "s", "--set", "t", "0", "1970-01-01T00:00:00.100"]) == 0
