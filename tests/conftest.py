@@ -133,7 +133,7 @@ _SHARED = {
 #: take longer than all others that share one, so they share the session of the test drivers.
 _WHOLE_RUNS = (_ROOT / "tests/pipeline/run", _ROOT / "tests/system/runs")
 #: These share the containers of one stack.
-_STACK = Path("tests/system/stack")
+_STACK = _ROOT / "tests/system/stack"
 #: Half of these start the Spark that reads their expressions, once a process: together they need
 #: one instead of three.
 _DRIVERS = re.compile(
@@ -161,7 +161,7 @@ class SharedTogether(LoadFileScheduling):  # type: ignore[misc]
 @functools.cache
 def _shared_by(file: Path) -> str | None:
     """What files are called together that share a fixture with this one, if any."""
-    if file.parent == _ROOT / _STACK:
+    if file.parent == _STACK:
         return "stack"
     text = file.read_text()
     shared = next((name for name, asked in _SHARED.items() if re.search(asked, text)), None)
@@ -194,12 +194,16 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         return len(_GROUPS) + next(marks, len(_LONG))
 
     items.sort(key=rank)
-    if any("spark" in _fixtures(item) for item in items):
+    if _use_spark(items):
         for group in ("drivers", "spark"):
             # A test driver that starts first would leave them a session that can't read Delta.
             first = next((item for item in items if _shared_by(item.path) == group), None)
             if first is not None:
                 _fixtures(first).insert(0, "spark")
+
+
+def _use_spark(items: list[pytest.Item]) -> bool:
+    return any("spark" in _fixtures(item) for item in items)
 
 
 def _fixtures(item: pytest.Item) -> list[str]:
@@ -210,7 +214,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     """Begin to make Java's archive, in one of several processes, if these tests use Java a lot."""
     worker = os.environ.get("PYTEST_XDIST_WORKER", "gw0")
     shared = {_shared_by(item.path) for item in session.items} - {None, "stack", "drivers"}
-    if worker == "gw0" and shared:
+    if worker == "gw0" and (shared or _use_spark(session.items)):
         session.config.stash[_making_archive] = java.begin_archive()
 
 
@@ -221,7 +225,7 @@ def pytest_runtest_setup() -> None:
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
-    """Wait until the archive is there, and until the Java of this process has ended."""
+    """Wait until the archive exists and the Java of this process has ended."""
     making = config.stash.get(_making_archive, None)
     if making is not None:
         making.wait()

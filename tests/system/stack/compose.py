@@ -135,8 +135,7 @@ class Stack:
         """Request a path of the service."""
         headers = {} if host is None else {"Host": host}
         url = self.address("api", 8080) + path
-        with self.engine.inside():
-            return httpx.get(url, params=parameters, headers=headers, timeout=60, trust_env=False)
+        return self.engine.get(url, params=parameters, headers=headers)
 
 
 def _compose_program(engine: Engine) -> tuple[str, ...]:

@@ -10,10 +10,13 @@ from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
+import httpx
 import pytest
 
 from tests.locks import only_one
+from tests.storage.waiting import WAIT_SECONDS
 from tests.system.stack.waiting import wait_for
 from tests.tidy.project import ROOT
 
@@ -58,6 +61,11 @@ class Engine:
     def docker(self, *arguments: str | Path) -> str:
         """Run ``docker`` and return its output."""
         return run("docker", *arguments, environment=self.environment)
+
+    def get(self, url: str, **options: Any) -> httpx.Response:
+        """Request a published address."""
+        with self.inside():
+            return httpx.get(url, timeout=WAIT_SECONDS, trust_env=False, **options)
 
     @contextmanager
     def inside(self) -> Iterator[None]:

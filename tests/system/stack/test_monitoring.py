@@ -10,7 +10,6 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.storage.waiting import WAIT_SECONDS
 from tests.system.stack.compose import SERVICES, Stack
 from tests.system.stack.images import make_base_image, make_prometheus_image
 from tests.system.stack.waiting import wait_for
@@ -30,9 +29,7 @@ class _Prometheus:
 
     def get(self, path: str, **parameters: str) -> Any:
         """Return the data of a response."""
-        url = f"{self._address}/api/v1/{path}"
-        with self._engine.inside():
-            response = httpx.get(url, params=parameters, timeout=WAIT_SECONDS, trust_env=False)
+        response = self._engine.get(f"{self._address}/api/v1/{path}", params=parameters)
         assert response.status_code == httpx.codes.OK, response.text
         return response.json()["data"]
 

@@ -6,7 +6,7 @@ from typing import TypeVar
 from tests.storage.waiting import wait_until
 
 _State = TypeVar("_State")
-#: Containers start Java and Spark on machines that do other work, too.
+#: Containers start Java and Spark, and other tests use the machine at the same time.
 _WAIT_SECONDS = 600.0
 #: A look starts several clients of Docker, which would keep a core busy.
 _LONGEST_PAUSE_SECONDS = 1.0
