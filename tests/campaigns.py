@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-#: Environment variable with which the `oriel` script asks for full sizes.
+#: Environment variable with which the `oriel` script requests full sizes.
 SIZE = "ORIEL_TESTS_SIZE"
 
 
 def full(*values: Any, id: str | None = None) -> list[Any]:  # noqa: A002 - as in pytest.param
-    """Return the parameters of one full-size case, or no case unless full sizes are asked for."""
+    """Return the parameters of one full-size case, or no case unless full sizes are requested."""
     if os.environ.get(SIZE) != "full":
         return []
     return [pytest.param(*values, id=id, marks=pytest.mark.long)]

@@ -76,7 +76,7 @@ class Connection:
 def run_load(
     address: tuple[str, int], requests: Sequence[bytes], connections: int, seconds: float
 ) -> tuple[list[float], int, float]:
-    """Load for some seconds, and longer until there are the two answers that quantiles need.
+    """Send requests for some seconds, and longer until two responses exist, as quantiles need.
 
     Returns latencies, the number of errors and the elapsed seconds.
     """

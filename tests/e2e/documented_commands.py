@@ -47,7 +47,7 @@ sys.exit(code)
 """
 
 
-#: Pages whose reader begins in an empty folder. Readers of the others have run the demo.
+#: Pages whose reader begins in an empty directory. Readers of other pages have run the demo.
 FROM_NOTHING = [ROOT / "README.md", ROOT / "docs" / "tutorial.md"]
 _FLIGHTS = 4_000
 

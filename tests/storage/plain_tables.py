@@ -29,7 +29,7 @@ def opened(folder: Path) -> Table:
 
 
 def rows(batch: int, *windows: tuple[str, int]) -> pa.Table:
-    """Rows of windows (key, start) as the engine's changes would give them."""
+    """Rows of windows (key, start) as the engine emits them."""
     starts = [start for _, start in windows]
     changes = pa.table(
         {

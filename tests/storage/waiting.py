@@ -16,7 +16,7 @@ WAIT_SECONDS = 60.0
 RUN_SECONDS = 600.0
 
 #: Pauses between two looks: the first one, and the longest. Most looks are requests to a service,
-#: so looking all the time takes the processor away from what the test waits for.
+#: so looking all the time slows down the process that the test waits for.
 _FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.005, 0.03
 #: Characters of the last state that a failure shows.
 _STATE_LENGTH = 3_000

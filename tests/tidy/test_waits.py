@@ -25,7 +25,7 @@ _TIMEOUTS = {"wait", "join", "result", "poll", "consume", "settimeout"}
 
 
 def test_tests_wait_for_conditions() -> None:
-    """No test sleeps, polls by itself or gives up within less than a minute."""
+    """No test sleeps, polls by itself or times out in less than a minute."""
     found = [
         f"{module.name}:{line} {what}"
         for module in modules_of("tests")
@@ -68,7 +68,7 @@ def _pauses(module: Module) -> Iterator[tuple[str, int]]:
 
 
 def _is_short(call: ast.Call, name: str) -> bool:
-    """Whether a call gives up within less than a minute; 0 is a look, and no wait."""
+    """Return whether a call times out in less than a minute. A limit of 0 does not wait."""
     times = [word.value for word in call.keywords if word.arg == "timeout"]
     times += call.args[:1] if name in _TIMEOUTS else []
     return any(

@@ -99,7 +99,7 @@ def run(
             output = (worker.copy / _OUTPUT).read_text(encoding="utf-8")
             message = f"the tests fail without a mutant: {' '.join(tests)}\n{output}"
             raise BaselineFails(message)
-        # The machine may be busier later.
+        # The machine can be busier later.
         timeout_s = 10 * (time.monotonic() - began) + 30
         copies.put(worker.copy)
         with ProcessPoolExecutor(

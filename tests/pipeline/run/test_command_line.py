@@ -59,11 +59,12 @@ def _documented_commands() -> list[str]:
 
 def test_the_commands_for_clusters_are_understood() -> None:
     """Each that docs/cluster.md shows, whatever manages the cluster."""
-    told = [run_parser().parse_args(shlex.split(command)[2:]) for command in _documented_commands()]
-    managers = [options.master.split(":")[0] for options in told]
+    commands = [shlex.split(command)[2:] for command in _documented_commands()]
+    parsed = [run_parser().parse_args(command) for command in commands]
+    managers = [options.master.split(":")[0] for options in parsed]
     assert sorted(set(managers)) == ["k8s", "spark", "yarn"]
-    assert [options.master for options in told if not is_cluster(options.master)] == []
-    folders = [options.data for options in told]
+    assert [options.master for options in parsed if not is_cluster(options.master)] == []
+    folders = [options.data for options in parsed]
     assert [one for one in folders if not (one.is_absolute() or is_object(one))] == []
 
 

@@ -39,7 +39,7 @@ class _Log(Kafka):
     answers: Iterator[str | None] = iter(())
 
     def ends(self, *_: Any) -> dict[str, dict[str, int]]:
-        """Know of no topic: there is no Spark to ask."""
+        """Report no topic, without Spark."""
         return {}
 
     def no_answer(self, *_: Any) -> str | None:

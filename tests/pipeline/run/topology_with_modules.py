@@ -1,4 +1,4 @@
-"""A topology file with a module and a package beside it."""
+"""A topology file next to a module and a package."""
 
 from pathlib import Path
 
@@ -48,7 +48,7 @@ def is_enough(column):
 
 @pytest.fixture
 def topology(tmp_path: Path) -> Path:
-    """A topology file with a module and a package beside it."""
+    """A topology file next to a module and a package."""
     folder = tmp_path / "project"
     (folder / "rules").mkdir(parents=True)
     (folder / "topology.py").write_text(TOPOLOGY)

@@ -25,7 +25,7 @@ def flattened(pairs: KStream) -> KStream:
 
 
 def folded(key: str, value: Any, text: str) -> str:
-    """Put a row's number behind the others."""
+    """Append the number of a row."""
     return f"{text}+{value['n']}"
 
 
@@ -35,12 +35,12 @@ def unfolded(key: str, value: Any, text: str) -> str:
 
 
 def merged(key: str, left: str, right: str) -> str:
-    """The numbers of one partition behind those of another."""
+    """Append the numbers of one partition to the numbers of another."""
     return f"{left};{right}"
 
 
 def add_readers(builder: StreamsBuilder, table: Table, other: Table) -> None:
-    """Stores that read ``table``, joined with ``other`` and grouped, and count what it tells."""
+    """Stores that read ``table``, joined with ``other`` and grouped, and count its updates."""
     for how in ("join", "left_join", "outer_join"):
         joined = getattr(table, how)(other)
         told = joined.to_stream().group_by_key()
@@ -75,7 +75,7 @@ def content(driver: TopologyTestDriver) -> dict[str, Any]:
 def test_an_aggregation_of_pairs_is_a_table_as_its_topic_is(
     stream_of: Callable[[StreamsBuilder], KStream], seed: int
 ) -> None:
-    """What it tells could be written to a topic and read as a table: joined, grouped, in order."""
+    """Its updates equal a table of a topic that they were written to: joined, grouped, in order."""
     written, read, direct = StreamsBuilder(), StreamsBuilder(), StreamsBuilder()
     counted(stream_of(written)).to_stream().to("counts")
     add_readers(
@@ -97,7 +97,7 @@ def test_an_aggregation_of_pairs_is_a_table_as_its_topic_is(
 
 @seeds(1, 30)
 def test_no_cut_changes_the_rows_that_are_made_of_pairs(seed: int) -> None:
-    """Nor how many updates there are; those of one batch are told in another order of keys."""
+    """The number of updates does not change either. Only the order of keys in a batch does."""
     builder = StreamsBuilder()
     add_readers(builder, counted(flattened(near(builder))), builder.table("others", "m BIGINT"))
     topology, random, found = builder.build(), Random(seed), []

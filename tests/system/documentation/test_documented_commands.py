@@ -1,4 +1,4 @@
-"""The commands of the pages work, those of the README and the tutorial from an empty folder."""
+"""The commands of the pages work, in the README and the tutorial from an empty directory."""
 
 import shutil
 from collections.abc import Iterator
@@ -18,7 +18,7 @@ _PAGES = [page for page in typed_pages() if page not in FROM_NOTHING]
 
 @pytest.fixture(scope="module")
 def demo(tmp_path_factory: pytest.TempPathFactory, runs: Runs) -> Iterator[tuple[Path, int]]:
-    """Give a folder in which the demo has run, and the port of its service."""
+    """Return the directory of a finished demo, and the port of its service."""
     folder = tmp_path_factory.mktemp("demo")
     with served_demo(folder, runs) as port:
         yield folder, port
@@ -28,7 +28,7 @@ def demo(tmp_path_factory: pytest.TempPathFactory, runs: Runs) -> Iterator[tuple
 def test_what_a_page_tells_to_type_works(
     page: Path, tmp_path: Path, demo: tuple[Path, int], runs: Runs
 ) -> None:
-    """Its blocks run in order, in one folder. Output that it shows has the shape of today's."""
+    """Its blocks run in order in one directory. The output has the shape that the page shows."""
     example, port = demo
     folder = tmp_path / "folder"
     shutil.copytree(example, folder, ignore=shutil.ignore_patterns("index"))
@@ -39,7 +39,7 @@ def test_what_a_page_tells_to_type_works(
 def test_what_a_first_page_tells_to_type_works(
     page: Path, tmp_path: Path, demo: tuple[Path, int], runs: Runs
 ) -> None:
-    """Its blocks run in order, in one empty folder, next to the service of the demo."""
+    """Its blocks run in order, in one empty directory, next to the service of the demo."""
     _, port = demo
     folder = tmp_path / "folder"
     folder.mkdir()

@@ -43,7 +43,7 @@ class Directory:
     """A data directory next to a log that the pipeline reads."""
 
     def __init__(self, folder: Path, runs: Runs) -> None:
-        """Write the whole log into ``folder``; there are no data yet."""
+        """Write the whole log into ``folder``, without a data directory."""
         self.folder, self.data = folder, folder / "data"
         self._runs = runs
         write_log(folder / "log")
@@ -121,7 +121,7 @@ def assert_same(found: Directory, *wanted: Directory) -> None:
 def test_a_run_continues_as_if_it_had_never_stopped(
     name: str, directory: Directory, undisturbed: Callable[[str], Directory]
 ) -> None:
-    """Further records give the rows, counters and dead letters of one run over the whole log."""
+    """The rows, counters and dead letters equal those of one run over the whole log."""
     with_stores = [one for one in topologies(name) if one != SINK]
     for each in with_stores:
         ended = directory.run(each, "--once")

@@ -1,4 +1,4 @@
-"""What docs/kafka-streams-surprises.md says of Kafka Streams is what Kafka Streams answers."""
+"""Kafka Streams returns the rows that docs/kafka-streams-surprises.md shows."""
 
 import re
 import subprocess
@@ -18,7 +18,7 @@ _WINDOW = re.compile(r"\[(\d+),(\d+)[\])] ?([a-z ]*)")
 
 
 def test_kafka_answers_the_examples(tmp_path_factory: pytest.TempPathFactory) -> None:
-    """Windows at the end, or what comes out at each record."""
+    """Return the windows at the end, or the new rows after each record."""
     with running_peer(tmp_path_factory.getbasetemp() / "kafka-peer") as peer:
         for name, example in surprises.EXAMPLES.items():
             records = arrivals(example.records)
@@ -43,7 +43,7 @@ def _case(example: surprises.Example, records: list[Arrival]) -> Case:
 def _emitted(
     peer: KafkaPeer, example: surprises.Example, records: list[Arrival]
 ) -> list[list[tuple[int, int, str]]]:
-    """What comes out at each record: what the log up to it gives more than the one before."""
+    """Return the rows that each record adds to the result of the records before it."""
     by_record, before = [], 0
     for number in range(1, len(records) + 1):
         emitted = peer.answer(_case(example, records[:number])).emitted

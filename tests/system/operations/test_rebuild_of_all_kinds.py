@@ -18,9 +18,9 @@ from tests.system.kills import kinds_topology
 
 pytestmark = pytest.mark.slow
 
-#: Stores that Spark's jobs compute anew: of two topics, behind a lookup, of updates.
+#: Stores that Spark jobs rebuild: of two topics, after a table lookup, of updates.
 BY_SPARK = ("cogroup", "asked", "told")
-#: One of each kind: without windows, of several topics, behind a lookup, all joins, functions.
+#: One of each kind: without windows, of several topics, enriched, all joins, functions.
 OF_EACH_KIND = (*BY_SPARK, "outer", "joined_twice", "folded", "by_foreign_key", "newest_by_city")
 
 

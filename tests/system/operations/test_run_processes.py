@@ -20,7 +20,7 @@ from tests.tidy.project import ROOT
 
 
 def test_a_cluster_that_is_none_is_one_line(tmp_path: Path) -> None:
-    """Spark tells it inside a Java error; ours is the last line, and there is no trace of it."""
+    """Spark reports a Java error. The last line is ours, without a stack trace."""
     (tmp_path / "topology.py").write_text(TOPOLOGY)
     (tmp_path / "log").mkdir()
     command = [sys.executable, "-m", "oriel", "run", str(tmp_path / "topology.py")]
@@ -85,7 +85,7 @@ def test_a_run_whose_java_is_killed_says_so(tmp_path: Path) -> None:
 def test_an_error_in_a_task_of_a_process_is_one_line(
     tmp_path: Path, fault: str, ours: bool
 ) -> None:
-    """The same of a process of its own: nothing else is told, whoever writes to its outputs."""
+    """A separate process also prints one line, although Spark writes to the same outputs."""
     (tmp_path / "topology.py").write_text(failing_by(fault))
     log = tmp_path / "log" / "t"
     log.mkdir(parents=True)

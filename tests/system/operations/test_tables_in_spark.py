@@ -58,7 +58,7 @@ def test_only_plain_delta_is_used(tmp_path: Path, spark: SparkSession) -> None:
 def test_a_table_without_windows_has_statistics_of_the_key_alone(
     tmp_path: Path, spark: SparkSession
 ) -> None:
-    """Aggregates come right after the key and may be lists; delta-rs and Spark find each key."""
+    """Delta-rs and Spark find each key, although aggregates after the key can be lists."""
     aggregates = {"all": pa.list_(pa.string()), "mean": pa.float64()}
     schema = store_schema(aggregates, windowed=False)
     table = open_table(tmp_path, schema, {"oriel.store": "{}"}, sync=True)
@@ -83,7 +83,7 @@ def test_a_table_without_windows_has_statistics_of_the_key_alone(
 
 
 def test_a_checkpoint_changes_nothing(tmp_path: Path, spark: SparkSession) -> None:
-    """Readers and the writer go on from a Delta checkpoint."""
+    """Readers and the writer continue from a Delta checkpoint."""
     table = opened(tmp_path)
     for batch in range(3):
         commit(table, tmp_path, batch, ("a", batch))
@@ -95,7 +95,7 @@ def test_a_checkpoint_changes_nothing(tmp_path: Path, spark: SparkSession) -> No
 
 
 def test_spark_reads_at_every_instant_of_a_compaction(tmp_path: Path, spark: SparkSession) -> None:
-    """Before the commit, behind it, from a checkpoint, and without the entries in front of that."""
+    """Before and after the commit, from a checkpoint, and without the entries before it."""
     properties = {"oriel.store": make_definition().to_json()}
     table = open_table(tmp_path, store_schema(AGGREGATES), properties, sync=True)
     for batch in range(6):

@@ -1,4 +1,4 @@
-"""Other cuts, tasks and steps give the rows of one run over all inputs."""
+"""The rows equal one run over all inputs, for other cuts, tasks and steps."""
 
 from pathlib import Path
 
@@ -16,7 +16,7 @@ pytestmark = pytest.mark.slow
 __all__ = ["whole"]
 
 
-#: Stores whose steps are in front of them, and behind a lookup, a join and a foreign key.
+#: Stores with steps before them, and after a lookup, a join and a foreign key.
 SOME = {"plain", "asked", "left", "by_foreign_key"}
 
 
@@ -31,7 +31,7 @@ def test_small_batches_and_other_tasks_make_the_same(
         parts = 1 if topic == "users" else 2
         half[topic] = {p: log[: len(log) // parts] for p, log in partitions.items()}
         rest[topic] = {p: log[len(log) // parts :] for p, log in partitions.items()}
-    # A topic may also begin later than the others.
+    # A topic can also begin later than the others.
     half["accounts"], rest["accounts"] = {}, whole.topics["accounts"]
     stores = Stores(spark, tmp_path)
     topology: Topology = every_input()
@@ -53,7 +53,7 @@ def test_small_batches_and_other_tasks_make_the_same(
 def test_steps_that_only_spark_knows_make_the_same(
     spark: SparkSession, tmp_path: Path, whole: Done, names: set[str] | None
 ) -> None:
-    """In front of stores, and behind joins and a lookup, among messages of other stores."""
+    """Before stores, and after joins and a lookup, among messages of other stores."""
     wanted = names or whole.stores.last.keys()
     stores = Stores(spark, tmp_path)
     write_topics(tmp_path / "log", whole.topics)

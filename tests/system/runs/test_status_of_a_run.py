@@ -46,7 +46,7 @@ def _append(log: Path, partition: int, *times_ms: int) -> None:
 
 @contextmanager
 def _running(folder: Path, *options: str) -> Iterator["subprocess.Popen[str]"]:
-    """``oriel run`` over the log of ``folder``."""
+    """Run ``oriel run`` over the log in ``folder``."""
     topology = folder / "flights.py"
     topology.write_text(TOPOLOGY)
     command = [sys.executable, "-P", "-m", "oriel", "run", str(topology)]

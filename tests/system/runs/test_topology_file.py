@@ -1,4 +1,4 @@
-"""Modules beside a topology file reach the workers of Spark."""
+"""Modules next to a topology file reach the workers of Spark."""
 
 import subprocess
 import sys
@@ -23,7 +23,7 @@ def test_modules_beside_the_file_reach_the_workers(topology: Path, tmp_path: Pat
     data = tmp_path / "data"
     command = [sys.executable, "-P", "-m", "oriel", "run", str(topology), "--once"]
     command += ["--event-log", str(log.parent), "--data", str(data), "--cores", "1"]
-    # From another folder: it is the file's own that counts.
+    # The directory of the file counts, not the current one.
     ended = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert ended.returncode == 0, ended.stderr
     counters = orjson.loads(ended.stdout.splitlines()[-1])["stores"]["totals"]

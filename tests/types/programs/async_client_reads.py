@@ -25,7 +25,7 @@ from oriel.client import (
 
 
 async def clients() -> None:
-    """What a client gives."""
+    """Assert the types of a client."""
     assert_type(AsyncClient(), AsyncClient)
     retries = Retries(attempts=2, longest_pause_s=1)
     assert_type(retries, Retries)

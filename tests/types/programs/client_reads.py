@@ -26,7 +26,7 @@ from oriel.client import (
 
 
 def clients() -> None:
-    """What a client gives."""
+    """Assert the types of a client."""
     assert_type(Client(), Client)
     retries = Retries(attempts=2, longest_pause_s=1)
     assert_type(retries, Retries)
@@ -121,7 +121,7 @@ def pages(results: Results[Window]) -> None:
 
 
 def items(window: Window, row: Row, page: Page[Window], summary: StoreSummary) -> None:
-    """What reads give."""
+    """Assert the types of reads."""
     assert_type(window["departures"], Any)
     assert_type(window.key, str)
     assert_type(window.start_ms, int)
@@ -155,7 +155,7 @@ def items(window: Window, row: Row, page: Page[Window], summary: StoreSummary) -
 
 
 def changes(change: Change[Row], removed: Removed, position: Position) -> None:
-    """What a stream of changes gives."""
+    """Assert the types of a stream of changes."""
     assert_type(change.items, list[Row])
     assert_type(change.removed, list[Removed])
     assert_type(change.position, Position)
