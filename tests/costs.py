@@ -1,7 +1,7 @@
-"""What tests cost: processor time of each phase and the number of Java processes.
+"""What tests cost: time of each phase, processor time and the number of Java processes.
 
 ``oriel test --costs FILE`` writes one JSON line per test to FILE. The processor time contains the
-processes that a test starts and that are alive or reaped when the phase ends, also shared ones such
+processes that a test starts and that are alive or reaped when the test ends, also shared ones such
 as Spark's Java. So compare sums over many tests, not single tests of a shared process.
 """
 
@@ -65,12 +65,16 @@ def _recording_java(starts: Path) -> Path:
 
 
 class _Costs:
-    """Writes what each test costs when its last phase ends."""
+    """Writes what each test costs when its last phase ends.
+
+    To read the processor time of all processes takes milliseconds, so it is read once per test.
+    """
 
     def __init__(self, file: Path) -> None:
         """Append to this file, next to other processes that do the same."""
         self._file = file
-        self._costs: dict[str, list[float]] = {}
+        self._walls: dict[str, float] = {}
+        self._used = _processor_seconds()
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_runtest_setup(self) -> Iterator[None]:
@@ -88,20 +92,22 @@ class _Costs:
         yield from self._phase("teardown")
 
     def _phase(self, name: str) -> Iterator[None]:
-        began, used = _monotonic(), _processor_seconds()
+        began = _monotonic()
         try:
             yield
         finally:
-            wall = _monotonic() - began
-            self._costs[name] = [round(wall, 4), round(_processor_seconds() - used, 2)]
+            self._walls[name] = round(_monotonic() - began, 4)
 
     def pytest_runtest_logfinish(self, nodeid: str) -> None:
         """Write the line of a test."""
-        if self._costs:
-            line = {"test": nodeid, "worker": os.environ.get("PYTEST_XDIST_WORKER"), **self._costs}
-            with self._file.open("ab") as file:
-                file.write(orjson.dumps(line) + b"\n")
-            self._costs = {}
+        if not self._walls:
+            return  # Another process ran it.
+        used = _processor_seconds()
+        worker = os.environ.get("PYTEST_XDIST_WORKER")
+        line = {"test": nodeid, "worker": worker, "cpu": round(used - self._used, 2), **self._walls}
+        with self._file.open("ab") as file:
+            file.write(orjson.dumps(line) + b"\n")
+        self._walls, self._used = {}, used
 
 
 def _processor_seconds() -> float:
@@ -135,10 +141,8 @@ def _main(file: Path) -> None:
         cost = orjson.loads(line)
         entry = sums.setdefault(cost["test"].partition("::")[0], [0, 0, 0, 0])
         entry[0] += 1
-        for phase in ("setup", "call", "teardown"):
-            wall, processor = cost.get(phase, (0, 0))
-            entry[1] += wall
-            entry[2] += processor
+        entry[1] += sum(cost.get(phase, 0) for phase in ("setup", "call", "teardown"))
+        entry[2] += cost["cpu"]
     for started in Path(f"{file}.java").read_text().splitlines():
         sums.setdefault(started.partition("::")[0] or "(none)", [0, 0, 0, 0])[3] += 1
     print(f"{'tests':>6} {'wall s':>8} {'cpu s':>8} {'Java':>5}  file")  # noqa: T201 - a program

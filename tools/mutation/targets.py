@@ -50,7 +50,10 @@ TARGETS = {
         *_tests(
             "tests/pipeline/commit/test_{}.py",
             "checkpoint checkpoint_damage switch differences sink_topic log_identity resumption "
-            "fencing maintenance failing_files power_loss",
+            "fencing maintenance",
+        ),
+        *_tests(
+            "tests/system/kills/test_{}.py", "suspended_at_operations failing_files power_loss"
         ),
     ),
     "storage/delta": _tests(

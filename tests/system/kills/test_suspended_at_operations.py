@@ -1,0 +1,97 @@
+"""A process that is suspended at any operation changes nothing after another took over."""
+
+from pathlib import Path
+
+import pytest
+
+from oriel.pipeline.errors import Fenced
+from oriel.storage.files import CountingFiles, HookedFiles, LocalFiles, use_files
+from tests.campaigns import full
+from tests.pipeline.commit.writers import Writer, tables_of, undisturbed, write_log
+
+#: Batches of the log, and those that run before the suspended process is at its last one.
+BATCHES, BEFORE = 6, 2
+
+
+@pytest.fixture(scope="module")
+def expected(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str]]:
+    """Give the tables of an undisturbed run."""
+    return undisturbed(tmp_path_factory.mktemp("undisturbed") / "run", BATCHES)
+
+
+def operations_of_a_batch(folder: Path) -> int:
+    """How many operations on files a batch has."""
+    write_log(folder, BATCHES)
+    with Writer(folder) as writer:
+        writer.run(BEFORE)
+        with use_files(CountingFiles()) as files:
+            writer.run(1)
+    assert isinstance(files, CountingFiles)
+    return len(files.operations)
+
+
+def told_as_fenced(writer: Writer) -> None:
+    """Run on; whatever is seen of a successor is told as the pipeline tells it."""
+    try:
+        writer.run()
+    except Exception:
+        # See PipelineRun.failure.
+        writer.checkpoint.check_epoch()
+        raise
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("every", [12, *full(1)])
+@pytest.mark.parametrize(
+    ("first", "ran", "restarted"),
+    [(0, 0, False), (3, 1, False), (6, 3, False), (9, 3, True)],
+    ids=["not yet", "same batch", "later batch", "first batch"],
+)
+def test_suspended_at_any_operation_a_process_changes_nothing(
+    tmp_path: Path,
+    expected: dict[str, list[str]],
+    first: int,
+    ran: int,
+    restarted: bool,
+    every: int,
+) -> None:
+    """Wherever it stops and however far its successor goes, tables and state are the latter's.
+
+    Each case has another of twelve operations, so that together they have every third.
+    """
+    for stop in range(first % every, operations_of_a_batch(tmp_path / "counted"), every):
+        folder = tmp_path / f"at-{stop}"
+        write_log(folder, BATCHES)
+        suspended = Writer(folder)
+        suspended.run(BEFORE)
+        if restarted:
+            # Its first batch deletes what others left: the folder is listed in it.
+            suspended.close()
+            suspended = Writer(folder)
+        successors: list[Writer] = []
+        left = [stop]
+
+        def suspend(
+            _operation: str,
+            _path: Path,
+            left: list[int] = left,
+            successors: list[Writer] = successors,
+            folder: Path = folder,
+        ) -> None:
+            left[0] -= 1
+            if left[0] == -1:
+                with use_files(LocalFiles()):
+                    successors.append(Writer(folder))
+                    successors[0].run(ran)
+
+        with use_files(HookedFiles(suspend)), pytest.raises(Fenced, match=r"took over.*epoch"):
+            told_as_fenced(suspended)
+        suspended.close()
+        (successor,) = successors
+        successor.run()
+        successor.close()
+        assert tables_of(folder) == expected, f"suspended at operation {stop}"
+        again = Writer(folder)
+        assert again.resumption is not None
+        assert again.resumption.is_done
+        again.close()
