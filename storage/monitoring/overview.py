@@ -26,7 +26,8 @@ class PartitionOverview:
     then, so ``offset`` can be greater. ``lag`` is how much of the log the store had not read at
     that moment, in the unit of its offsets, None if that is not known. ``stream_time_ms`` is the
     partition's clock, -1 before its first record. ``lag_ms`` is the distance from that clock to
-    wall-clock time while ``lag`` is positive, 0 if it is 0, None if it is not known.
+    wall-clock time while ``lag`` is positive, 0 if ``lag`` is 0. It is None if ``lag`` is not
+    known, before the first record, and if the clock is ahead of wall-clock time.
     ``holds_windows_open``: the store's windows wait for this partition. ``is_idle``: the partition
     is idle, and the store's windows do not wait for it.
     """
@@ -166,8 +167,9 @@ def _lag_ms(lag: int | None, now_ms: int, time_ms: int) -> int | None:
     """See ``PartitionOverview``."""
     if not lag:
         return lag
-    # A clock that is ahead of wall-clock time is a case of its own (OrielClockAhead).
-    return max(0, now_ms - time_ms) if time_ms >= 0 else None
+    # A clock ahead of wall-clock time says nothing about the lag, and has its own alert
+    # (OrielClockAhead).
+    return now_ms - time_ms if 0 <= time_ms <= now_ms else None
 
 
 def _state_bytes(layout: DataLayout, application: str, store: str) -> int:

@@ -1,16 +1,19 @@
 """The cold routes: the list of stores, one store, its keys."""
 
+from base64 import urlsafe_b64decode, urlsafe_b64encode
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from oriel.storage.tailer import StoreStatus
-from tests.app.api_client import Served, served
+from tests.app.api_client import Answer, Served, served
 from tests.app.problem_shape import assert_problem
 from tests.storage.store_tables import StoreTable, make_definition
 
 KEYS = "/v1/stores/store/keys"
+#: Of a cursor: its format, a digest of the request and the version of the table.
+_HEAD_BYTES = 21
 
 
 def _keys(answer: Any) -> list[str]:
@@ -124,6 +127,24 @@ def test_a_cursor_of_keys_is_for_that_prefix_only(store: Served) -> None:
     assert_problem(store.get(f"{KEYS}?prefix=a&cursor={cursor}"), 400, "invalid-cursor")
     windows = store.get("/v1/stores/store/fetch/a?limit=1").json["next_cursor"]
     assert_problem(store.get(f"{KEYS}?cursor={windows}"), 400, "invalid-cursor")
+
+
+@pytest.mark.parametrize("read", ["fetch/a", "keys", "fetchOfKeys"])
+def test_a_cursor_whose_place_was_changed_is_refused(store: Served, read: str) -> None:
+    """Its head is of this request, but the place after it is no place of this read."""
+    store.commit(*({"key": key, "start": start} for key in "ab" for start in (1, 2)))
+
+    def answer(query: str) -> Answer:
+        target = f"/v1/stores/store/{read}?limit=1{query}"
+        answered: Answer = (
+            store.post(target, b'["a","b"]') if read == "fetchOfKeys" else store.get(target)
+        )
+        return answered
+
+    cursor = answer("").json["next_cursor"]
+    head = urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4))[:_HEAD_BYTES]
+    forged = urlsafe_b64encode(head + b"\xff\xff\xff").decode().rstrip("=")
+    assert_problem(answer(f"&cursor={forged}"), 400, "invalid-cursor", "not given out")
 
 
 @pytest.mark.parametrize("path", ["/v1/stores", "/v1/stores/store", "/healthz", "/readyz"])

@@ -14,7 +14,14 @@ from oriel.client import Client, Position, Window
 from oriel.client.protocol import CSV
 from oriel.client.terminal import main
 from oriel.client.terminal.command import _write_pages
-from oriel.client.terminal.tables import cell, printable, sparklines, table, time_of
+from oriel.client.terminal.tables import (
+    cell,
+    printable,
+    sparklines,
+    table,
+    time_of,
+    windows_table,
+)
 from tests.client.conftest import Running
 from tests.ports import reserved_port
 from tests.storage.waiting import WAIT_SECONDS, wait_until
@@ -253,3 +260,5 @@ def test_cells_are_short_and_harmless() -> None:
     assert table(["a", "bb"], [[1, "x"], [10, "yyy"]]) == " a  bb\n 1  x\n10  yyy"
     assert time_of(10**18) == f"{10**18} ms"
     assert time_of(1357034400000) == "2013-01-01 10:00:00"
+    assert time_of(None) is None
+    assert windows_table([]) == ""

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -19,8 +20,10 @@ from oriel.client import (
     ReadOnlySessionStore,
     ReadOnlyWindowStore,
     UnknownStore,
+    results,
 )
 from tests.client.conftest import HOSTILE_KEYS, Running
+from tests.storage.waiting import wait_in_loop
 
 
 def _with_async(running: Running, use: Callable[[AsyncClient], Awaitable[Any]]) -> Any:
@@ -188,6 +191,32 @@ def test_watching_tells_of_changes(client: Client, running: Running) -> None:
     assert [w["n"] for w in next(pages).items] == [1]
     running.table.commit([{"key": "watched", "start": 20, "n": 2}])
     assert [w["n"] for w in next(pages).items] == [2, 1]
+
+
+def test_the_asynchronous_client_watches_too(
+    client: Client, running: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It asks again while the page is the same."""
+    sleep, sleeps = asyncio.sleep, list[float]()
+
+    async def counted_sleep(seconds: float) -> None:
+        sleeps.append(seconds)
+        await sleep(seconds)
+
+    monkeypatch.setattr(results, "asyncio", SimpleNamespace(sleep=counted_sleep))
+    running.table.commit([{"key": "awaited", "start": 10, "n": 1}])
+    client.window_store("store").wait_for(Position(running.table.batch + 1))
+
+    async def watch(other: AsyncClient) -> list[Any]:
+        pages = other.window_store("store").backward_fetch("awaited", limit=2).watch(every_s=0.01)
+        first = await anext(pages)
+        next_page = asyncio.ensure_future(anext(pages))
+        await wait_in_loop(lambda: len(sleeps) > 2, "two requests after the first page")
+        assert not next_page.done()
+        running.table.commit([{"key": "awaited", "start": 20, "n": 2}])
+        return [[window["n"] for window in page.items] for page in (first, await next_page)]
+
+    assert _with_async(running, watch) == [[1], [2, 1]]
 
 
 def test_the_asynchronous_client_reads_the_same(client: Client, running: Running) -> None:

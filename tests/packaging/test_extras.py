@@ -1,12 +1,16 @@
-"""The extras of the distribution and the groups that the locks come of: the same packages."""
+"""The command `oriel`, and the extras of the distribution, which have the packages of the locks."""
 
 import tomllib
+from pathlib import Path
 from typing import Any
 
 import pytest
 from packaging.requirements import Requirement
 from packaging.version import Version
 
+import oriel
+from oriel import project
+from oriel.__main__ import _COMMANDS, main
 from tests.tidy.project import ROOT
 
 PROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text())
@@ -51,6 +55,53 @@ def test_the_build_lock_has_what_a_build_needs() -> None:
 
 def test_the_command_names_extras_that_exist() -> None:
     """What `oriel run` says without its packages can be installed."""
-    from oriel.__main__ import _COMMANDS  # noqa: PLC0415
-
     assert {extra for _, extra in _COMMANDS.values()} <= set(EXTRAS)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "out", "err"),
+    [
+        ([], 0, "oriel demo", ""),
+        (["--help"], 0, "oriel demo", ""),
+        (["--version"], 0, f"oriel {oriel.__version__}\n", ""),
+        (["topology"], 0, "StreamsBuilder", ""),
+        (["srve"], 2, "", "there is no command 'srve'"),
+        (["token", "--help"], 0, "--key-prefix", ""),
+    ],
+)
+def test_the_command_answers(
+    arguments: list[str], code: int, out: str, err: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Help and versions go to the standard output, errors to the standard error output."""
+    try:
+        returned = main(arguments)
+    except SystemExit as ended:  # argparse ends `token --help` like this.
+        returned = ended.code  # type: ignore[assignment]
+    written = capsys.readouterr()
+    assert returned == code
+    assert out in written.out
+    assert err in written.err
+    assert bool(written.err) == bool(err)
+
+
+def test_a_missing_package_names_the_extra_that_installs_it(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A missing module of Oriel itself is an error of the package, so it is raised."""
+    monkeypatch.setitem(_COMMANDS, "serve", ("uvicorm.main", "app"))
+    assert main(["serve"]) == 1
+    assert capsys.readouterr().err == (
+        "oriel serve: uvicorm is not installed: pip install 'oriel[app]'\n"
+    )
+    monkeypatch.setitem(_COMMANDS, "serve", ("oriel.app.serve", "app"))
+    with pytest.raises(ModuleNotFoundError):
+        main(["serve"])
+
+
+def test_a_new_project_names_the_installed_command(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Outside of a checkout there is no script `./oriel`."""
+    assert project._commands(tmp_path)[0].endswith("/oriel")
+    monkeypatch.setattr(oriel, "__file__", str(tmp_path / "a" / "b" / "oriel" / "__init__.py"))
+    assert project._commands(tmp_path) == ("oriel", "python -m pytest")

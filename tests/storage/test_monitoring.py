@@ -123,6 +123,18 @@ def test_the_lag_in_time_is_that_of_records_that_are_to_come(data: Path) -> None
     assert overview(data).stores[0].partitions[1].lag_ms == 0
 
 
+def test_a_clock_ahead_of_wall_clock_time_has_no_lag_in_time(
+    data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Records wait, so 0 would be wrong."""
+    file = RunStatusFile(DataLayout(data).checkpoint("flights"))
+    file.write(_status(log_ends={"events": {"0": 100}}))
+    for now_ms, lag_ms in ((9_001, 1), (9_000, 0), (8_999, None)):
+        monkeypatch.setattr(time, "time_ns", lambda now_ms=now_ms: now_ms * 1_000_000)
+        partition = overview(data).stores[0].partitions[0]
+        assert (partition.lag, partition.lag_ms) == (60, lag_ms)
+
+
 def test_the_state_is_that_of_the_newest_generation(data: Path) -> None:
     """What was computed anew has a folder of its own; an old one may still be removed."""
     states = DataLayout(data).checkpoint("flights") / "state"

@@ -1,0 +1,183 @@
+"""Tokens of an identity provider: whom they let in, and how its keys are read."""
+
+import base64
+import threading
+from collections.abc import Sequence
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+from typing import Any
+
+import jwt
+import orjson
+import pytest
+from cryptography.hazmat.primitives.asymmetric import ed25519, rsa
+
+from oriel.app.guards import jwt_tokens
+from oriel.app.guards.jwt_tokens import JwtSettings, JwtVerifier
+from tests.storage.waiting import WAIT_SECONDS, wait_until
+
+
+class Provider:
+    """An identity provider with one key at a time."""
+
+    def __init__(self, folder: Path) -> None:
+        """Make a first key."""
+        self.file = folder / "jwks.json"
+        self.settings = JwtSettings(str(self.file), "https://id.example", "oriel")
+        self.rotate("first")
+
+    def rotate(self, key_id: str) -> None:
+        """Take another key."""
+        self.key_id = key_id
+        self.key = rsa.generate_private_key(65537, 2048)
+        numbers = jwt.algorithms.RSAAlgorithm.to_jwk(self.key.public_key(), as_dict=True)
+        self.file.write_bytes(orjson.dumps({"keys": [{**numbers, "kid": key_id, "alg": "RS256"}]}))
+
+    def token(self, key: Any = None, algorithm: str = "RS256", **changes: Any) -> bytes:
+        """A good token but for the changes; a claim of None is left out."""
+        claims = {
+            "iss": "https://id.example", "aud": "oriel", "sub": "ann", "exp": 4_000_000_000,
+            "oriel_stores": ["store"], **changes,
+        }  # fmt: skip
+        claims = {name: value for name, value in claims.items() if value is not None}
+        made = jwt.encode(claims, key or self.key, algorithm, headers={"kid": self.key_id})
+        return made.encode()
+
+
+@pytest.fixture
+def provider(tmp_path: Path) -> Provider:
+    """An identity provider."""
+    return Provider(tmp_path)
+
+
+def test_a_good_token_of_a_provider_reaches_what_it_says(provider: Provider) -> None:
+    """No claim of stores: none; none of keys: all; what is no list of texts reaches nothing."""
+    verifier = JwtVerifier(provider.settings)
+    access = verifier.access_of(provider.token(oriel_key_prefixes=["a"]))
+    assert access is not None
+    assert (access.name, access.stores, access.key_prefixes) == ("ann", ("store",), ("a",))
+    for claims, stores, prefixes in (
+        ({"oriel_stores": None}, (), None),
+        ({"oriel_stores": "*"}, (), None),
+        ({"oriel_key_prefixes": "a"}, ("store",), ()),
+        ({"oriel_stores": [1]}, (), None),
+    ):
+        access = verifier.access_of(provider.token(**claims))
+        assert access is not None
+        assert (access.stores, access.key_prefixes) == (stores, prefixes)
+
+
+def test_other_tokens_are_none(provider: Provider) -> None:
+    """Expired, of another issuer or for others, without an end, unsigned, or signed otherwise."""
+    verifier = JwtVerifier(provider.settings)
+    public = provider.file.read_bytes()
+    unsigned = base64.urlsafe_b64encode(b'{"alg":"none","kid":"first"}').rstrip(b"=")
+    good = provider.token()
+    bad: Sequence[bytes] = [
+        provider.token(exp=1), provider.token(exp=None), provider.token(iss="https://other"),
+        provider.token(aud="other"), provider.token(aud=None), provider.token(iss=None),
+        provider.token(nbf=3_999_999_999), good[:-4] + b"AAAA", b"", b"x", b"a.b.c", b"\xff",
+        provider.token(rsa.generate_private_key(65537, 2048)),
+        provider.token(ed25519.Ed25519PrivateKey.generate(), "EdDSA"),
+        provider.token(public + b"x" * 64, "HS256"),
+        b".".join([unsigned, good.split(b".")[1], b""]),
+    ]  # fmt: skip
+    assert [verifier.access_of(one) for one in bad] == [None] * len(bad)
+    assert verifier.access_of(good) is not None
+
+
+def test_keys_of_a_provider_change_without_a_restart(
+    provider: Provider, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A token of a new key is let in once the key is read; one of a key that is gone no more."""
+    monkeypatch.setattr(jwt_tokens, "_UNKNOWN_KEY_SECONDS", 0.0)
+    verifier = JwtVerifier(provider.settings)
+    old = provider.token()
+    assert verifier.access_of(old) is not None
+    provider.rotate("second")
+    new = provider.token()
+    wait_until(lambda: verifier.access_of(new), "access by the new key")
+    assert verifier.access_of(old) is None
+
+
+def test_an_unknown_key_is_looked_up_once_in_a_while(
+    provider: Provider, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Many tokens of unknown keys do not send as many requests to the provider."""
+    monkeypatch.setattr(jwt_tokens, "_UNKNOWN_KEY_SECONDS", 3600.0)
+    verifier = JwtVerifier(provider.settings)
+    provider.rotate("second")
+    for _ in range(3):
+        assert verifier.access_of(provider.token()) is None
+    assert verifier._reading is None
+
+
+def test_a_key_set_is_read_by_one_thread(
+    provider: Provider, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While a slow provider answers, further tokens start no further request."""
+    monkeypatch.setattr(jwt_tokens, "_UNKNOWN_KEY_SECONDS", 0.0)
+    verifier = JwtVerifier(provider.settings)
+    good, answered = provider.token(), threading.Event()
+    read, requests = jwt_tokens._read_keys, list[str]()
+
+    def wait_and_read(place: str) -> dict[str | None, jwt.PyJWK]:
+        requests.append(place)
+        assert answered.wait(WAIT_SECONDS)
+        return read(place)
+
+    monkeypatch.setattr(jwt_tokens, "_read_keys", wait_and_read)
+    provider.rotate("second")
+    assert verifier.access_of(provider.token()) is None
+    wait_until(lambda: requests, "the request to the provider")
+    assert verifier.access_of(provider.token()) is None
+    assert requests == [str(provider.file)]
+    answered.set()
+    wait_until(lambda: verifier.access_of(provider.token()), "access by the new key")
+    assert verifier.access_of(good) is None
+
+
+def test_tokens_that_were_checked_are_remembered_up_to_a_bound(
+    provider: Provider, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Memory stays bounded, and a token that was forgotten is checked again."""
+    monkeypatch.setattr(jwt_tokens, "_REMEMBERED_MAX", 2)
+    verifier = JwtVerifier(provider.settings)
+    tokens = [provider.token(sub=name) for name in ("ann", "bob", "cid", "ann")]
+    accesses = [verifier.access_of(one) for one in tokens]
+    assert [access and access.name for access in accesses] == ["ann", "bob", "cid", "ann"]
+    assert len(verifier._remembered) == 2
+
+
+def test_keys_that_are_gone_stay_as_they_were(
+    provider: Provider, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A provider that is down locks nobody out."""
+    verifier = JwtVerifier(provider.settings)
+    provider.file.unlink()
+    monkeypatch.setattr(jwt_tokens, "_REFRESH_SECONDS", 0.0)
+    assert verifier.access_of(provider.token()) is not None
+    wait_until(lambda: caplog.text, "the line", lambda text: "stay as they were" in text)
+    assert verifier.access_of(provider.token()) is not None
+
+
+def test_keys_come_from_an_address(provider: Provider) -> None:
+    """As providers have them."""
+
+    class Keys(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(provider.file.read_bytes())
+
+        def log_message(self, *_: object) -> None:
+            """Say nothing."""
+
+    with HTTPServer(("127.0.0.1", 0), Keys) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        place = f"http://127.0.0.1:{server.server_port}/jwks.json"
+        verifier = JwtVerifier(provider.settings._replace(keys=place))
+        server.shutdown()
+        thread.join()
+    assert verifier.access_of(provider.token()) is not None
