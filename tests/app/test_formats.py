@@ -106,6 +106,16 @@ def test_arrow_has_the_types_of_the_table(hostile: Served) -> None:
     assert table["window_start"].cast(pa.int64()).to_pylist() == [10_000, 20_000, 30_000]
 
 
+def test_an_answer_without_windows_has_the_same_columns(hostile: Served) -> None:
+    """So programs can concatenate answers; columns of the table's own are in none."""
+    full, empty = (
+        _arrow(_as(hostile, "application/vnd.apache.arrow.stream", target).body)
+        for target in (_PATH, f"{ROOT}/fetch/nobody")
+    )
+    assert len(empty) == 0
+    assert empty.schema == full.schema
+
+
 def test_pandas_and_polars_read_arrow_in_one_line(hostile: Served) -> None:
     """Both keep 64-bit integers, texts and times."""
     body = _as(hostile, "application/vnd.apache.arrow.stream", _PATH).body

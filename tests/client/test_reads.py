@@ -196,7 +196,7 @@ def test_watching_tells_of_changes(client: Client, running: Running) -> None:
 def test_the_asynchronous_client_watches_too(
     client: Client, running: Running, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It asks again while the page is the same."""
+    """It requests the page again until the page has changed."""
     sleep, sleeps = asyncio.sleep, list[float]()
 
     async def counted_sleep(seconds: float) -> None:

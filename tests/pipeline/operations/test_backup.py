@@ -134,6 +134,29 @@ def test_batches_that_come_meanwhile_are_not_in_it(
     assert site.rows(restored) == site.rows(site.data)
 
 
+@pytest.mark.parametrize(
+    ("batches", "newest"),
+    [
+        ({}, None),
+        ({"s": -1}, None),
+        ({"s": 4}, 4),
+        ({"s": 4, "other": 4}, 4),
+        ({"s": 4, "other": 3}, 3),
+        ({"s": 4, "other": 2}, 4),
+    ],
+)
+def test_a_backup_has_the_newest_batch_that_all_stores_have(
+    tmp_path: Path, batches: dict[str, int], newest: int | None
+) -> None:
+    """A store can be one batch behind. One that is further behind left the topology."""
+    for store, batch in batches.items():
+        folder = tmp_path / "state" / store
+        folder.mkdir(parents=True)
+        for number in range(batch + 1):
+            (folder / f"{number:012d}.json").write_bytes(b"{}")
+    assert backup._newest_batch(tmp_path) == newest
+
+
 @pytest.mark.parametrize("damage", ["missing", "other", "cut"])
 def test_a_damaged_backup_is_refused(
     site: Site, damage: str, capsys: pytest.CaptureFixture[str]

@@ -240,3 +240,24 @@ def test_a_schema_that_only_spark_can_read_serves_several_stores(
     assert stores.counters("filtered")["filtered"] == 4
     assert sorted(seen.read_text().split()) == ["k2", "k2", "k3", "k3", "k4", "k4"]
     assert len(stores.dead_letters()) == 1
+
+
+@pytest.mark.parametrize("small_batch_bytes", [0, 2**26], ids=["Spark", "this process"])
+def test_a_topic_that_is_read_with_two_schemas_reaches_both_stores(
+    spark: SparkSession, tmp_path: Path, small_batch_bytes: int
+) -> None:
+    """Each source decodes all records of a partition, and its store counts them."""
+    builder = StreamsBuilder()
+    numbers = builder.stream("t", "n INT").group_by_key()
+    numbers.aggregate(total=sum("n")).materialize("numbers")
+    texts = builder.stream("t", "s STRING").group_by_key()
+    texts.aggregate(n=count()).materialize("texts")
+    records = [(f"k{n % 2}", n, {"n": n, "s": str(n)}) for n in range(6)]
+    write_topics(tmp_path / "log", {"t": {0: records, 1: records[:4]}})
+    stores = Stores(spark, tmp_path)
+    stores.run(builder.build(), small_batch_bytes=small_batch_bytes)
+    assert [(row["key"], row["total"]) for row in stores.newest("numbers")] == [
+        ("k0", 8),
+        ("k1", 13),
+    ]
+    assert [(row["key"], row["n"]) for row in stores.newest("texts")] == [("k0", 5), ("k1", 5)]

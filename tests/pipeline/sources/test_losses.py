@@ -20,6 +20,7 @@ def test_what_is_before_the_first_offset_is_missing() -> None:
     firsts = {"t": {"0": 8, "1": 5, "2": 2}, "u": {"0": 0}, "new": {"0": 9}}
     assert gaps(read, firsts) == [Gap("t", "0", 3, 8), Gap("t", "2", 0, 2)]
     assert gaps({}, firsts) == []
+    assert gaps({"t": {"0": 3}}, {"t": {"0": 4}}) == [Gap("t", "0", 3, 4)]
 
 
 def test_gaps_are_refused_in_one_line(tmp_path: Path) -> None:

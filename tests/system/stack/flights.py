@@ -55,6 +55,11 @@ def require_exact_windows(stack: Stack) -> Offsets:
     The computation uses the flights in their order, as many per partition as the tables include.
     So a record that is lost or counted twice changes windows.
     """
+    wait_for(
+        lambda: offsets(stack),
+        lambda reached: len(reached) == len(ORIGINS),
+        "flights of each airport in the tables",
+    )
     # The pages have one position once the pipeline has processed the records so far.
     with stack.suspended("producer"):
         pages = wait_for(
@@ -63,7 +68,6 @@ def require_exact_windows(stack: Stack) -> Offsets:
             "pages of one position",
         )
     reached: Offsets = pages.positions[0]["offsets"][TOPIC]
-    assert len(reached) == len(ORIGINS), reached
     _require_flights_in_the_topic(stack, reached)
     assert check_windows(pages.windows, _first_flights(reached), KEY, RULES) > 0
     return reached
