@@ -12,6 +12,7 @@ from oriel.pipeline.commit.differences import define
 from oriel.pipeline.commit.log_identity import settle_log
 from oriel.pipeline.commit.maintenance import Maintenance
 from oriel.pipeline.commit.mend import Mend
+from oriel.pipeline.commit.pipeline_names import refuse_new_pipeline, refuse_other_pipelines
 from oriel.pipeline.commit.rescale import rescale
 from oriel.pipeline.commit.resumption import Resumption
 from oriel.pipeline.commit.sink_topic import (
@@ -51,6 +52,8 @@ __all__ = [
     "last_batch",
     "note_published",
     "prepared_batch",
+    "refuse_new_pipeline",
+    "refuse_other_pipelines",
     "remove_left",
     "rescale",
     "settle_log",

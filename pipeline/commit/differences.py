@@ -115,8 +115,8 @@ def refuse_foreign(recorded: StoreDefinition, defined: StoreDefinition) -> None:
         message = (
             f"store {defined.name!r}: the table was written by application "
             f"{recorded.application}, this checkpoint is of {defined.application}. A new "
-            "checkpoint over an old table would repeat records: restore the checkpoint, or start "
-            "anew with an empty data folder"
+            "checkpoint over an old table would repeat records: run the pipeline that wrote the "
+            "table (--name), restore its checkpoint, or use an empty data directory"
         )
         raise ForeignCheckpoint(message)
 

@@ -7,9 +7,8 @@ and the table's commit that says the new number says the generation, too (see ``
 from dataclasses import replace
 from pathlib import Path
 
-import orjson
-
 from oriel.pipeline.commit.checkpoint import Checkpoint
+from oriel.pipeline.commit.pipeline_names import pipelines
 from oriel.pipeline.commit.switch import remove_left
 from oriel.pipeline.errors import CheckpointError
 from oriel.pipeline.plan import PreparedBatch, Segments
@@ -100,18 +99,11 @@ def _of_no_tasks(version: PreparedBatch, key_groups: int) -> PreparedBatch:
 
 def _checkpoint_of(layout: DataLayout, definition: StoreDefinition) -> Path:
     """The checkpoint of the application that writes the store."""
-    for name in current_files().names(layout.checkpoints):
-        checkpoint = layout.checkpoint(name)
-        try:
-            content = current_files().read(checkpoint / "application.json")
-            application = orjson.loads(content)["application"]
-        except (FileNotFoundError, NotADirectoryError, KeyError, TypeError, ValueError):
-            # Another pipeline's trouble, or no pipeline.
-            continue
-        if application == definition.application:
-            return checkpoint
-    message = (
-        f"store {definition.name!r}: the checkpoint of its application {definition.application} is "
-        f"not in {layout.checkpoints}: restore it"
-    )
-    raise CheckpointError(message)
+    name = pipelines(layout).get(definition.application)
+    if name is None:
+        message = (
+            f"store {definition.name!r}: the checkpoint of its application "
+            f"{definition.application} is not in {layout.checkpoints}: restore it"
+        )
+        raise CheckpointError(message)
+    return layout.checkpoint(name)

@@ -3,15 +3,19 @@
 import argparse
 import os
 import re
+import shutil
 import time
 from collections.abc import Sequence
 from contextlib import suppress
+from pathlib import Path
 
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
+from oriel.pipeline.commit import refuse_new_pipeline, refuse_other_pipelines
 from oriel.pipeline.decoding import SchemaRegistry
 from oriel.pipeline.errors import InvalidTopology, JavaEnded, PipelineError
+from oriel.pipeline.language import Topology
 from oriel.pipeline.run.disk_errors import disk_error_in, in_words
 from oriel.pipeline.run.options import (
     check_kafka_arguments,
@@ -46,12 +50,14 @@ from oriel.pipeline.spark import (
 )
 from oriel.pipeline.windows import IllegalArgument
 from oriel.storage import (
+    DataLayout,
     InvalidDefinition,
     StorageError,
     absolute,
     check_store_name,
     current_files,
     is_object,
+    is_sink_name,
     say,
     set_up_console,
     stop_on_signal,
@@ -81,9 +87,12 @@ def _main(parser: argparse.ArgumentParser, arguments: Sequence[str] | None) -> i
     options = check_kafka_arguments(parser, parser.parse_args(arguments))
     application = options.name or options.topology.stem
     set_up_console(options.log_format, application=application)
+    is_new = not is_object(options.data) and not options.data.exists()
     try:
         return _run(options)
     except (PipelineError, StorageError, IllegalArgument, OSError) as error:
+        if is_new:
+            _remove_logs(options.data)
         # Errors of delta-rs's files are drawn over several lines.
         line = str(error)
         if isinstance(error, OSError) and "\n" in line:
@@ -94,6 +103,12 @@ def _main(parser: argparse.ArgumentParser, arguments: Sequence[str] | None) -> i
         line = _told(error, _log_file(options))
     say("error", f"{parser.prog}: {line}", level="error")
     return 1
+
+
+def _remove_logs(data: Path) -> None:
+    """Remove a new data directory that has only the logs of a run that was rejected."""
+    if data.is_dir() and {path.name for path in data.iterdir()} <= {log_folder(data).name}:
+        shutil.rmtree(data)
 
 
 def _told(error: Exception, log_file: LogFile) -> str:
@@ -132,7 +147,7 @@ def _run(options: argparse.Namespace) -> int:
             "and make it if it is still to be filled"
         )
         raise NotADirectoryError(message)
-    topology = None if needs_spark(options.topology) else load_topology(options.topology)
+    topology = None if needs_spark(options.topology) else _load(options, name)
     log: Log = (
         kafka_of(options, registry)
         if options.kafka
@@ -144,7 +159,7 @@ def _run(options: argparse.Namespace) -> int:
     _log_file(options).keep_trimmed()
     warm_up(spark, tasks)
     send_modules(spark, options.topology)
-    topology = topology or load_topology(options.topology)
+    topology = topology or _load(options, name)
     settings = RunSettings(
         data=absolute(data),
         application=name,
@@ -174,6 +189,17 @@ def _run(options: argparse.Namespace) -> int:
         progress.print_summary()
     stop_session(spark)
     return 0
+
+
+def _load(options: argparse.Namespace, name: str) -> Topology:
+    """Load the topology, and check that its stores are of this pipeline or new."""
+    topology = load_topology(options.topology)
+    layout = DataLayout(absolute(options.data))
+    stores = [unit.name for unit in topology.units if not is_sink_name(unit.name)]
+    refuse_other_pipelines(layout, name, stores)
+    if options.store is not None:
+        refuse_new_pipeline(layout, name, options.store)
+    return topology
 
 
 def _session(options: argparse.Namespace, name: str) -> tuple[SparkSession, int]:

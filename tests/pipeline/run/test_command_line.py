@@ -3,15 +3,19 @@
 import argparse
 import re
 import shlex
+import shutil
+from collections.abc import Callable
 from pathlib import Path
 
+import orjson
 import pytest
 
-from oriel.pipeline.run.command import main
+from oriel.pipeline.run.command import main, rebuild
 from oriel.pipeline.run.options.kafka import add_kafka_arguments
 from oriel.pipeline.run.options.parsers import run_parser
 from oriel.pipeline.spark import is_cluster
-from oriel.storage import is_object
+from oriel.storage import DataLayout, is_object
+from tests.storage.store_tables import StoreTable, make_definition
 
 ROOT = Path(__file__).resolve().parents[3]
 _CLUSTER_PAGE = ROOT / "docs" / "cluster.md"
@@ -179,3 +183,70 @@ def test_a_topic_that_is_none_is_told_before_spark_starts(
     assert told.startswith("oriel run: ")
     assert repr(topic) in told
     assert [each for each in tmp_path.iterdir() if each.name != "__pycache__"] == [path]
+
+
+@pytest.fixture
+def orders(tmp_path: Path) -> Path:
+    """A data directory in which the pipeline "orders" wrote the store "s"."""
+    data = tmp_path / "data"
+    StoreTable(data, make_definition("s"))
+    checkpoint = DataLayout(data).checkpoint("orders")
+    checkpoint.mkdir(parents=True)
+    content = orjson.dumps({"application": make_definition("s").application})
+    (checkpoint / "application.json").write_bytes(content)
+    (tmp_path / "log" / "t").mkdir(parents=True)
+    (tmp_path / "renamed.py").write_text(TOPOLOGY)
+    return data
+
+
+def _files(folder: Path) -> set[Path]:
+    """All but what Python keeps of the topology."""
+    return {path for path in folder.rglob("*") if "__pycache__" not in path.parts}
+
+
+@pytest.mark.parametrize("command", [main, rebuild])
+def test_another_name_for_a_pipeline_is_refused_before_it_writes(
+    orders: Path, capsys: pytest.CaptureFixture[str], command: Callable[[list[str]], int]
+) -> None:
+    """The message has the option that continues the pipeline. Spark does not start."""
+    before = _files(orders)
+    store = [] if command is main else ["s"]
+    topology = [*store, str(orders.parent / "renamed.py")]
+    arguments = [*topology, "--event-log", str(orders.parent / "log"), "--data", str(orders)]
+    assert command(arguments) == 1
+    said = capsys.readouterr().err
+    assert "store 's' belongs to the pipeline 'orders', and this is the pipeline 'renamed'" in said
+    assert "--name orders" in said
+    assert _files(orders) == before
+
+
+def test_a_table_whose_checkpoint_is_missing_is_refused_before_anything_is_written(
+    orders: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """No option helps here, so the message names none."""
+    shutil.rmtree(DataLayout(orders).checkpoints)
+    before = _files(orders)
+    log = str(orders.parent / "log")
+    topology = str(orders.parent / "renamed.py")
+    assert main([topology, "--event-log", log, "--data", str(orders)]) == 1
+    said = capsys.readouterr().err
+    assert "restore the checkpoint from a backup" in said
+    assert "--name" not in said
+    assert _files(orders) == before
+
+
+@pytest.mark.parametrize("has_pipelines", [True, False])
+def test_a_store_of_a_pipeline_that_never_ran_is_not_rebuilt(
+    orders: Path, capsys: pytest.CaptureFixture[str], has_pipelines: bool
+) -> None:
+    """A mistyped --data stays away, and a topology of new stores names the pipelines."""
+    topology = orders.parent / "other.py"
+    topology.write_text(TOPOLOGY.replace('"s"', '"other"'))
+    data = orders if has_pipelines else orders.parent / "mistyped"
+    before = _files(orders.parent)
+    log = str(orders.parent / "log")
+    assert rebuild(["other", str(topology), "--event-log", log, "--data", str(data)]) == 1
+    said = capsys.readouterr().err
+    expected = "has no pipeline 'other', only orders" if has_pipelines else "nothing has run yet"
+    assert expected in said
+    assert _files(orders.parent) == before

@@ -1,0 +1,81 @@
+"""Which pipeline of a data directory writes a store.
+
+A pipeline has the name of its topology file or of ``--name``. Its checkpoint is the directory of
+that name, and the application id in it is also in the tables of its stores.
+"""
+
+from collections.abc import Iterable
+
+import orjson
+
+from oriel.pipeline.errors import CheckpointError
+from oriel.storage import DataLayout, ForeignCheckpoint, current_files, uri
+from oriel.storage.delta import DeltaLog, has_table
+
+
+def pipelines(layout: DataLayout) -> dict[str, str]:
+    """Return the name of each pipeline that has a checkpoint, by application id."""
+    files, found = current_files(), {}
+    for name in sorted(files.names(layout.checkpoints)):
+        try:
+            content = files.read(layout.checkpoint(name) / "application.json")
+            found[str(orjson.loads(content)["application"])] = name
+        except (FileNotFoundError, NotADirectoryError, KeyError, TypeError, ValueError):
+            # A damaged checkpoint of another pipeline, or no checkpoint.
+            continue
+    return found
+
+
+def refuse_other_pipelines(layout: DataLayout, name: str, stores: Iterable[str]) -> None:
+    """Check, before a new pipeline writes anything, that no other pipeline writes its stores.
+
+    Raises:
+        ForeignCheckpoint: a store belongs to another pipeline, or its checkpoint is missing.
+    """
+    if _has_checkpoint(layout, name):
+        return
+    names = pipelines(layout)
+    for store in stores:
+        folder = layout.table(store)
+        if not has_table(folder):
+            continue
+        application = DeltaLog(folder).snapshot().definition.application
+        if application in names:
+            message = (
+                f"store {store!r} belongs to the pipeline {names[application]!r}, and this is the "
+                f"pipeline {name!r}: without --name, a pipeline has the name of its topology file. "
+                f"To continue the pipeline, add --name {names[application]}. To start another "
+                "one, use another store name or another data directory"
+            )
+        else:
+            message = (
+                f"store {store!r}: the table was written by application {application}, and "
+                f"{uri(layout.checkpoints)} has no checkpoint of it. A new checkpoint over an old "
+                "table would repeat records: restore the checkpoint from a backup, or use an "
+                "empty data directory"
+            )
+        raise ForeignCheckpoint(message)
+
+
+def refuse_new_pipeline(layout: DataLayout, name: str, store: str) -> None:
+    """Check that a pipeline has run before one of its stores is rebuilt.
+
+    Raises:
+        CheckpointError: the data directory has no checkpoint of this pipeline.
+    """
+    if _has_checkpoint(layout, name):
+        return
+    message = f"store {store!r}: nothing has run yet, begin with `oriel run`"
+    names = sorted(pipelines(layout).values())
+    if names:
+        message = (
+            f"{uri(layout.root)} has no pipeline {name!r}, only {', '.join(names)}: without "
+            "--name, a pipeline has the name of its topology file. Add --name"
+        )
+    raise CheckpointError(message)
+
+
+def _has_checkpoint(layout: DataLayout, name: str) -> bool:
+    files, folder = current_files(), layout.checkpoint(name)
+    # Of a checkpoint that lost its application.json, the checkpoint itself says what to do.
+    return files.exists(folder / "application.json") or files.is_folder(folder / "state")
