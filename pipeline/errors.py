@@ -68,6 +68,20 @@ class BackupError(PipelineError):
     """A backup can't be written or read back; the message says why and what to do."""
 
 
+class JavaMissing(PipelineError):
+    """This machine has no Java where Spark looks for it."""
+
+    def __init__(self, java_home: str | None) -> None:
+        """Say where Java was looked for, and how to install it."""
+        where = "neither JAVA_HOME nor the PATH has it"
+        if java_home:
+            where = f"JAVA_HOME is {java_home}, which has no bin/java"
+        super().__init__(
+            f"Spark needs Java 17 or 21, and {where}. Install it (Debian: apt-get install "
+            "openjdk-17-jre-headless) or set JAVA_HOME"
+        )
+
+
 class JavaEnded(PipelineError):
     """Spark's Java process has ended in the middle of a run."""
 

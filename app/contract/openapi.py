@@ -130,6 +130,11 @@ _EVENT: Json = {
         "data": {"type": "string", "contentMediaType": MediaType.JSON.value},
     },
 }
+_TOKEN: Json = {
+    "type": "http",
+    "scheme": "bearer",
+    "description": "A token of this service, if it needs one (`oriel serve --tokens`)",
+}
 _RETRY_AFTER: Json = {
     "description": "Seconds after which to try again",
     "schema": {"type": "integer", "example": RETRY_AFTER_SECONDS},
@@ -164,7 +169,13 @@ def describe(limits: Limits | None = None) -> Json:
             operation.path: {operation.method.lower(): _described(operation)}
             for operation in OPERATIONS.values()
         },
-        "components": {"schemas": schemas["$defs"], "responses": _guard_responses()},
+        "components": {
+            "schemas": schemas["$defs"],
+            "responses": _guard_responses(),
+            "securitySchemes": {"token": _TOKEN},
+        },
+        # The empty one stands for services without tokens.
+        "security": [{}, {"token": []}],
         "x-oriel-limits": _limits(limits or Limits()),
     }
 

@@ -32,6 +32,8 @@ ACCESS = "oriel.access"
 #: Pages and documents, which hold no data, and whether the process lives.
 _OPEN_PATHS = frozenset({b"/", b"/healthz", b"/openapi.json", b"/docs"})
 _OPEN_FOLDERS = (b"/docs/", b"/page/")
+#: What probes and monitoring read. With ``open_probes`` it needs no token either.
+_PROBE_PATHS = frozenset({b"/readyz", b"/metrics"})
 _SCHEME = b"bearer "
 #: Seconds for which a token that was good is taken as good.
 _RECENT_SECONDS = 1.0
@@ -79,9 +81,10 @@ class TokenVerifier(Protocol):
 class AccessGuard:
     """Checks each request of a service that has tokens."""
 
-    def __init__(self, verifiers: Sequence[TokenVerifier]) -> None:
-        """Accept what one of these knows."""
+    def __init__(self, verifiers: Sequence[TokenVerifier], *, open_probes: bool = False) -> None:
+        """Accept the tokens that one of these knows."""
         self._verifiers = tuple(verifiers)
+        self._open_paths = _OPEN_PATHS | _PROBE_PATHS if open_probes else _OPEN_PATHS
         #: What tokens reach that were sent a moment ago, by the field's whole value.
         self._recent: dict[bytes, Access] = {}
         self._recent_until = 0.0
@@ -95,7 +98,7 @@ class AccessGuard:
             Forbidden: its token doesn't reach the key, or what the path is about.
         """
         path = scope["raw_path"]
-        if path in _OPEN_PATHS or path.startswith(_OPEN_FOLDERS):
+        if path in self._open_paths or path.startswith(_OPEN_FOLDERS):
             return
         access: Access | None = None
         try:
@@ -120,14 +123,16 @@ class AccessGuard:
         access = self._recent.get(value)
         if access is not None:
             return access
-        if value[: len(_SCHEME)].lower() == _SCHEME:
-            token = value[len(_SCHEME) :].strip()
-            for verifier in self._verifiers:
-                access = verifier.access_of(token)
-                if access is not None:
-                    self._recent[value] = access
-                    return access
-        message = "send a token that is known here as 'Authorization: Bearer TOKEN'"
+        token = value[len(_SCHEME) :].strip()
+        if value[: len(_SCHEME)].lower() != _SCHEME or not token:
+            message = "this service needs a token: send it as 'Authorization: Bearer TOKEN'"
+            raise Unauthorized(message)
+        for verifier in self._verifiers:
+            access = verifier.access_of(token)
+            if access is not None:
+                self._recent[value] = access
+                return access
+        message = "this token is not valid here: it is unknown, has expired or was removed"
         raise Unauthorized(message)
 
 

@@ -117,6 +117,7 @@ def _settings(options: argparse.Namespace) -> ServiceSettings:
         jwt_audience=options.jwt_audience,
         tls_certificate=options.tls_cert,
         tls_key=options.tls_key,
+        open_probes=options.open_probes,
         access_log=options.access_log,
     )
 
@@ -201,6 +202,10 @@ def _add_security(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     parser.add_argument("--jwt-issuer", metavar="ISS", help="issuer that such a token must have")
     parser.add_argument("--jwt-audience", metavar="AUD", help="audience that it must be for")
+    parser.add_argument(
+        "--open-probes", action="store_true",
+        help="/readyz and /metrics need no token, for probes and Prometheus",
+    )  # fmt: skip
     parser.add_argument("--tls-cert", metavar="FILE", help="certificate chain, PEM: serve HTTPS")
     parser.add_argument("--tls-key", metavar="FILE", help="its private key, PEM")
     parser.add_argument(

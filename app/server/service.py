@@ -82,7 +82,9 @@ class Service:
         self._hot_reads = HotReads(self.catalog, self.gate)
         self._hosts = AllowedHosts(settings.allowed_hosts)
         verifiers = make_verifiers(settings.token_settings())
-        self._access = AccessGuard(verifiers) if verifiers else None
+        self._access = (
+            AccessGuard(verifiers, open_probes=settings.open_probes) if verifiers else None
+        )
         self.streams = EventStreams(self.catalog, self.gate, self._access)
         app: App = Observed(self._guarded, self.measures, access_log=settings.access_log)
         if settings.cors_origins:

@@ -16,6 +16,7 @@ class ServiceSettings:
     ``allowed_hosts`` are names of the Host field beside addresses and ``localhost``,
     ``cors_origins`` those whose pages may read answers. ``tokens`` is a token file, ``jwks`` the
     file or address of an identity provider's keys; without both nobody needs a token.
+    With ``open_probes``, ``/readyz`` and ``/metrics`` need no token.
     ``tls_certificate`` and ``tls_key`` are files; without them the service speaks plain HTTP.
     """
 
@@ -28,6 +29,7 @@ class ServiceSettings:
     jwt_audience: str | None = None
     tls_certificate: str | None = None
     tls_key: str | None = None
+    open_probes: bool = False
     access_log: bool = False
 
     def token_settings(self) -> TokenSettings:

@@ -14,7 +14,7 @@ from itertools import islice
 from typing import Any
 
 from oriel.client.clients import Client
-from oriel.client.errors import OrielError, ServiceUnreachable, UnknownStore
+from oriel.client.errors import NotAllowed, OrielError, ServiceUnreachable, UnknownStore
 from oriel.client.paging import in_form
 from oriel.client.protocol import CSV, NDJSON, PAGE_SIZE_MAX
 from oriel.client.records import Window, json_of
@@ -56,12 +56,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return _get(client, options)
     except ServiceUnreachable as error:
         return _fail(f"{error}. Is `oriel serve` running there? --url says where else to look")
+    except NotAllowed as error:
+        return _fail(f"{error}. The token comes from the environment variable {TOKEN_VARIABLE}")
     except (OrielError, ValueError) as error:
         return _fail(str(error))
-    except BrokenPipeError:
-        # Whoever reads has seen enough (`| head`); nothing more may be written at the end either.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
     except KeyboardInterrupt:
         return 0
 

@@ -22,7 +22,7 @@ from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
 
 import oriel
-from oriel.pipeline.errors import ClusterUnavailable
+from oriel.pipeline.errors import ClusterUnavailable, JavaMissing
 from oriel.pipeline.spark.cluster import (
     MASTER,
     STACK_OPTION,
@@ -187,8 +187,12 @@ def build_session(
     process: settings of the JVM (memory, packages, Java options) hold from its first start.
 
     Raises:
+        JavaMissing: neither ``JAVA_HOME`` nor the ``PATH`` has Java.
         ClusterUnavailable: the cluster gives no session.
     """
+    java_home = os.environ.get("JAVA_HOME")
+    if shutil.which(f"{java_home}/bin/java" if java_home else "java") is None:
+        raise JavaMissing(java_home)
     threads = cores or os.cpu_count() or 1
     master = (extra or {}).get(MASTER, f"local[{threads}]")
     is_remote = is_cluster(master)

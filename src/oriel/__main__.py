@@ -1,7 +1,9 @@
 """The command ``oriel`` (``python -m oriel``): each subcommand is the door of one room."""
 
+import os
 import sys
 from collections.abc import Sequence
+from difflib import get_close_matches
 from importlib import import_module
 from pathlib import Path
 
@@ -80,7 +82,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stdout.write(Path(__file__).with_name("topology.md").read_text(encoding="utf-8"))
         return 0
     if command not in _COMMANDS:
-        sys.stderr.write(f"oriel: there is no command {command!r}\n{_HELP}")
+        near = get_close_matches(command, _COMMANDS, n=1)
+        hint = f"did you mean '{near[0]}'? " if near else ""
+        sys.stderr.write(
+            f"oriel: there is no command {command!r}: {hint}`oriel help` lists all commands\n"
+        )
         return 2
     module, extra = _COMMANDS[command]
     try:
@@ -94,7 +100,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
             f"oriel {command}: {package} is not installed: pip install 'oriel[{extra}]'\n"
         )
         return 1
-    code: int = subcommand.main(options)
+    try:
+        code: int = subcommand.main(options)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # The reader has ended (`| head`). Python writes what is left when it exits.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        code = 0
     return code
 
 

@@ -109,9 +109,22 @@ def test_every_path_needs_a_token_but_those_without_data(guarded: Guarded) -> No
             if target in _NEED_NONE:
                 assert answer.status == 200
             else:
-                assert_problem(answer, 401, "unauthorized", "Authorization: Bearer")
+                reason = "needs a token: send it as 'Auth" if not bearer else "unknown, has expired"
+                assert_problem(answer, 401, "unauthorized", reason)
         if not target.endswith("/watch"):
             assert guarded.get(target, guarded.all).status != 401
+
+
+def test_probes_need_no_token_if_they_are_open(guarded: Guarded) -> None:
+    """Readiness and metrics only."""
+    settings = ServiceSettings(tokens=str(guarded.file), open_probes=True)
+    service = Service(guarded.service.catalog.layout.root, settings)
+    client = ApiClient(service)
+    for target in ("/readyz", "/metrics", "/healthz"):
+        assert client.get(target).status in (200, 503)
+    for target in ("/v1/stores", f"{ROOT}/latest/ab", "/v1/deadLetters", "/metrics/", "/readyz/x"):
+        assert client.get(target).status == 401
+    service.catalog.close()
 
 
 def test_a_forbidden_store_looks_as_one_that_there_is_none_of(guarded: Guarded) -> None:

@@ -7,9 +7,11 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
+from oriel.app.guards import token
 from oriel.client import Client, Position, Window
 from oriel.client.protocol import CSV
 from oriel.client.terminal import main
@@ -22,8 +24,10 @@ from oriel.client.terminal.tables import (
     time_of,
     windows_table,
 )
+from tests.app.serving import Serving
 from tests.client.conftest import Running
 from tests.ports import reserved_port
+from tests.storage.store_tables import StoreTable, make_definition
 from tests.storage.waiting import WAIT_SECONDS, wait_until
 
 Get = Callable[..., tuple[int, str, str]]
@@ -232,6 +236,28 @@ def test_the_token_comes_from_the_environment(get: Get, monkeypatch: pytest.Monk
     assert get("store", "a") == (
         1, "", "oriel get: the token has characters that no header can have\n",
     )  # fmt: skip
+
+
+def test_a_missing_and_a_wrong_token_are_two_messages(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Both name the variable that has the token."""
+    StoreTable(tmp_path / "data", make_definition())
+    tokens = tmp_path / "tokens.toml"
+    assert token.main(["reader", "--file", str(tokens)]) == 0
+    right = capfd.readouterr().out.strip()
+    serving = Serving(tmp_path / "data", "--tokens", str(tokens))
+    url = f"http://127.0.0.1:{serving.port}"
+    variable = "The token comes from the environment variable ORIEL_TOKEN"
+    try:
+        for sent, said in ((None, "needs a token"), ("wrong", "not valid here"), (right, "")):
+            if sent is not None:
+                monkeypatch.setenv("ORIEL_TOKEN", sent)
+            code = main(["--url", url])
+            error = capfd.readouterr().err
+            assert (code, said in error, variable in error) == (int(bool(said)), True, bool(said))
+    finally:
+        serving.end()
 
 
 def _window(**aggregates: object) -> Window:

@@ -65,7 +65,8 @@ def test_the_command_names_extras_that_exist() -> None:
         (["--help"], 0, "oriel demo", ""),
         (["--version"], 0, f"oriel {oriel.__version__}\n", ""),
         (["topology"], 0, "StreamsBuilder", ""),
-        (["srve"], 2, "", "there is no command 'srve'"),
+        (["statsu"], 2, "", "there is no command 'statsu': did you mean 'status'? `oriel help`"),
+        (["xyz"], 2, "", "there is no command 'xyz': `oriel help` lists all commands"),
         (["token", "--help"], 0, "--key-prefix", ""),
     ],
 )

@@ -1,5 +1,7 @@
 """``oriel status``: what it prints of a data folder, for people and for programs."""
 
+import subprocess
+import sys
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -12,6 +14,7 @@ from oriel.storage import CommitRecord, DataLayout
 from oriel.storage.monitoring import RunStatus, RunStatusFile, StoreRun
 from oriel.storage.tailer import StatusFile, StoreStatus
 from tests.storage.store_tables import StoreTable, make_definition, make_record
+from tests.storage.waiting import WAIT_SECONDS
 
 NOW_MS = time.time_ns() // 1_000_000
 
@@ -122,6 +125,16 @@ def test_a_check_says_only_what_is_wrong(data: Path, capsys: pytest.CaptureFixtu
     (DataLayout(data).checkpoint("flights") / "status.json").unlink()
     assert status.main(arguments) == 1
     assert capsys.readouterr().out == "no pipeline has run here\n"
+
+
+def test_a_reader_that_ends_first_is_no_error(data: Path) -> None:
+    """As in `oriel status --data DATA | head -1`."""
+    command = [sys.executable, "-P", "-m", "oriel", "status", "--data", str(data)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        process.stdout.close()
+        process.stdout = None
+        assert (process.communicate(timeout=WAIT_SECONDS)[1], process.returncode) == (b"", 0)
 
 
 def test_programs_get_json(data: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -166,18 +166,45 @@ def test_another_error_in_a_task_is_one_line(command: Callable[[str], str], tmp_
     assert "Traceback" in trace.read_text()
 
 
-def test_java_that_does_not_start_is_one_line(tmp_path: Path, log: Path) -> None:
-    """What the launcher said is in the line, and all of it in a file that the line names."""
+@pytest.mark.parametrize("has_java", [True, False])
+def test_java_that_does_not_start_is_one_line(tmp_path: Path, log: Path, has_java: bool) -> None:
+    """It says what to install, or what Java wrote and which file has all of it."""
     (tmp_path / "topology.py").write_text(TOPOLOGY)
+    java = tmp_path / "home" / "bin" / "java"
+    if has_java:
+        java.parent.mkdir(parents=True)
+        java.write_text("#!/bin/sh\necho 'no room for Java' >&2\nexit 1\n")
+        java.chmod(0o755)
     arguments = ["--event-log", str(log.parent), "--data", str(tmp_path / "data"), "--once"]
     ended = subprocess.run(
         [sys.executable, "-m", "oriel", "run", str(tmp_path / "topology.py"), *arguments],
         cwd=ROOT, capture_output=True, text=True, check=False,
-        env=os.environ | {"JAVA_HOME": str(tmp_path / "no-java")},
+        env=os.environ | {"JAVA_HOME": str(tmp_path / "home")},
     )  # fmt: skip
     assert ended.returncode == 1
     begun, told = ended.stderr.splitlines()
     assert begun == "starting Spark"
-    assert told.startswith("oriel run: Java did not start: ")
-    assert "no-java/bin/java: No such file" in told
-    assert str(tmp_path / "data" / "logs" / "topology.out") in told
+    if has_java:
+        assert told.startswith("oriel run: Java did not start: ")
+        assert "no room for Java" in told
+        assert str(tmp_path / "data" / "logs" / "topology.out") in told
+    else:
+        assert told == (
+            f"oriel run: Spark needs Java 17 or 21, and JAVA_HOME is {tmp_path}/home, which has no "
+            "bin/java. Install it (Debian: apt-get install openjdk-17-jre-headless) or set "
+            "JAVA_HOME"
+        )
+        assert not (tmp_path / "data").exists()
+
+
+def test_a_rejected_topology_leaves_no_data_directory(tmp_path: Path, log: Path) -> None:
+    """Spark, which finds the mistake, has written its logs until then."""
+    (tmp_path / "topology.py").write_text(TOPOLOGY.replace("v INT", "v NOPE"))
+    arguments = ["--event-log", str(log.parent), "--data", str(tmp_path / "data"), "--once"]
+    ended = subprocess.run(
+        [sys.executable, "-m", "oriel", "run", str(tmp_path / "topology.py"), *arguments],
+        cwd=ROOT, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert ended.returncode == 1
+    assert "'v NOPE'" in ended.stderr
+    assert not (tmp_path / "data").exists()
