@@ -40,6 +40,7 @@ TARGETS = {
     ),
     "pipeline/windows/aggregate_updates": (
         *_tests(_WINDOWS, "aggregate_updates many_updates table_updates window_examples"),
+        "tests/pipeline/state/test_keyed_updates.py",
         *_tests("tests/testing/test_driver_{}.py", "many_updates updates_of_several updates"),
     ),
     "pipeline/windows/functions": _tests(_WINDOWS, "converters fold_examples fold_properties"),
@@ -141,4 +142,12 @@ EQUIVALENT: dict[tuple[str, str], str] = {
         'newest_ms = np.asarray(pc.fill_null(newest["timestamp_ms"].take(number), -1))',
         'newest_ms = np.asarray(pc.fill_null(newest["timestamp_ms"].take(number), - 0))',
     ): "no time of a record is negative",
+    (
+        "beside = self._beside[version] = [each for each in joined if each != main]",
+        "beside = self._beside[version] = [each for each in joined if each is not main]",
+    ): "main is one of the joined numbers, which are distinct",
+    (
+        "number = np.concatenate([np.full(len(base.window), -1), new.number[member]])",
+        "number = np.concatenate([np.full(len(base.window), - 2), new.number[member]])",
+    ): "any negative number comes before those of new records",
 }

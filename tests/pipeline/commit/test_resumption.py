@@ -42,14 +42,18 @@ def test_spark_goes_on_from_the_last_decided_batch(tmp_path: Path) -> None:
 def test_of_sparks_folders_the_last_stay(tmp_path: Path) -> None:
     """Also one of a successor; what versions without epochs had goes."""
     old = tmp_path / "spark"
-    for _ in range(12):
+    for _ in range(22):
         Checkpoint(tmp_path, sync=False).close()
-    for path in ("offsets/3", "metadata", *(f"{epoch:012d}/metadata" for epoch in (2, 3, 4, 99))):
+    for path in (
+        "offsets/3",
+        "metadata",
+        *(f"{epoch:012d}/metadata" for epoch in (12, 13, 14, 99)),
+    ):
         (old / path).parent.mkdir(parents=True, exist_ok=True)
         (old / path).write_text("x")
     spark = prepared(tmp_path, None)
-    assert names(old) == [f"{epoch:012d}/metadata" for epoch in (4, 13, 99)]
-    assert spark == old / f"{13:012d}"
+    assert names(old) == [f"{epoch:012d}/metadata" for epoch in (14, 23, 99)]
+    assert spark == old / f"{23:012d}"
 
 
 def test_where_sources_began_is_kept_until_a_batch_is_decided(tmp_path: Path) -> None:

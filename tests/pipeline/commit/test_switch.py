@@ -9,7 +9,14 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
 
-from oriel.pipeline.commit import Checkpoint, Replacement, as_version, remove_left, stores_left
+from oriel.pipeline.commit import (
+    Checkpoint,
+    Replacement,
+    StoreTables,
+    as_version,
+    remove_left,
+    stores_left,
+)
 from oriel.pipeline.plan import PreparedBatch
 from oriel.storage import CommitRecord, DataLayout
 from oriel.storage.delta import DEAD_LETTER_SCHEMA, DeltaLog, open_table, store_schema, write_file
@@ -109,3 +116,25 @@ def test_dead_letters_that_are_there_are_not_added_again(
     found = DeltaTable(layout.dead_letters).to_pyarrow_table().sort_by("offset").to_pylist()
     added = [(row["offset"], row["store"]) for row in found if row["revision"] == 7]
     assert (len(found), sorted(added, key=str)) == (5, [(3, "s"), (4, None)])
+    # Further rebuilds find further ones, and each adds its own.
+    for rebuild in range(1, 4):
+        letters(tmp_path / f"scratch-{rebuild}", (4, None), (4 + rebuild, "s"))
+        replacement.add_dead_letters(tmp_path / f"scratch-{rebuild}", 7 + rebuild)
+    found = DeltaTable(layout.dead_letters).to_pyarrow_table().to_pylist()
+    added = [(row["offset"], row["revision"]) for row in found if row["revision"] > 7]
+    assert sorted(added) == [(5, 8), (6, 9), (7, 10)]
+
+
+@pytest.mark.parametrize(("before_ms", "after_ms"), [(1_000, 2_000), (2_000, 1_000), (None, 9)])
+def test_the_table_has_the_newest_definition(
+    tmp_path: Path, before_ms: int | None, after_ms: int | None
+) -> None:
+    """The retention can change at a start, and the service reads it from the table."""
+    layout = DataLayout(tmp_path)
+    for retention_ms in (before_ms, after_ms, after_ms):
+        definition = replace(DEFINITION, retention_ms=retention_ms)
+        tables = StoreTables(layout, definition, {}, sync=False)
+        assert tables.definition == definition
+        assert DeltaLog(layout.table("s")).snapshot().definition == definition
+    # A start without a change commits nothing.
+    assert DeltaLog(layout.table("s")).versions() == [0, 1]

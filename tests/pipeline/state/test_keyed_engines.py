@@ -41,6 +41,7 @@ WINDOWS: dict[str, Windows] = {
     "hopping often": TimeWindows.of_size_and_grace(20, 30).advance_by(1),
     "sliding": SlidingWindows.of_time_difference_and_grace(6, 15),
     "sliding far": SlidingWindows.of_time_difference_and_grace(25, 0),
+    "sliding at once": SlidingWindows.of_time_difference_and_grace(0, 15),
     "session": SessionWindows.of_inactivity_gap_and_grace(4, 12),
     "none": NoWindows(),
 }
