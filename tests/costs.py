@@ -67,7 +67,7 @@ def _recording_java(starts: Path) -> Path:
 class _Costs:
     """Writes what each test costs when its last phase ends.
 
-    To read the processor time of all processes takes milliseconds, so it is read once per test.
+    Reading the processor time of all processes costs milliseconds, so it is read once per test.
     """
 
     def __init__(self, file: Path) -> None:

@@ -174,7 +174,7 @@ def describe(limits: Limits | None = None) -> Json:
             "responses": _guard_responses(),
             "securitySchemes": {"token": _TOKEN},
         },
-        # The empty one stands for services without tokens.
+        # The empty entry is for services without tokens.
         "security": [{}, {"token": []}],
         "x-oriel-limits": _limits(limits or Limits()),
     }

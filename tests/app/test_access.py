@@ -1,4 +1,4 @@
-"""Who may read what: tokens of a file."""
+"""Tokens of a file: which requests each token is allowed to send."""
 
 import asyncio
 import contextlib

@@ -51,7 +51,7 @@ def _written(folder: Path, table: pa.Table, **options: Any) -> Path:
 def test_the_ranges_are_those_of_the_rows(
     tmp_path: Path, unit: str, options: dict[str, Any]
 ) -> None:
-    """Files of other writers may have no statistics or other types: then the rows are read."""
+    """If a file of another writer has no statistics or other types, its rows are read."""
     ranges = file_ranges(_written(tmp_path, _table(unit), **options), StoreKind.TUMBLING)
     assert ranges.rows == 6
     assert ranges.keys == Range(b"a", "é".encode())

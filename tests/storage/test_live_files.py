@@ -104,7 +104,7 @@ def test_a_torn_entry_is_waited_for(table: StoreTable) -> None:
 
 
 def test_a_table_that_stores_must_not_use_is_refused(table: StoreTable) -> None:
-    """Another program may raise the protocol while this one follows the table."""
+    """Another program can raise the protocol while this one follows the table."""
     follower = TableFiles(table.path)
     protocol = {"minReaderVersion": 9, "minWriterVersion": 9}
     line = orjson.dumps({"protocol": protocol})

@@ -96,17 +96,17 @@ def test_values_and_errors_of_the_rule(
     rule: str, column_type: pa.DataType, value: Any, expected: Any
 ) -> None:
     """The bounds of integers, and no conversion between numbers, texts and truth values."""
-    convert = converter(column_type)[1] if rule == "converter" else partial(_typed, column_type)
+    convert = (
+        converter(column_type)[1]
+        if rule == "converter"
+        else partial(typed, column_type=column_type)
+    )
     if isinstance(expected, type):
         with pytest.raises(expected):
             convert(value)
     else:
         found = convert(value)
         assert (found, type(found)) == (expected, type(expected))
-
-
-def _typed(column_type: pa.DataType, value: Any) -> Any:
-    return typed(value, column_type)
 
 
 def test_what_is_converted_is_another_object() -> None:

@@ -105,7 +105,7 @@ EQUIVALENT: dict[tuple[str, str], str] = {
     (
         "return [item if type(item) is exact else convert(item) for item in value]",
         "return [item if type(item) > exact else convert(item) for item in value]",
-    ): "types have no order, and after the TypeError the rule gives the same list",
+    ): "types have no order, and after the TypeError the rule returns the same list",
     (
         "if (int(code.max(initial=0)) + 1) * self._span >= _MAX_AXIS:",
         "if (int(code.max(initial= -1)) + 1) * self._span >= _MAX_AXIS:",
@@ -113,11 +113,11 @@ EQUIVALENT: dict[tuple[str, str], str] = {
     (
         "_MAX_PLACES = 2**63 - 1",
         "_MAX_PLACES = 2%63 - 1",
-    ): "numpy then sorts by all keys, which gives the same order",
+    ): "numpy then sorts by all keys, and the order is the same",
     (
         "if (int(run[-1]) + 1) * span < _MAX_AXIS:",
         "if (int(run[-1]) + 1) * span is _MAX_AXIS:",
-    ): "ranks of the values then give the same result",
+    ): "the result by ranks of the values is the same",
     (
         "first, last = min(totals, default=0), max(totals, default=0)",
         "first, last = min(totals, default= 1), max(totals, default=0)",
@@ -143,11 +143,11 @@ EQUIVALENT: dict[tuple[str, str], str] = {
         'newest_ms = np.asarray(pc.fill_null(newest["timestamp_ms"].take(number), - 0))',
     ): "no time of a record is negative",
     (
-        "beside = self._beside[version] = [each for each in joined if each != main]",
-        "beside = self._beside[version] = [each for each in joined if each is not main]",
+        "others = self._others[version] = [each for each in joined if each != main]",
+        "others = self._others[version] = [each for each in joined if each is not main]",
     ): "main is one of the joined numbers, which are distinct",
     (
         "number = np.concatenate([np.full(len(base.window), -1), new.number[member]])",
         "number = np.concatenate([np.full(len(base.window), - 2), new.number[member]])",
-    ): "any negative number comes before those of new records",
+    ): "any negative number sorts before the numbers of new records",
 }

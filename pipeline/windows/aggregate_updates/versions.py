@@ -57,10 +57,10 @@ class ColumnVersions(Versions):
         alone = columns.of_each(batch).append_column("key", batch["key"])
         old = state.select(alone.column_names).cast(alone.schema)
         self._leaves = pa.concat_tables([old, alone])
-        #: By version how many records and old sessions it is of, its path, and what came beside.
+        #: By version: how many records and old sessions it has, its path, and what else it joined.
         self._sizes = [1] * len(self._leaves)
         self._path = list(range(len(self._leaves)))
-        self._beside: dict[int, list[int]] = {}
+        self._others: dict[int, list[int]] = {}
         self._level = [0] * len(self._leaves)
         self._made = list(range(self._old))
         self._values: tuple[pa.Table, Ints] | None = None
@@ -76,8 +76,8 @@ class ColumnVersions(Versions):
         path[version] = path[main]
         sizes[version] = 1 + sum(sizes[each] for each in joined)
         if len(joined) > 1:
-            beside = self._beside[version] = [each for each in joined if each != main]
-            least = 1 + max(level[path[each]] for each in beside)
+            others = self._others[version] = [each for each in joined if each != main]
+            least = 1 + max(level[path[each]] for each in others)
             level[path[main]] = max(level[path[main]], least)
         return True
 
@@ -109,9 +109,9 @@ class ColumnVersions(Versions):
             own = made[level == number]
             # Versions of a path one behind the other, as their numbers ascend.
             own = own[np.lexsort((own, path[own]))]
-            beside = [self._beside.get(version, []) for version in own.tolist()]
-            sizes = np.array([len(each) for each in beside], dtype=np.int64)
-            joined = np.array([version for each in beside for version in each], dtype=np.int64)
+            others = [self._others.get(version, []) for version in own.tolist()]
+            sizes = np.array([len(each) for each in others], dtype=np.int64)
+            joined = np.array([version for each in others for version in each], dtype=np.int64)
             parts = Ranges.side_by_side(sizes + 1)
             source = np.empty(int((sizes + 1).sum()), dtype=np.int64)
             source[parts.low] = len(table) + own

@@ -148,7 +148,7 @@ def test_batches_that_come_meanwhile_are_not_in_it(
 def test_a_backup_has_the_newest_batch_that_all_stores_have(
     tmp_path: Path, batches: dict[str, int], newest: int | None
 ) -> None:
-    """A store can be one batch behind. One that is further behind left the topology."""
+    """A store can lag by one batch. A store that lags further has left the topology."""
     for store, batch in batches.items():
         folder = tmp_path / "state" / store
         folder.mkdir(parents=True)
