@@ -16,6 +16,9 @@ COPY requirements-build.lock requirements-app.lock ./
 RUN python -m venv /opt/venv \
     && /opt/venv/bin/pip install --no-cache-dir --require-hashes -r requirements-build.lock \
     && /opt/venv/bin/pip install --no-cache-dir --require-hashes -r requirements-app.lock
+# 40 MB: Oriel does not use Arrow Flight, and compiles nothing with Arrow.
+RUN packages=$(echo /opt/venv/lib/python3.*/site-packages) \
+    && rm -r "$packages/pyarrow/src" "$packages/pyarrow/tests" "$packages"/pyarrow/*_flight.*
 
 FROM base AS pipeline-packages
 COPY requirements-build.lock requirements-pipeline.lock ./
@@ -24,6 +27,15 @@ RUN python -m venv /opt/venv \
     && /opt/venv/bin/pip install --no-cache-dir --require-hashes -r requirements-build.lock \
     && /opt/venv/bin/pip install --no-cache-dir --require-hashes --no-build-isolation \
         -r requirements-pipeline.lock
+# As above, 40 MB of pandas' tests, and 160 MB of Spark: RocksDB (Oriel has its own state), Hive
+# (the catalog is in memory), Spark Connect, machine learning, examples.
+RUN packages=$(echo /opt/venv/lib/python3.*/site-packages) \
+    && rm -r "$packages/pyarrow/src" "$packages/pyarrow/tests" "$packages"/pyarrow/*_flight.* \
+        "$packages/pandas/tests" "$packages/pyspark/examples" "$packages/pyspark/data" \
+    && for jar in rocksdbjni spark-connect spark-hive hive-beeline hive-cli hive-exec hive-jdbc \
+        hive-metastore datanucleus derby spark-mllib breeze spire cats-kernel algebra lapack \
+        arpack JTransforms; \
+    do rm "$packages/pyspark/jars/$jar"* || exit 1; done
 
 FROM api-packages AS producer-packages
 COPY requirements-producer.lock ./
@@ -37,6 +49,8 @@ COPY src src
 COPY docs/topology.md docs/
 COPY storage storage
 COPY app app
+# A checkout that was made with umask 077 has files that only its owner can read.
+RUN chmod -R a+rX .
 ENV PATH=/opt/venv/bin:$PATH PYTHONPATH=/opt/oriel/src
 USER 10001
 VOLUME /data
@@ -50,6 +64,7 @@ COPY src src
 COPY docs/topology.md docs/
 COPY storage storage
 COPY demo demo
+RUN chmod -R a+rX .
 ENV PATH=/opt/venv/bin:$PATH PYTHONPATH=/opt/oriel/src
 USER 10001
 ENTRYPOINT ["python", "-P", "-m", "oriel", "demo"]
@@ -61,23 +76,28 @@ FROM base AS pipeline
 # hadolint ignore=DL3008
 RUN apt-get update \
     && apt-get install -y --no-install-recommends openjdk-17-jre-headless procps \
-    && rm -rf /var/lib/apt/lists/*
+    && apt-get clean && rm -rf /var/lib/apt/lists/*
 COPY --from=pipeline-packages /opt/venv /opt/venv
-# What topologies of one's own import (docs/stack.md).
-COPY stack/project/requirements.txt /opt/project/
-RUN /opt/venv/bin/pip install --no-cache-dir -r /opt/project/requirements.txt
 # The package: links to the folders, and to the page that `oriel topology` prints.
 COPY src src
 COPY docs/topology.md docs/
 COPY storage storage
 COPY pipeline pipeline
 COPY demo/flights.py demo/
+RUN chmod -R a+rX .
 ENV PATH=/opt/venv/bin:$PATH PYTHONPATH=/opt/oriel/src
 USER 10001
-# Spark's Kafka connector is put into the image, so that a start needs no network for it.
+# Spark's Kafka connector is put into the image, so that a start needs no network for it. Its jars
+# are used by name, so Ivy's cache of descriptions and second copies is not needed.
 RUN python -c "from oriel.pipeline.sources import kafka_settings; \
 from oriel.pipeline.spark import build_session; \
-build_session('image', extra=kafka_settings()).stop()"
+build_session('image', extra=kafka_settings()).stop()" \
+    && rm -rf ~/.ivy2.5.2/cache
+# Packages that your topologies import (docs/stack.md). They change most often, so they come last.
+COPY stack/project/requirements.txt /opt/project/
+USER 0
+RUN chmod -R a+rX /opt/project && pip install --no-cache-dir -r /opt/project/requirements.txt
+USER 10001
 VOLUME /data
 ENTRYPOINT ["python", "-P", "-m", "oriel", "run"]
 CMD ["--help"]

@@ -8,7 +8,9 @@ table is asked for; it knows neither Spark nor the rest of Oriel.
 
 from oriel.client.clients import AsyncClient, Client
 from oriel.client.errors import (
+    Gone,
     InvalidRequest,
+    KeysOfSeveralShards,
     NotAllowed,
     NotFound,
     NotReady,
@@ -41,8 +43,10 @@ __all__ = [
     "AsyncResults",
     "Change",
     "Client",
+    "Gone",
     "InvalidRequest",
     "Key",
+    "KeysOfSeveralShards",
     "NotAllowed",
     "NotFound",
     "NotReady",

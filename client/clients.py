@@ -73,6 +73,10 @@ class Client:
         """List the stores."""
         return self._connection.run(store_reads.stores())
 
+    def status(self) -> dict[str, Any]:
+        """Return the status of pipelines and stores, as the API has it."""
+        return self._connection.run(store_reads.status())
+
     def store(
         self, name: str
     ) -> ReadOnlyWindowStore | ReadOnlySessionStore | ReadOnlyKeyValueStore:
@@ -150,6 +154,10 @@ class AsyncClient:
     async def stores(self) -> list[StoreSummary]:
         """List the stores."""
         return await self._connection.run(store_reads.stores())
+
+    async def status(self) -> dict[str, Any]:
+        """Return the status of pipelines and stores, as the API has it."""
+        return await self._connection.run(store_reads.status())
 
     async def store(
         self, name: str

@@ -8,6 +8,9 @@ OrielError
     |-- NotFound            no such window, session, row or path
     |-- InvalidRequest      a parameter, key or cursor that can't be, or a read that the
     |                       store's kind doesn't have
+    |   |-- KeysOfSeveralShards  keys of a list are in several shards: ``owners`` says where
+    |   `-- Gone            a version or cursor that was cleaned up, or of a history that a
+    |                       restore ended: read again from the start
     |-- NotAllowed          a token is missing, or doesn't cover this
     |-- PositionNotReached  the store has not come to the demanded position in time
     |-- NotReady            the service or the store can't answer now; a retry may help
@@ -19,6 +22,7 @@ from collections.abc import Mapping
 
 #: Problem code -> class, where the status alone doesn't say it.
 _UNKNOWN_STORE, _BEHIND = "unknown-store", "behind-position-bound"
+_SEVERAL_SHARDS = "keys-of-several-shards"
 
 
 class OrielError(Exception):
@@ -75,6 +79,26 @@ class InvalidRequest(Problem):
     """The request can't be answered as it is; the detail says what is wrong."""
 
 
+class KeysOfSeveralShards(InvalidRequest):
+    """No service has all keys of a list, because the keys are divided into shards.
+
+    ``owners`` has the shard of each key, in the order of the list. Read the keys of each shard by
+    a request of their own.
+    """
+
+    owners: tuple[int, ...]
+
+    def __init__(self, document: Mapping[str, object], retry_after_s: float | None = None) -> None:
+        """Take the fields out of the document."""
+        super().__init__(document, retry_after_s)
+        owners = document.get("owners")
+        self.owners = tuple(map(int, owners)) if isinstance(owners, list) else ()
+
+
+class Gone(InvalidRequest):
+    """A version or cursor was cleaned up, or a restore ended its history: read again."""
+
+
 class NotAllowed(Problem):
     """A token is missing, or doesn't cover this."""
 
@@ -111,7 +135,9 @@ def _class_of(code: str, status: int) -> type[Problem]:
         return UnknownStore
     if code == _BEHIND:
         return PositionNotReached
-    by_status = {401: NotAllowed, 403: NotAllowed, 404: NotFound, 429: NotReady}
+    if code == _SEVERAL_SHARDS:
+        return KeysOfSeveralShards
+    by_status = {401: NotAllowed, 403: NotAllowed, 404: NotFound, 410: Gone, 429: NotReady}
     if status in by_status:
         return by_status[status]
     if status < 500:

@@ -44,7 +44,7 @@ def one_item(
 ) -> Read[T | None]:
     """The only item of an answer; None where there is none."""
     absent = frozenset({"window-not-found", "row-not-found"})
-    request = address.request(*parts).asking(columns=_names(columns))
+    request = address.request(*parts).asking(columns=column_names(columns))
     return Read(request, lambda answer: item(answer.json[field][0]), address.wait_s, absent)
 
 
@@ -62,7 +62,7 @@ def items_of_keys(
     columns: Sequence[str] | None,
 ) -> PagedRead[T]:
     """Items of the keys that a request lists, in their order."""
-    request = address.listing(name, keys).asking(columns=_names(columns))
+    request = address.listing(name, keys).asking(columns=column_names(columns))
     return PagedRead(request, field, item, wait_s=address.wait_s, sized=False)
 
 
@@ -82,7 +82,7 @@ def with_columns(
     address: Address, request: Request, field: str, item: Callable[[Any], T], paging: RowPaging
 ) -> PagedRead[T]:
     """Items with chosen aggregates, page by page."""
-    request = request.asking(columns=_names(paging.get("columns")))
+    request = request.asking(columns=column_names(paging.get("columns")))
     return paged(address, request, field, item, paging)
 
 
@@ -104,7 +104,8 @@ def reaching(request: Request, earliest_end: Time | None, latest_start: Time | N
     return request.asking(earliest_end_ms=_time(earliest_end), latest_start_ms=_time(latest_start))
 
 
-def _names(columns: Sequence[str] | None) -> str | None:
+def column_names(columns: Sequence[str] | None) -> str | None:
+    """Write names of columns as the service reads them."""
     return None if columns is None else ",".join(columns)
 
 

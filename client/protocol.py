@@ -86,6 +86,8 @@ class Address:
         """A request below the store's path, with the demand for the position."""
         position = self.position
         query = [("min_version", str(position.version))] if position.version >= 0 else []
+        if query and position.history:
+            query.append(("history", position.history))
         query += [
             ("min_offset", f"{topic}:{partition}:{offset}")
             for topic, partitions in position.offsets.items()

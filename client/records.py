@@ -22,10 +22,14 @@ class Position:
 
     ``version`` is that of the store's table. ``offsets`` are topic -> partition -> offset: every
     record below the offset is included. What a demand leaves out it doesn't demand.
+
+    ``history`` identifies the history of the version: a restore of an older backup starts another
+    one. If a demand has it, a version that a restore replaced raises ``Gone``.
     """
 
     version: int = -1
     offsets: Mapping[str, Mapping[int, int]] = field(default_factory=dict)
+    history: str = ""
 
 
 @dataclass(frozen=True)
@@ -191,7 +195,8 @@ def position_of(document: Json) -> Position:
         topic: {int(partition): offset for partition, offset in partitions.items()}
         for topic, partitions in document["offsets"].items()
     }
-    return Position(document["version"], offsets)
+    # A service of an earlier version names no history.
+    return Position(document["version"], offsets, document.get("history", ""))
 
 
 def summary_of(document: Json) -> StoreSummary:

@@ -5,10 +5,11 @@ clients take parameters and words of these functions over (``oriel.client.stores
 the store that is asked, with the position that its answers must have.
 """
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Unpack
 
-from oriel.client.paging import Paging, paged
+from oriel.client.paging import Paging, column_names, paged
 from oriel.client.protocol import EVENT_STREAM, Address, PagedRead, Read, Request, Stream
 from oriel.client.records import (
     Position,
@@ -27,6 +28,11 @@ def stores() -> Read[list[StoreSummary]]:
     return Read(
         Request("/v1/stores"), lambda answer: [summary_of(one) for one in answer.json["stores"]]
     )
+
+
+def status() -> Read[dict[str, Any]]:
+    """Return the status of pipelines and stores, as the API has it."""
+    return Read(Request("/v1/status"), lambda answer: dict(answer.json))
 
 
 def describe(address: Address) -> Read[dict[str, Any]]:
@@ -62,24 +68,50 @@ def keys(address: Address, prefix: str = "", **paging: Unpack[Paging]) -> PagedR
     return paged(address, request, "keys", str, paging)
 
 
-def watch_windows(address: Address, *keys: str, after: int | str | None = None) -> Stream[Window]:
+def watch_windows(
+    address: Address,
+    *keys: str,
+    after: int | str | Position | None = None,
+    columns: Sequence[str] | None = None,
+    current: bool = False,
+) -> Stream[Window]:
     """Follow the changes of these keys, or of all, as they happen; never ends by itself.
 
     The first ``Change`` has no windows: from its position on changes are told, none is lost and
     none comes twice, over broken connections too. ``after`` goes on behind the ``id`` of a change,
-    or behind the version of an answer. Without a connection it is tried as often as any read, then
+    or behind the position of an answer. A version alone does not notice a restore since then.
+    Without a connection it is tried as often as any read, then
     the error is raised; so it is when the token ends.
+
+    ``columns`` are the names of the aggregates that the windows have. Default: all. With
+    ``current``, a change has only the current window of each changed key, as ``current`` returns
+    it, and ``removed`` has the keys that have no window any more.
     """
-    return Stream(_watch(address, keys, after), window_of)
+    return Stream(_watch(address, keys, after, columns, "true" if current else None), window_of)
 
 
-def watch_rows(address: Address, *keys: str, after: int | str | None = None) -> Stream[Row]:
+def watch_rows(
+    address: Address,
+    *keys: str,
+    after: int | str | Position | None = None,
+    columns: Sequence[str] | None = None,
+) -> Stream[Row]:
     """Follow the changes of these keys, or of all, as they happen; as a store of windows does."""
-    return Stream(_watch(address, keys, after), row_of)
+    return Stream(_watch(address, keys, after, columns), row_of)
 
 
-def _watch(address: Address, keys: tuple[str, ...], after: int | str | None) -> Request:
+def _watch(
+    address: Address,
+    keys: tuple[str, ...],
+    after: int | str | Position | None,
+    columns: Sequence[str] | None,
+    current: str | None = None,
+) -> Request:
     # A stream has no demand for a position: it says where it begins.
     request = replace(Address(address.store).request("watch"), accept=EVENT_STREAM)
     query = tuple(("key", key) for key in keys)
-    return replace(request, query=query).asking(after=after)
+    if isinstance(after, Position):
+        after = f"{after.version}-{after.history}" if after.history else after.version
+    return replace(request, query=query).asking(
+        after=after, columns=column_names(columns), current=current
+    )

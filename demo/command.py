@@ -14,7 +14,6 @@ from urllib.parse import urlencode
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from deltalake import DeltaTable
 
 from oriel.demo.check import check_windows
 from oriel.demo.errors import DemoError
@@ -25,6 +24,7 @@ from oriel.demo.progress import Progress, last_commit, say
 from oriel.demo.records import TOPIC, append_lines, log_sizes, read_flights, replay, to_lines
 from oriel.demo.service import Service
 from oriel.storage import DataLayout
+from oriel.storage.delta import open_with_files
 
 STORE = "departures_by_origin"
 STORES = (STORE, "departures_by_carrier")
@@ -211,7 +211,7 @@ def _follow(folder: DemoFolder, pipeline: Child, service: Service) -> float:
     Returns when the first windows came over HTTP, in seconds of ``time.monotonic``.
     """
     last_store = DataLayout(folder.data).table(STORES[-1])
-    progress = Progress(last_store, TOPIC, log_sizes(folder.event_log))
+    progress = Progress(last_store, TOPIC, log_sizes(folder.event_log), output=pipeline.output)
     answered: float | None = None
     is_done = False
     while not is_done or answered is None:
@@ -266,5 +266,6 @@ def _counters(folder: DemoFolder, store: str) -> dict[str, int]:
 def _count_windows(folder: DemoFolder, store: str) -> int:
     """Count the distinct windows of a store's table, which keeps superseded rows for a while."""
     names = ["key", "window_start"]
-    rows = DeltaTable(DataLayout(folder.data).table(store)).to_pyarrow_table(columns=names)
+    table = open_with_files(DataLayout(folder.data).table(store))
+    rows = table.to_pyarrow_table(columns=names)
     return len(rows.group_by(names).aggregate([]))

@@ -5,10 +5,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from deltalake import DeltaTable
-from deltalake.exceptions import TableNotFoundError
-
-from oriel.storage import COMMIT_INFO_KEY, CommitRecord
+from oriel.storage import CommitRecord
+from oriel.storage.delta import DeltaLog
 
 #: Characters of the bar.
 _BAR = 30
@@ -22,14 +20,7 @@ def say(text: str) -> None:
 
 def last_commit(table: Path) -> CommitRecord | None:
     """Return what the pipeline's newest commit says of itself; None before the first."""
-    try:
-        history = DeltaTable(table).history(limit=10)
-    except TableNotFoundError:
-        return None
-    for commit in history:
-        if COMMIT_INFO_KEY in commit:
-            return CommitRecord.from_json(commit[COMMIT_INFO_KEY])
-    return None
+    return DeltaLog(table).newest_record()
 
 
 class Progress:
@@ -41,11 +32,15 @@ class Progress:
         topic: str,
         sizes: dict[str, int],
         clock: Callable[[], float] = time.monotonic,
+        output: Path | None = None,
     ) -> None:
         """Follow ``table`` until it includes ``sizes`` bytes of the partitions of ``topic``.
 
-        ``clock`` gives seconds, of whatever beginning.
+        ``clock`` gives seconds, of whatever beginning. ``output`` has the lines of the pipeline.
+        The last line is shown until the first batch.
         """
+        self._output = output
+        self._phase = ""
         self._table = table
         self._topic = topic
         self._sizes = sizes
@@ -60,7 +55,7 @@ class Progress:
         commit = last_commit(self._table)
         total = sum(self._sizes.values())
         if commit is None:
-            self._print(0, "starting Spark")
+            self._print_phase()
             return total == 0
         reached = commit.offsets.get(self._topic, {})
         done = sum(min(reached.get(p, 0), size) for p, size in self._sizes.items())
@@ -75,6 +70,14 @@ class Progress:
             detail += f", {rate:,.0f} a second, {left:.0f} s left"
         self._print(100 * done // max(1, total), detail)
         return done == total
+
+    def _print_phase(self) -> None:
+        """Print what the pipeline does before its first batch, if that has changed."""
+        said = self._output.read_text(errors="replace") if self._output else ""
+        phase = (said.splitlines() or ["starting Spark"])[-1]
+        if phase != self._phase:
+            self._phase, self._printed_percent = phase, -1
+            self._print(0, phase)
 
     def _print(self, percent: int, detail: str) -> None:
         if percent <= self._printed_percent:

@@ -3,6 +3,7 @@
 PipelineError
 |-- InvalidTopology       the topology breaks a rule; the message names the step
 |-- ExpressionFailed      a row-wise expression fails on a record
+|-- FunctionRaised        a user's function raises on a record of the test driver
 |-- EventLogError         the event log is not what was promised (shrunk, odd file name)
 |-- ConnectorUnavailable  Spark's Kafka connector can't be fetched
 |-- RegistryUnavailable   the schema registry does not answer, so a batch can't be read
@@ -34,6 +35,10 @@ class InvalidTopology(PipelineError, IllegalArgument):
 
 class ExpressionFailed(PipelineError):
     """A row-wise expression fails on a record; the message names the store and the step."""
+
+
+class FunctionRaised(PipelineError):
+    """A user's function raised on a record of the test driver; the message names the record."""
 
 
 class EventLogError(PipelineError):

@@ -16,6 +16,7 @@ For each query Spark starts a Python process that does nothing but read the log'
 classes of this module, so it imports little: it lies beside the rooms, not behind a door.
 """
 
+import os
 import socket
 from collections.abc import Iterable, Iterator, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass
@@ -342,6 +343,24 @@ def _next_line_end(path: Path, start: int, size: int) -> int | None:
     return None
 
 
+def block_before(path: str, end: int, length: int) -> bytes:
+    """Return the last ``length`` bytes before ``end``; fewer if the file begins or ends there.
+
+    Raises:
+        EventLogError: The file does not exist.
+    """
+    start = max(0, end - length)
+    # Each batch does this for each partition, and a file object costs more than the read.
+    try:
+        descriptor = os.open(path, os.O_RDONLY)
+    except FileNotFoundError as error:
+        raise _no_file(path) from error
+    try:
+        return os.pread(descriptor, end - start, start)
+    finally:
+        os.close(descriptor)
+
+
 def read_lines(part: Slice) -> Iterator[pa.RecordBatch]:
     """Yield the lines of a slice as (partition, offset, raw) batches of a few MB.
 
@@ -370,11 +389,14 @@ def _opened(path: str) -> BinaryIO:
     try:
         return Path(path).open("rb")
     except FileNotFoundError as error:
-        message = (
-            f"machine {socket.gethostname()} has no event log {path}: restore the file; on a "
-            "cluster, --event-log has to be on a mount that all machines have under the same path"
-        )
-        raise EventLogError(message) from error
+        raise _no_file(path) from error
+
+
+def _no_file(path: str) -> EventLogError:
+    return EventLogError(
+        f"machine {socket.gethostname()} has no event log {path}: restore the file; on a "
+        "cluster, --event-log has to be on a mount that all machines have under the same path"
+    )
 
 
 def _lines(partition: int, position: int, data: bytes) -> pa.RecordBatch:

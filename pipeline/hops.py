@@ -24,6 +24,9 @@ import pyarrow as pa
 from oriel.pipeline.windows import NULL_VALUE, PARTNERS, RESULT_FIELDS, Ints
 from oriel.storage.delta import LETTER_MESSAGE_FIELDS
 
+#: Topic -> partition (as text) -> the end of the last block that was read, and its digest.
+ReadBlocks = dict[str, dict[str, tuple[int, str]]]
+
 #: The task that a row is for, from 0; and a report, null in the row of a record.
 TASK = pa.field("task", pa.int32())
 REPORT = pa.field("report", pa.string())

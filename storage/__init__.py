@@ -9,7 +9,7 @@ folder, errors, and file effects that survive a power loss. It knows neither Spa
 """
 
 from oriel.storage import errors
-from oriel.storage.console import add_log_format, say, set_up_console
+from oriel.storage.console import add_log_format, one_line, say, set_up_console
 from oriel.storage.contracts import (
     KEY_BYTES_MAX,
     LATEST_MS,
@@ -31,6 +31,7 @@ from oriel.storage.definition import (
 from oriel.storage.errors import (
     BehindPositionBound,
     ForeignCheckpoint,
+    HistoryLost,
     IncompatibleStore,
     InvalidCursor,
     InvalidDefinition,
@@ -45,20 +46,26 @@ from oriel.storage.files import (
     create_file,
     current_files,
     data_folder,
+    disk_problem,
     is_object,
+    names_file,
     replace_file,
     sync_file,
     sync_folder,
     sync_folders,
     uri,
+    with_digest,
+    without_digest,
 )
 from oriel.storage.key_types import LONG, TEXT, CompositeKeys, KeyType, key_type
 from oriel.storage.layout import DataLayout, check_store_name, is_sink_name, sink_name
 from oriel.storage.parent_watch import end_with_parent
 from oriel.storage.position import (
     COMMIT_INFO_KEY,
+    HISTORY_PATTERN,
     CommitRecord,
     Offsets,
+    Place,
     PositionBound,
     parse_offset_bound,
 )
@@ -68,6 +75,7 @@ from oriel.storage.stop_signal import stop_on_signal
 __all__ = [
     "ALL_KEYS",
     "COMMIT_INFO_KEY",
+    "HISTORY_PATTERN",
     "KEY_BYTES_MAX",
     "LATEST_MS",
     "LONG",
@@ -80,12 +88,14 @@ __all__ = [
     "CompositeKeys",
     "DataLayout",
     "ForeignCheckpoint",
+    "HistoryLost",
     "IncompatibleStore",
     "InvalidCursor",
     "InvalidDefinition",
     "KeyType",
     "ObjectStoreFailed",
     "Offsets",
+    "Place",
     "PositionBound",
     "ScanPage",
     "ScanRange",
@@ -107,11 +117,14 @@ __all__ = [
     "create_file",
     "current_files",
     "data_folder",
+    "disk_problem",
     "end_with_parent",
     "errors",
     "is_object",
     "is_sink_name",
     "key_type",
+    "names_file",
+    "one_line",
     "parse_offset_bound",
     "replace_file",
     "say",
@@ -122,4 +135,6 @@ __all__ = [
     "sync_folder",
     "sync_folders",
     "uri",
+    "with_digest",
+    "without_digest",
 ]

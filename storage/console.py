@@ -70,6 +70,18 @@ def say(event: str, line: str, *, level: str = "info", **fields: Any) -> None:
     sys.stderr.flush()
 
 
+def one_line(text: str) -> str:
+    """Escape line breaks, control characters and other characters that cannot be printed.
+
+    A client chooses parts of some log lines. Without this, it could write lines of its own.
+    """
+    if text.isprintable():
+        return text
+    return "".join(
+        one if one.isprintable() else one.encode("unicode_escape").decode() for one in text
+    )
+
+
 def _json(level: str, event: str, line: str, fields: dict[str, Any]) -> str:
     now = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
     said = {"time": now, "level": level, **_console.fields, "event": event, "message": line}

@@ -51,6 +51,10 @@ class VersionGone(StorageError):
     """What the version needs was cleaned up; the versions that are left are in the message."""
 
 
+class HistoryLost(StorageError):
+    """The version is of a history that a restore ended, or that the log does not know any more."""
+
+
 class TableReadTooLarge(StorageError):
     """More rows than one read may hold; the message says how to ask for fewer."""
 

@@ -4,7 +4,7 @@
     DATA/tables/_dead_letters/         the dead-letter Delta table
     DATA/checkpoints/<application>/    Spark's checkpoint and the engine's state
     DATA/index/_format-<n>/<store>/    the disposable LMDB index
-    DATA/replayed/                     which dead letters were sent again
+    DATA/replayed/                     which dead letters were replayed
     DATA/rebuilds/<store>/             what `oriel rebuild` computes, until it is in its place
     DATA/logs/                         what Spark and Java say (``pipeline/spark/log_file.py``)
 
@@ -30,7 +30,7 @@ DEAD_LETTERS = "_dead_letters"
 
 #: Rises with every change of what an index holds or how it is written. It stands in the folder's
 #: name: two versions of the program on one data folder never see each other's indexes.
-INDEX_FORMAT = 4
+INDEX_FORMAT = 5
 
 
 @dataclass(frozen=True)

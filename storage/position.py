@@ -8,6 +8,15 @@ producer that appended a line knows it is in once ``offset >= file size after th
 A bound (promise 4) can be said in two ways: as a table version (from an earlier answer:
 monotonic reads), or as an offset per topic and partition (from a producer: read your writes).
 ``flights:0:12345`` is reached when all records below 12345 are in.
+
+A restore of an older backup starts another history, whose versions have the numbers of the lost
+ones. So a version comes with its ``history`` (docs/decisions/0086):
+
+    history  =  TABLE - DIGEST
+
+These are the first digits of the table's id and of the digest of the version's log entry. Entries
+have times and random file names, so no two histories share an entry that was written after they
+parted.
 """
 
 import re
@@ -28,6 +37,11 @@ COMMIT_INFO_KEY = "oriel"
 
 #: A bound as a request has it; the lengths keep both numbers below 2**63.
 _OFFSET_BOUND = re.compile(r"([^:]+):(\d{1,9}):(\d{1,18})")
+
+#: The ``history`` of a position.
+HISTORY_PATTERN = r"([0-9a-f]{1,8})?-([0-9a-f]{1,8})?"
+_HISTORY = re.compile(HISTORY_PATTERN, re.ASCII)
+_SHOWN_DIGITS = 8
 
 
 @dataclass(frozen=True)
@@ -96,6 +110,31 @@ class PositionBound(NamedTuple):
                 partition = f"{bound.topic}:{bound.partition}"
                 lacks.append(f"{partition} is at {max(reached, 0)} < {bound.offset}")
         return lacks
+
+
+class Place(NamedTuple):
+    """A version of one history; ``table`` and ``digest`` are "" if they are unknown."""
+
+    version: int
+    table: str
+    digest: str
+
+    @property
+    def history(self) -> str:
+        """The history as positions, event ids and requests have it."""
+        return f"{self.table}-{self.digest}"
+
+    @classmethod
+    def of(cls, version: int, table_id: str, digest: str) -> "Place":
+        """Return the place of a version of a table, by the digest of its log entry."""
+        table = re.sub("[^0-9a-f]", "", table_id)[:_SHOWN_DIGITS]
+        return cls(version, table, digest[:_SHOWN_DIGITS])
+
+    @classmethod
+    def read(cls, version: int, history: str) -> "Place | None":
+        """Return the place of a version in a ``history``; None if the text is not a history."""
+        match = _HISTORY.fullmatch(history)
+        return None if match is None else cls(version, match[1] or "", match[2] or "")
 
 
 def parse_offset_bound(text: str) -> OffsetBound | None:

@@ -1,17 +1,18 @@
 """A certificate that signs itself, for servers of tests."""
 
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 from cryptography import x509
-from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 
 def self_signed(
-    common_name: str, address: x509.GeneralName
+    common_name: str, address: x509.GeneralName, days: float = 1
 ) -> tuple[ec.EllipticCurvePrivateKey, x509.Certificate]:
-    """A key, and a certificate that it has ``address``, from yesterday until tomorrow."""
+    """A key, and a certificate that it has ``address``, valid until so many days from now."""
     key, now = ec.generate_private_key(ec.SECP256R1()), datetime.now(UTC)
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, common_name)])
     builder = (
@@ -20,8 +21,23 @@ def self_signed(
         .issuer_name(name)
         .public_key(key.public_key())
         .serial_number(1)
-        .not_valid_before(now - timedelta(days=1))
-        .not_valid_after(now + timedelta(days=1))
+        .not_valid_before(now - timedelta(days=30))
+        .not_valid_after(now + timedelta(days=days))
         .add_extension(x509.SubjectAlternativeName([address]), critical=False)
     )
     return key, builder.sign(key, hashes.SHA256())
+
+
+def write_certificate(folder: Path, days: int = 1) -> tuple[Path, Path]:
+    """Write a new certificate of localhost and its key as ``cert.pem`` and ``key.pem``."""
+    key, made = self_signed("localhost", x509.DNSName("localhost"), days)
+    certificate, key_file = folder / "cert.pem", folder / "key.pem"
+    certificate.write_bytes(made.public_bytes(serialization.Encoding.PEM))
+    key_file.write_bytes(
+        key.private_bytes(
+            serialization.Encoding.PEM,
+            serialization.PrivateFormat.PKCS8,
+            serialization.NoEncryption(),
+        )
+    )
+    return certificate, key_file

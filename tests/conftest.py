@@ -1,6 +1,7 @@
 """Fixtures and settings that all tests share."""
 
 import functools
+import logging
 import os
 import re
 import shutil
@@ -14,6 +15,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 from xdist.scheduler import LoadFileScheduling
 
+from oriel.storage import console
 from tests import java
 from tests.object_store import ObjectStore, running_object_store
 
@@ -73,6 +75,18 @@ _ROOM_BYTES = 6 * 2**30
 _keep_files_in_memory()
 
 settings.load_profile("ci" if os.environ.get("CI") else "dev")
+
+
+@pytest.fixture(autouse=True)
+def own_console() -> Iterator[None]:
+    """Restore the log format and the handlers that a command sets for the process of a test."""
+    root = logging.getLogger()
+    handlers, level = root.handlers[:], root.level
+    as_json, fields = console._console.as_json, console._console.fields
+    yield
+    root.handlers[:] = handlers
+    root.setLevel(level)
+    console._console.as_json, console._console.fields = as_json, fields
 
 
 @pytest.fixture(scope="session")

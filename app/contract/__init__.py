@@ -6,7 +6,7 @@ out), the OpenAPI document, the cursors between pages, and the answers that exce
 The lowest room of the service: it knows storage's errors and positions, and no other room.
 """
 
-from oriel.app.contract.cursors import PageCursors, TableState
+from oriel.app.contract.cursors import PageCursors, TableState, place_of_cursor
 from oriel.app.contract.limits import LIMIT_FIELDS, Limits
 from oriel.app.contract.media_types import EVENT_STREAM, MediaType, media_type_of
 from oriel.app.contract.openapi import describe, document_bytes
@@ -34,6 +34,7 @@ from oriel.app.contract.problems import (
     InvalidBody,
     InvalidParameter,
     KeyOfAnotherShard,
+    KeysOfSeveralShards,
     MethodNotAllowed,
     NotAcceptable,
     Overloaded,
@@ -76,6 +77,7 @@ __all__ = [
     "InvalidBody",
     "InvalidParameter",
     "KeyOfAnotherShard",
+    "KeysOfSeveralShards",
     "Limits",
     "MediaType",
     "MethodNotAllowed",
@@ -103,6 +105,7 @@ __all__ = [
     "kinds_by_reads",
     "malformed_request",
     "media_type_of",
+    "place_of_cursor",
     "problem_answer",
     "reads_of_kind",
 ]

@@ -1,6 +1,7 @@
 """Cursors: opaque, and good only for the request that they were given out for.
 
-    cursor    =  base64url( format (1 byte)  request digest (12)  table version (8)  last )
+    cursor    =  base64url( format (1 byte)  request digest (12)  table version (8)
+                            first digits of the version's digest (8)  last )
     last      =  window start (8)  window end (8), signed         after a page of windows
               |  the last key's UTF-8 bytes                       after a page of keys
               |  a list as JSON                                   after a page of anything else
@@ -8,7 +9,8 @@
               |  position in the list (4), or it and a window     after a page of listed keys
 
 The digest is over everything that must stay the same between the pages: table, operation,
-key and bounds. The version makes pages move forwards in time only.
+key and bounds. The version makes pages move forwards in time only, and the digits of its digest
+keep them in one history of the table.
 """
 
 import hashlib
@@ -19,11 +21,18 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from oriel.storage import BehindPositionBound, InvalidCursor, Offsets, PositionBound, WindowId
+from oriel.storage import (
+    BehindPositionBound,
+    InvalidCursor,
+    Offsets,
+    Place,
+    PositionBound,
+    WindowId,
+)
 from oriel.storage.index import IndexState
 
-_FORMAT = 1
-_HEAD = struct.Struct(">B12sQ")
+_FORMAT = 2
+_HEAD = struct.Struct(">B12sQ8s")
 _WINDOW = struct.Struct(">qq")
 _AT = struct.Struct(">I")
 _DIGEST_BYTES = 12
@@ -41,6 +50,12 @@ class TableState(NamedTuple):
     table_id: str
     version: int
     offsets: Offsets
+    digest: str = ""
+
+    @property
+    def place(self) -> Place:
+        """The version, in the history of the table."""
+        return Place.of(self.version, self.table_id, self.digest)
 
 
 class PageCursors:
@@ -75,10 +90,13 @@ class PageCursors:
         except UnicodeDecodeError as error:
             raise InvalidCursor(_NOT_OURS) from error
 
-    def read_values(self, cursor: str | None, *kinds: type) -> list[Any] | None:
+    def read_values(
+        self, cursor: str | None, *kinds: type, last_max: int = 2**63 - 1
+    ) -> list[Any] | None:
         """What ``after_values`` was given, values of these kinds; None on the first page.
 
-        The digest is of the request only, so the place itself may be anything.
+        The digest is of the request only, so the place itself can be anything. The last value, if
+        it is an integer, is at most ``last_max``.
         """
         if cursor is None:
             return None
@@ -89,6 +107,8 @@ class PageCursors:
         if not isinstance(place, list) or [type(value) for value in place] != list(kinds):
             raise InvalidCursor(_NOT_OURS)
         if not all(0 <= value < 2**63 for value in place if isinstance(value, int)):
+            raise InvalidCursor(_NOT_OURS)
+        if isinstance(place[-1], int) and place[-1] > last_max:
             raise InvalidCursor(_NOT_OURS)
         return place
 
@@ -133,13 +153,14 @@ class PageCursors:
         return hashlib.blake2b(request.encode(), digest_size=_DIGEST_BYTES).digest()
 
     def _write(self, last: bytes) -> str:
-        content = _HEAD.pack(_FORMAT, self._digest(), self._state.version) + last
+        version, _, digest = self._state.place
+        content = _HEAD.pack(_FORMAT, self._digest(), version, digest.encode()) + last
         return urlsafe_b64encode(content).decode().rstrip("=")
 
     def _read(self, cursor: str) -> bytes:
         try:
             content = urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4))
-            cursor_format, digest, version = _HEAD.unpack_from(content)
+            cursor_format, digest, version, _ = _HEAD.unpack_from(content)
         except (ValueError, struct.error) as error:
             raise InvalidCursor(_NOT_OURS) from error
         if cursor_format != _FORMAT:
@@ -153,3 +174,13 @@ class PageCursors:
             message = f"store {self._store!r} is behind the page before: {', '.join(missing)}"
             raise BehindPositionBound(message)
         return content[_HEAD.size :]
+
+
+def place_of_cursor(cursor: str, table_id: str) -> Place | None:
+    """Return the version that the page before came from; None if the text is not a cursor."""
+    try:
+        content = urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4))
+        _, _, version, digest = _HEAD.unpack_from(content)
+    except (ValueError, struct.error):
+        return None
+    return Place.of(version, table_id, digest.rstrip(b"\0").decode("latin-1"))

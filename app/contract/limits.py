@@ -34,21 +34,47 @@ class Limits:
     """The limits of one worker; what is beyond them is answered with a problem, never queued."""
 
     connections: int = _limit(
-        4_000, "open connections; beyond it the one that is silent for longest is closed"
+        4_000,
+        "open connections. If more open, the worker closes the one that is silent for longest, or "
+        "else the one whose client reads or sends slowest",
     )
     requests: int = _limit(
         500, "requests under way, those that wait for a position or stream left out; then 503"
     )
+    long_reads: int = _limit(
+        64, "reads under way that need several steps or a thread for a long response; then 503"
+    )
     waiting_requests: int = _limit(2_000, "requests that wait for a position; then 503")
     streams: int = _limit(1_000, "open event streams; then 503")
+    watched_keys: int = _limit(
+        100_000, "keys that all open event streams watch, counted per stream; then 503"
+    )
     unsent_bytes: int = _limit(
-        256 * 1024 * 1024, "answers that clients have not yet taken, in all; then 503"
+        256 * 1024 * 1024,
+        "all long responses that clients have not read completely. If a new one does not fit, the "
+        "worker closes connections that read less than 64 KB in the last second, or else responds "
+        "with 503",
     )
     header_bytes: int = _limit(64 * 1024, "header fields of a request; then 431")
     url_bytes: int = _limit(
         _URL_BYTES_MAX, "path and query of a request, no more than 65,535; then 414", _URL_BYTES_MAX
     )
     body_bytes: int = _limit(4 * 1024 * 1024, "body of a request; then 413")
+    arriving_bodies: int = _limit(
+        1_000,
+        "requests whose body has not arrived completely. If more arrive, the worker refuses the "
+        "request that waits longest with 503",
+    )
+    arriving_bytes: int = _limit(
+        64 * 1024 * 1024,
+        "all bodies that the worker receives or that wait for a response. If they have more, the "
+        "worker refuses the request that waits longest for its body with 503",
+    )
+    queued_requests: int = _limit(
+        16,
+        "requests on one connection that wait for the response before them. If more follow and "
+        "still wait after header_seconds, the worker closes the connection",
+    )
     header_seconds: int = _limit(10, "from a request's first byte to the end of its header")
     body_seconds: int = _limit(30, "from the end of a request's header to that of its body")
     request_seconds: int = _limit(60, "until an answer begins, waiting included; then 503")

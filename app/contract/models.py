@@ -10,7 +10,11 @@ _COMMITTED = (
     "When the position's version was committed, in ms since the epoch; null where its entry has "
     "left the log, or the table is among objects"
 )
-_INDEXED = "Windows or rows in the index, expired ones not yet deleted included"
+_FOR_SOME_KEYS = "for a token for some keys"
+_INDEXED = (
+    "Windows or rows in the index, including expired ones until they are deleted. Null "
+    f"{_FOR_SOME_KEYS}"
+)
 
 
 class Model(BaseModel):
@@ -26,6 +30,12 @@ class Position(Model):
     offsets: Offsets = Field(
         description="Topic -> partition -> offset; every record below the offset is included",
         examples=[{"flights": {"0": 12345}}],
+    )
+    history: str = Field(
+        description="Identifies the history of the version. A restore of an older backup starts "
+        "another history: its versions have the same numbers and other values here. Send it as "
+        "`history` with the version, or `VERSION-HISTORY` as `after` of `watch`",
+        examples=["1a2b3c4d-99aabbcc"],
     )
 
 
@@ -131,6 +141,10 @@ class ChangesAnswer(Model):
         "version: `since_version` of the next request",
         examples=[17],
     )
+    through_history: str = Field(
+        description="`history` of that version: send it with `since_version`",
+        examples=["1a2b3c4d-99aabbcc"],
+    )
     next_cursor: str | None = Field(description="Send as `cursor` for the next page; null: no more")
 
 
@@ -164,6 +178,15 @@ class DeadLetter(Model):
     key: Bytes | None = Field(description="Key of the record; null: none, or not known")
     headers: list[Header] | None = Field(description="null: not known")
     value: Bytes = Field(description="Of an event log the whole line")
+    replayed_ms: int | None = Field(
+        description="Time at which `oriel dead-letters replay` sent the record again, in ms since "
+        "the epoch. null: the record was not replayed, 0: an earlier version replayed it",
+        examples=[1767225600000],
+    )
+    repeats_offset: int | None = Field(
+        description="If a replay wrote this record, the offset of its first dead letter in the "
+        "same topic and partition. null: no replay wrote it"
+    )
 
 
 class DeadLettersAnswer(Model):
@@ -180,6 +203,10 @@ class DeadLetterCountsAnswer(Model):
     version: int | None = Field(description="Version of the dead-letter table; null: none yet")
     total: int
     by_reason: dict[str, int] = Field(examples=[{"not-json": 3, "wrong-type": 1}])
+    repeats: int = Field(
+        description="Number of dead letters with a `repeats_offset`, because a replayed record "
+        "failed again"
+    )
 
 
 class KeysAnswer(Model):
@@ -274,7 +301,9 @@ class StoreSummary(Model):
         description="Every window that ends before this is final; null before the first batch"
     )
     stream_time_ms: Offsets = Field(description="Topic -> partition -> greatest record time seen")
-    counters: dict[str, int] = Field(description="Running totals of records, as in the detail")
+    counters: dict[str, int] = Field(
+        description=f"Running totals of records, as in the detail. Empty {_FOR_SOME_KEYS}"
+    )
     windows: int | None = Field(description=_INDEXED)
 
 
@@ -292,7 +321,7 @@ class IndexDetail(Model):
         "nothing was heard of it"
     )
     problem: str | None = Field(description="What failed, in words")
-    windows: int = Field(description=_INDEXED)
+    windows: int | None = Field(description=_INDEXED)
 
 
 class StoreDetail(Model):
@@ -305,12 +334,12 @@ class StoreDetail(Model):
     stream_time_ms: Offsets = Field(description="Topic -> partition -> greatest record time seen")
     close_ms: int | None = Field(description="Every window that ends before this is final")
     counters: dict[str, int] = Field(
-        description="Running totals of records; input = applied + late + dead_lettered + filtered. "
-        "Behind a join of streams or tables late_results and rejected_results count its results "
-        "that came too late or went to the dead letters; table_records are those of the applied "
-        "that are rows of a table which is looked up; where records are flattened, elements = "
-        "elements_applied + elements_late + elements_dead_lettered + elements_filtered are what "
-        "they were made into",
+        description="Running totals of records. input = applied + late + dead_lettered + filtered. "
+        "After a join of streams or tables, late_results and rejected_results count late and "
+        "dead-lettered join results. table_records are the applied records that are rows of a "
+        "lookup table. If records are flattened, elements are the flattened records: elements = "
+        "elements_applied + elements_late + elements_dead_lettered + elements_filtered. "
+        f"Empty {_FOR_SOME_KEYS}",
         examples=[{"input": 10, "applied": 8, "late": 1, "dead_lettered": 1, "filtered": 0}],
     )
     earliest_start_ms: int | None = Field(
@@ -336,6 +365,14 @@ class StoreReadiness(Model):
     problem: str | None
 
 
+class PipelineReadiness(Model):
+    """Whether one pipeline runs."""
+
+    running: bool
+    seen_ms: int = Field(description="When the pipeline last wrote its status, in ms")
+    problem: str | None = Field(description="What to do. Null while the pipeline runs")
+
+
 class Readiness(Model):
     """Whether the service can do its work."""
 
@@ -343,6 +380,10 @@ class Readiness(Model):
     tailer_alive: bool
     problem: str | None
     stores: dict[str, StoreReadiness]
+    pipelines: dict[str, PipelineReadiness] = Field(
+        description="Pipelines that write the stores. A pipeline that does not run does not change "
+        "`ready`. Empty if the data directory is in an object store"
+    )
 
 
 class Problem(Model):
@@ -354,6 +395,10 @@ class Problem(Model):
     detail: str
     instance: str
     code: str
+    owners: list[int] = Field(
+        default=[],
+        description="Of `keys-of-several-shards` only: the shard of each key, in the list's order",
+    )
 
 
 Json = dict[str, Any]

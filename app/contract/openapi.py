@@ -44,11 +44,13 @@ _DESCRIPTION = """\
 Interactive queries over materialized windows.
 
 Every answer comes from one committed table version and says which: its `position`. A client can
-demand a position with `min_version` and `min_offset`. `Oriel-Version` and, where it is short,
-`Oriel-Offsets` say the position in the header, too. Bounds are on the window start and
-inclusive, as in Kafka Streams' `ReadOnlyWindowStore`. Windows are ordered by key (its UTF-8 bytes;
-of more than 459 bytes the first 459), then start, then end. What ends a page is in
-`x-oriel-limits`. Errors are RFC 9457 problem documents; programs go by `code`.
+demand a position with `min_version` and `min_offset`. `Oriel-Version`, `Oriel-History` and, where
+it is short, `Oriel-Offsets` say the position in the header, too. A restore of an older backup
+starts another `history`, whose versions have the numbers of the lost ones: send `history` with a
+version, and a version of a lost history is the problem `history-lost` (410). Bounds are on the
+window start and inclusive, as in Kafka Streams' `ReadOnlyWindowStore`. Windows are ordered by key
+(its UTF-8 bytes; of more than 459 bytes the first 459), then start, then end. What ends a page is
+in `x-oriel-limits`. Errors are RFC 9457 problem documents; programs go by `code`.
 
 Which reads a store has depends on the kind of its windows:
 
@@ -104,9 +106,13 @@ _ANSWER_HEADERS: Json = {
         "description": "`position.version`",
         "schema": {"type": "integer", "example": 17},
     },
+    "Oriel-History": {
+        "description": "`position.history`",
+        "schema": {"type": "string", "example": "1a2b3c4d-99aabbcc"},
+    },
     "Oriel-Lag": {
         "description": "How far the answer is behind the store's table: versions, and ms since the "
-        "first of them was committed",
+        "first of them was committed. The ms are negative if the pipeline's clock is ahead",
         "schema": {"type": "string", "example": "versions=0, ms=0"},
     },
 }
@@ -279,7 +285,8 @@ def _answer(operation: Operation) -> Json:
         return {"description": "The text", "content": content}
     headers: Json = {"Vary": _VARY} if operation.has_forms else {}
     if "position" in operation.answer.model_fields:
-        headers = {**headers, "Oriel-Version": _ANSWER_HEADERS["Oriel-Version"]}
+        names = ("Oriel-Version", "Oriel-History")
+        headers = {**headers, **{name: _ANSWER_HEADERS[name] for name in names}}
     if not operation.is_hot:
         described: Json = {"description": "Successful Response", "content": content}
         return {**described, "headers": headers} if headers else described

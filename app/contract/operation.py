@@ -11,6 +11,7 @@ from oriel.app.contract.models import Json, KeysAnswer, RowsAnswer, WindowsAnswe
 from oriel.app.contract.parameters import (
     AS_OF_VERSION,
     CURSOR,
+    HISTORY,
     KEY,
     KEY_FROM,
     MIN_VERSION,
@@ -27,6 +28,7 @@ from oriel.app.contract.problems import (
     InvalidKey,
     InvalidParameter,
     KeyOfAnotherShard,
+    KeysOfSeveralShards,
     MethodNotAllowed,
     NotAcceptable,
     TableReadsBusy,
@@ -114,8 +116,9 @@ class Operation:
             (KEY in path or self.method == "POST", (KeyOfAnotherShard,)),
             (_names_keys(path, query) or self.method == "POST", (storage.UnfitKey,)),
             (CURSOR in query, (storage.InvalidCursor,)),
+            (CURSOR in query or HISTORY in query, (storage.HistoryLost,)),
             (self.has_forms, (NotAcceptable,)),
-            (self.method == "POST", (InvalidBody, BodyTooLarge)),
+            (self.method == "POST", (InvalidBody, BodyTooLarge, KeysOfSeveralShards)),
         )
         errors = [error for holds, of_condition in follow if holds for error in of_condition]
         return (*errors, *self.own_problems, MethodNotAllowed)
@@ -128,7 +131,11 @@ def _names_keys(path: Sequence[PathParameter], query: Sequence[QueryParameter]) 
 
 WINDOWS_EXAMPLE: Json = {
     "store": "departures",
-    "position": {"version": 17, "offsets": {"flights": {"0": 12345}}},
+    "position": {
+        "version": 17,
+        "offsets": {"flights": {"0": 12345}},
+        "history": "1a2b3c4d-99aabbcc",
+    },
     "windows": [
         {
             "key": "EWR",
@@ -144,7 +151,11 @@ WINDOWS_EXAMPLE: Json = {
 }
 ROWS_EXAMPLE: Json = {
     "store": "totals",
-    "position": {"version": 17, "offsets": {"flights": {"0": 12345}}},
+    "position": {
+        "version": 17,
+        "offsets": {"flights": {"0": 12345}},
+        "history": "1a2b3c4d-99aabbcc",
+    },
     "rows": [{"key": "EWR", "departures": 1201, "timestamp_ms": 1357036140000}],
     "next_cursor": None,
 }

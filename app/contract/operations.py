@@ -40,6 +40,7 @@ from oriel.app.contract.queries import (
     WATCH_QUERY,
 )
 from oriel.app.contract.range_operations import RANGE_RECORDS
+from oriel.app.contract.status_models import Freshness, StatusAnswer
 from oriel.storage import StoreKind
 from oriel.storage import errors as storage
 
@@ -156,10 +157,33 @@ _RECORDS = (
         "/readyz",
         tag="health",
         summary="Can the service do its work",
-        description="Say whether the tailer lives and follows every store; 503 with the same body "
-        "if not.",
+        description="Return whether the tailer is alive and follows every store. If not, the "
+        "status code is 503 with the same body. A pipeline that does not run does not change it.",
         answer=Readiness,
         other_statuses={503: "Not ready; the body says what is not"},
+    ),
+    Operation(
+        "freshness",
+        "/freshz",
+        tag="health",
+        summary="Check that new data arrives",
+        description="Return whether every pipeline runs and reads its log, and whether the service "
+        "follows the tables. If not, the status code is 503 with the same body, which says since "
+        "when and why. Use it for alerts. For load balancers use `/readyz`, because a service can "
+        "serve its data while a pipeline is down.",
+        answer=Freshness,
+        other_statuses={503: "No new data arrives. The body says since when and why"},
+        own_problems=(storage.ObjectStoreFailed,),
+    ),
+    Operation(
+        "status",
+        "/v1/status",
+        tag="health",
+        summary="Show the status of pipelines",
+        description="Return state, lag and throughput of each pipeline, and what each store waits "
+        "for. With a token for some stores, only these stores and the pipelines that write them.",
+        answer=StatusAnswer,
+        own_problems=(storage.ObjectStoreFailed,),
     ),
     Operation(
         "metrics",

@@ -9,16 +9,18 @@ from oriel.app.contract.texts import (
     INT32_MAX,
     INT64_MAX,
     INT64_MIN,
+    boolean_reader,
     choice_reader,
     decode_path,
     integer_reader,
     lower_bound_reader,
     path_time_reader,
-    read_boolean,
+    read_history,
     read_key,
     read_offset_bound,
     time_reader,
 )
+from oriel.storage import HISTORY_PATTERN
 from oriel.storage.table_store import READ_BYTES_MAX
 
 #: Of pages whose items are looked up one by one, or are large.
@@ -188,6 +190,14 @@ WAIT_MS = QueryParameter(
     integer_reader("wait_ms", 0, WAIT_MS_MAX),
     default=0,
 )
+HISTORY = QueryParameter(
+    "history",
+    {"type": "string", "pattern": f"^{HISTORY_PATTERN}$"},
+    "`history` of the position that the version in this request is from. If a restore replaced "
+    "that version by another, the response is 410, and you read the store again.",
+    read_history,
+    example="1a2b3c4d-99aabbcc",
+)
 AS_OF_VERSION = QueryParameter(
     "as_of_version",
     {**_INT64_SCHEMA, "minimum": 0},
@@ -257,7 +267,8 @@ WATCHED_KEY = QueryParameter(
 AFTER = QueryParameter(
     "after",
     {"type": "string", "pattern": f"^{EVENT_ID_PATTERN}$"},
-    "Tell what came after this: the `id` of an event, or the `version` of an answer. A header "
+    "Tell what came after this: the `id` of an event, or `VERSION-HISTORY` of the `position` of an "
+    "answer. Without the history, a restore since that answer is not noticed. A header "
     "`Last-Event-ID`, as browsers send it, counts before it. Default: from now on.",
     str,
     example="17",
@@ -291,7 +302,7 @@ FINAL = QueryParameter(
     {"type": "boolean"},
     "true: only windows that no record can change any more; false: only those that one still can. "
     "Default: both.",
-    read_boolean,
+    boolean_reader("final"),
     is_bound=True,
 )
 COLUMNS = QueryParameter(
@@ -301,6 +312,15 @@ COLUMNS = QueryParameter(
     "`final`. Default: all.",
     lambda text: tuple(text.split(",")) if text else (),
     is_bound=True,
+)
+CURRENT = QueryParameter(
+    "current",
+    {"type": "boolean", "default": False},
+    "true: only the current window of each key that changed, as `current` returns it. An event has "
+    "at most one window per key. `removed` has the keys that have no window any more, and "
+    "`changed_from_ms` is the least start of the windows that changed.",
+    boolean_reader("current"),
+    default=False,
 )
 
 STORE = PathParameter(
@@ -374,6 +394,13 @@ LETTERS = (
     _integer_bound("to_offset", "Greatest offset, inclusive."),
     _text_bound("store", "Only records that this store alone can't use."),
     _text_bound("reason", "Only letters of this reason, like not-json."),
+    QueryParameter(
+        "replayed",
+        {"type": "boolean"},
+        "true: only dead letters whose record was replayed, false: only the others. Default: both.",
+        boolean_reader("replayed"),
+        is_bound=True,
+    ),
     _time_bound("from_ms", "Least time of a record, inclusive; not those of unknown time."),
     _time_bound("to_ms", "Greatest time of a record, inclusive; not those of unknown time."),
 )

@@ -11,6 +11,7 @@
     |-- TableReadsBusy          as many reads of tables are under way as may be
     |-- RowNotFound             the key has no row in a store without windows
     |-- KeyOfAnotherShard       another service has the key
+    |-- KeysOfSeveralShards     no service has all keys of the list
     |-- NotAcceptable           the request takes none of the forms that answers have
     |-- UnknownRoute            no operation has this path
     |-- MethodNotAllowed        the path is known, the method isn't that of its operation
@@ -29,6 +30,8 @@ Each kind of problem has a ``code`` that never changes its meaning; programs go 
 """
 
 import logging
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import NamedTuple
 
 import orjson
@@ -89,6 +92,15 @@ class KeyOfAnotherShard(ApiError):
         """Say so."""
         super().__init__(message)
         self.owner = owner
+
+
+class KeysOfSeveralShards(ApiError):
+    """The message says how to divide the list; ``owners`` has the shard of each key."""
+
+    def __init__(self, message: str, owners: Sequence[int] = ()) -> None:
+        """Say so."""
+        super().__init__(message)
+        self.owners = owners
 
 
 class TableReadsBusy(ApiError):
@@ -168,6 +180,9 @@ PROBLEM_KINDS: dict[type[Exception], ProblemKind] = {
     WindowNotFound: ProblemKind(404, "window-not-found", "There is no such window"),
     RowNotFound: ProblemKind(404, "row-not-found", "There is no such row"),
     KeyOfAnotherShard: ProblemKind(421, "key-of-another-shard", "Another shard has the key"),
+    KeysOfSeveralShards: ProblemKind(
+        400, "keys-of-several-shards", "The keys belong to several shards"
+    ),
     TableReadsBusy: ProblemKind(
         503, "table-reads-busy", "Too many reads of tables are under way", retry=True
     ),
@@ -188,6 +203,9 @@ PROBLEM_KINDS: dict[type[Exception], ProblemKind] = {
     storage.UnknownStore: ProblemKind(404, "unknown-store", "There is no such store"),
     storage.VersionNotFound: ProblemKind(404, "version-not-found", "The table has no such version"),
     storage.VersionGone: ProblemKind(410, "version-gone", "The version was cleaned up"),
+    storage.HistoryLost: ProblemKind(
+        410, "history-lost", "The version is not of the store's history"
+    ),
     storage.CorruptLog: ProblemKind(503, "table-damaged", "The table can't be read", retry=True),
     storage.TableReadTooLarge: ProblemKind(
         400, "table-read-too-large", "The read looks at too many rows"
@@ -243,7 +261,9 @@ def problem_answer(error: Exception, instance: str) -> ProblemAnswer:
     else:
         detail = str(error)
     allow = (getattr(error, "headers", None) or {}).get("Allow", "")
-    answer = _answer(kind, detail, instance, allow=b"POST" if allow == "POST" else b"GET, HEAD")
+    more = {"owners": error.owners} if isinstance(error, KeysOfSeveralShards) else {}
+    allowed = b"POST" if allow == "POST" else b"GET, HEAD"
+    answer = _answer(kind, detail, instance, more, allow=allowed)
     if isinstance(error, KeyOfAnotherShard):
         # For routers: where to send the request instead (docs/routing.md).
         answer.headers.append((b"oriel-owner", b"%d" % error.owner))
@@ -276,11 +296,16 @@ def problem_document(kind: ProblemKind, detail: str, instance: str) -> dict[str,
 
 
 def _answer(
-    kind: ProblemKind, detail: str, instance: str, *, allow: bytes = b"GET, HEAD"
+    kind: ProblemKind,
+    detail: str,
+    instance: str,
+    more: Mapping[str, object] = MappingProxyType({}),
+    *,
+    allow: bytes = b"GET, HEAD",
 ) -> ProblemAnswer:
     # A lone surrogate can't be written as JSON; paths come from strangers.
     printable = [text.encode("utf-8", "replace").decode() for text in (detail, instance)]
-    body = orjson.dumps(problem_document(kind, *printable))
+    body = orjson.dumps({**problem_document(kind, *printable), **more})
     headers = [
         (b"content-type", CONTENT_TYPE.encode()),
         (b"content-length", b"%d" % len(body)),

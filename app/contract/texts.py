@@ -7,7 +7,7 @@ from typing import Any
 from urllib.parse import unquote_to_bytes
 
 from oriel.app.contract.problems import InvalidKey, InvalidParameter
-from oriel.storage import KEY_BYTES_MAX, parse_offset_bound
+from oriel.storage import KEY_BYTES_MAX, Place, parse_offset_bound
 
 INT64_MIN, INT64_MAX = -(2**63), 2**63 - 1
 INT32_MAX = 2**31 - 1
@@ -141,12 +141,26 @@ def read_offset_bound(text: str) -> Any:
     return bound
 
 
-def read_boolean(text: str) -> bool:
-    """Read ``true`` or ``false``, of the parameter ``final``."""
-    if text not in ("true", "false"):
-        message = f"final must be true or false, not {text[:80]!r}"
+def read_history(text: str) -> str:
+    """Read the ``history`` of a position."""
+    if Place.read(0, text) is None:
+        message = (
+            f"history must be that of a position, for example 1a2b3c4d-99aabbcc, not {text[:80]!r}"
+        )
         raise InvalidParameter(message)
-    return text == "true"
+    return text
+
+
+def boolean_reader(name: str) -> Callable[[str], bool]:
+    """Make a reader of ``true`` or ``false``."""
+
+    def read(text: str) -> bool:
+        if text in {"true", "false"}:
+            return text == "true"
+        message = f"{name} must be true or false, not {text[:80]!r}"
+        raise InvalidParameter(message)
+
+    return read
 
 
 def decode_query(raw: bytes) -> str:

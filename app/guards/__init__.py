@@ -5,15 +5,33 @@ Nothing in here knows a store. ``Connections`` makes the HTTP protocol of a work
 ``AccessGuard`` the tokens. Each refusal is an error of the contract.
 """
 
-from oriel.app.guards.access import ACCESS, Access, AccessGuard, hide_other_stores
-from oriel.app.guards.gate import WHOLE_ANSWER, App, Gate, Receive, Scope, Send
+from oriel.app.guards.access import (
+    ACCESS,
+    Access,
+    AccessGuard,
+    check_keys,
+    hide_other_stores,
+    sees_totals,
+)
+from oriel.app.guards.connections import Connections
+from oriel.app.guards.gate import (
+    PROBE_PATHS,
+    WHOLE_ANSWER,
+    App,
+    Gate,
+    Receive,
+    Scope,
+    Send,
+    whole_body,
+)
 from oriel.app.guards.hosts import AllowedHosts, is_loopback
-from oriel.app.guards.protocol import Connections
+from oriel.app.guards.protocol import protocol_of
 from oriel.app.guards.tokens import BadKeys, BadTokenFile
 from oriel.app.guards.verifiers import TokenSettings, make_verifiers
 
 __all__ = [
     "ACCESS",
+    "PROBE_PATHS",
     "WHOLE_ANSWER",
     "Access",
     "AccessGuard",
@@ -27,7 +45,11 @@ __all__ = [
     "Scope",
     "Send",
     "TokenSettings",
+    "check_keys",
     "hide_other_stores",
     "is_loopback",
     "make_verifiers",
+    "protocol_of",
+    "sees_totals",
+    "whole_body",
 ]

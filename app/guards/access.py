@@ -8,12 +8,12 @@ Where nothing is said of a path it needs a token for all stores, and a token for
 those keys only: a new operation is refused until it is thought of here.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import cached_property
 from time import monotonic
-from typing import Protocol
+from typing import Any, Protocol
 
 from oriel.app.contract import (
     OPERATIONS,
@@ -24,7 +24,7 @@ from oriel.app.contract import (
     decode_path,
 )
 from oriel.app.guards.gate import Scope
-from oriel.storage import UnknownStore, say
+from oriel.storage import UnknownStore, one_line, say
 
 #: Where a request's access stands in its scope.
 ACCESS = "oriel.access"
@@ -33,20 +33,23 @@ ACCESS = "oriel.access"
 _OPEN_PATHS = frozenset({b"/", b"/healthz", b"/openapi.json", b"/docs"})
 _OPEN_FOLDERS = (b"/docs/", b"/page/")
 #: What probes and monitoring read. With ``open_probes`` it needs no token either.
-_PROBE_PATHS = frozenset({b"/readyz", b"/metrics"})
+_PROBE_PATHS = frozenset({b"/readyz", b"/freshz", b"/metrics"})
+#: Lists that leave out the stores that a token does not grant access to.
+_LIST_PATHS = frozenset({b"/v1/stores", b"/v1/status"})
 _SCHEME = b"bearer "
 #: Seconds for which a token that was good is taken as good.
 _RECENT_SECONDS = 1.0
 
 _NO_STORE = "there is no store of that name that this token reaches"
+_ALL_KEYS = "this token reads some keys only, and this is about all"
 
 
 @dataclass(frozen=True)
 class Access:
     """What the bearer of a token may read.
 
-    ``stores`` are names, in which ``*`` stands for any text. ``key_prefixes`` are what keys must
-    begin with; None: any key may be read.
+    ``stores`` are names, in which ``*`` matches any text. ``key_prefixes`` are what keys must
+    begin with. If it is None, any key can be read. If it is empty, the token is for monitoring.
     """
 
     name: str
@@ -74,8 +77,15 @@ class Access:
 class TokenVerifier(Protocol):
     """Knows tokens."""
 
+    def follow(self) -> None:
+        """Read the tokens or keys again if it is time. A worker calls this every second."""
+
     def access_of(self, token: bytes) -> Access | None:
-        """What a token reaches; None when it is not known (any more)."""
+        """What a token reaches; None when it is not known (any more).
+
+        Raises:
+            Forbidden: it is known, and what it grants access to is malformed.
+        """
 
 
 class AccessGuard:
@@ -110,6 +120,11 @@ class AccessGuard:
             raise
         scope[ACCESS] = access
 
+    def follow(self) -> None:
+        """Read tokens and keys again where it is time."""
+        for verifier in self._verifiers:
+            verifier.follow()
+
     def check_again(self, scope: Scope) -> None:
         """Check a request that is under way by the tokens as they are now; see ``check``."""
         self.check(scope, dict(scope["headers"]).get(b"authorization"))
@@ -137,32 +152,50 @@ class AccessGuard:
 
 
 def _check_path(access: Access, path: bytes, query: bytes) -> None:
+    if path in _LIST_PATHS:
+        return
     parts = path.split(b"/", 5)
     if parts[1:3] != [b"v1", b"stores"]:
         if not access.reaches_all_stores():
             message = "this token reaches some stores only, and this is about all"
             raise Forbidden(message)
         if parts[1] == b"v1" and access.key_prefixes is not None:
-            message = "this token reads some keys only, and this is about all"
-            raise Forbidden(message)
-        return
-    if len(parts) == 3:
-        # The list of stores, which leaves out those that the token doesn't reach.
+            raise Forbidden(_ALL_KEYS)
+        if path == b"/metrics" and access.key_prefixes:
+            raise Forbidden(_ALL_KEYS)
         return
     if not access.reaches_store(decode_path(parts[3])):
         raise UnknownStore(_NO_STORE)
     if access.key_prefixes is None or len(parts) == 4:
         return
-    keys = _keys_asked_for(parts, query)
+    operation = _BY_PATH.get(parts[4].decode("latin-1"))
+    # The route of a POST has the keys, and calls check_keys.
+    if operation is None or operation.method != "POST":
+        check_keys(access, _keys_asked_for(operation, parts, query))
+
+
+def check_keys(access: Access, keys: Iterable[str] | None) -> None:
+    """Check that a token grants access to keys, or to all keys with these prefixes.
+
+    Args:
+        access: what the token grants access to.
+        keys: the keys or prefixes that a request names, None if it is about all keys.
+
+    Raises:
+        Forbidden: the token does not grant access to one of them.
+    """
+    if access.key_prefixes is None:
+        return
     if keys is None or not all(map(access.reaches_key, keys)):
         known = ", ".join(map(repr, access.key_prefixes)) or "nothing"
         message = f"this token reads keys that begin with {known} only, one by one or by prefix"
         raise Forbidden(message)
 
 
-def _keys_asked_for(parts: Sequence[bytes], query: bytes) -> Sequence[str] | None:
-    """The keys, or beginnings of keys, that a path asks for; None where it may be any."""
-    operation = _BY_PATH.get(parts[4].decode("latin-1"))
+def _keys_asked_for(
+    operation: Operation | None, parts: Sequence[bytes], query: bytes
+) -> Sequence[str] | None:
+    """Return the keys or prefixes that a request names, None if it is about all keys."""
     if operation is None:
         return None
     if operation.path.endswith("{key}"):
@@ -184,6 +217,15 @@ _BY_PATH: Mapping[str, Operation] = {
 }
 
 
+def sees_totals(scope: Mapping[str, Any]) -> bool:
+    """Return whether a request is allowed to read numbers about all keys of a store.
+
+    A token for some keys is not. A token without keys is for monitoring, so it is.
+    """
+    access: Access | None = scope.get(ACCESS)
+    return access is None or not access.key_prefixes
+
+
 def hide_other_stores(scope: Scope, error: Exception) -> Exception:
     """An unknown store told as a forbidden one is, where requests have tokens."""
     if isinstance(error, UnknownStore) and ACCESS in scope:
@@ -195,15 +237,16 @@ def _tell_denied(scope: Scope, access: Access | None, error: Exception) -> None:
     """The audit line: who was refused what, and why; never a token."""
     client = scope.get("client")
     address = client[0] if client else "unknown"
-    path = scope["raw_path"].decode("latin-1")
-    token = "none" if access is None else access.name
+    # The client chooses the path, and with some identity providers also its name.
+    path = one_line(scope["raw_path"].decode("latin-1"))
+    name = None if access is None else one_line(access.name)
     say(
         "denied",
-        f"denied {scope['method']} {path} to {address}, token {token}: {error}",
+        one_line(f"denied {scope['method']} {path} to {address}, token {name or 'none'}: {error}"),
         level="warning",
         client=address,
         method=scope["method"],
         path=path,
-        token=None if access is None else access.name,
+        token=name,
         reason=type(error).__name__,
     )

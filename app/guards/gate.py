@@ -5,6 +5,8 @@ request has one place at a time: under way, waiting for a position, or as an ope
 """
 
 import asyncio
+import time
+from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -20,22 +22,69 @@ App = Callable[[Scope, Receive, Send], Awaitable[None]]
 #: uvicorn's own way checks each header field by two regular expressions and takes two messages,
 #: which is a quarter of a hot read.
 WHOLE_ANSWER = "oriel.answer"
+#: ASGI extension: a function that closes the connection and drops what its client has not taken.
+ABORT = "oriel.abort"
 
 #: Bytes of a body that are handed to the connection at once; before the next ones it is waited
 #: until the client has taken most of these. asyncio's own mark for a full buffer.
 _PIECE_BYTES = 64 * 1024
+#: Seconds that a client has for each piece while the memory is full. So a client that takes 64 KB/s
+#: keeps its response. With a round trip of 200 ms, TCP's slow start takes 0.6 s for a first piece.
+_PIECE_SECONDS = 1.0
+
+#: Paths that need no place, so that they respond while all places are taken. A connection has at
+#: most one request under way, so the limit of connections bounds them.
+PROBE_PATHS = frozenset({b"/healthz", b"/readyz", b"/freshz", b"/metrics"})
+
+
+async def whole_body(receive: Receive) -> Receive:
+    """Wait for the body of a request, before the request takes a place.
+
+    Returns:
+        A function that returns the body as one message, and then the next messages.
+    """
+    body, more = bytearray(), True
+    while more:
+        message = await receive()
+        if message["type"] != "http.request":
+            # The client left.
+            raise asyncio.CancelledError
+        body += message.get("body", b"")
+        more = message.get("more_body", False)
+    messages = [{"type": "http.request", "body": bytes(body), "more_body": False}]
+
+    async def received() -> Any:
+        return messages.pop() if messages else await receive()
+
+    return received
+
+
+class _LongResponse:
+    """A response of which at most one piece is handed to the connection at a time."""
+
+    def __init__(self, size: int, now: float, abort: Callable[[], object] | None) -> None:
+        """``abort`` closes the connection and frees the response."""
+        self.size = size
+        self.abort = abort
+        #: Since when the client is waited for.
+        self.waits_since = now
 
 
 class Gate:
     """The places of one worker. For its event loop only."""
 
-    def __init__(self, limits: Limits) -> None:
-        """Nothing is under way."""
+    def __init__(self, limits: Limits, clock: Callable[[], float] = time.monotonic) -> None:
+        """Nothing is under way. ``clock`` returns seconds."""
         self.limits = limits
+        self._clock = clock
         self.requests = 0
+        self.long_reads = 0
         self.waiting = 0
         self.streams = 0
+        self.watched_keys = 0
         self.unsent_bytes = 0
+        #: Long responses that are being sent. The order is the order of their last pieces.
+        self._long: OrderedDict[object, _LongResponse] = OrderedDict()
         self.is_closing = False
 
     def enter(self) -> None:
@@ -51,6 +100,28 @@ class Gate:
     def leave(self) -> None:
         """Give a place back."""
         self.requests -= 1
+
+    @contextmanager
+    def long_read(self, *, always: bool = False) -> Iterator[None]:
+        """Change a place under way for one of a long read.
+
+        Args:
+            always: also while all of these are taken, since most of the work is done.
+
+        Raises:
+            Overloaded: there is none.
+        """
+        if self.long_reads >= self.limits.long_reads and not always:
+            raise Overloaded(
+                _full("long reads are under way", self.limits.long_reads, "long_reads")
+            )
+        self.long_reads += 1
+        self.requests -= 1
+        try:
+            yield
+        finally:
+            self.long_reads -= 1
+            self.requests += 1
 
     @contextmanager
     def wait(self) -> Iterator[None]:
@@ -73,8 +144,8 @@ class Gate:
             self.requests += 1
 
     @contextmanager
-    def stream(self) -> Iterator[None]:
-        """Change a place under way for one of an open stream.
+    def stream(self, keys: int) -> Iterator[None]:
+        """Change a place under way for one of an open stream, which watches so many keys.
 
         Raises:
             Overloaded: there is none.
@@ -83,12 +154,17 @@ class Gate:
         self._refuse_when_closing()
         if self.streams >= self.limits.streams:
             raise Overloaded(_full("event streams are open", self.limits.streams, "streams"))
+        if self.watched_keys + keys > self.limits.watched_keys:
+            limit = self.limits.watched_keys
+            raise Overloaded(_full("keys are watched by event streams", limit, "watched_keys"))
         self.streams += 1
+        self.watched_keys += keys
         self.requests -= 1
         try:
             yield
         finally:
             self.streams -= 1
+            self.watched_keys -= keys
             self.requests += 1
 
     async def send(
@@ -115,21 +191,87 @@ class Gate:
             await send(start)
             await send({"type": "http.response.body", "body": body})
             return
-        if self.unsent_bytes + len(body) > self.limits.unsent_bytes:
-            limit = self.limits.unsent_bytes
-            raise Overloaded(
-                _full("bytes of answers wait for their clients", limit, "unsent_bytes")
-            )
-        self.unsent_bytes += len(body)
-        try:
+        with self._long_response(len(body), scope) as piece_is_taken:
             await send(start)
             pieces = memoryview(body)
             for begin in range(0, len(body), _PIECE_BYTES):
                 end = begin + _PIECE_BYTES
                 piece = {"type": "http.response.body", "body": bytes(pieces[begin:end])}
                 await send({**piece, "more_body": end < len(body)})
+                piece_is_taken()
+
+    def bounded(self, scope: Mapping[str, Any], send: Send) -> Send:
+        """Return what sends the messages of another application within the limits.
+
+        Its ``send`` raises the errors of ``Gate.send`` with the first piece of a body.
+        """
+        start: Any = None
+
+        async def send_bounded(message: Any) -> None:
+            nonlocal start
+            body, more = message.get("body", b""), message.get("more_body", False)
+            if message["type"] == "http.response.start":
+                start = message
+            elif start is not None and not more and len(body) > _PIECE_BYTES:
+                await self.send(scope, send, start["status"], start["headers"], body)
+            else:
+                # A file comes piece by piece, so the client can be waited for in between.
+                with self._without_place():
+                    if start is not None:
+                        await send(start)
+                    start = None
+                    await send(message)
+
+        return send_bounded
+
+    @contextmanager
+    def _without_place(self) -> Iterator[None]:
+        """Give the place under way back while a client is waited for."""
+        self.requests -= 1
+        try:
+            yield
         finally:
-            self.unsent_bytes -= len(body)
+            self.requests += 1
+
+    @contextmanager
+    def _long_response(self, size: int, scope: Mapping[str, Any]) -> Iterator[Callable[[], None]]:
+        """Count a response against ``unsent_bytes`` instead of the place under way.
+
+        Yields a function to call when the client has taken a piece.
+        """
+        self._make_room(size)
+        limit = self.limits.unsent_bytes
+        if self.unsent_bytes + size > limit:
+            raise Overloaded(
+                _full("bytes of answers wait for their clients", limit, "unsent_bytes")
+            )
+        one = object()
+        abort = scope.get("extensions", {}).get(ABORT)
+        self._long[one] = response = _LongResponse(size, self._clock(), abort)
+        self.unsent_bytes += size
+
+        def piece_is_taken() -> None:
+            response.waits_since = self._clock()
+            if one in self._long:
+                self._long.move_to_end(one)
+
+        try:
+            with self._without_place():
+                yield piece_is_taken
+        finally:
+            if self._long.pop(one, None) is not None:
+                self.unsent_bytes -= size
+
+    def _make_room(self, size: int) -> None:
+        """Close the connections of the slowest clients until a response of this size fits."""
+        limit, late = self.limits.unsent_bytes, self._clock() - _PIECE_SECONDS
+        while self._long and self.unsent_bytes + size > limit >= size:
+            one, slowest = next(iter(self._long.items()))
+            if slowest.abort is None or slowest.waits_since > late:
+                return
+            del self._long[one]
+            self.unsent_bytes -= slowest.size
+            slowest.abort()
 
     async def in_time(self, app: App, scope: Scope, receive: Receive, send: Send) -> None:
         """Let an application answer, whose answer must begin within the time that a request has.

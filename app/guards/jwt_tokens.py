@@ -2,21 +2,25 @@
 
 Two claims say what a token reaches: ``oriel_stores``, a list of names (``*`` stands for any text),
 and ``oriel_key_prefixes``, a list of what keys begin with. A token without the first reaches no
-store; one without the second reads all keys. Keys are fetched in a thread: a request waits for
+store; one without the second reads all keys. A claim that is not a list of strings is refused,
+because what it is to grant is not known. Keys are fetched in a thread: a request waits for
 none, and one whose key is not known yet is refused until it is.
 """
 
 import hashlib
+import json
 import logging
 import threading
 from collections import OrderedDict
 from collections.abc import Mapping
+from http.client import HTTPException
 from pathlib import Path
 from time import monotonic, time
 from typing import Any, NamedTuple
 
 import jwt
 
+from oriel.app.contract import Forbidden
 from oriel.app.guards.access import Access
 from oriel.app.guards.tokens import BadKeys
 
@@ -31,6 +35,8 @@ _REFRESH_SECONDS = 300.0
 _UNKNOWN_KEY_SECONDS = 10.0
 #: Tokens that are remembered once they were checked; a signature takes some 100 us.
 _REMEMBERED_MAX = 1_000
+#: How much of a malformed claim a message shows.
+_SHOWN_CHARACTERS = 80
 
 
 class JwtSettings(NamedTuple):
@@ -41,10 +47,20 @@ class JwtSettings(NamedTuple):
     audience: str
 
 
-class _Remembered(NamedTuple):
+class _Verified(NamedTuple):
     access: Access
     expires_s: float
-    key_set: int
+
+
+class _KeySet(NamedTuple):
+    """Keys by their ids, and the tokens that they have verified.
+
+    A key set that is read again starts without verified tokens. A token is therefore never valid
+    by a key that was replaced, also under the same id, or removed.
+    """
+
+    keys: Mapping[str | None, jwt.PyJWK]
+    verified: OrderedDict[bytes, _Verified]
 
 
 class JwtVerifier:
@@ -57,37 +73,45 @@ class JwtVerifier:
             BadKeys: they can't be fetched or read.
         """
         self._settings = settings
-        self._keys = _read_keys(settings.keys)
-        self._key_set = 0
+        self._key_set = _KeySet(_read_keys(settings.keys), OrderedDict())
         self._read_at = monotonic()
         self._reading: threading.Thread | None = None
-        self._remembered: OrderedDict[bytes, _Remembered] = OrderedDict()
 
-    def access_of(self, token: bytes) -> Access | None:
+    def follow(self) -> None:
         """See ``TokenVerifier``."""
         if monotonic() - self._read_at >= _REFRESH_SECONDS:
             self._refresh()
+
+    def access_of(self, token: bytes) -> Access | None:
+        """See ``TokenVerifier``.
+
+        Raises:
+            Forbidden: a claim of a token with a valid signature is malformed.
+        """
+        self.follow()
+        # The thread that reads the keys can replace the key set at any moment.
+        keys, verified = self._key_set
         digest = hashlib.sha256(token).digest()
-        known = self._remembered.get(digest)
-        if known is not None and known.expires_s > time() and known.key_set == self._key_set:
+        known = verified.get(digest)
+        if known is not None and known.expires_s > time():
             return known.access
         try:
-            claims = self._claims(token)
+            claims = self._claims(token, keys)
         except jwt.PyJWTError:
             return None
         access = _access(claims)
-        self._remembered[digest] = _Remembered(access, float(claims["exp"]), self._key_set)
-        if len(self._remembered) > _REMEMBERED_MAX:
-            self._remembered.popitem(last=False)
+        verified[digest] = _Verified(access, float(claims["exp"]))
+        if len(verified) > _REMEMBERED_MAX:
+            verified.popitem(last=False)
         return access
 
-    def _claims(self, token: bytes) -> Mapping[str, Any]:
+    def _claims(self, token: bytes, keys: Mapping[str | None, jwt.PyJWK]) -> Mapping[str, Any]:
         try:
             text = token.decode("ascii")
         except UnicodeDecodeError as error:
             raise jwt.InvalidTokenError from error
         header = jwt.get_unverified_header(text)
-        key = self._keys.get(header.get("kid"))
+        key = keys.get(header.get("kid"))
         if key is None:
             if monotonic() - self._read_at >= _UNKNOWN_KEY_SECONDS:
                 self._refresh()
@@ -114,36 +138,58 @@ class JwtVerifier:
         except BadKeys as error:
             logger.error("%s; they stay as they were", error)  # noqa: TRY400 - it says all
             return
-        if keys.keys() != self._keys.keys():
-            # What was checked with a key that is gone is checked again.
-            self._key_set += 1
-        self._keys = keys
+        self._key_set = _KeySet(keys, OrderedDict())
 
 
 def _read_keys(place: str) -> dict[str | None, jwt.PyJWK]:
-    """The keys of a file or an address, by their ids."""
+    """Return the keys of a file or an address by their ids, without those that cannot be used.
+
+    PyJWT's key sets reject an empty set. Here, it means that no token is valid.
+    """
     try:
         if place.startswith(("https://", "http://")):
-            key_set = jwt.PyJWKClient(place, timeout=10).get_jwk_set(refresh=True)
+            content = jwt.PyJWKClient(place, cache_jwk_set=False, timeout=10).fetch_data()
         else:
-            key_set = jwt.PyJWKSet.from_json(Path(place).read_text(encoding="utf-8"))
-    except (jwt.PyJWTError, OSError, ValueError) as error:
+            content = json.loads(Path(place).read_text(encoding="utf-8"))
+        listed = content.get("keys") if isinstance(content, dict) else None
+        if not isinstance(listed, list):
+            raise ValueError("it must be a JSON object with a list `keys`")  # noqa: EM101, TRY301, TRY004
+    except (jwt.PyJWTError, OSError, ValueError, HTTPException) as error:
         message = f"the keys for JSON Web Tokens can't be read from {place}: {error}"
         raise BadKeys(message) from error
-    return {key.key_id: key for key in key_set.keys}
+    keys = [key for one in listed if (key := _usable(one)) is not None]
+    if not keys:
+        logger.warning("%s has no key that can be used, so no JSON Web Token is valid", place)
+    return {key.key_id: key for key in keys}
+
+
+def _usable(listed: Any) -> jwt.PyJWK | None:
+    """Return a key of a key set, None if it has another type or is damaged."""
+    try:
+        return jwt.PyJWK(listed)
+    except (jwt.PyJWTError, AttributeError, KeyError, TypeError, ValueError):
+        return None
 
 
 def _access(claims: Mapping[str, Any]) -> Access:
-    prefixes = claims.get("oriel_key_prefixes")
-    return Access(
-        str(claims.get("sub", "unknown")),
-        _texts(claims.get("oriel_stores")),
-        None if prefixes is None else _texts(prefixes),
-    )
+    stores, prefixes = (_texts(claims, name) for name in ("oriel_stores", "oriel_key_prefixes"))
+    return Access(str(claims.get("sub", "unknown")), stores or (), prefixes)
 
 
-def _texts(claim: object) -> tuple[str, ...]:
-    """A claim's texts; none where it is no list of them."""
+def _texts(claims: Mapping[str, Any], name: str) -> tuple[str, ...] | None:
+    """Return the strings of a claim, None if the token does not have the claim.
+
+    Raises:
+        Forbidden: the claim is not a list of strings.
+    """
+    claim = claims.get(name)
+    if claim is None:
+        return None
     if not isinstance(claim, list) or not all(isinstance(text, str) for text in claim):
-        return ()
+        shown = json.dumps(claim)[:_SHOWN_CHARACTERS]
+        message = (
+            f"the claim {name} of this token is malformed: it must be a list of strings, and is "
+            f"{shown}. Correct the claim at the identity provider"
+        )
+        raise Forbidden(message)
     return tuple(claim)

@@ -10,11 +10,11 @@ time stamp and no timer. What can still be answered is answered with a problem d
 """
 
 import asyncio
-import resource
 from collections.abc import Callable, Mapping
 from http import HTTPStatus
 from typing import Any, cast
 
+import httptools
 from uvicorn import Config
 from uvicorn.protocols.http.httptools_impl import (
     STATUS_LINE,
@@ -26,7 +26,6 @@ from uvicorn.server import ServerState
 from oriel.app.contract import (
     BodyTooLarge,
     HeaderTooLarge,
-    Limits,
     Overloaded,
     ProblemAnswer,
     RequestTimeout,
@@ -34,70 +33,21 @@ from oriel.app.contract import (
     malformed_request,
     problem_answer,
 )
-from oriel.app.guards.gate import WHOLE_ANSWER, Receive, Scope, Send
+from oriel.app.guards.connections import LONG_PIECE_BYTES, Connections
+from oriel.app.guards.gate import ABORT, WHOLE_ANSWER, Receive, Scope, Send
+from oriel.app.guards.headers import ambiguity
 
-#: What the server does beside ASGI's own messages.
-_EXTENSIONS: dict[str, dict[str, Any]] = {WHOLE_ANSWER: {}}
-
-#: Seconds between two looks for connections that are past a deadline.
-_LOOK_SECONDS = 1.0
-#: File descriptors that are left for indexes, logs and whatever else the worker opens.
-_RESERVED_DESCRIPTORS = 64
+#: Bytes of requests that a connection keeps unread while its queue of requests is full.
+_UNREAD_BYTES = 64 * 1024
 
 
-class Connections:
-    """The connections of one worker: what they may do, and which of them are silent."""
+def protocol_of(connections: Connections) -> Callable[..., "GuardedProtocol"]:
+    """Return what uvicorn is to call for each connection."""
 
-    def __init__(self, limits: Limits) -> None:
-        """There are none."""
-        self.limits = limits
-        self.all: set[GuardedProtocol] = set()
-        #: Those that have no whole request, in the order in which they became silent.
-        self.silent: dict[GuardedProtocol, None] = {}
-        descriptors, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-        # Where the system allows fewer files, accepting one too many would fail and stay unseen.
-        affordable = max(descriptors // 2, descriptors - _RESERVED_DESCRIPTORS)
-        self.most = min(limits.connections, affordable)
-        #: The fields of every answer as uvicorn has them, anew each second, and as bytes.
-        self._default_headers: list[tuple[bytes, bytes]] = []
-        self._default_head = b""
+    def make(config: Config, server_state: ServerState, **others: Any) -> GuardedProtocol:
+        return GuardedProtocol(connections, config, server_state, **others)
 
-    def protocol(self) -> Callable[..., "GuardedProtocol"]:
-        """What uvicorn is to call for each connection."""
-
-        def make(config: Config, server_state: ServerState, **others: Any) -> GuardedProtocol:
-            return GuardedProtocol(self, config, server_state, **others)
-
-        return make
-
-    def default_head(self, headers: list[tuple[bytes, bytes]]) -> bytes:
-        """The fields of every answer as bytes; made once for each list of them."""
-        if headers is not self._default_headers:
-            self._default_head = b"".join(b"%b: %b\r\n" % header for header in headers)
-            self._default_headers = headers
-        return self._default_head
-
-    async def look_around(self, say_number: Callable[[int], None]) -> None:
-        """End what is past a deadline, once a second, as long as the task of this runs.
-
-        ``say_number`` is told each time how many connections there are.
-        """
-        loop = asyncio.get_running_loop()
-        while True:
-            await asyncio.sleep(_LOOK_SECONDS)
-            now = loop.time()
-            for connection in list(self.all):
-                connection.end_if_late(now)
-            say_number(len(self.all))
-
-    def make_room(self) -> bool:
-        """Close the connection that is silent for longest; False when none is silent."""
-        oldest = next(iter(self.silent), None)
-        if oldest is None:
-            return False
-        del self.silent[oldest]
-        oldest.transport.abort()
-        return True
+    return make
 
 
 class _Refused(Exception):
@@ -115,12 +65,24 @@ class GuardedProtocol(HttpToolsProtocol):
         self._connections = connections
         self._limits = connections.limits
         self._task: asyncio.Task[None] | None = None
+        #: The request that ``_task`` responds to. ``cycle`` is the last request that was read.
+        self._front: RequestResponseCycle | None = None
+        #: The application for ``_front`` while the client has not taken the responses before.
+        self._postponed: Any = None
+        #: What arrived after the requests that fill the queue.
+        self._unread = b""
+        #: A line break before the first request is not a part of it, so no address was read yet.
+        self.url = b""
         #: Since when it is waited for the header (or for any byte), or for the body.
         self._since = self.loop.time()
         self._is_in_header = False
         self._is_in_body = False
         self._header_bytes = 0
         self._body_bytes = 0
+        #: Bytes after the last piece of a body: fields of a trailer, which the parser collects.
+        self._trailer_bytes = 0
+        #: Bytes of bodies that the connection has in ``Connections.body_bytes``.
+        self._kept_bytes = 0
         self._refusal: ProblemAnswer | None = None
         #: Since when the client has taken nothing of what is to be sent; None: nothing is.
         self._stuck_since: float | None = None
@@ -128,6 +90,8 @@ class GuardedProtocol(HttpToolsProtocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Take the connection, if need be for one that is silent."""
         super().connection_made(transport)
+        #: What the server does in addition to ASGI's own messages.
+        self._extensions: dict[str, Any] = {WHOLE_ANSWER: {}, ABORT: transport.abort}
         connections = self._connections
         connections.all.add(self)
         if len(connections.all) > connections.most and not connections.make_room():
@@ -140,27 +104,75 @@ class GuardedProtocol(HttpToolsProtocol):
         """Forget the connection; whatever is done for it ends."""
         self._connections.all.discard(self)
         self._connections.silent.pop(self, None)
+        self._connections.stuck.pop(self, None)
+        self._forget_bodies()
         super().connection_lost(exc)
-        if self._task is not None:
+        if self._task is not None and self._front is not None:
+            # uvicorn only marks the last request, which can be a queued one.
+            self._front.disconnected = True
             self._task.cancel()
 
     def data_received(self, data: bytes) -> None:
-        """Read on; the header is counted before it is parsed, for the parser joins what it got."""
+        """Read what arrived, after the bytes that wait for a place in the queue."""
         if self.transport.is_closing():
             return
-        if not self._is_in_header and not self._is_in_body:
-            self._since = self.loop.time()
-            self._header_bytes = 0
-            self._is_in_header = True
+        self._unset_keepalive_if_required()
+        self._unread += data
+        self._read_on()
+        if self._is_in_body and len(data) >= LONG_PIECE_BYTES and not self.transport.is_closing():
+            self.transport.pause_reading()
+            self._connections.read_later(self)
+
+    def read_again(self) -> None:
+        """Continue to read after a pause."""
+        if not self.transport.is_closing() and not self.flow.read_paused:
+            self.transport.resume_reading()
+
+    def _read_on(self) -> None:
+        """Read the unread bytes, one request at a time, until the queue is full."""
+        data, at = self._unread, 0
+        while at < len(data) and not self.transport.is_closing():
+            is_between = not self._is_in_header and not self._is_in_body
+            if is_between and len(self.pipeline) >= self._limits.queued_requests:
+                break
+            if is_between:
+                self._since = self.loop.time()
+                self._header_bytes = 0
+                self._is_in_header = True
+            # A header ends with an empty line, so a piece completes at most one header.
+            end = data.find(b"\r\n\r\n", at) + 4
+            piece = data[at : end if end > 3 else len(data)]
+            at += self._read_piece(piece)
+        self._unread = b"" if self.transport.is_closing() else data[at:]
+        if len(self._unread) > _UNREAD_BYTES:
+            self.transport.abort()
+
+    def _read_piece(self, piece: bytes) -> int:
+        """Parse bytes and return how many were parsed.
+
+        The bytes of a header are counted first, because the parser joins them.
+        """
         if self._is_in_header:
-            self._header_bytes += len(data)
-        super().data_received(data)
+            self._header_bytes += len(piece)
+        self._trailer_bytes += len(piece)
+        parsed = len(piece)
+        try:
+            self.parser.feed_data(piece)
+        except httptools.HttpParserUpgrade as upgrade:
+            # The service supports no upgrade. Requests in HTTP/1.1 can follow (RFC 9110, 7.8).
+            parsed = upgrade.args[0]
+        except httptools.HttpParserError:
+            self.send_400_response("Invalid HTTP request received.")
+            return parsed
+        limits = self._limits
         if self._is_in_header:
-            limits = self._limits
             if len(self.url) > limits.url_bytes:
                 self._refuse(self._too_long_url())
             elif self._header_bytes > limits.header_bytes + limits.url_bytes:
                 self._refuse(self._too_large_header())
+        elif self._is_in_body and self._trailer_bytes > limits.header_bytes + limits.url_bytes:
+            self._refuse(self._too_large_header())
+        return parsed
 
     def on_message_begin(self) -> None:
         """A request begins, perhaps right behind another one."""
@@ -171,8 +183,13 @@ class GuardedProtocol(HttpToolsProtocol):
             # How many of the bytes at hand are of this request isn't known: it is counted.
             self._header_bytes = self._limits.header_bytes + 1
 
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """Collect a header field, and ignore fields of a trailer (RFC 9110, 6.5.1)."""
+        if not self._is_in_body:
+            super().on_header(name, value)
+
     def on_headers_complete(self) -> None:
-        """Begin to answer, unless the header is too long."""
+        """Begin to respond, unless the header is too long or ambiguous."""
         limits = self._limits
         if len(self.url) > limits.url_bytes:
             self._refusal = self._too_long_url()
@@ -183,49 +200,110 @@ class GuardedProtocol(HttpToolsProtocol):
         ):
             self._refusal = self._too_large_header()
             raise _Refused
+        version, is_upgrade = self.parser.get_http_version(), self.parser.should_upgrade()
+        problem = ambiguity(self.headers, version, is_upgrade=is_upgrade)
+        if problem is not None:
+            self._refusal = malformed_request(problem)
+            raise _Refused
         self._is_in_header = False
         self._is_in_body = True
-        self._body_bytes = 0
+        self._body_bytes = self._trailer_bytes = 0
         self._connections.silent.pop(self, None)
         super().on_headers_complete()
+        self.cycle.keep_alive &= not self._connections.is_ending
+        if self.pipeline:
+            # If reading stopped, the end of the connection would stay unnoticed.
+            self.flow.resume_reading()
+        self._connections.arriving.setdefault(self)
+        self._connections.bound_bodies()
 
     def on_body(self, body: bytes) -> None:
-        """Take a piece of the body."""
+        """Keep a piece of the body.
+
+        uvicorn stops reading if the body is long, and then the end of the connection stays
+        unnoticed. Here, the limits bound the bodies.
+        """
         self._body_bytes += len(body)
+        self._trailer_bytes = 0
         if self._body_bytes > self._limits.body_bytes:
             message = f"a body may have {self._limits.body_bytes} bytes (--limit-body-bytes)"
             self._refusal = problem_answer(BodyTooLarge(message), "")
             raise _Refused
-        super().on_body(body)
+        if self.cycle.response_complete:
+            return
+        self._kept_bytes += len(body)
+        self._connections.body_bytes += len(body)
+        self._connections.bound_bodies()
+        if self.transport.is_closing():
+            raise _Refused
+        self.cycle.body += body
+        self.cycle.message_event.set()
 
     def on_message_complete(self) -> None:
         """The request is whole."""
         self._is_in_body = False
+        self._leave_arriving()
         super().on_message_complete()
 
     def on_response_complete(self) -> None:
-        """The answer is written: the connection is silent until the next request."""
-        self._task = None
+        """The response is written: the connection is silent until the next request."""
+        self._task = self._front = None
         if not self.pipeline and not self.transport.is_closing():
             self._since = self.loop.time()
             self._connections.silent[self] = None
         super().on_response_complete()
+        if self._kept_bytes:
+            self._count_bodies()
+        self._leave_arriving()
+        if self._unread:
+            self._read_on()
+
+    def _count_bodies(self) -> None:
+        """Give the bytes of the bodies back that no request of the connection has any more."""
+        if self.cycle.response_complete:
+            self.cycle.body = bytearray()
+        waiting = [] if self._front is None else [self._front]
+        waiting += [cycle for cycle, _ in self.pipeline]
+        kept_bytes = sum(len(cycle.body) for cycle in waiting)
+        self._connections.body_bytes += kept_bytes - self._kept_bytes
+        self._kept_bytes = kept_bytes
+
+    def _leave_arriving(self) -> None:
+        """Note that no body is on the way or waits in the queue."""
+        if not self._is_in_body and not (self.pipeline and self._kept_bytes):
+            self._connections.arriving.pop(self, None)
+
+    def _forget_bodies(self) -> None:
+        self._connections.arriving.pop(self, None)
+        self._connections.body_bytes -= self._kept_bytes
+        self._kept_bytes = 0
+        self._unread = b""
 
     def send_400_response(self, msg: str) -> None:
         """Answer bytes that are no request, or one that is refused, and close."""
         refusal, self._refusal = self._refusal, None
         self._refuse(refusal or malformed_request(msg))
 
+    def pause_writing(self) -> None:
+        """The client has to take most of what was sent before it gets more."""
+        super().pause_writing()
+        self._connections.stuck[self] = self.loop.time()
+
     def resume_writing(self) -> None:
         """The client has taken most of what was to be sent."""
         super().resume_writing()
         self._stuck_since = None
+        self._connections.stuck.pop(self, None)
+        app, self._postponed = self._postponed, None
+        if app is not None and self._front is not None and not self.transport.is_closing():
+            self._start_asgi_task(self._front, app)
 
     def end_if_late(self, now: float) -> None:
         """Close the connection when it is past a deadline; ``now`` is the event loop's time."""
-        if self._takes_nothing(now):
+        is_header_late = now - self._since > self._limits.header_seconds
+        if self._takes_nothing(now) or (self._unread and is_header_late):
             self.transport.abort()
-        elif self._is_in_header and now - self._since > self._limits.header_seconds:
+        elif self._is_in_header and is_header_late:
             message = f"the header must arrive within {self._limits.header_seconds} s"
             self._refuse(problem_answer(RequestTimeout(message), ""))
         elif self._is_in_body and now - self._since > (
@@ -253,19 +331,25 @@ class GuardedProtocol(HttpToolsProtocol):
         )
         return problem_answer(HeaderTooLarge(message), "")
 
+    def refuse(self, error: Overloaded) -> None:
+        """Respond with an error and close the connection."""
+        self._refuse(problem_answer(error, ""))
+
     def _refuse(self, answer: ProblemAnswer) -> None:
         """Answer without an application and close; a request under way is dropped."""
         self._is_in_header = self._is_in_body = False
         self._connections.silent.pop(self, None)
+        self._forget_bodies()
         self.pipeline.clear()
-        if self.cycle is not None and not self.cycle.response_complete:
+        if self.transport.is_closing():
+            return
+        if self._task is not None and self._front is not None:
             # An answer in the middle of another would be taken for a part of it.
-            if not self.cycle.response_started and self._task is not None:
-                self._task.cancel()
-                self.cycle.disconnected = True
-            else:
+            if self._front.response_started:
                 self.transport.abort()
                 return
+            self._task.cancel()
+            self._front.disconnected = True
         status = HTTPStatus(answer.status)
         head = b"HTTP/1.1 %d %b\r\n" % (status.value, status.phrase.encode())
         lines = b"".join(b"%b: %b\r\n" % header for header in answer.headers)
@@ -273,8 +357,13 @@ class GuardedProtocol(HttpToolsProtocol):
         self.transport.close()
 
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
+        self._front = cycle
+        if self.flow.write_paused:
+            # A request whose client does not read takes no place.
+            self._postponed = app
+            return
         # As uvicorn does it; the task is kept, so that it ends with the connection.
-        cycle.scope["extensions"] = _EXTENSIONS  # type: ignore[typeddict-item]
+        cycle.scope["extensions"] = self._extensions
 
         async def extended(scope: Scope, receive: Receive, send: Send) -> None:
             async def answer(message: Any) -> None:

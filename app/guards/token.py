@@ -1,17 +1,21 @@
 """Make a token for the service and put its digest into a token file."""
 
 import argparse
+import fcntl
 import hashlib
 import os
 import secrets
+import stat
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import orjson
 
-from oriel.app.guards.tokens import BadTokenFile, read_tokens
+from oriel.app.guards.seals import sealed
+from oriel.app.guards.tokens import BadTokenFile, parse_tokens, read_text
 
 _PREFIX = "oriel_"
 _RANDOM_BYTES = 32
@@ -20,48 +24,101 @@ _RANDOM_BYTES = 32
 def main(arguments: Sequence[str] | None = None) -> int:
     """Print a new token, once; exit code 1 where the file can't be used or has the name."""
     options = _parse(arguments)
-    try:
-        known = read_tokens(options.file) if options.file.exists() else {}
-    except BadTokenFile as error:
-        sys.stderr.write(f"oriel token: {error}\n")
-        return 1
-    if any(token.access.name == options.name for token in known.values()):
-        sys.stderr.write(f"oriel token: {options.file} has a token {options.name!r} already\n")
-        return 1
     token = _PREFIX + secrets.token_urlsafe(_RANDOM_BYTES)
     try:
-        # Added by one write, so that a service never reads half an entry.
-        descriptor = os.open(options.file, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(_entry(token, options))
+        count = _change(options, token)
+    except (BadTokenFile, ValueError) as error:
+        sys.stderr.write(f"oriel token: {error}\n")
+        return 1
     except OSError as error:
         sys.stderr.write(f"oriel token: can't write {options.file}: {error.strerror}\n")
         return 1
+    if options.seal:
+        sys.stderr.write(f"{options.file}: tokens={count}, each has a seal\n")
+        return 0
     sys.stdout.write(f"{token}\n")
     sys.stderr.write(f"{options.file} has its digest; the token itself is shown this once\n")
     return 0
 
 
-def _entry(token: str, options: argparse.Namespace) -> bytes:
-    """The table of a token; texts of JSON are texts of TOML, too."""
+def _change(options: argparse.Namespace, token: str) -> int:
+    """Add a token to the file, or only seal the file. Return how many tokens were in it.
+
+    Raises:
+        BadTokenFile: the file is invalid, or has a token of this name.
+        ValueError: the file cannot be sealed.
+        OSError: the file cannot be written. It is unchanged.
+    """
+    # A link to the file stays a link.
+    file = options.file.resolve()
+    with _locked(file.parent) as directory:
+        old = read_text(file) if file.exists() or options.seal else ""
+        known = parse_tokens(options.file, old, check_seals=not options.seal)
+        if any(one.access.name == options.name for one in known.values()):
+            message = f"{options.file} has a token {options.name!r} already"
+            raise BadTokenFile(message)
+        new = sealed(old if options.seal else _with_entry(old, token, options))
+        _replace(file, new.encode(), directory)
+    return len(known)
+
+
+def _with_entry(text: str, token: str, options: argparse.Namespace) -> str:
+    """Append the table of a token. A JSON string is also a TOML string."""
     lines = [
-        b"\n[[token]]",
-        b"name = " + orjson.dumps(options.name),
-        b'sha256 = "%b"' % hashlib.sha256(token.encode()).hexdigest().encode(),
+        *([text.rstrip("\n"), ""] if text else []),
+        "[[token]]",
+        f"name = {orjson.dumps(options.name).decode()}",
+        f'sha256 = "{hashlib.sha256(token.encode()).hexdigest()}"',
     ]
     if options.store:
-        lines.append(b"stores = " + orjson.dumps(options.store))
+        lines.append(f"stores = {orjson.dumps(options.store).decode()}")
     if options.key_prefix:
-        lines.append(b"key_prefixes = " + orjson.dumps(options.key_prefix))
+        lines.append(f"key_prefixes = {orjson.dumps(options.key_prefix).decode()}")
     if options.days is not None:
         expires = datetime.now(UTC) + timedelta(days=options.days)
-        lines.append(f"expires = {expires:%Y-%m-%dT%H:%M:%SZ}".encode())
-    return b"\n".join(lines) + b"\n"
+        lines.append(f"expires = {expires:%Y-%m-%dT%H:%M:%SZ}")
+    return "\n".join(lines) + "\n"
+
+
+@contextmanager
+def _locked(directory: Path) -> Iterator[int]:
+    """Open a directory and lock it, so that no token of another ``oriel token`` is lost."""
+    descriptor = os.open(directory, os.O_RDONLY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def _replace(file: Path, content: bytes, directory: int) -> None:
+    """Replace a file at once: after a failure, a kill or a power loss, it is the old or the new."""
+    draft = file.with_name(f".{file.name}.draft")
+    # A kill can leave one.
+    draft.unlink(missing_ok=True)
+    try:
+        descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(descriptor, "wb") as writing:
+            if file.exists():
+                # The service can run as another user.
+                old, new = file.stat(), os.fstat(descriptor)
+                if (new.st_uid, new.st_gid) != (old.st_uid, old.st_gid):
+                    os.fchown(descriptor, old.st_uid, old.st_gid)
+                os.fchmod(descriptor, stat.S_IMODE(old.st_mode))
+            writing.write(content)
+            writing.flush()
+            os.fsync(descriptor)
+        draft.replace(file)
+    finally:
+        draft.unlink(missing_ok=True)
+    os.fsync(directory)
 
 
 def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="oriel token", description=__doc__)
-    parser.add_argument("name", help="what audit lines call its bearer")
+    parser.add_argument(
+        "name", nargs="?", help="what audit lines call its bearer (required without --seal)"
+    )
     parser.add_argument("--file", type=Path, required=True, help="the file for `oriel serve`")
     parser.add_argument(
         "--store", action="append", metavar="NAME",
@@ -72,7 +129,14 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
         help="what keys must begin with; may be repeated (default: any key)",
     )  # fmt: skip
     parser.add_argument("--days", type=int, metavar="N", help="how long it is good (default: ever)")
-    return parser.parse_args(arguments)
+    parser.add_argument(
+        "--seal", action="store_true",
+        help="seal the tokens of the file after you edited it, instead of making a token",
+    )  # fmt: skip
+    options = parser.parse_args(arguments)
+    if (options.name is None) is not options.seal:
+        parser.error("name a token, or use --seal without a name")
+    return options
 
 
 if __name__ == "__main__":

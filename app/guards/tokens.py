@@ -1,6 +1,7 @@
 """Bearer tokens from a file, of which it holds the digests only.
 
     [[token]]
+    seal = "5f0c2e..."                   # of the other fields, see ``seals``
     name = "dashboard"
     sha256 = "9f86d0..."                 # of the token's text
     stores = ["departures", "flights-*"] # may be left out: all
@@ -21,13 +22,14 @@ from time import monotonic
 from typing import Any, NamedTuple
 
 from oriel.app.guards.access import Access
+from oriel.app.guards.seals import fits
 
 logger = logging.getLogger(__name__)
 
 #: Seconds between two looks whether the file has changed.
 _LOOK_SECONDS = 1.0
 
-_FIELDS = {"name", "sha256", "stores", "key_prefixes", "expires"}
+_FIELDS = {"seal", "name", "sha256", "stores", "key_prefixes", "expires"}
 
 
 class BadTokenFile(Exception):
@@ -39,11 +41,16 @@ class BadKeys(Exception):
 
 
 class Token(NamedTuple):
-    """One token of the file: the digest of its text, what it reaches, and when it ends."""
+    """One token of the file: the digest of its text, what it reaches, and when it ends.
+
+    ``limits`` are the fields of its entry that limit its access.
+    """
 
     digest: bytes
     access: Access
     expires: datetime | None
+    seal: str | None
+    limits: frozenset[str]
 
 
 class TokenFile:
@@ -57,13 +64,16 @@ class TokenFile:
         """
         self._path = path
         self._stamp = self._look()
-        self._tokens = read_tokens(path)
+        self._tokens = parse_tokens(path, read_text(path))
+        #: Every token of the file until now, also of those that it has lost: a copy that replaces
+        #: the content of the file can be read when it is empty, and then when it is incomplete.
+        self._seen = dict(self._tokens)
         self._looked_at = monotonic()
+        self._warn()
 
     def access_of(self, token: bytes) -> Access | None:
         """See ``TokenVerifier``."""
-        if monotonic() - self._looked_at >= _LOOK_SECONDS:
-            self._follow()
+        self.follow()
         digest = hashlib.sha256(token).digest()
         known = self._tokens.get(digest)
         # Found by its digest, so that the time taken says nothing of a token; compared in
@@ -74,19 +84,52 @@ class TokenFile:
             return None
         return known.access
 
-    def _follow(self) -> None:
+    def follow(self) -> None:
+        """See ``TokenVerifier``."""
+        if monotonic() - self._looked_at < _LOOK_SECONDS:
+            return
         self._looked_at = monotonic()
         stamp = self._look()
         if stamp == self._stamp:
             return
         self._stamp = stamp
         try:
-            self._tokens = read_tokens(self._path)
+            tokens = parse_tokens(self._path, read_text(self._path))
+            self._reject_truncated(tokens)
         except BadTokenFile as error:
             # Half written, perhaps: nobody is let in or kept out by mistake meanwhile.
             logger.error("%s; the tokens stay as they were", error)  # noqa: TRY400
         else:
+            self._tokens = tokens
+            self._seen.update(tokens)
             logger.warning("%s has changed: it has %d tokens", self._path, len(self._tokens))
+            self._warn()
+
+    def _reject_truncated(self, tokens: Mapping[bytes, Token]) -> None:
+        """Reject a file whose last token lost a limit that its seal does not cover."""
+        last = next(reversed(list(tokens.values())), None)
+        known = None if last is None else self._seen.get(last.digest)
+        if last is None or known is None or last.seal != known.seal:
+            return
+        if missing := known.limits - last.limits:
+            message = (
+                f"{self._path}: the last token, {last.access.name!r}, has lost {min(missing)!r}. "
+                f"Restore it. If you deleted it, run `oriel token --seal --file {self._path}`"
+            )
+            raise BadTokenFile(message)
+
+    def _warn(self) -> None:
+        unsealed = [
+            token.access.name
+            for token in self._tokens.values()
+            if token.limits and token.seal is None
+        ]
+        if unsealed:
+            logger.warning(
+                "%s: %d tokens have limits but no seal, for example %r. If the file is truncated, "
+                "such a token can grant more access. Run `oriel token --seal --file %s`",
+                self._path, len(unsealed), unsealed[0], self._path,
+            )  # fmt: skip
 
     def _look(self) -> tuple[int, int, int] | None:
         try:
@@ -96,30 +139,64 @@ class TokenFile:
         return status.st_ino, status.st_mtime_ns, status.st_size
 
 
-def read_tokens(path: Path) -> Mapping[bytes, Token]:
-    """Read a token file; its tokens by their digests.
+def read_text(path: Path) -> str:
+    """Return the text of a token file.
 
     Raises:
-        BadTokenFile: it can't be read, or an entry is wrong.
+        BadTokenFile: the file cannot be read, or is not UTF-8.
     """
     try:
-        content = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        message = f"the token file {path} can't be read: {error}"
+        raise BadTokenFile(message) from error
+
+
+def parse_tokens(path: Path, text: str, *, check_seals: bool = True) -> Mapping[bytes, Token]:
+    """Return the tokens of a token file by their digests.
+
+    Args:
+        path: the file, for errors.
+        text: the content of the file.
+        check_seals: False accepts entries that differ from their seals.
+
+    Raises:
+        BadTokenFile: the text is not TOML, or an entry is invalid.
+    """
+    try:
+        content = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
         message = f"the token file {path} can't be read: {error}"
         raise BadTokenFile(message) from error
     entries = content.pop("token", [])
     if content or not isinstance(entries, list):
         message = f"the token file {path} may have tables [[token]] only"
         raise BadTokenFile(message)
-    tokens = [_token(path, number, entry) for number, entry in enumerate(entries, 1)]
-    return {token.digest: token for token in tokens}
+    tokens: dict[bytes, Token] = {}
+    for number, entry in enumerate(entries, 1):
+        token = _token(path, number, entry)
+        if check_seals and token.seal is not None and not fits(entry):
+            message = (
+                f"token {number} of {path} ({token.access.name!r}) differs from its seal. Restore "
+                f"the token. If you edited it, run `oriel token --seal --file {path}`"
+            )
+            raise BadTokenFile(message)
+        if token.digest in tokens:
+            # Without its end, the file would grant the access of the first one.
+            message = (
+                f"token {number} of {path} has the sha256 of another token. Delete one of them"
+            )
+            raise BadTokenFile(message)
+        tokens[token.digest] = token
+    return tokens
 
 
 def _token(path: Path, number: int, entry: Mapping[str, Any]) -> Token:
     try:
         unknown = entry.keys() - _FIELDS
         if unknown:
-            raise ValueError(f"unknown field {min(unknown)}")  # noqa: EM102, TRY301
+            raise ValueError(f"unknown field {min(unknown)!r}")  # noqa: EM102, TRY301
+        _text(entry.get("seal", ""))
         digest = bytes.fromhex(entry["sha256"])
         if len(digest) != hashlib.sha256().digest_size:
             raise ValueError("sha256 must have 64 hex digits")  # noqa: EM101, TRY301
@@ -135,7 +212,8 @@ def _token(path: Path, number: int, entry: Mapping[str, Any]) -> Token:
     except (KeyError, TypeError, ValueError) as error:
         message = f"token {number} of {path} is wrong: {type(error).__name__}: {error}"
         raise BadTokenFile(message) from error
-    return Token(digest, access, expires)
+    limits = frozenset(entry.keys() & {"stores", "key_prefixes", "expires"})
+    return Token(digest, access, expires, entry.get("seal"), limits)
 
 
 def _text(value: object) -> str:

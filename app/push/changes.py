@@ -5,23 +5,34 @@ added, and these hold exactly the rows that it changed (docs/decisions/0044).
 """
 
 import asyncio
-from bisect import bisect_left, bisect_right
+import time
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from oriel.storage import CommitRecord, StorageError, StoreDefinition
+from oriel.app.reads import LogDigests, without_columns
+from oriel.storage import CommitRecord, StorageError, StoreDefinition, is_object
 from oriel.storage.delta import DeltaLog, LogEntry
+from oriel.storage.files import Stamp
 from oriel.storage.index import row_json, table_batches
 
 #: Bytes of rows that are kept for who comes next, of all stores of a worker.
 CACHE_BYTES = 64 * 1024 * 1024
+#: Seconds for which an entry among objects is taken as unchanged.
+_OBJECT_SECONDS = 1.0
+#: Rows of one event at most, so that its making is short however small the rows are.
+_PIECE_ROWS = 4_096
+
+
+#: The id of a table, a version of it, and the aggregates that its rows are kept without.
+_Place = tuple[str, int, frozenset[str]]
+#: Numbers of rows of a version, ascending.
+Rows = range | npt.NDArray[np.int64]
 
 
 class ResetNeeded(Exception):
@@ -32,30 +43,63 @@ class Changes(NamedTuple):
     """The rows that one version changed, in the order of its files.
 
     ``windows`` are the rows as the API answers them, ``deleted`` says which of them are removed
-    windows. ``keys`` are the rows' keys in order, ``order`` the row of each.
+    windows. ``starts`` are their window starts in ms, without windows empty. ``codes`` numbers the
+    keys, ``code_of_row`` has the number of each row's key. ``ends`` sums up the rows' bytes.
+
+    ``before`` is the digest of the entry that this version follows, "" if the log lacks it.
+    ``stamp`` says which file the entry was read from.
     """
 
     version: int
     digest: str
+    before: str
+    stamp: Stamp
     record: CommitRecord | None
     windows: list[bytes]
     deleted: npt.NDArray[np.bool_]
-    keys: list[str]
-    order: npt.NDArray[np.int64]
+    starts: npt.NDArray[np.int64]
+    codes: Mapping[str, int]
+    code_of_row: npt.NDArray[np.int64]
+    ends: npt.NDArray[np.int64]
 
-    def rows_of(self, keys: Sequence[str], from_row: int) -> npt.NDArray[np.int64]:
+    def rows_of(self, keys: Collection[str], from_row: int) -> Rows:
         """The numbers of the rows of these keys (of all, where none are named), ascending."""
         if not keys:
-            return np.arange(from_row, len(self.windows))
-        spans = (
-            self.order[bisect_left(self.keys, key) : bisect_right(self.keys, key)] for key in keys
-        )
-        rows = np.sort(np.concatenate(list(spans)))
-        return rows[rows >= from_row]
+            return range(from_row, len(self.windows))
+        changed = [self.codes[key] for key in self.keys_of(keys)]
+        if not changed:
+            return range(0)
+        is_watched = np.zeros(len(self.codes), np.bool_)
+        is_watched[changed] = True
+        return np.flatnonzero(is_watched[self.code_of_row[from_row:]]) + from_row
+
+    def keys_of(self, keys: Collection[str]) -> Collection[str]:
+        """Return which of these keys (of all, if none is named) the version changed."""
+        if not keys:
+            return self.codes.keys()
+        if len(keys) > len(self.codes):
+            return [key for key in self.codes if key in keys]
+        return [key for key in keys if key in self.codes]
+
+    def least_start(self, keys: Collection[str]) -> int:
+        """Return the least start in ms of the changed windows of these keys, or of all keys."""
+        rows = self.rows_of(keys, 0)
+        return int((self.starts if isinstance(rows, range) else self.starts[rows]).min())
+
+    def next_piece(self, rows: Rows, begin: int, bytes_max: int) -> Rows:
+        """Return rows from ``begin`` on until they have so many bytes, or are ``_PIECE_ROWS``."""
+        piece = rows[begin : begin + _PIECE_ROWS]
+        if isinstance(piece, range):
+            low = self.ends[piece[0] - 1] if piece[0] else 0
+            last = int(np.searchsorted(self.ends[piece[0] : piece[-1] + 1], low + bytes_max))
+        else:
+            sizes = self.ends[piece] - np.where(piece == 0, 0, self.ends[piece - 1])
+            last = int(np.searchsorted(np.cumsum(sizes), bytes_max))
+        return piece[: last + 1]
 
     def size_bytes(self) -> int:
         """About how much memory the rows take."""
-        return sum(map(len, self.windows)) + 100 * len(self.windows)
+        return int(self.ends[-1] if self.windows else 0) + 200 * len(self.windows)
 
 
 class ChangeReader:
@@ -64,24 +108,34 @@ class ChangeReader:
     def __init__(self) -> None:
         """Nothing is read yet."""
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="changes")
-        self._kept: OrderedDict[tuple[str, int], Changes] = OrderedDict()
+        self._kept: OrderedDict[_Place, Changes] = OrderedDict()
         self._kept_bytes = 0
-        self._reading: dict[tuple[str, int], asyncio.Task[Changes]] = {}
+        self._reading: dict[_Place, asyncio.Task[Changes]] = {}
+        self._digests = LogDigests()
+        #: When an entry among objects was last found unchanged.
+        self._checked_at: dict[_Place, float] = {}
         #: How many versions were read from a log.
         self.reads = 0
 
     async def changes(
-        self, log: DeltaLog, table_id: str, definition: StoreDefinition, version: int
+        self,
+        log: DeltaLog,
+        table_id: str,
+        definition: StoreDefinition,
+        version: int,
+        left_out: frozenset[str] = frozenset(),
     ) -> Changes:
-        """What a version of a table changed; who asks while it is read waits for the same.
+        """Return what a version changed, in rows without the aggregates that are left out.
+
+        Streams that need the same rows share one reading of them.
 
         Raises:
             ResetNeeded: the entry is gone, or does more than to add rows of the pipeline.
         """
-        place = (table_id, version)
-        if place in self._kept:
-            self._kept.move_to_end(place)
-            return self._kept[place]
+        place = (table_id, version, left_out)
+        kept = await self._unchanged(place, log)
+        if kept is not None:
+            return kept
         reading = self._reading.get(place)
         if reading is None:
             reading = asyncio.ensure_future(self._read(place, log, definition))
@@ -90,62 +144,133 @@ class ChangeReader:
         # One that goes must not end what others wait for.
         return await asyncio.shield(reading)
 
+    async def _unchanged(self, place: _Place, log: DeltaLog) -> Changes | None:
+        """Return what was read of a version, if the log still has the entry that it was read of.
+
+        A restore of an older backup brings another version of the same number.
+        """
+        kept = self._kept.get(place)
+        if kept is None:
+            return None
+        if is_object(log.table):
+            # A look at an object takes as long as a request.
+            now = time.monotonic()
+            if now - self._checked_at.get(place, -_OBJECT_SECONDS) < _OBJECT_SECONDS:
+                return kept
+            loop = asyncio.get_running_loop()
+            stamp = await loop.run_in_executor(self._thread, log.stamp, kept.version)
+            self._checked_at[place] = now
+        else:
+            stamp = log.stamp(kept.version)
+        if self._kept.get(place) is not kept:
+            return None
+        if stamp != kept.stamp:
+            self._forget(place)
+            return None
+        self._kept.move_to_end(place)
+        return kept
+
+    def _forget(self, place: _Place) -> None:
+        self._kept_bytes -= self._kept.pop(place).size_bytes()
+        self._checked_at.pop(place, None)
+
+    def kept(self, table_id: str, version: int, left_out: frozenset[str]) -> Changes | None:
+        """Return the changes of a version if they are in memory."""
+        return self._kept.get((table_id, version, left_out))
+
     def close(self) -> None:
         """End the thread."""
         self._thread.shutdown(wait=False, cancel_futures=True)
 
-    async def _read(
-        self, place: tuple[str, int], log: DeltaLog, definition: StoreDefinition
-    ) -> Changes:
+    async def _read(self, place: _Place, log: DeltaLog, definition: StoreDefinition) -> Changes:
         loop = asyncio.get_running_loop()
-        self.reads += 1
-        changes = await loop.run_in_executor(self._thread, read_changes, log, definition, place[1])
+        table_id, version, left_out = place
+        if left_out:
+            whole = await self.changes(log, table_id, definition, version)
+            windows = await loop.run_in_executor(
+                self._thread, without_columns, whole.windows, left_out
+            )
+            changes = whole._replace(windows=windows, ends=_ends(windows))
+        else:
+            self.reads += 1
+            changes = await loop.run_in_executor(
+                self._thread, read_changes, log, definition, version, self._digests
+            )
         self._kept[place] = changes
         self._kept_bytes += changes.size_bytes()
         while self._kept_bytes > CACHE_BYTES and len(self._kept) > 1:
-            _, oldest = self._kept.popitem(last=False)
-            self._kept_bytes -= oldest.size_bytes()
+            self._forget(next(iter(self._kept)))
         return changes
 
-    def _read_is_done(self, place: tuple[str, int], done: "asyncio.Task[Changes]") -> None:
+    def _read_is_done(self, place: _Place, done: "asyncio.Task[Changes]") -> None:
         del self._reading[place]
         if not done.cancelled():
             # Where all who waited have gone, nobody else looks at the error.
             done.exception()
 
 
-def read_changes(log: DeltaLog, definition: StoreDefinition, version: int) -> Changes:
+def read_changes(
+    log: DeltaLog, definition: StoreDefinition, version: int, digests: LogDigests
+) -> Changes:
     """Read what one version changed; see ``ChangeReader.changes``."""
-    entry = log.read(version)
-    if entry is None:
-        message = f"version {version} has left the log"
-        raise ResetNeeded(message)
+    try:
+        entry, stamp, before = _read_entry(log, version, digests)
+    except StorageError as error:
+        message = f"the entry of version {version} can't be read: {error}"
+        raise ResetNeeded(message) from error
     _refuse_more_than_rows(entry, definition)
     tables: list[Any] = []
     try:
         for name in entry.added:
-            tables += table_batches(log.table / name, definition)
+            digest = entry.digests.get(name)
+            tables += table_batches(log.table / name, definition, digest=digest)
     except StorageError as error:
         message = f"a file of version {version} is gone or can't be read"
         raise ResetNeeded(message) from error
     if not tables:
         return Changes(
-            version, entry.digest, entry.record, [], np.zeros(0, np.bool_), [],
-            np.zeros(0, np.int64),
+            version, entry.digest, before, stamp, entry.record, [], np.zeros(0, np.bool_),
+            np.zeros(0, np.int64), {}, np.zeros(0, np.int64), _ends([]),
         )  # fmt: skip
     rows = pa.concat_tables(tables).combine_chunks()
-    keys = rows["key"].combine_chunks()
-    by_key = pa.table({"key": keys, "row": np.arange(len(rows))})
-    order = pc.sort_indices(by_key, [("key", "ascending"), ("row", "ascending")])
+    keys = rows["key"].combine_chunks().dictionary_encode()
+    starts = np.zeros(0, np.int64)
+    if definition.window.is_windowed:
+        starts = rows["window_start"].to_numpy().astype("datetime64[ms]").astype(np.int64)
+    windows = row_json(rows, definition).to_pylist()
     return Changes(
         version=version,
         digest=entry.digest,
+        before=before,
+        stamp=stamp,
         record=entry.record,
-        windows=row_json(rows, definition).to_pylist(),
+        windows=windows,
         deleted=rows["deleted"].to_numpy(),
-        keys=keys.take(order).to_pylist(),
-        order=order.to_numpy().astype(np.int64),
+        starts=starts,
+        codes={key: code for code, key in enumerate(keys.dictionary.to_pylist())},
+        code_of_row=keys.indices.to_numpy().astype(np.int64),
+        ends=_ends(windows),
     )
+
+
+def _read_entry(log: DeltaLog, version: int, digests: LogDigests) -> tuple[LogEntry, Stamp, str]:
+    """Read the entry of a version, its stamp, and the digest of the entry before it."""
+    stamp = log.stamp(version)
+    entry = log.read(version)
+    if entry is None or stamp is None:
+        message = f"version {version} has left the log"
+        raise ResetNeeded(message)
+    before = digests.digest(log, version - 1)
+    # Only entries that are in the log at the same time are of one history.
+    if log.stamp(version) != stamp:
+        message = f"version {version} was replaced by another"
+        raise ResetNeeded(message)
+    digests.keep(log, version, stamp, entry.digest)
+    return entry, stamp, before
+
+
+def _ends(windows: list[bytes]) -> npt.NDArray[np.int64]:
+    return np.cumsum(np.fromiter(map(len, windows), np.int64, len(windows)))
 
 
 def _refuse_more_than_rows(entry: LogEntry, definition: StoreDefinition) -> None:

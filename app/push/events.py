@@ -4,7 +4,8 @@
 
 ``17.256-1a2b3c4d-99aabbcc`` is behind row 256 of version 17; without a row, behind all of the
 version. The first digits of the table's id and of the digest of the version's log entry tell a
-table or an entry that was replaced; who knows the version only (a ``position``) may leave them out.
+table or an entry that was replaced: they are the ``history`` of a position. A client that knows the
+version only can leave them out, and then a restore before the request is not noticed.
 """
 
 import re
@@ -14,9 +15,9 @@ from typing import Any, NamedTuple
 import orjson
 
 from oriel.app.contract import EVENT_ID_PATTERN, InvalidParameter
+from oriel.storage import Place
 
 _ID = re.compile(EVENT_ID_PATTERN, re.ASCII)
-_SHOWN_DIGITS = 8
 
 
 class EventId(NamedTuple):
@@ -34,13 +35,18 @@ class EventId(NamedTuple):
     def __str__(self) -> str:
         """The id as it is sent."""
         row = "" if self.row is None else f".{self.row}"
-        return f"{self.version}{row}-{self.table}-{self.digest}"
+        return f"{self.version}{row}-{self.place.history}"
+
+    @property
+    def place(self) -> Place:
+        """The version, in its history."""
+        return Place(self.version, self.table, self.digest)
 
     @classmethod
     def of(cls, version: int, table_id: str, digest: str, row: int | None = None) -> "EventId":
         """The id behind a row, or behind all, of a version."""
-        table = re.sub("[^0-9a-f]", "", table_id)[:_SHOWN_DIGITS]
-        return cls(version, row, table, digest[:_SHOWN_DIGITS])
+        _, table, shown = Place.of(version, table_id, digest)
+        return cls(version, row, table, shown)
 
     @classmethod
     def read(cls, text: str) -> "EventId":

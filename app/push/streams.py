@@ -5,10 +5,9 @@ when its client has taken those before, so a slow client costs one event of memo
 nothing is closed in time and comes back with the id of its last event.
 """
 
-import asyncio
 import time
 from collections.abc import Mapping, Sequence
-from itertools import accumulate
+from functools import partial
 from typing import Any, NamedTuple
 
 import orjson
@@ -17,16 +16,18 @@ from oriel.app.contract import (
     EVENT_STREAM,
     OPERATIONS,
     ApiError,
+    InvalidParameter,
     MethodNotAllowed,
     decode_path,
     problem_answer,
 )
 from oriel.app.guards import AccessGuard, Gate, Scope, Send
-from oriel.app.push.changes import ChangeReader, Changes, ResetNeeded
+from oriel.app.push.changes import ChangeReader, Changes, ResetNeeded, Rows
+from oriel.app.push.current import CurrentPiece, CurrentWindows
 from oriel.app.push.events import EventId, event, frame, heartbeat
-from oriel.app.reads import StoreCatalog, StoreView, position_of
-from oriel.storage import StoreNotReady, UnknownStore
-from oriel.storage.delta import DeltaLog
+from oriel.app.push.turns import Turns
+from oriel.app.reads import StoreCatalog, StoreView, left_out_columns, position_of
+from oriel.storage import Place, StoreNotReady, UnknownStore
 from oriel.storage.index import IndexState
 
 #: Seconds between two signs of life of a stream that has nothing to tell.
@@ -36,6 +37,14 @@ HEARTBEAT_SECONDS = 15.0
 _ACCESS_SECONDS = 5.0
 #: Bytes of rows in one event, unless one row is longer.
 _EVENT_BYTES = 64 * 1024
+#: Versions whose changed keys become one event of current windows. After each event a stream that
+#: has many versions to read can send a heartbeat.
+_VERSIONS_MAX = 100
+#: Changed keys at which an event of current windows includes no more versions, since a stream keeps
+#: the keys while its client is waited for.
+_KEYS_MAX = 10_000
+#: Versions in memory that one step passes over if they have no row for the stream.
+_VERSIONS_A_STEP = 16
 
 _WATCH = OPERATIONS["watch"]
 
@@ -56,12 +65,25 @@ def watched_store(raw_path: bytes) -> bytes | None:
 
 
 class _Watched(NamedTuple):
-    """What one stream tells: to whom, of which keys (none: of all), and until when."""
+    """What one stream sends, to whom, and until when.
+
+    ``keys`` are the keys that it sends changes of, none for all. ``columns`` are the aggregates of
+    its windows, None for all. ``is_current``: it sends the current windows only.
+    """
 
     scope: Scope
     view: StoreView
-    keys: Sequence[str]
+    keys: Mapping[str, None]
     until: float
+    columns: Sequence[str] | None
+    is_current: bool
+
+    def left_out(self, state: IndexState) -> frozenset[str]:
+        """Return the aggregates that the windows do not have."""
+        if self.columns is None:
+            return frozenset()
+        known = {aggregate.name for aggregate in state.definition.aggregates}
+        return frozenset(known.difference(self.columns))
 
 
 class _Denied(Exception):
@@ -81,6 +103,8 @@ class EventStreams:
         self._gate = gate
         self._access = access
         self.reader = ChangeReader()
+        self.current = CurrentWindows()
+        self.turns = Turns()
 
     def close(self) -> None:
         """End what reads for the streams; there are none any more."""
@@ -101,18 +125,23 @@ class EventStreams:
         after = _last_event_id(scope, query["after"])
         with view.snapshot() as snapshot:
             state = snapshot.state
-        for key in query["key"]:
+        keys = dict.fromkeys(query["key"])
+        for key in keys:
             # One that can't be there would be watched in vain.
             state.definition.keys.escaped(key)
+        left_out_columns(view.name, state.definition, query["columns"])
+        if query["current"] and not state.definition.window.is_windowed:
+            message = f"store {view.name!r} has no windows, so leave out current"
+            raise InvalidParameter(message)
         for_ms = query["for_ms"]
         until = float("inf") if for_ms is None else time.monotonic() + for_ms / 1000
-        watched = _Watched(scope, view, tuple(dict.fromkeys(query["key"])), until)
-        with self._gate.stream():
+        watched = _Watched(scope, view, keys, until, query["columns"], query["current"])
+        with self._gate.stream(len(keys)):
             await send({"type": "http.response.start", "status": 200, "headers": _HEADERS})
             if scope["method"] == "GET":
                 try:
                     at = await self._begin(watched, state, after, send)
-                    await self._go_on(watched, state, at, send)
+                    await self._go_on(watched, at, send)
                 except _Denied as denied:
                     # Without an id: who comes back with another token goes on where it was.
                     await _send(send, b"event: denied\ndata: %b\n\n" % denied.problem)
@@ -126,31 +155,30 @@ class EventStreams:
             at = EventId.of(state.version, state.table_id, state.digest)
             await _send(send, event("position", at, _told(watched.view, state)))
             return at
-        reason = _why_not_after(watched.view.log, state, after)
-        if reason is not None:
-            return await _reset(watched.view, state, reason, send)
         await _send(send, b": resumed\n\n")
-        return after
+        return await _with_history(watched.view, state, after)
 
-    async def _go_on(self, watched: _Watched, state: IndexState, at: EventId, send: Send) -> None:
+    async def _go_on(self, watched: _Watched, at: EventId, send: Send) -> None:
         """Send each version that the index comes to, from the row behind ``at`` on."""
         view = watched.view
-        table_id = state.table_id
         sign_at = time.monotonic() + HEARTBEAT_SECONDS
         while True:
             self._check_access(watched)
             newest = _newest(view)
-            if newest is not None and newest.table_id != table_id:
-                at = await _reset(view, newest, "the table was replaced by another", send)
-                table_id = newest.table_id
+            seen = newest and newest.place
+            if newest and watched.is_current and not await view.history.has(newest):
+                # The index is not rebuilt yet: its windows are of a lost history.
+                newest = None
+            reason = None if newest is None else await _why_lost(view, newest, at)
+            if newest is not None and reason is not None:
+                at = await _reset(view, newest, reason, send)
             is_behind = newest is not None and _is_behind(at, newest.version)
             if newest is not None and is_behind:
                 try:
-                    at = await self._send_next(watched, newest, at, send)
+                    send_next = self._send_current if watched.is_current else self._send_next
+                    at = await send_next(watched, newest, at, send)
                 except ResetNeeded as error:
                     at = await _reset(view, newest, str(error), send)
-                # What is kept costs no waiting: who catches up must not keep the others out.
-                await asyncio.sleep(0)
             now = time.monotonic()
             if now >= sign_at:
                 # Also where the store changes all the time, but none of the watched keys.
@@ -161,10 +189,9 @@ class EventStreams:
             if self._gate.is_closing or now >= watched.until:
                 # What is missing comes behind the id of the last event, from another worker.
                 return
-            known, table = at.version, table_id
             look_seconds = HEARTBEAT_SECONDS if self._access is None else _ACCESS_SECONDS
             await view.watcher.wait(
-                lambda state: state.version > known or state.table_id != table,  # noqa: B023
+                lambda state: state.place != seen,  # noqa: B023
                 min(look_seconds, sign_at - now, watched.until - now),
             )
 
@@ -186,18 +213,111 @@ class EventStreams:
         The log is read with the definition that the index has; an entry that changes it resets.
         """
         version, from_row = (at.version + 1, 0) if at.row is None else (at.version, at.row)
+        left_out = watched.left_out(state)
         changes = await self.reader.changes(
-            watched.view.log, state.table_id, state.definition, version
+            watched.view.log, state.table_id, state.definition, version, left_out
         )
-        at = EventId.of(version, state.table_id, changes.digest)
-        rows = changes.rows_of(watched.keys, from_row)
-        pieces = _pieces(changes, [int(row) for row in rows])
-        for number, piece in enumerate(pieces, 1):
-            row = None if number == len(pieces) else piece[-1] + 1
+        _refuse_another_history(at, changes)
+        changes, rows = await self.turns.run(
+            partial(self._next_rows, watched, state, changes, from_row, left_out)
+        )
+        at = EventId.of(changes.version, state.table_id, changes.digest)
+        told = _told(watched.view, state, changes)
+        begin = 0
+        while begin < len(rows):
+            piece, data = await self.turns.run(partial(_next_data, told, changes, rows, begin))
+            begin += len(piece)
+            row = None if begin == len(rows) else int(piece[-1]) + 1
             self._check_access(watched)
-            told = _told(watched.view, state, version, changes)
-            await _send(send, frame("change", at._replace(row=row), _data(told, changes, piece)))
+            content = frame("change", at._replace(row=row), data)
+            # While slow clients are waited for, only the reader keeps the rows of a version, and
+            # it keeps a bounded number of bytes.
+            version, digest = changes.version, changes.digest
+            del changes, data
+            await _send(send, content)
+            kept = self.reader.kept(state.table_id, version, left_out)
+            if kept is None or kept.digest != digest:
+                return at._replace(row=row)
+            changes = kept
         return at
+
+    def _next_rows(
+        self,
+        watched: _Watched,
+        state: IndexState,
+        changes: Changes,
+        from_row: int,
+        left_out: frozenset[str],
+    ) -> tuple[Changes, Rows]:
+        """Return the rows of a version to send, or pass over versions in memory without any."""
+        rows = changes.rows_of(watched.keys, from_row)
+        for version in range(changes.version + 1, changes.version + _VERSIONS_A_STEP):
+            following = self.reader.kept(state.table_id, version, left_out)
+            if len(rows) or version > state.version or following is None:
+                break
+            if following.before != changes.digest:
+                # It is of another history, which the next step finds out.
+                break
+            changes, rows = following, following.rows_of(watched.keys, 0)
+        return changes, rows
+
+    async def _send_current(
+        self, watched: _Watched, state: IndexState, at: EventId, send: Send
+    ) -> EventId:
+        """Send the current windows of the keys that changed, and return how far the client is.
+
+        The versions between ``at`` and the index's version only say which keys changed. Each event
+        has its windows from the version that the index has when the event is made. So versions
+        that follow each other quickly become one event.
+        """
+        view, first = watched.view, at.version + (at.row is None)
+        last = min(state.version, first + _VERSIONS_MAX - 1)
+        changed: dict[str, None] = {}
+        starts: list[int] = []
+        reached = at
+        for version in range(first, last + 1):
+            if len(changed) >= _KEYS_MAX:
+                last = version - 1
+                break
+            changes = await self.reader.changes(view.log, state.table_id, state.definition, version)
+            _refuse_another_history(reached, changes)
+            await self.turns.run(partial(_add_changed, changes, watched.keys, changed, starts))
+            reached = EventId.of(version, state.table_id, changes.digest)
+            del changes
+        shard = self._catalog.layout.shard
+        # The index of a shard has no windows of other keys, and they are not removed.
+        keys = [key for key in changed if shard.is_all or shard.owner(key) == shard.number]
+        left_out = watched.left_out(state)
+        while keys:
+            piece = await self.turns.run(partial(self._current_piece, view, keys, left_out))
+            if piece is None:
+                return at
+            if piece.state.table_id != state.table_id or piece.state.version < last:
+                # The index is another one by now.
+                return at
+            if not await view.history.has(piece.state):
+                # The log was replaced meanwhile: the windows are of a lost history.
+                return at
+            keys = keys[len(piece.windows) + len(piece.removed) :]
+            self._check_access(watched)
+            # The id of the last event covers all of them. If the client loses the connection
+            # before, it gets the keys again.
+            data = _changed(
+                {**_told(view, piece.state), "changed_from_ms": min(starts)}, "windows",
+                piece.windows, [{"key": key} for key in piece.removed],
+            )  # fmt: skip
+            await _send(send, frame("change", at if keys else reached, data))
+        return reached
+
+    def _current_piece(
+        self, view: StoreView, keys: Sequence[str], left_out: frozenset[str]
+    ) -> CurrentPiece | None:
+        """Return the current windows of the first keys, or None while the index is not ready."""
+        try:
+            with view.snapshot() as snapshot:
+                return self.current.piece(snapshot, keys, left_out, _EVENT_BYTES)
+        except StoreNotReady:
+            return None
 
 
 def _last_event_id(scope: Scope, after: str | None) -> EventId | None:
@@ -222,17 +342,32 @@ def _newest(view: StoreView) -> IndexState | None:
         return None
 
 
-def _why_not_after(log: DeltaLog, state: IndexState, after: EventId) -> str | None:
-    """Why a stream can't go on behind an event; None when it can."""
-    ours = EventId.of(after.version, state.table_id, "")
-    if after.table not in {"", ours.table}:
-        return "the table was replaced by another"
-    if after.digest == "":
+async def _with_history(view: StoreView, state: IndexState, after: EventId) -> EventId:
+    """Return where a client is that knows a version only: in the history that the store has."""
+    if after.table or after.digest:
+        return after
+    digest = state.digest
+    if after.version != state.version:
+        digest = await view.history.digest(after.version)
+    return EventId.of(after.version, state.table_id, digest, after.row)
+
+
+async def _why_lost(view: StoreView, newest: IndexState, at: EventId) -> str | None:
+    """Return why a stream cannot continue after an event; None if it can.
+
+    If the index is further, the next version that is read names the one before it.
+    """
+    if newest.version > at.version and at.table == newest.place.table:
         return None
-    entry = log.read(after.version)
-    if entry is not None and not entry.digest.startswith(after.digest):
-        return f"version {after.version} was replaced by another"
-    return None
+    return await view.history.why_lost(at.place, newest)
+
+
+def _refuse_another_history(at: EventId, changes: Changes) -> None:
+    """Raise ``ResetNeeded`` if the changes do not follow what the client has."""
+    ours = changes.before if at.row is None else changes.digest
+    if EventId.of(at.version, "", ours).digest != at.digest:
+        message = f"version {at.version} was replaced by another"
+        raise ResetNeeded(message)
 
 
 async def _reset(view: StoreView, state: IndexState, reason: str, send: Send) -> EventId:
@@ -245,39 +380,51 @@ async def _reset(view: StoreView, state: IndexState, reason: str, send: Send) ->
 def _told(
     view: StoreView,
     state: IndexState,
-    version: int | None = None,
     changes: Changes | None = None,
 ) -> dict[str, Any]:
     """Store and position, of the index's version or of the one that changed something."""
     if changes is None:
         return {"store": view.name, "position": position_of(state)}
     offsets = {} if changes.record is None else changes.record.offsets
-    return {"store": view.name, "position": {"version": version, "offsets": offsets}}
+    history = Place.of(changes.version, state.table_id, changes.digest).history
+    position = {"version": changes.version, "offsets": offsets, "history": history}
+    return {"store": view.name, "position": position}
 
 
-def _pieces(changes: Changes, rows: list[int]) -> list[list[int]]:
-    """Cut rows into events of bounded size; none where there are no rows."""
-    pieces: list[list[int]] = []
-    begin = 0
-    ends = list(accumulate(len(changes.windows[row]) for row in rows))
-    sent = 0
-    for number, end in enumerate(ends, 1):
-        if end - sent >= _EVENT_BYTES or number == len(rows):
-            pieces.append(rows[begin:number])
-            begin, sent = number, end
-    return pieces
+def _next_data(
+    told: Mapping[str, Any], changes: Changes, rows: Rows, begin: int
+) -> tuple[Rows, bytes]:
+    """Return the next rows of an event of bounded size, and the data of the event."""
+    piece = changes.next_piece(rows, begin, _EVENT_BYTES)
+    return piece, _data(told, changes, piece)
 
 
-def _data(told: Mapping[str, Any], changes: Changes, piece: Sequence[int]) -> bytes:
+def _add_changed(
+    changes: Changes, keys: Mapping[str, None], changed: dict[str, None], starts: list[int]
+) -> None:
+    """Add what a version changed of the watched keys."""
+    if changed_keys := changes.keys_of(keys):
+        changed |= dict.fromkeys(changed_keys)
+        starts.append(changes.least_start(keys))
+
+
+def _data(told: Mapping[str, Any], changes: Changes, piece: Rows) -> bytes:
     """The data of one event: store, position, changed windows or rows, and those removed."""
     first = orjson.loads(changes.windows[piece[0]])
-    is_windowed = "window_start_ms" in first
-    changed = b",".join(changes.windows[row] for row in piece if not changes.deleted[row])
-    gone = [_identity(changes.windows[row]) for row in piece if changes.deleted[row]]
+    name = "windows" if "window_start_ms" in first else "rows"
+    is_deleted = changes.deleted
+    changed = [changes.windows[row] for row in piece if not is_deleted[row]]
+    gone = [_identity(changes.windows[row]) for row in piece if is_deleted[row]]
+    return _changed(told, name, changed, gone)
+
+
+def _changed(
+    told: Mapping[str, Any], name: str, items: Sequence[bytes], gone: list[dict[str, Any]]
+) -> bytes:
     return b'%b,"%b":[%b],"removed":%b}' % (
         orjson.dumps(told)[:-1],
-        b"windows" if is_windowed else b"rows",
-        changed,
+        name.encode(),
+        b",".join(items),
         orjson.dumps(gone),
     )
 

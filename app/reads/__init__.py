@@ -5,6 +5,8 @@ the stores of a ``StoreCatalog``. The cold routes read the same catalog.
 """
 
 from oriel.app.reads.catalog import Lag, StoreCatalog, StoreView, position_of
+from oriel.app.reads.columns import left_out_columns, without_columns
+from oriel.app.reads.histories import LogDigests
 from oriel.app.reads.hot_reads import HotReads, route
 from oriel.app.reads.page_contents import VARY, content_of
 from oriel.app.reads.pages import ReadPage, ReadRequest
@@ -18,6 +20,7 @@ __all__ = [
     "VARY",
     "HotReads",
     "Lag",
+    "LogDigests",
     "ReadPage",
     "ReadRequest",
     "StoreCatalog",
@@ -26,9 +29,11 @@ __all__ = [
     "content_of",
     "is_as_of",
     "key_of_target",
+    "left_out_columns",
     "position_of",
     "read_page_at",
     "refuse_keys_of_others",
     "refuse_wrong_kind",
     "route",
+    "without_columns",
 ]

@@ -11,6 +11,7 @@ import orjson
 
 from oriel.app.contract import Limits
 from oriel.app.guards import Gate
+from oriel.app.reads.histories import StoreHistory
 from oriel.app.reads.table_reads import TableReads
 from oriel.app.reads.watcher import VersionWatcher
 from oriel.storage import (
@@ -27,6 +28,7 @@ from oriel.storage import (
 from oriel.storage.delta import LOG_FOLDER, DeltaLog
 from oriel.storage.files import Stamp
 from oriel.storage.index import IndexFolder, IndexReader, IndexSnapshot, IndexState
+from oriel.storage.tailer import has_entries
 
 #: Seconds for which a store's table is taken as still there.
 _TABLE_SECONDS = 1.0
@@ -41,11 +43,12 @@ class VersionFrame(NamedTuple):
     """What all answers of one version have in common, as finished bytes.
 
     ``opening`` is the answer up to its first window or row, ``position`` the position as fields
-    of the header.
+    of the header. ``place`` is what entity tags of pages with a cursor end with.
     """
 
     state: IndexState
     opening: bytes
+    place: bytes
     position: list[tuple[bytes, bytes]]
 
 
@@ -72,6 +75,7 @@ class StoreView:
         #: Only the tailer asks for objects: a look at them takes as long as a request.
         self._is_remote = is_object(layout.root)
         self.log = DeltaLog(layout.table(name))
+        self.history = StoreHistory(self.log)
         self._index_folder = IndexFolder(layout.index(name))
         # With a store's table comes the folder of its index.
         self._sign = self._index_folder.path if self._is_remote else self.log.table / LOG_FOLDER
@@ -92,7 +96,8 @@ class StoreView:
             return True
         try:
             # A table may be away for a while: its index answers until the tailer removes it.
-            if not self._sign.is_dir() and not self._reader.is_there():
+            is_there = self._sign.is_dir() if self._is_remote else has_entries(self._sign)
+            if not is_there and not self._reader.is_there():
                 return False
         except OSError:
             # It can't be looked into. What has an index is a store, whose readers are to hear of
@@ -133,7 +138,8 @@ class StoreView:
             orjson.dumps(position_of(state)),
             b"windows" if state.definition.window.is_windowed else b"rows",
         )
-        self._frame = VersionFrame(state, opening, _position_fields(state))
+        place = f"+{state.version}-{state.place.history}".encode()
+        self._frame = VersionFrame(state, opening, place, _position_fields(state))
         return self._frame
 
     def lag(self, version: int) -> Lag | None:
@@ -175,7 +181,10 @@ class StoreView:
         while True:
             try:
                 return self._snapshot_if(bound)
-            except (BehindPositionBound, StoreNotReady):
+            except (BehindPositionBound, StoreNotReady) as error:
+                if isinstance(error, BehindPositionBound):
+                    # A version of a lost history would be waited for in vain.
+                    await self.history.refuse_lost(query, self._newest_state())
                 left_seconds = deadline - time.monotonic()
                 if left_seconds <= 0:
                     raise
@@ -183,6 +192,20 @@ class StoreView:
                 await self.watcher.wait(
                     lambda state: not bound.missing(state.version, state.offsets), left_seconds
                 )
+
+    async def refuse_lost(self, query: Mapping[str, Any], state: IndexState | None = None) -> None:
+        """Refuse a request with a version or cursor of a lost history; see ``StoreHistory``.
+
+        ``state`` is that of the response. Default: the index's, if it can be read.
+        """
+        if query.get("cursor") is None and query["history"] is None:
+            return
+        if state is None:
+            try:
+                state = self._newest_state()
+            except StoreNotReady:
+                return
+        await self.history.refuse_lost(query, state)
 
     def close(self) -> None:
         """Close the index's files."""
@@ -209,7 +232,7 @@ class StoreCatalog:
     def __init__(self, layout: DataLayout, gate: Gate | None = None) -> None:
         """Look at nothing yet; who waits for a store's position takes a place of the gate."""
         self.layout = layout
-        self._gate = gate or Gate(Limits())
+        self.gate = gate or Gate(Limits())
         #: Held for a step of a long read, see ``oriel.app.reads.steps``.
         self.long_reads = asyncio.Lock()
         self._views: dict[str, StoreView] = {}
@@ -249,7 +272,7 @@ class StoreCatalog:
 
     def stop_waiting(self) -> None:
         """Let all who wait for a position go on without it: the gate lets nobody wait again."""
-        self._gate.close()
+        self.gate.close()
         for view in self._views.values():
             view.watcher.wake_all()
 
@@ -274,7 +297,7 @@ class StoreCatalog:
             check_store_name(name)
         except InvalidDefinition:
             return None
-        view = self._views.get(name) or StoreView(self.layout, name, self._gate)
+        view = self._views.get(name) or StoreView(self.layout, name, self.gate)
         if view.is_known():
             return self._views.setdefault(name, view)
         view.close()
@@ -284,12 +307,16 @@ class StoreCatalog:
 
 def position_of(state: IndexState) -> dict[str, object]:
     """The position as answers show it."""
-    return {"version": state.version, "offsets": state.offsets}
+    history = state.place.history
+    return {"version": state.version, "offsets": state.offsets, "history": history}
 
 
 def _position_fields(state: IndexState) -> list[tuple[bytes, bytes]]:
     """The position as header fields; offsets are written as ``min_offset`` takes them."""
-    fields = [(b"oriel-version", b"%d" % state.version)]
+    fields = [
+        (b"oriel-version", b"%d" % state.version),
+        (b"oriel-history", state.place.history.encode()),
+    ]
     offsets = ", ".join(
         f"{quote(topic)}:{partition}:{offset}"
         for topic, of_topic in state.offsets.items()
@@ -312,5 +339,6 @@ def _lag(log: DeltaLog, version: int) -> Lag:
     span = range(versions, 2 * versions)
     versions += bisect_left(span, 1, key=lambda n: int(log.stamp(version + n + 1) is None))
     _, modified_ns, _ = first
-    ms = max(0, (time.time_ns() - modified_ns) // 1_000_000)
+    # Negative if the pipeline's clock is ahead. 0 would mean that the index lacks nothing.
+    ms = (time.time_ns() - modified_ns) // 1_000_000
     return Lag(versions, ms, (b"oriel-lag", b"versions=%d, ms=%d" % (versions, ms)))

@@ -8,7 +8,7 @@ requests (benchmarks/query.py compares), so these reads come before FastAPI's mi
 
 import asyncio
 import zlib
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import xxhash
@@ -97,10 +97,16 @@ class HotReads:
         request = ReadRequest(view.name, read, _read_path(read, target.rest), query)
         state, page = await read_page_at(self._catalog, view, request)
         frame, lag = view.frame(state), view.lag(state.version)
+        tags = b",".join(value for name, value in scope["headers"] if name == b"if-none-match")
+        places = []
+        if tags and page.next_cursor is not None:
+            places = await view.history.known_tags(tags, state)
+        asked = _Asked(request, media, tags, places)
         if is_made_on_the_loop(request, page, media):
-            return _serialise(frame, lag, request, page, scope, media)
+            return _serialise(frame, lag, asked, page, scope)
         # The page is a copy: the snapshot, which is not for several threads, has ended.
-        return await asyncio.to_thread(_serialise, frame, lag, request, page, scope, media)
+        with self._gate.long_read(always=True):
+            return await asyncio.to_thread(_serialise, frame, lag, asked, page, scope)
 
 
 def _read_path(read: HotRead, rest: bytes) -> tuple[Any, ...]:
@@ -116,26 +122,40 @@ def _read_path(read: HotRead, rest: bytes) -> tuple[Any, ...]:
     return tuple(p.read(part) for p, part in zip(parameters, parts, strict=True))
 
 
+class _Asked(NamedTuple):
+    """A request, the form of its answer, and the tags that its client has.
+
+    ``places`` are those in the tags that the store's history has.
+    """
+
+    request: ReadRequest
+    media: MediaType
+    tags: bytes
+    places: Sequence[bytes]
+
+
 def _serialise(
-    frame: VersionFrame,
-    lag: Lag | None,
-    request: ReadRequest,
-    page: ReadPage,
-    scope: Scope,
-    media: MediaType,
+    frame: VersionFrame, lag: Lag | None, asked: _Asked, page: ReadPage, scope: Scope
 ) -> Answer:
     """The answer with a page and its validator.
 
     The tag is over the windows or rows, and over request and form, for a cache may keep all by
     one tag. Position and cursor are left out: each commit to the store changes them, and who
     polls a key is to hear of that key. So the tag is weak, and a 304 has the position in fields.
+    A client with a 304 uses the cursor that it has. So the tag of a page with a cursor names the
+    place of the cursor, and a tag of a lost history brings the page anew.
     """
+    request, media, tags, places = asked
     rows = b",".join(page.items)
     seed = zlib.crc32(scope["query_string"], zlib.crc32(scope["raw_path"]))
     if media is not MediaType.JSON:
         seed = zlib.crc32(media.encode(), seed)
     digest = xxhash.xxh3_128_hexdigest(rows, seed).encode()
-    tag = b'"%b%b"' % (digest, b"" if page.next_cursor is None else b"+")
+    suffixes = [b""] if page.next_cursor is None else [frame.place, *places]
+    own, *others = [b'"%b%b"' % (digest, suffix) for suffix in suffixes]
+    known = next((tag for tag in (own, *others) if tag in tags), None)
+    is_known = known is not None or any(tag.strip() == b"*" for tag in tags.split(b","))
+    tag = known or own
     headers = [
         (b"etag", b"W/" + tag),
         _KEEP if _is_settled(frame.state, request, page) else _REVALIDATE,
@@ -144,7 +164,7 @@ def _serialise(
     ]
     if lag is not None:
         headers.append(lag.field)
-    if _client_has(scope, tag):
+    if is_known:
         return Answer(304, headers, b"")
     content = page_content(frame, request, page, rows, media)
     return Answer(200, [*content.headers, *headers], content.body)
@@ -160,20 +180,12 @@ def _is_settled(state: IndexState, request: ReadRequest, page: ReadPage) -> bool
     name, items = request.read.operation.name, page.items
     if name in _ONE_WINDOW_READS:
         return items[0].endswith(FINAL)
-    if name not in _RANGE_READS or state.definition.window.kind.is_session or state.record is None:
+    # A cursor ends with the history of the store, so a page with one is not settled.
+    if name not in _RANGE_READS or page.next_cursor is not None:
         return False
-    if name == "fetch" and page.next_cursor is not None and items:
-        return items[-1].endswith(FINAL)
+    if state.definition.window.kind.is_session or state.record is None:
+        return False
     # One ms more, for the end of a sliding window belongs to it.
     return bool(
         request.query["to_ms"] + state.definition.window.size_ms + 1 < state.record.close_ms
-    )
-
-
-def _client_has(scope: Scope, tag: bytes) -> bool:
-    """Whether If-None-Match has this tag; it may be one of a list, weak, or ``*`` (RFC 9110)."""
-    # A field that is there several times is one list (RFC 9110, 5.3).
-    return any(
-        name == b"if-none-match" and (tag in value or value.strip() == b"*")
-        for name, value in scope["headers"]
     )

@@ -7,17 +7,15 @@ step takes, which columns it gives and where it goes on.
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-import orjson
-
 from oriel.app.contract import (
     PAGE_BYTES_MAX,
     PAGE_ROWS_MAX,
     SCAN_RECORDS_MAX,
-    InvalidParameter,
     Operation,
     PageCursors,
     PathParameter,
 )
+from oriel.app.reads.columns import left_out_columns, without_columns
 from oriel.storage import (
     LATEST_MS,
     ScanPage,
@@ -184,19 +182,8 @@ def _with_columns(items: list[bytes], snapshot: IndexSnapshot, request: ReadRequ
     chosen = request.query["columns"]
     if chosen is None:
         return items
-    known = {aggregate.name for aggregate in snapshot.state.definition.aggregates}
-    unknown = [name for name in chosen if name not in known]
-    if unknown:
-        columns = ", ".join(sorted(known))
-        message = f"store {request.store!r} has no column {unknown[0][:80]!r}; it has: {columns}"
-        raise InvalidParameter(message)
-    left_out = known.difference(chosen)
-    return [
-        orjson.dumps(
-            {name: value for name, value in orjson.loads(item).items() if name not in left_out}
-        )
-        for item in items
-    ]
+    left_out = left_out_columns(request.store, snapshot.state.definition, chosen)
+    return without_columns(items, left_out)
 
 
 def cursors_of(snapshot: IndexSnapshot, request: ReadRequest) -> PageCursors:

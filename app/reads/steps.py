@@ -7,6 +7,7 @@ from oriel.app.contract import Operation, WrongStoreKind, reads_of_kind
 from oriel.app.reads.catalog import StoreCatalog, StoreView
 from oriel.app.reads.pages import ReadPage, ReadRequest
 from oriel.app.reads.table_reads import is_as_of
+from oriel.storage import BehindPositionBound, errors
 from oriel.storage.index import IndexState
 from oriel.storage.table_store import TableStore
 
@@ -29,6 +30,18 @@ async def read_page_at(
     catalog: StoreCatalog, view: StoreView, request: ReadRequest
 ) -> tuple[IndexState, ReadPage]:
     """Read a page of the version that a request demands; returns the version's state, too."""
+    try:
+        state, page = await _read_page_at(catalog, view, request)
+    except (BehindPositionBound, errors.VersionNotFound):
+        await view.refuse_lost(request.query)
+        raise
+    await view.refuse_lost(request.query, state)
+    return state, page
+
+
+async def _read_page_at(
+    catalog: StoreCatalog, view: StoreView, request: ReadRequest
+) -> tuple[IndexState, ReadPage]:
     if is_as_of(request.query):
         read_page = partial(_read_whole, request=request)
         return await catalog.table_reads.as_of(view.name, request.query, read_page)
@@ -37,7 +50,8 @@ async def read_page_at(
         refuse_wrong_kind(view.name, state, request.read.operation)
         page = request.read.function(snapshot, request)
     if page.rest is not None:
-        page = await _rest_of_page(page, view, state, catalog.long_reads)
+        with catalog.gate.long_read():
+            page = await _rest_of_page(page, view, state, catalog.long_reads)
     return state, page
 
 

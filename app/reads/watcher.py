@@ -37,7 +37,7 @@ class VersionWatcher:
             # What was seen before nobody waited says nothing to who comes now.
             self._seen = None
             self._task = loop.create_task(self._look_around())
-        elif self._seen is not None and is_reached(self._seen):
+        elif self._seen is not None and is_reached(self._seen) and self._has_reached(is_reached):
             woken.set_result(None)
         timer = loop.call_later(seconds, _wake, woken)
         try:
@@ -50,6 +50,13 @@ class VersionWatcher:
         """Wake everybody, whatever the store's state is."""
         for woken in self._waiting:
             _wake(woken)
+
+    def _has_reached(self, is_reached: Condition) -> bool:
+        # What was seen last can be older than what the caller has seen.
+        try:
+            return is_reached(self._look())
+        except StoreNotReady:
+            return False
 
     async def _look_around(self) -> None:
         while self._waiting:

@@ -9,6 +9,7 @@ from oriel.app.routes.docs import docs_routes
 from oriel.app.routes.health import health_routes
 from oriel.app.routes.listed_keys import listed_key_routes
 from oriel.app.routes.metrics import metrics_routes
+from oriel.app.routes.status import status_routes
 from oriel.app.routes.stores import store_routes
 from oriel.app.routes.tables import table_routes
 
@@ -18,6 +19,7 @@ __all__ = [
     "health_routes",
     "listed_key_routes",
     "metrics_routes",
+    "status_routes",
     "store_routes",
     "table_routes",
 ]

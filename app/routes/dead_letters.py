@@ -7,55 +7,94 @@ from typing import Any
 import orjson
 from fastapi import APIRouter, Request, Response
 
-from oriel.app.contract import OPERATIONS, PageCursors, TableState
-from oriel.app.reads import StoreCatalog
+from oriel.app.contract import OPERATIONS, PageCursors, TableState, place_of_cursor
+from oriel.app.reads import LogDigests, StoreCatalog
+from oriel.storage import HistoryLost, Place
 from oriel.storage.dead_letters import (
+    LetterPage,
     LetterPlace,
     LetterRange,
+    Replays,
     Selection,
     letter_counts,
     letter_page,
+    read_replays,
 )
+from oriel.storage.delta import DeltaLog
+from oriel.storage.table_store import ReadBudget
 
 _LIST, _COUNT = OPERATIONS["listDeadLetters"], OPERATIONS["countDeadLetters"]
+
+#: A page reads as many places as the number in its cursor says, so the number must be bounded.
+_NUMBER_MAX = 2**31 - 1
+#: Above each version that a cursor names: which ones there are is looked up with the page.
+_ANY_VERSION = 2**64
 
 
 def dead_letter_routes(catalog: StoreCatalog) -> APIRouter:
     """Make the routes over the dead-letter table of one catalog."""
     router = APIRouter()
     folder = catalog.layout.dead_letters
+    log, digests = DeltaLog(folder), LogDigests()
 
     @router.get(_LIST.path)
     async def list_dead_letters(request: Request) -> Response:
         query = _LIST.query.read(request.scope["query_string"])
-        # Letters are only added: any version goes on behind a place of another.
-        cursors = PageCursors(
-            "dead letters", TableState("", 0, {}), *(query[name] for name in _LIST.query.bounds)
+        # Letters are only added: any version goes on behind a place of another, in one history.
+        bounds = [query[name] for name in _LIST.query.bounds]
+        cursors = PageCursors("dead letters", TableState("", _ANY_VERSION, {}), *bounds)
+        place = cursors.read_values(
+            query["cursor"], int, str, int, int, str, str, int, last_max=_NUMBER_MAX
         )
-        place = cursors.read_values(query["cursor"], int, str, int, int, str, str, int)
         after = None if place is None else LetterPlace(*place)
         span = LetterRange(query["limit"], query["order"] == "newest", after)
         wanted = _selection(query)
-        page = await catalog.table_reads.run(
-            lambda budget: letter_page(folder, wanted, span, budget)
-        )
+
+        def read(budget: ReadBudget) -> tuple[LetterPage, Replays, str]:
+            replays = read_replays(catalog.layout)
+            page = letter_page(folder, wanted, span, budget, replays)
+            _refuse_lost(log, digests, query["cursor"])
+            return page, replays, "" if page.version is None else digests.digest(log, page.version)
+
+        page, replays, digest = await catalog.table_reads.run(read)
+        state = TableState("", page.version or 0, {}, digest)
+        cursors = PageCursors("dead letters", state, *bounds)
         return _json({
             "version": page.version,
-            "letters": [_letter(row) for row in page.letters.to_pylist()],
+            "letters": [_letter(row) | replays.marks(row) for row in page.letters.to_pylist()],
             "next_cursor": cursors.after_values(page.next_after),
         })  # fmt: skip
 
     @router.get(_COUNT.path)
     async def count_dead_letters(request: Request) -> Response:
         wanted = _selection(_COUNT.query.read(request.scope["query_string"]))
-        counts = await catalog.table_reads.run(lambda budget: letter_counts(folder, wanted, budget))
+        counts = await catalog.table_reads.run(
+            lambda budget: letter_counts(folder, wanted, budget, read_replays(catalog.layout))
+        )
         return _json({
             "version": counts.version,
             "total": sum(counts.by_reason.values()),
             "by_reason": counts.by_reason,
+            "repeats": counts.repeats,
         })  # fmt: skip
 
     return router
+
+
+def _refuse_lost(log: DeltaLog, digests: LogDigests, cursor: str | None) -> None:
+    """Refuse the cursor of a version that the table does not have.
+
+    Raises:
+        HistoryLost: a restore took the version back, or its log entry was cleaned up.
+    """
+    place = None if cursor is None else place_of_cursor(cursor, "")
+    if place is None or Place.of(place.version, "", digests.digest(log, place.version)) == place:
+        return
+    message = (
+        f"dead letters: version {place.version} of the page before is not in the log of the table, "
+        "or a restore replaced it. Read the dead letters again without a cursor."
+    )
+    raise HistoryLost(message)
 
 
 def _selection(query: Mapping[str, Any]) -> Selection:
@@ -68,6 +107,7 @@ def _selection(query: Mapping[str, Any]) -> Selection:
         partition=query["partition"],
         from_offset=query["from_offset"],
         to_offset=query["to_offset"],
+        replayed=query["replayed"],
     )
 
 

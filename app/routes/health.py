@@ -1,5 +1,6 @@
 """Health: does the process live, and can it do its work."""
 
+from contextlib import suppress
 from typing import Any
 
 import orjson
@@ -8,11 +9,13 @@ from starlette.concurrency import run_in_threadpool
 
 from oriel.app.contract import OPERATIONS
 from oriel.app.reads import StoreCatalog
-from oriel.storage import DataLayout, is_object
+from oriel.storage import DataLayout, disk_problem, is_object
 from oriel.storage.index import IndexFolder, damage
+from oriel.storage.monitoring import pipeline_overviews, run_status_files, stopped_text
 from oriel.storage.tailer import StatusFile, TailerStatus, stores_with_tables
 
 _HEALTH, _READINESS = OPERATIONS["health"], OPERATIONS["readiness"]
+_FRESHNESS = OPERATIONS["freshness"]
 
 
 def health_routes(catalog: StoreCatalog, status_file: StatusFile) -> APIRouter:
@@ -36,14 +39,41 @@ def health_routes(catalog: StoreCatalog, status_file: StatusFile) -> APIRouter:
         status = 200 if answer["ready"] else 503
         return Response(orjson.dumps(answer), status, media_type="application/json")
 
+    @router.get(_FRESHNESS.path)
+    async def freshness(request: Request) -> Response:
+        _FRESHNESS.query.read(request.scope["query_string"])
+        # It reads a file of each pipeline.
+        answer = await run_in_threadpool(lambda: _freshness(catalog.layout, status_file.read()))
+        status = 200 if answer["fresh"] else 503
+        return Response(orjson.dumps(answer), status, media_type="application/json")
+
     return router
+
+
+def _freshness(layout: DataLayout, tailer: TailerStatus) -> dict[str, Any]:
+    problem = tailer.silence or tailer.problem
+    try:
+        pipelines = list(pipeline_overviews(layout))
+    except OSError as error:
+        # The service must be able to read the tables, but not necessarily the checkpoints.
+        problem, pipelines = disk_problem(error, layout.checkpoints) or str(error), []
+    if not problem and not pipelines:
+        problem = "No pipeline has run here. Start one with the same --data."
+    return {
+        "fresh": problem is None and not any(one.problem for one in pipelines),
+        "problem": problem,
+        "pipelines": {
+            one.pipeline: {"state": one.state, "since_ms": one.since_ms, "problem": one.problem}
+            for one in pipelines
+        },
+    }
 
 
 def _readiness(layout: DataLayout, tailer: TailerStatus, foreign: set[str]) -> dict[str, Any]:
     # Only the tailer asks for objects.
     tables = [] if is_object(layout.root) else stores_with_tables(layout)
     names = sorted((tailer.stores.keys() | set(tables)) - foreign)
-    problems = {name: _store_problem(layout, name, tailer) for name in names}
+    problems = {name: store_problem(layout, name, tailer) for name in names}
     problem = tailer.silence or tailer.problem
     return {
         "ready": problem is None and not any(problems.values()),
@@ -53,11 +83,30 @@ def _readiness(layout: DataLayout, tailer: TailerStatus, foreign: set[str]) -> d
             name: {"ready": problem is None, "problem": problem}
             for name, problem in problems.items()
         },
+        "pipelines": _pipelines(layout),
     }
 
 
-def _store_problem(layout: DataLayout, name: str, tailer: TailerStatus) -> str | None:
-    """Why a store is not served as it should be, None when it is.
+def _pipelines(layout: DataLayout) -> dict[str, Any]:
+    """Return whether each pipeline runs. It does not change whether the service is ready."""
+    pipelines: dict[str, Any] = {}
+    # Only the tailer sends requests to an object store.
+    if is_object(layout.root):
+        return pipelines
+    # The service must be able to read the tables, but not necessarily the checkpoints.
+    with suppress(OSError):
+        for name, file in run_status_files(layout).items():
+            reported, seen_ms = file.read(), file.seen_ms()
+            if reported is not None:
+                run, is_alive = reported
+                is_well = is_alive or run.retired_ms
+                problem = None if is_well else stopped_text(name, seen_ms)
+                pipelines[name] = {"running": is_alive, "seen_ms": seen_ms, "problem": problem}
+    return pipelines
+
+
+def store_problem(layout: DataLayout, name: str, tailer: TailerStatus) -> str | None:
+    """Return why the service does not follow a store, None if it does.
 
     A store whose tailer fails still answers, but from an old version: that must not stay unseen.
     No index is opened for this.

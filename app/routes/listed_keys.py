@@ -13,6 +13,7 @@ from oriel.app.contract import (
     Operation,
     media_type_of,
 )
+from oriel.app.guards import ACCESS, check_keys
 from oriel.app.reads import (
     COLD_READS,
     VARY,
@@ -47,12 +48,15 @@ def _route(operation: Operation, catalog: StoreCatalog) -> Callable[[Request], A
         media = media_type_of(request.scope["headers"])
         view = catalog.view(store_of(request))
         keys = await _keys_of(request)
+        if (access := request.scope.get(ACCESS)) is not None:
+            check_keys(access, map(_text, keys))
         refuse_keys_of_others(catalog.layout.shard, map(_text, keys))
         # As JSON has them: which values are keys, and of which text, the store's type says.
         wanted = ReadRequest(view.name, read, (keys,), query)
         state, page = await read_page_at(catalog, view, wanted)
         frame, lag = view.frame(state), view.lag(state.version)
-        content = await content_of(frame, wanted, page, media)
+        with catalog.gate.long_read(always=True):
+            content = await content_of(frame, wanted, page, media)
         response = Response(content.body)
         response.raw_headers = [*content.headers, *frame.position, VARY]
         if lag is not None:

@@ -8,7 +8,7 @@ from fastapi import APIRouter, Request, Response
 
 from oriel.app.contract import OPERATIONS, MediaType, decode_path, media_type_of
 from oriel.app.formats import keys_body, page_headers
-from oriel.app.guards import ACCESS, Access
+from oriel.app.guards import ACCESS, Access, sees_totals
 from oriel.app.reads import (
     COLD_READS,
     ReadRequest,
@@ -19,7 +19,7 @@ from oriel.app.reads import (
     read_page_at,
     refuse_wrong_kind,
 )
-from oriel.storage import StoreNotReady
+from oriel.storage import BehindPositionBound, StoreNotReady, errors
 from oriel.storage.index import IndexSnapshot, IndexState
 from oriel.storage.table_store import TableStore
 from oriel.storage.tailer import StatusFile, StoreStatus
@@ -44,7 +44,9 @@ def store_routes(catalog: StoreCatalog, status_file: StatusFile) -> APIRouter:
         def is_reached(name: str) -> bool:
             return access is None or access.reaches_store(name)
 
-        stores = [_summary(catalog.view(name)) for name in filter(is_reached, catalog.names())]
+        totals = sees_totals(request.scope)
+        names = filter(is_reached, catalog.names())
+        stores = [_summary(catalog.view(name), totals=totals) for name in names]
         foreign = filter(is_reached, catalog.foreign_names())
         others = [_not_ready(name, _FOREIGN) for name in foreign]
         return {"stores": sorted(stores + others, key=lambda summary: str(summary["store"]))}
@@ -56,7 +58,7 @@ def store_routes(catalog: StoreCatalog, status_file: StatusFile) -> APIRouter:
         status = status_file.read().stores.get(view.name, _UNHEARD_OF)
         with view.snapshot() as snapshot:
             response.raw_headers += view.frame(snapshot.state).position
-            return _detail(view, snapshot, status)
+            return _detail(view, snapshot, status, totals=sees_totals(request.scope))
 
     _add_keys(router, catalog)
     _add_count(router, catalog)
@@ -98,11 +100,16 @@ def _add_count(router: APIRouter, catalog: StoreCatalog) -> None:
             refuse_wrong_kind(view.name, snapshot.state, _COUNT)
             return snapshot.window_count()
 
-        if is_as_of(query):
-            state, count = await catalog.table_reads.as_of(view.name, query, counted)
-        else:
-            with await view.snapshot_at(query) as snapshot:
-                state, count = snapshot.state, counted(snapshot)
+        try:
+            if is_as_of(query):
+                state, count = await catalog.table_reads.as_of(view.name, query, counted)
+            else:
+                with await view.snapshot_at(query) as snapshot:
+                    state, count = snapshot.state, counted(snapshot)
+        except (BehindPositionBound, errors.VersionNotFound):
+            await view.refuse_lost(query)
+            raise
+        await view.refuse_lost(query, state)
         response.raw_headers += view.frame(state).position
         return {"store": view.name, "position": position_of(state), "count": count}
 
@@ -113,10 +120,10 @@ def store_of(request: Request) -> str:
     return decode_path(request.scope["raw_path"].split(b"/")[3])
 
 
-def _summary(view: StoreView) -> dict[str, Any]:
+def _summary(view: StoreView, *, totals: bool) -> dict[str, Any]:
     try:
         with view.snapshot() as snapshot:
-            state, windows = snapshot.state, snapshot.window_count()
+            state, windows = snapshot.state, snapshot.window_count() if totals else None
     except StoreNotReady as error:
         return _not_ready(view.name, str(error))
     return {
@@ -125,7 +132,7 @@ def _summary(view: StoreView) -> dict[str, Any]:
         "problem": None,
         "window": asdict(state.definition.window),
         "aggregates": [asdict(aggregate) for aggregate in state.definition.aggregates],
-        **_reached(view, state),
+        **_reached(view, state, totals=totals),
         "windows": windows,
     }
 
@@ -146,30 +153,32 @@ def _not_ready(name: str, problem: str) -> dict[str, Any]:
     }
 
 
-def _detail(view: StoreView, snapshot: IndexSnapshot, status: StoreStatus) -> dict[str, Any]:
+def _detail(
+    view: StoreView, snapshot: IndexSnapshot, status: StoreStatus, *, totals: bool
+) -> dict[str, Any]:
     state = snapshot.state
     kind = state.definition.window.kind
     return {
         "store": view.name,
         "definition": asdict(state.definition),
-        **_reached(view, state),
+        **_reached(view, state, totals=totals),
         "earliest_start_ms": snapshot.earliest_ms if kind.expires_by_start else None,
         "earliest_end_ms": snapshot.earliest_ms if kind.expires_by_end else None,
         "index": {
             "state": status.state,
             "problem": status.problem,
-            "windows": snapshot.window_count(),
+            "windows": snapshot.window_count() if totals else None,
         },
     }
 
 
-def _reached(view: StoreView, state: IndexState) -> dict[str, Any]:
-    """How far a store has come, in the log, in time and in records."""
+def _reached(view: StoreView, state: IndexState, *, totals: bool) -> dict[str, Any]:
+    """How far a store has come, in the log, in time and, with ``totals``, in records."""
     record = state.record
     return {
         "position": position_of(state),
         "committed_ms": view.committed_ms(state.version),
         "stream_time_ms": {} if record is None else record.stream_time_ms,
         "close_ms": None if record is None else record.close_ms,
-        "counters": {} if record is None else record.counters,
+        "counters": record.counters if totals and record is not None else {},
     }

@@ -7,9 +7,10 @@ import orjson
 from fastapi import APIRouter, Request, Response
 
 from oriel.app.contract import OPERATIONS, PageCursors
-from oriel.app.reads import StoreCatalog, position_of
+from oriel.app.reads import StoreCatalog, StoreView, position_of
 from oriel.app.routes.stores import store_of
-from oriel.storage.index import IndexSnapshot, KeyValueSnapshot, SessionSnapshot
+from oriel.storage import Place, StoreNotReady
+from oriel.storage.index import IndexSnapshot, IndexState, KeyValueSnapshot, SessionSnapshot
 from oriel.storage.table_store import Change, ChangePage, ChangeRange, changes
 
 _CHANGES = OPERATIONS["changes"]
@@ -27,6 +28,7 @@ def table_routes(catalog: StoreCatalog) -> APIRouter:
         view = catalog.view(store_of(request))
         with view.snapshot() as snapshot:
             state = snapshot.state
+        await view.refuse_lost(query, state)
         since = query["since_version"]
         cursors = PageCursors(view.name, state, _CHANGES.name, since)
         wanted = ChangeRange(state.version if since is None else since, query["limit"])
@@ -56,11 +58,30 @@ def table_routes(catalog: StoreCatalog) -> APIRouter:
                 "next_cursor": cursors.after_values(next_place),
             }
             position = view.frame(snapshot.state).position
+        body["through_history"] = await _history_through(view, state, page.reached)
         response = Response(orjson.dumps(body), media_type="application/json")
         response.raw_headers += position
         return response
 
     return router
+
+
+async def _history_through(view: StoreView, state: IndexState, reached: int) -> str:
+    """Return the history of the version that a page reaches.
+
+    Raises:
+        StoreNotReady: the log was replaced while it was read, so its entries can be of another
+            history than the index.
+    """
+    is_newest = reached == state.version
+    digest = state.digest if is_newest else await view.history.digest(reached)
+    if not await view.history.has(state):
+        message = (
+            f"store {view.name!r}: version {state.version} of the table was replaced, and the "
+            "index is being rebuilt. Send the request again."
+        )
+        raise StoreNotReady(message)
+    return Place.of(reached, state.table_id, digest).history
 
 
 def _with_rows(page: ChangePage, snapshot: IndexSnapshot) -> Iterator[dict[str, Any]]:

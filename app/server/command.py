@@ -5,7 +5,6 @@ import errno
 import logging
 import os
 import socket
-import ssl
 import stat
 from collections.abc import Callable, Sequence
 from importlib.util import find_spec
@@ -13,8 +12,9 @@ from pathlib import Path
 
 from oriel.app.contract import LIMIT_FIELDS, Limits
 from oriel.app.guards import BadKeys, BadTokenFile, is_loopback, make_verifiers
+from oriel.app.server.certificates import BadCertificate, CertificateFiles
 from oriel.app.server.settings import ServiceSettings
-from oriel.app.server.supervisor import Supervisor
+from oriel.app.server.supervisor import AddressTaken, Supervisor
 from oriel.app.telemetry import is_traced, share_measures
 from oriel.storage import (
     ALL_KEYS,
@@ -24,6 +24,7 @@ from oriel.storage import (
     add_log_format,
     current_files,
     data_folder,
+    disk_problem,
     is_object,
     say,
     set_up_console,
@@ -31,8 +32,9 @@ from oriel.storage import (
 )
 from oriel.storage.tailer import has_tables_or_indexes
 
-#: Connections that wait while a worker is started again.
-_BACKLOG = 2048
+#: Bytes of a response that the kernel takes before it sends them, and of a request that it keeps
+#: until the worker reads them.
+_UNSENT_BYTES, _UNREAD_BYTES = 128 * 1024, 128 * 1024
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -42,24 +44,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
         options.log_format, level=logging.INFO, text="%(levelname)s api: %(message)s", process="api"
     )
     settings = _settings(options)
+    certificate: CertificateFiles | None = None
     problem = _why_not_secure(options, settings)
+    if problem is None and options.tls_cert is not None:
+        try:
+            certificate = CertificateFiles(options.tls_cert, options.tls_key)
+        except BadCertificate as error:
+            problem = str(error)
     place = options.index or options.data
-    if is_object(place):
-        problem = f"{uri(place)} has no index: name a folder of this machine with --index"
+    problem = problem or _why_unusable(options.data, place)
     if problem is not None:
         say("error", problem, level="error")
         return 1
     layout = DataLayout(options.data, options.index, options.shard)
-    try:
-        current_files().reach(options.data)
-        _require_folder(options.data)
-    except ObjectStoreFailed as error:
-        say("error", str(error), level="error")
-        return 1
-    except OSError as error:
-        line = f"can't use {options.data} as the data folder: {error.strerror}"
-        say("error", line, level="error")
-        return 1
     if not has_tables_or_indexes(layout):
         line = (
             f"there are no tables in {options.data} yet: they are served as soon as a pipeline "
@@ -67,18 +64,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         )
         say("no-tables", line, level="warning")
     try:
-        # The listening socket that all workers share; port 0 takes a free one.
-        family = socket.AF_INET6 if ":" in options.host else socket.AF_INET
-        address = (options.host, options.port)
-        listener = socket.create_server(address, family=family, backlog=_BACKLOG)
+        listener = _bound_socket(options.host, options.port)
     except OSError as error:
         line = f"can't listen on {options.host}:{options.port}: {error.strerror}"
         say("error", line, level="error")
         return 1
-    host = f"[{options.host}]" if ":" in options.host else options.host
-    scheme = "http" if settings.tls_key is None else "https"
-    url = f"{scheme}://{host}:{listener.getsockname()[1]}"
-    print(f"Oriel serves {uri(options.data)} at {url}", flush=True)
+    url = _url("https" if settings.is_tls else "http", options.host, listener)
     end_measures = share_measures()
     try:
         return Supervisor(
@@ -88,9 +79,54 @@ def main(arguments: Sequence[str] | None = None) -> int:
             options.log_format,
             options.stale_after,
             [f"--settings={settings.to_json()}"],
-        ).run()
+        ).run(lambda: print(f"Oriel serves {uri(options.data)} at {url}", flush=True), certificate)
+    except AddressTaken as error:
+        line = f"can't listen on {options.host}:{options.port}: {error}"
+        say("error", line, level="error")
+        return 1
     finally:
         end_measures()
+
+
+def _why_unusable(data: Path, place: Path) -> str | None:
+    """Return why the data directory, or the directory of the indexes, can't be used."""
+    if is_object(place):
+        return f"{uri(place)} has no index: name a folder of this machine with --index"
+    try:
+        current_files().reach(data)
+        _require_folder(data)
+        _require_rights(place)
+    except ObjectStoreFailed as error:
+        return str(error)
+    except OSError as error:
+        told = f"can't use {data} as the data folder: {error.strerror}"
+        return disk_problem(error, place) or told
+    return None
+
+
+def _url(scheme: str, host: str, listener: socket.socket) -> str:
+    # An address that means every address is not one that a browser can open.
+    name = {"0.0.0.0": "localhost", "::": "localhost"}.get(host, host)  # noqa: S104
+    return f"{scheme}://{f'[{name}]' if ':' in name else name}:{listener.getsockname()[1]}"
+
+
+def _bound_socket(host: str, port: int) -> socket.socket:
+    """Bind the socket that all workers share; port 0 takes a free one.
+
+    The first worker that can respond listens: until then, a connection is refused at once, and
+    a router uses another service.
+    """
+    bound = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
+    # As ``socket.create_server``, which listens, too.
+    bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    if bound.family == socket.AF_INET6:
+        bound.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+    # Else the kernel takes megabytes of a response that its client does not read, and of a body
+    # that the worker does not read yet. Each connection has the options of the listening socket.
+    bound.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, _UNSENT_BYTES)
+    bound.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _UNREAD_BYTES)
+    bound.bind((host, port))
+    return bound
 
 
 def _require_folder(data: Path) -> None:
@@ -105,6 +141,12 @@ def _require_folder(data: Path) -> None:
         raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(data))
 
 
+def _require_rights(place: Path) -> None:
+    """Raise OSError if no index can be written to an existing directory."""
+    if place.is_dir() and not os.access(place, os.W_OK | os.X_OK):
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(place))
+
+
 def _settings(options: argparse.Namespace) -> ServiceSettings:
     """What the workers are told of the options."""
     return ServiceSettings(
@@ -115,15 +157,14 @@ def _settings(options: argparse.Namespace) -> ServiceSettings:
         jwks=options.jwks,
         jwt_issuer=options.jwt_issuer,
         jwt_audience=options.jwt_audience,
-        tls_certificate=options.tls_cert,
-        tls_key=options.tls_key,
+        is_tls=options.tls_key is not None,
         open_probes=options.open_probes,
         access_log=options.access_log,
     )
 
 
 def _why_not_secure(options: argparse.Namespace, settings: ServiceSettings) -> str | None:
-    """What is wrong with tokens and certificates, before a process is started with them."""
+    """What is wrong with tokens, before a process is started with them."""
     if is_traced() and find_spec("opentelemetry.instrumentation") is None:
         return "traces are wanted (OTEL_EXPORTER_OTLP_ENDPOINT): pip install 'oriel[otel]'"
     try:
@@ -132,14 +173,7 @@ def _why_not_secure(options: argparse.Namespace, settings: ServiceSettings) -> s
         return str(error)
     except ModuleNotFoundError as error:
         return f"{error.name} is not installed: pip install 'oriel[jwt]'"
-    if settings.tls_certificate is not None and settings.tls_key is not None:
-        try:
-            context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-            context.load_cert_chain(settings.tls_certificate, settings.tls_key)
-        except OSError as error:
-            files = f"{settings.tls_certificate} and {settings.tls_key}"
-            return f"can't use {files} as certificate and key: {error.strerror or error}"
-    elif not is_loopback(options.host) and not options.insecure:
+    if options.tls_key is None and not is_loopback(options.host) and not options.insecure:
         line = (
             "tokens travel in plain text: give --tls-cert and --tls-key, or let only a proxy with "
             "TLS reach this address"
@@ -204,9 +238,13 @@ def _add_security(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--jwt-audience", metavar="AUD", help="audience that it must be for")
     parser.add_argument(
         "--open-probes", action="store_true",
-        help="/readyz and /metrics need no token, for probes and Prometheus",
+        help="/readyz, /freshz and /metrics need no token, for probes and Prometheus",
     )  # fmt: skip
-    parser.add_argument("--tls-cert", metavar="FILE", help="certificate chain, PEM: serve HTTPS")
+    parser.add_argument(
+        "--tls-cert",
+        metavar="FILE",
+        help="certificate chain, PEM: serve HTTPS. A changed file is used without a restart",
+    )
     parser.add_argument("--tls-key", metavar="FILE", help="its private key, PEM")
     parser.add_argument(
         "--allowed-host", action="append", default=[], metavar="NAME",

@@ -18,6 +18,8 @@ from oriel.app.contract import (
     problem_answer,
 )
 from oriel.app.guards import (
+    PROBE_PATHS,
+    WHOLE_ANSWER,
     AccessGuard,
     AllowedHosts,
     App,
@@ -27,6 +29,7 @@ from oriel.app.guards import (
     Send,
     hide_other_stores,
     make_verifiers,
+    whole_body,
 )
 from oriel.app.page import dashboard_routes
 from oriel.app.push import EventStreams, watched_store
@@ -43,6 +46,7 @@ from oriel.app.routes import (
     health_routes,
     listed_key_routes,
     metrics_routes,
+    status_routes,
     store_routes,
     table_routes,
 )
@@ -53,8 +57,8 @@ from oriel.storage.tailer import StatusFile
 
 #: Fields of answers that a page of another origin may read, beside those that any page may.
 _EXPOSED = (
-    "ETag", "Oriel-Items", "Oriel-Lag", "Oriel-Next-Cursor", "Oriel-Offsets", "Oriel-Owner",
-    "Oriel-Version", "Retry-After",
+    "ETag", "Oriel-History", "Oriel-Items", "Oriel-Lag", "Oriel-Next-Cursor", "Oriel-Offsets",
+    "Oriel-Owner", "Oriel-Version", "Retry-After",
 )  # fmt: skip
 
 
@@ -102,30 +106,42 @@ class Service:
             await self.api(scope, receive, send)
             return
         if not self._is_plain:
-            scope = {**scope, "extensions": {}}
+            extensions = dict(scope.get("extensions", {}))
+            extensions.pop(WHOLE_ANSWER, None)
+            scope = {**scope, "extensions": extensions}
         await self._app(scope, receive, send)
 
     async def _guarded(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request that may be asked, if there is a place for it."""
+        """Respond to a request that is allowed, if there is a place for it."""
+        try:
+            self._check(scope)
+            if scope["method"] == "POST":
+                receive = await whole_body(receive)
+            await self._in_place(scope, receive, send)
+        except (ApiError, UnknownStore) as error:
+            await _send_problem(error, scope, send)
+        except asyncio.CancelledError:
+            # The worker ends, or the client left. Nothing is sent to a client that left.
+            await _send_problem(ShuttingDown("this worker ends; ask again"), scope, send)
+
+    def _check(self, scope: Scope) -> None:
         host = authorization = None
         for name, value in scope["headers"]:
             if name == b"host":
                 host = value
             elif name == b"authorization":
                 authorization = value
-        try:
-            self._hosts.check(host)
-            if self._access is not None:
-                self._access.check(scope, authorization)
-            self.gate.enter()
-        except (ApiError, UnknownStore) as error:
-            await _send_problem(error, scope, send)
+        self._hosts.check(host)
+        if self._access is not None:
+            self._access.check(scope, authorization)
+
+    async def _in_place(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["raw_path"] in PROBE_PATHS:
+            await self._serve(scope, receive, send)
             return
+        self.gate.enter()
         try:
             await self._serve(scope, receive, send)
-        except asyncio.CancelledError:
-            # The client is gone (then nothing is sent), or the worker ends.
-            await _send_problem(ShuttingDown("this worker ends; ask again"), scope, send)
         finally:
             self.gate.leave()
 
@@ -135,6 +151,11 @@ class Service:
         self.measures.set_work(
             Work(gate.requests, gate.waiting, gate.streams, gate.unsent_bytes, connections)
         )
+
+    def follow_tokens(self) -> None:
+        """Read tokens and keys again if it is time, even if no request arrives."""
+        if self._access is not None:
+            self._access.follow()
 
     def stop_waiting(self) -> None:
         """Answer all that wait for something: the worker ends."""
@@ -153,7 +174,11 @@ class Service:
                 await self.streams.serve(store, scope, send)
             else:
                 is_cold = True
-                await self.gate.in_time(self.api, _cold_scope(scope), receive, _not_kept(send))
+                bounded = send
+                if scope["raw_path"] not in PROBE_PATHS:
+                    # Probes have no place to give back.
+                    bounded = _refusing(scope, self.gate.bounded(scope, send), send)
+                await self.gate.in_time(self.api, _cold_scope(scope), receive, _not_kept(bounded))
         except RequestTooSlow as error:
             await _send_problem(error, scope, send)
         except Exception as error:
@@ -198,6 +223,21 @@ def _not_kept(send: Send) -> Send:
     return say_it
 
 
+def _refusing(scope: Scope, bounded: Send, send: Send) -> Send:
+    """Send a problem document instead of a response that the gate refuses.
+
+    FastAPI has already begun its response, so it can't respond to the error.
+    """
+
+    async def send_or_refuse(message: Any) -> None:
+        try:
+            await bounded(message)
+        except ApiError as error:
+            await _send_problem(error, scope, send)
+
+    return send_or_refuse
+
+
 async def _send_problem(error: Exception, scope: Scope, send: Send) -> None:
     told = hide_other_stores(scope, error)
     status, headers, body = problem_answer(told, scope["raw_path"].decode("latin-1"))
@@ -230,6 +270,7 @@ def make_api(
     api.include_router(dead_letter_routes(catalog))
     api.include_router(listed_key_routes(catalog))
     api.include_router(health_routes(catalog, status_file))
+    api.include_router(status_routes(catalog))
     api.include_router(metrics_routes(catalog, service.measures, layout))
     api.include_router(docs_routes())
     api.include_router(dashboard_routes())

@@ -16,8 +16,8 @@ class ServiceSettings:
     ``allowed_hosts`` are names of the Host field beside addresses and ``localhost``,
     ``cors_origins`` those whose pages may read answers. ``tokens`` is a token file, ``jwks`` the
     file or address of an identity provider's keys; without both nobody needs a token.
-    With ``open_probes``, ``/readyz`` and ``/metrics`` need no token.
-    ``tls_certificate`` and ``tls_key`` are files; without them the service speaks plain HTTP.
+    With ``open_probes``, ``/readyz``, ``/freshz`` and ``/metrics`` need no token.
+    With ``is_tls`` the supervisor shares a certificate, without it the service speaks plain HTTP.
     """
 
     limits: Limits = field(default_factory=Limits)
@@ -27,8 +27,7 @@ class ServiceSettings:
     jwks: str | None = None
     jwt_issuer: str | None = None
     jwt_audience: str | None = None
-    tls_certificate: str | None = None
-    tls_key: str | None = None
+    is_tls: bool = False
     open_probes: bool = False
     access_log: bool = False
 

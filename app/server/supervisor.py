@@ -5,10 +5,12 @@
 
 A tailer whose heartbeat stands still is killed and started again, as one that ended. The socket
 belongs to the parent: while a worker is started again, connections wait instead of
-being refused. A worker that dies of a memory fault has read a damaged index: the tailer is
-asked to look through all of them.
+being refused. A process that dies of a memory fault has used a damaged index: the tailer looks
+through it, and rebuilds it after the second time. If nothing says which index that was, the tailer
+looks through all of them. However often a process dies, it is started again.
 """
 
+import errno
 import logging
 import os
 import signal
@@ -16,11 +18,18 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
+from oriel.app.server.certificates import CertificateFiles
 from oriel.storage import DataLayout, stop_on_signal
-from oriel.storage.index import IndexFolder, mark_suspect
-from oriel.storage.tailer import Heartbeat, StatusFile
+from oriel.storage.index import (
+    IndexFolder,
+    is_open,
+    mark_suspect,
+    note_crash,
+    was_reading,
+)
+from oriel.storage.tailer import Heartbeat, StatusFile, require_verifications
 
 logger = logging.getLogger(__name__)
 
@@ -34,7 +43,14 @@ _END_SECONDS = 8.0
 #: Seconds for which the tailer's heartbeat may stand still; it is renewed every half second.
 _HANGING_SECONDS = 15.0
 
+#: Exit code of a worker that can't listen, because another service does.
+ADDRESS_TAKEN = 98
+
 _MEMORY_FAULTS = (-signal.SIGSEGV, -signal.SIGBUS, -signal.SIGABRT)
+
+
+class AddressTaken(Exception):
+    """Another service listens on the address; the message is the system's."""
 
 
 class Child:
@@ -45,6 +61,8 @@ class Child:
         self.name = name
         self._command = [sys.executable, *command]
         self._inherited = tuple(inherited)
+        #: Process id of the one that ended last, 0 if none did.
+        self.ended_pid = 0
         self._start()
 
     def revive(self) -> int | None:
@@ -56,6 +74,7 @@ class Child:
         if code is None or time.monotonic() - self._started_at < _RESTART_SECONDS:
             return None
         logger.warning("%s ended with %d; starting it again", self.name, code)
+        self.ended_pid = self._process.pid
         self._start()
         return code
 
@@ -63,6 +82,11 @@ class Child:
     def pid(self) -> int:
         """Its process id."""
         return self._process.pid
+
+    @property
+    def exit_code(self) -> int | None:
+        """Its exit code, None while it runs."""
+        return self._process.poll()
 
     def running_seconds(self) -> float:
         """How long ago it was started last."""
@@ -131,9 +155,11 @@ class Supervisor:
     ) -> None:
         """Start nothing yet; all processes speak in ``log_format``.
 
-        ``stale_seconds`` is how far an index may be behind its table, None for the default;
-        ``worker_arguments`` go to each worker.
+        ``listener`` is bound, and the workers listen. ``stale_seconds`` is how far an index may be
+        behind its table, None for the default; ``worker_arguments`` go to each worker.
         """
+        self._certificate: CertificateFiles | None = None
+        self._is_reload_wanted = False
         self._worker_arguments = worker_arguments
         self._log_format = log_format
         self._layout = layout
@@ -141,25 +167,70 @@ class Supervisor:
         self._workers = workers
         self._stale_seconds = stale_seconds
 
-    def run(self) -> int:
-        """Run until SIGTERM or SIGINT; returns the exit code."""
+    def run(
+        self, when_serving: Callable[[], None], certificate: CertificateFiles | None = None
+    ) -> int:
+        """Run until SIGTERM or SIGINT; returns the exit code.
+
+        Args:
+            when_serving: called once, as soon as a worker responds to connections.
+            certificate: shared with the workers, and read again if it changes or on SIGHUP.
+
+        Raises:
+            AddressTaken: another service listens on the address.
+        """
+        self._certificate = certificate
         stop = stop_on_signal()
+        is_in_terminal = os.isatty(0)
+        # A handler must not take a lock, so it only notes that the signal arrived.
+        signal.signal(signal.SIGHUP, lambda *_: setattr(self, "_is_reload_wanted", True))
+        # Before a worker could read an index that was damaged since the last service ended.
+        require_verifications(self._layout)
         tailer = self._start_tailer()
         children = [tailer, *map(self._start_worker, range(self._workers))]
         watch = HeartbeatWatch(StatusFile(self._layout))
+        is_address_taken = is_serving = False
         while not stop.wait(_LOOK_SECONDS):
+            if not is_serving and self._listener.getsockopt(
+                socket.SOL_SOCKET, socket.SO_ACCEPTCONN
+            ):
+                is_serving = True
+                when_serving()
+            if is_address_taken := ADDRESS_TAKEN in [child.exit_code for child in children]:
+                break
+            if self._is_reload_wanted and is_in_terminal and not os.isatty(0):
+                # The terminal was closed, and nobody wants a certificate.
+                break
+            self._follow_certificate()
             if watch.hangs(tailer):
                 logger.warning("%s hangs; ending it", tailer.name)
                 tailer.kill()
             for child in children:
                 if child.revive() in _MEMORY_FAULTS:
-                    self._suspect_indexes(child.name)
+                    self._suspect_indexes(child, is_writer=child is tailer)
+        self._end(children)
+        if is_address_taken:
+            raise AddressTaken(os.strerror(errno.EADDRINUSE))
+        return 0
+
+    def _end(self, children: Sequence[Child]) -> None:
+        # As soon as the workers have closed theirs, new connections are refused: a router then
+        # uses another service, while responses under way are finished.
+        self._listener.close()
         for child in children:
             child.terminate()
         deadline = time.monotonic() + _END_SECONDS
         for child in children:
             child.wait(max(0.0, deadline - time.monotonic()))
-        return 0
+
+    def _follow_certificate(self) -> None:
+        is_wanted, self._is_reload_wanted = self._is_reload_wanted, False
+        if self._certificate is None:
+            return
+        if is_wanted:
+            self._certificate.reload()
+        else:
+            self._certificate.follow()
 
     def _start_tailer(self) -> Child:
         # Another service on the same folder may run one already: then ours waits in reserve.
@@ -169,15 +240,18 @@ class Supervisor:
         return Child("tailer", arguments)
 
     def _start_worker(self, number: int) -> Child:
-        descriptor = self._listener.fileno()
+        descriptors = [self._listener.fileno()]
         arguments = [
             "-m",
             "oriel.app.server.worker",
             *self._common_arguments(),
-            f"--socket={descriptor}",
+            f"--socket={descriptors[0]}",
             *self._worker_arguments,
         ]
-        return Child(f"worker {number}", arguments, [descriptor])
+        if self._certificate is not None:
+            descriptors.append(self._certificate.fileno())
+            arguments.append(f"--certificate={descriptors[1]}")
+        return Child(f"worker {number}", arguments, descriptors)
 
     def _common_arguments(self) -> list[str]:
         return [
@@ -188,13 +262,20 @@ class Supervisor:
             f"--log-format={self._log_format}",
         ]
 
-    def _suspect_indexes(self, name: str) -> None:
+    def _suspect_indexes(self, child: Child, *, is_writer: bool) -> None:
         try:
             folders = [path for path in self._layout.indexes.iterdir() if path.is_dir()]
             generations = [IndexFolder(folder).current() for folder in folders]
         except OSError:
             # The disk is away: then the tailer finds out by itself.
             return
-        for generation in generations:
-            if generation is not None:
-                mark_suspect(generation, f"{name} crashed")
+        current = [generation for generation in generations if generation is not None]
+        used = [
+            generation
+            for generation in current
+            if (is_open(generation) if is_writer else was_reading(generation, child.ended_pid))
+        ]
+        for generation in used:
+            note_crash(generation, child.name)
+        for generation in () if used else current:
+            mark_suspect(generation, f"{child.name} crashed")

@@ -184,7 +184,12 @@ def share_measures() -> Callable[[], None]:
             shutil.rmtree(left, ignore_errors=True)
     folder = tempfile.mkdtemp(prefix=f"{_FOLDER_PREFIX}{os.getpid()}-")
     os.environ[_FOLDER_VARIABLE] = folder
-    return lambda: shutil.rmtree(folder, ignore_errors=True)
+
+    def end() -> None:
+        del os.environ[_FOLDER_VARIABLE]
+        shutil.rmtree(folder, ignore_errors=True)
+
+    return end
 
 
 def forget_dead_workers(environment: Mapping[str, str] = os.environ) -> None:

@@ -5,7 +5,7 @@ from typing import Any
 
 from oriel.app.guards import WHOLE_ANSWER, App, Receive, Scope, Send
 from oriel.app.telemetry.measures import Measures
-from oriel.storage import say
+from oriel.storage import one_line, say
 
 #: The messages with which an answer begins.
 _BEGINS = frozenset({"http.response.start", WHOLE_ANSWER})
@@ -39,7 +39,7 @@ def _say(scope: Scope, status: int, seconds: float) -> None:
     client = scope.get("client")
     address = client[0] if client else "unknown"
     target = scope["raw_path"] + (b"?" + scope["query_string"] if scope["query_string"] else b"")
-    text = target.decode("latin-1")
+    text = one_line(target.decode("latin-1"))
     say(
         "request",
         f"{address} {scope['method']} {text} {status} {1000 * seconds:.1f} ms",

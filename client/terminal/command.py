@@ -5,6 +5,7 @@ import csv
 import io
 import json
 import os
+import ssl
 import sys
 import time
 from collections.abc import Iterator, Sequence
@@ -52,9 +53,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     retries = Retries() if options.watch else Retries(attempts=2, longest_pause_s=2)
     try:
         token = os.environ.get(TOKEN_VARIABLE)
-        with Client(options.url, token=token, retries=retries) as client:
+        verify = True if options.ca is None else _trust(options.ca)
+        with Client(options.url, token=token, retries=retries, verify=verify) as client:
             return _get(client, options)
     except ServiceUnreachable as error:
+        if "CERTIFICATE_VERIFY_FAILED" in str(error):
+            return _fail(
+                f"{error}. Name a file with the certificate of the service's authority with --ca, "
+                "and the host of the certificate with --url"
+            )
         return _fail(f"{error}. Is `oriel serve` running there? --url says where else to look")
     except NotAllowed as error:
         return _fail(f"{error}. The token comes from the environment variable {TOKEN_VARIABLE}")
@@ -73,6 +80,11 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
         default="http://127.0.0.1:8080",
         help="the service, http://127.0.0.1:8080 if not given",
     )
+    parser.add_argument(
+        "--ca", metavar="FILE",
+        help="PEM file with the certificates of the authorities to trust for https. Default: the "
+        "public authorities",
+    )  # fmt: skip
     parser.add_argument(
         "--from", dest="time_from", metavar="TIME",
         help="only windows that start then or later: ISO 8601 (UTC if it says no offset) or ms",
@@ -94,6 +106,20 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     if (options.time_from or options.time_to) and options.key is None:
         parser.error("--from and --to are for the windows of a key")
     return options
+
+
+def _trust(file: str) -> ssl.SSLContext:
+    """Return a context that trusts the authorities in a PEM file.
+
+    Raises:
+        ValueError: the file cannot be read, or has no certificate.
+    """
+    try:
+        return ssl.create_default_context(cafile=file)
+    except OSError as error:
+        reason = "it has no certificate" if isinstance(error, ssl.SSLError) else error.strerror
+        message = f"--ca {file}: {reason}. Name a PEM file with the authority's certificate"
+        raise ValueError(message) from error
 
 
 def _limit(text: str) -> int:

@@ -7,8 +7,13 @@ checkpoint folder and the tables of a store are opened, and refused if they do n
 ``Maintenance`` keeps the tables small beside the batches.
 """
 
-from oriel.pipeline.commit.checkpoint import Checkpoint, StateVersions, decided_up_to
-from oriel.pipeline.commit.differences import define
+from oriel.pipeline.commit.checkpoint import (
+    Checkpoint,
+    DecidedBatch,
+    decided_up_to,
+    refuse_running,
+)
+from oriel.pipeline.commit.differences import define, differences, refuse_changes
 from oriel.pipeline.commit.log_identity import settle_log
 from oriel.pipeline.commit.maintenance import Maintenance
 from oriel.pipeline.commit.mend import Mend
@@ -21,6 +26,7 @@ from oriel.pipeline.commit.sink_topic import (
     SinkDefinition,
     SinkTopic,
     note_published,
+    sink_differences,
 )
 from oriel.pipeline.commit.store_batch import StoreBatches, last_batch, prepared_batch
 from oriel.pipeline.commit.store_tables import StoreTables
@@ -31,10 +37,12 @@ from oriel.pipeline.commit.switch import (
     remove_left,
     stores_left,
 )
+from oriel.pipeline.commit.versions import StateVersions
 
 __all__ = [
     "SINK_FILE",
     "Checkpoint",
+    "DecidedBatch",
     "Maintenance",
     "Mend",
     "Publish",
@@ -49,13 +57,17 @@ __all__ = [
     "as_version",
     "decided_up_to",
     "define",
+    "differences",
     "last_batch",
     "note_published",
     "prepared_batch",
+    "refuse_changes",
     "refuse_new_pipeline",
     "refuse_other_pipelines",
+    "refuse_running",
     "remove_left",
     "rescale",
     "settle_log",
+    "sink_differences",
     "stores_left",
 ]

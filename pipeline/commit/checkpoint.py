@@ -20,19 +20,17 @@ and the next start, wherever it is, makes a new one as every start does.
 
 import fcntl
 import os
-import re
 import socket
 import time
 import uuid
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
 from pathlib import Path
-from typing import IO, Any, Self
+from typing import IO, Any, NamedTuple, Self
 
 import orjson
 
 from oriel.pipeline.commit.epochs import EPOCHS_KEPT, Epoch
-from oriel.pipeline.commit.mend import mended
 from oriel.pipeline.commit.resumption import (
     Resumption,
     batch_time_ms,
@@ -41,165 +39,22 @@ from oriel.pipeline.commit.resumption import (
     note_first_offsets,
     write_spark_log,
 )
+from oriel.pipeline.commit.versions import StateVersions
 from oriel.pipeline.errors import AlreadyRunning, CheckpointError
-from oriel.pipeline.plan import PreparedBatch
+from oriel.pipeline.plan import ClockNotes, PreparedBatch
 from oriel.storage import (
     Offsets,
-    create_file,
     current_files,
     is_object,
-    sync_folder,
-    sync_folders,
+    with_digest,
+    without_digest,
 )
 
 #: How long a start waits for a process that is about to end, and how often it looks.
 LOCK_WAIT_SECONDS = 5.0
 _LOCK_LOOK_SECONDS = 0.1
 
-#: A state version: the batch, and the number of the attempt behind the first.
-_VERSION = re.compile(r"(?P<batch>\d+)(?:\.\d+)?\.json")
-#: A segment begins with the batch whose task wrote it.
-_SEGMENT = re.compile(r"(?:(?P<batch>\d{12,})-)?.*\.arrow")
-
-
 _FIRST_OFFSETS = "first-offsets"
-
-
-def _unfenced() -> None:
-    """Nobody else writes: for versions outside a checkpoint."""
-
-
-class StateVersions:
-    """The prepared batches of one store."""
-
-    def __init__(
-        self, folder: Path, *, sync: bool, check_epoch: Callable[[], None] = _unfenced
-    ) -> None:
-        """Use ``folder``, making it where it isn't there; ``sync``: files are forced to disk.
-
-        ``check_epoch`` raises ``Fenced`` if this process may not write any more.
-        """
-        current_files().make_folder(folder, sync=sync)
-        if sync:
-            # A process that was killed may have left a version whose name isn't on disk.
-            sync_folder(folder)
-        self.folder = folder
-        self.sync = sync
-        self.check_epoch = check_epoch
-        #: Files that ``forget_before`` left, by name; None before its first call.
-        self._left: set[str] | None = None
-
-    def load(self, batch: int) -> PreparedBatch | None:
-        """Return the prepared batch, None where there is none.
-
-        Raises:
-            CheckpointError: the file is there but damaged.
-        """
-        prepared, damage, _ = self._read(batch)
-        if prepared is None and damage is not None:
-            raise damage
-        return prepared
-
-    def decided(self, batch: int) -> PreparedBatch | None:
-        """Return the prepared batch, None where there is none that is whole."""
-        return self._read(batch)[0]
-
-    def newest(self) -> int:
-        """The last batch that has a version, whole or damaged; -1 where there is none."""
-        names = current_files().names(self.folder)
-        versions = filter(None, map(_VERSION.fullmatch, names))
-        return max((int(version["batch"]) for version in versions), default=-1)
-
-    def decide(self, batch: int, prepared: PreparedBatch, folders: Iterable[Path]) -> PreparedBatch:
-        """Write the prepared batch, all of it or nothing; return what the batch then is.
-
-        Of several processes that prepare a batch one decides it, and the others get what that
-        one wrote. ``folders`` hold the files that it names, whose contents are on disk. Their
-        names are forced to disk first, by one sync of each folder however many files a batch has:
-        the batch is decided once the version is there, so what it refers to must be, too.
-
-        Raises:
-            Fenced: another process has taken over.
-        """
-        self.check_epoch()
-        if self.sync:
-            sync_folders([self.folder, *folders])
-        while True:
-            there, _, attempt = self._read(batch)
-            if there is not None:
-                self.check_epoch()
-                return there
-            try:
-                create_file(self.path(batch, attempt), prepared.to_json(), sync=self.sync)
-            except FileExistsError:
-                continue
-            return prepared
-
-    def forget_before(self, batch: int, keep: Iterable[PreparedBatch]) -> None:
-        """Remove versions below ``batch`` and every segment that none of ``keep`` names.
-
-        ``keep`` are the last versions, and no file of a later batch goes. So it does no harm
-        whenever it happens, also when this process was suspended in it and others have gone on:
-        a version names files of the one before and new ones of its own batch, and a batch that is
-        decided stays what it is. What no version of ``keep`` names, no later one ever will
-        (decision 0031).
-
-        The folder is listed once: after that, what can go is what was left the time before.
-        Files of a task that ran twice stay until the next start.
-
-        Raises:
-            Fenced: another process has taken over.
-        """
-        self.check_epoch()
-        versions = list(keep)
-        last = max((version.record.batch for version in versions), default=batch)
-        named = {name for version in versions for name in version.state_files}
-        named |= {self.path(version.record.batch).name for version in versions}
-        left = self._left
-        if left is None:
-            left = set(current_files().names(self.folder))
-        needed = {name for name in left if _may_be_needed(name, batch, last)}
-        for name in left - named - needed:
-            current_files().delete(self.folder / name)
-        self._left = named | needed
-
-    def _read(self, batch: int) -> tuple[PreparedBatch | None, CheckpointError | None, int]:
-        """The version of a batch, what is wrong with one that is damaged, the next attempt.
-
-        A damaged version stays where it is and the next attempt gets a number: to remove it and
-        to write another in its place would be two steps, and between them a process may be
-        suspended until somebody else has written there.
-        """
-        damage, attempt = None, 0
-        while True:
-            path = self.path(batch, attempt)
-            try:
-                prepared = PreparedBatch.from_json(current_files().read(path))
-                return mended(self.folder, batch, prepared), damage, attempt
-            except FileNotFoundError:
-                return None, damage, attempt
-            except (KeyError, TypeError, ValueError) as error:
-                message = (
-                    f"state version {path} is damaged ({error}); restore the checkpoint from a "
-                    "backup, or start anew with an empty data folder"
-                )
-                damage, attempt = CheckpointError(message), attempt + 1
-
-    def path(self, batch: int, attempt: int = 0) -> Path:
-        """The file of an attempt to write the version of ``batch``."""
-        return self.folder / (f"{batch:012d}" + (f".{attempt}" if attempt else "") + ".json")
-
-
-def _may_be_needed(name: str, batch: int, last: int) -> bool:
-    """Whether a file that no version names stays.
-
-    These are versions from ``batch`` on, segments of batches behind ``last``, and what isn't ours.
-    """
-    version = _VERSION.fullmatch(name)
-    if version is not None:
-        return int(version["batch"]) >= batch
-    segment = _SEGMENT.fullmatch(name)
-    return segment is None or int(segment["batch"] or 0) > last
 
 
 class Checkpoint:
@@ -258,7 +113,12 @@ class Checkpoint:
     def versions(self, store: str) -> StateVersions:
         """The prepared batches of ``store``."""
         folder = self.folder / "state" / store
-        return StateVersions(folder, sync=self._sync, check_epoch=self.check_epoch)
+        return StateVersions(
+            folder,
+            sync=self._sync,
+            check_epoch=self.check_epoch,
+            application=self.application,
+        )
 
     def prepare_spark(self, topics: Sequence[str], resumption: Resumption | None) -> None:
         """Make Spark's checkpoint folder of this epoch; those of much earlier epochs go.
@@ -347,12 +207,12 @@ class Checkpoint:
                     "folder"
                 )
                 raise CheckpointError(message)
-            content = orjson.dumps({"application": str(uuid.uuid4())})
+            content = with_digest(orjson.dumps({"application": str(uuid.uuid4())}))
             # Where locks don't work, somebody else may be making it, too: one id counts.
             with suppress(FileExistsError):
                 files.create(path, content, sync=self._sync)
         try:
-            return str(orjson.loads(files.read(path))["application"])
+            return str(orjson.loads(without_digest(files.read(path)))["application"])
         except (KeyError, TypeError, ValueError) as error:
             message = (
                 f"{path} is damaged ({error!r}); restore it from a backup, or write "
@@ -360,6 +220,18 @@ class Checkpoint:
                 "pipeline's tables has as `application`"
             )
             raise CheckpointError(message) from error
+
+
+def refuse_running(folder: Path) -> None:
+    """Check, before Spark starts, that no process of this machine runs the pipeline of a folder.
+
+    Raises:
+        AlreadyRunning: a process does, and does not end within seconds.
+    """
+    path = folder / "lock"
+    # Objects have no locks, and a checkpoint that is not there has no process.
+    if not is_object(folder) and path.exists():
+        _locked(path, LOCK_WAIT_SECONDS).close()
 
 
 def _locked(path: Path, wait_s: float) -> IO[str]:
@@ -393,7 +265,15 @@ def _locked(path: Path, wait_s: float) -> IO[str]:
     return file
 
 
-def decided_up_to(checkpoint: Path, stores: Iterable[str]) -> tuple[int, Offsets] | None:
+class DecidedBatch(NamedTuple):
+    """The newest batch that a pipeline has prepared: its number, end offsets and clock notes."""
+
+    batch: int
+    ends: Offsets
+    clock_notes: ClockNotes
+
+
+def decided_up_to(checkpoint: Path, stores: Iterable[str]) -> DecidedBatch | None:
     """The newest batch that any of these stores has decided, and where it ends; None before.
 
     Of a topic that the stores of the newest batch don't read it is the end of an earlier one.
@@ -405,13 +285,13 @@ def decided_up_to(checkpoint: Path, stores: Iterable[str]) -> tuple[int, Offsets
         if name.partition("@")[0] not in wanted:
             continue
         versions = StateVersions(checkpoint / "state" / name, sync=False)
-        newest = versions.newest()
         # A version that is damaged is made anew, so its batch is not decided.
-        prepared = versions.decided(newest) or versions.decided(newest - 1)
+        prepared = versions.last_decided()
         known += [prepared] if prepared is not None else []
     if not known:
         return None
     ends: Offsets = {}
-    for prepared in sorted(known, key=lambda version: version.record.batch):
+    known.sort(key=lambda version: version.record.batch)
+    for prepared in known:
         ends |= prepared.record.offsets
-    return max(version.record.batch for version in known), ends
+    return DecidedBatch(known[-1].record.batch, ends, known[-1].clock_notes)

@@ -6,7 +6,8 @@ which has no influence on results, and what only counts where the store lives (k
 application, generation), which the table knows best.
 """
 
-from collections.abc import Mapping
+import shlex
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -27,6 +28,7 @@ from oriel.storage import (
     StoreDefinition,
     StoreKind,
     WindowSpec,
+    is_sink_name,
 )
 from oriel.storage.delta import delta_type
 
@@ -89,15 +91,41 @@ def settled(recorded: StoreDefinition, defined: StoreDefinition) -> StoreDefinit
         IncompatibleStore: the topology says something else; the message has each difference.
     """
     refuse_foreign(recorded, defined)
-    found = differences(recorded, defined)
-    if found:
-        lines = "\n".join(found)
-        message = (
-            f"store {defined.name!r}: {lines}. Run it as it was, use another store name, or let "
-            f"`oriel rebuild {defined.name}` compute it anew from its topics"
-        )
-        raise IncompatibleStore(message)
+    if found := differences(recorded, defined):
+        refuse_changes({defined.name: found})
     return as_table_knows(recorded, defined)
+
+
+def refuse_changes(
+    changes: Mapping[str, Sequence[str]], readers: Mapping[str, Sequence[str]] | None = None
+) -> None:
+    """Refuse a topology that changes stores or sinks, in a line for each of them.
+
+    ``changes`` has the differences by name, ``readers`` the stores and sinks of each topic whose
+    schema or decoding changes.
+
+    Raises:
+        IncompatibleStore: there is a change.
+    """
+    if not changes:
+        return
+    lines = [
+        f"{name if is_sink_name(name) else f'store {name!r}'}: {'; '.join(found)}"
+        for name, found in changes.items()
+    ]
+    names = dict.fromkeys(changes)
+    for topic, stores in (readers or {}).items():
+        names |= dict.fromkeys(stores)
+        lines.append(
+            f"topic {topic!r}: its schema or decoding changes, so every store of the topic has to "
+            f"be rebuilt: {', '.join(stores)}"
+        )
+    command = f"`oriel rebuild {' '.join(map(shlex.quote, names))} TOPOLOGY.py`"
+    action = (
+        "Run the topology as it was, use other names for changed stores and output topics, or "
+        f"compute all of this again from the topics with {command} and the options of `oriel run`"
+    )
+    raise IncompatibleStore("\n".join(lines) + f".{' ' if len(lines) == 1 else chr(10)}{action}")
 
 
 def as_table_knows(recorded: StoreDefinition, defined: StoreDefinition) -> StoreDefinition:

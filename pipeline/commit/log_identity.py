@@ -10,7 +10,7 @@ from pathlib import Path
 import orjson
 
 from oriel.pipeline.errors import CheckpointError
-from oriel.storage import current_files, replace_file
+from oriel.storage import current_files, replace_file, with_digest, without_digest
 
 
 def settle_log(checkpoint: Path, identity: Mapping[str, str], *, sync: bool) -> None:
@@ -24,11 +24,11 @@ def settle_log(checkpoint: Path, identity: Mapping[str, str], *, sync: bool) -> 
     """
     path = checkpoint / "log.json"
     try:
-        recorded: dict[str, str] = orjson.loads(current_files().read(path))
+        recorded: dict[str, str] = orjson.loads(without_digest(current_files().read(path)))
     except FileNotFoundError:
         recorded = {}
     except ValueError as error:
-        message = f"{path} is damaged ({error}): remove it if the log is the one that it was"
+        message = f"{path} is damaged ({error}). Remove the file if the log is still the same log"
         raise CheckpointError(message) from error
     if _has_decided(checkpoint / "state"):
         for part in sorted(recorded.keys() & identity.keys()):
@@ -40,7 +40,8 @@ def settle_log(checkpoint: Path, identity: Mapping[str, str], *, sync: bool) -> 
                 )
                 raise CheckpointError(message)
     if recorded != identity:
-        replace_file(path, orjson.dumps(identity, option=orjson.OPT_SORT_KEYS), sync=sync)
+        content = orjson.dumps(identity, option=orjson.OPT_SORT_KEYS)
+        replace_file(path, with_digest(content) if identity else content, sync=sync)
 
 
 def _has_decided(state: Path) -> bool:

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 import orjson
 
 from oriel.pipeline.errors import CheckpointError
-from oriel.storage import DataLayout, ForeignCheckpoint, current_files, uri
+from oriel.storage import DataLayout, ForeignCheckpoint, current_files, uri, without_digest
 from oriel.storage.delta import DeltaLog, has_table
 
 
@@ -19,7 +19,7 @@ def pipelines(layout: DataLayout) -> dict[str, str]:
     for name in sorted(files.names(layout.checkpoints)):
         try:
             content = files.read(layout.checkpoint(name) / "application.json")
-            found[str(orjson.loads(content)["application"])] = name
+            found[str(orjson.loads(without_digest(content))["application"])] = name
         except (FileNotFoundError, NotADirectoryError, KeyError, TypeError, ValueError):
             # A damaged checkpoint of another pipeline, or no checkpoint.
             continue

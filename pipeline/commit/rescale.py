@@ -4,6 +4,7 @@ The state has each row's key group. It is written again beside the old one, as t
 and the table's commit that says the new number says the generation, too (see ``switch``).
 """
 
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -70,11 +71,13 @@ def _rescaled(
             f"or new; `oriel rebuild {store}` computes it anew"
         )
         raise CheckpointError(message)
-    for name in {name for version in found.values() for name in version.state_files}:
-        write_regrouped(old.folder, new.folder, name, key_groups, sync=sync)
+    names = {
+        name: write_regrouped(old.folder, new.folder, name, key_groups, sync=sync)
+        for name in {name for version in found.values() for name in version.state_files}
+    }
     for batch, version in found.items():
         # The generation's folder is new: its name has to be on disk, too.
-        new.decide(batch, _of_no_tasks(version, key_groups), [new.folder.parent])
+        new.decide(batch, _of_no_tasks(version, key_groups, names), [new.folder.parent])
     schema = store_schema({}, windowed=rescaled.window.is_windowed)
     table = open_table(layout.table(store), schema, {}, sync=sync)
     table.set_property(STORE_PROPERTY, rescaled.to_json())
@@ -82,8 +85,10 @@ def _rescaled(
     return rescaled
 
 
-def _of_no_tasks(version: PreparedBatch, key_groups: int) -> PreparedBatch:
-    """A version whose files are of no number of tasks that there can be.
+def _of_no_tasks(
+    version: PreparedBatch, key_groups: int, names: Mapping[str, str]
+) -> PreparedBatch:
+    """A version whose files, under their new ``names``, are of no number of tasks that can be.
 
     Its files have keys that are other tasks' now. So each task of the next batch reads them all
     and takes its own, as it does whenever the number of tasks has changed.
@@ -91,7 +96,7 @@ def _of_no_tasks(version: PreparedBatch, key_groups: int) -> PreparedBatch:
 
     def padded(segments: Segments) -> Segments:
         tasks = max(len(segments), key_groups + 1) if segments else 0
-        return {task: segments.get(task, []) for task in range(tasks)}
+        return {task: [names[name] for name in segments.get(task, [])] for task in range(tasks)}
 
     joins = {number: padded(segments) for number, segments in version.join_segments.items()}
     return replace(version, segments=padded(version.segments), join_segments=joins)

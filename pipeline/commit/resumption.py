@@ -19,7 +19,8 @@ from pathlib import Path
 import orjson
 
 from oriel.pipeline.errors import CheckpointError
-from oriel.storage import Offsets, create_file, current_files
+from oriel.storage import Offsets, create_file, current_files, is_object, uri
+from oriel.storage.files import digest
 
 _OFFSETS, _COMMITS, _SOURCES = "offsets", "commits", "sources"
 _VERSION = "v1"
@@ -66,6 +67,9 @@ def keep_first_offsets(folder: Path, older: Path) -> None:
 
     It matters as long as no batch is decided: a topic that is read from its end would otherwise
     begin at a later end.
+
+    Raises:
+        CheckpointError: ``older`` has notes (``note_first_offsets``), and one is damaged.
     """
     for name, content in _first_offsets(older):
         copied = folder / name
@@ -81,7 +85,8 @@ def note_first_offsets(folder: Path, place: Path) -> int:
     noted = _first_offsets(folder)
     for name, content in noted:
         with suppress(FileExistsError):
-            create_file(place / name, content, sync=True)
+            noted_content = content + f"\n{digest(content)}".encode()
+            create_file(place / name, noted_content, sync=True)
     return len(noted)
 
 
@@ -90,13 +95,37 @@ def _first_offsets(folder: Path) -> list[tuple[str, bytes]]:
     files, found = current_files(), []
     for source in sorted(files.names(folder / _SOURCES)):
         for name in sorted(files.names(folder / _SOURCES / source)):
-            content = files.read(folder / _SOURCES / source / name)
+            path = folder / _SOURCES / source / name
+            content = files.read(path)
             try:
+                content = _without_digest(content)
                 orjson.loads(content.split(b"\n", 1)[1])
-            except (IndexError, ValueError):
-                continue
+            except (IndexError, ValueError) as error:
+                if not is_object(path):
+                    # Spark was killed while it wrote the file.
+                    continue
+                message = (
+                    f"{uri(path)} is damaged ({error}). No batch is decided yet: delete the file, "
+                    "and its topic is read from where a first start would read it now"
+                )
+                raise CheckpointError(message) from error
             found.append((f"{_SOURCES}/{source}/{name}", content))
     return found
+
+
+def _without_digest(content: bytes) -> bytes:
+    """Return the file of Spark's of a note; those of earlier versions have no digest.
+
+    Raises:
+        ValueError: the digest is another.
+    """
+    spark_file, _, found = content.rpartition(b"\n")
+    if not found.startswith(b"xxh3:"):
+        return content
+    if digest(spark_file) != found.decode(errors="replace"):
+        message = "the content is not what was written, because its digest differs"
+        raise ValueError(message)
+    return spark_file
 
 
 def end_offsets(folder: Path, batch: int) -> Offsets:

@@ -19,7 +19,7 @@ from pathlib import Path
 import orjson
 
 from oriel.pipeline.commit.checkpoint import Checkpoint
-from oriel.pipeline.commit.differences import differences_in
+from oriel.pipeline.commit.differences import differences_in, refuse_changes
 from oriel.pipeline.commit.store_tables import LetterTable
 from oriel.pipeline.errors import CheckpointError
 from oriel.pipeline.language import Store, source_texts, step_texts
@@ -27,10 +27,11 @@ from oriel.pipeline.plan import PreparedBatch
 from oriel.storage import (
     CommitRecord,
     DataLayout,
-    IncompatibleStore,
     create_file,
     current_files,
     sink_name,
+    with_digest,
+    without_digest,
 )
 
 SINK_FILE = "sink.json"
@@ -90,7 +91,7 @@ class SinkDefinition:
         for generation in sorted(generations, reverse=True):
             path = states / (f"{name}@{generation}" if generation else name) / SINK_FILE
             try:
-                fields = orjson.loads(files.read(path))
+                fields = orjson.loads(without_digest(files.read(path)))
                 texts = {each: tuple(fields[each]) for each in ("sources", "steps")}
                 return cls(**{**fields, **texts})
             except FileNotFoundError:
@@ -103,7 +104,7 @@ class SinkDefinition:
 
     def write(self, folder: Path, *, sync: bool) -> None:
         """Let the state in ``folder`` be the sink's: from here on this is what is recorded."""
-        create_file(folder / SINK_FILE, orjson.dumps(asdict(self)), sync=sync)
+        create_file(folder / SINK_FILE, with_digest(orjson.dumps(asdict(self))), sync=sync)
 
 
 class SinkTopic(LetterTable):
@@ -146,10 +147,14 @@ class SinkTopic(LetterTable):
 
     def newest_record(self) -> CommitRecord | None:
         """What the last batch that is published was, None where it is not known."""
+        path = self._note(self._recorded)
         try:
-            return CommitRecord.from_json(current_files().read(self._note(self._recorded)))
+            return CommitRecord.from_json(without_digest(current_files().read(path)))
         except FileNotFoundError:
             return None
+        except (TypeError, ValueError) as error:
+            message = f"{path} is damaged ({error}). Restore the checkpoint from a backup"
+            raise CheckpointError(message) from error
 
     def commit(self, prepared: PreparedBatch, batch: int) -> None:
         """Publish the batch's records, and note that it is done."""
@@ -170,7 +175,7 @@ def note_published(folder: Path, prepared: PreparedBatch, *, sync: bool) -> None
     """Note beside the state in ``folder`` that the batch is in the topic."""
     # Never put over another: what a process notes that slept meanwhile does no harm.
     with suppress(FileExistsError):
-        content = prepared.record.to_json().encode()
+        content = with_digest(prepared.record.to_json().encode())
         create_file(_note_path(folder, prepared.record.batch), content, sync=sync)
 
 
@@ -184,14 +189,13 @@ def _note_path(folder: Path, batch: int) -> Path:
     return folder / f"{_NOTE}{batch:012d}.json"
 
 
+def sink_differences(recorded: SinkDefinition, defined: SinkDefinition) -> list[str]:
+    """Return each difference that is refused, in words."""
+    return differences_in(_FIXED, recorded, defined)
+
+
 def _settled(recorded: SinkDefinition, defined: SinkDefinition) -> SinkDefinition:
     """The definition to run with; see ``differences.settled``."""
-    found = differences_in(_FIXED, recorded, defined)
-    if found:
-        lines = "\n".join(found)
-        message = (
-            f"{defined.name}: {lines}. Run it as it was, write to another topic, which gets all "
-            f"records, or let `oriel rebuild '{defined.name}'` write all of them to this one anew"
-        )
-        raise IncompatibleStore(message)
+    if found := sink_differences(recorded, defined):
+        refuse_changes({defined.name: found})
     return replace(defined, key_groups=recorded.key_groups, generation=recorded.generation)

@@ -26,11 +26,12 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from shlex import quote
 
-from oriel.pipeline.commit.checkpoint import StateVersions
 from oriel.pipeline.commit.resumption import Resumption
 from oriel.pipeline.commit.sink_topic import SinkTopic
 from oriel.pipeline.commit.store_tables import StoreTables
+from oriel.pipeline.commit.versions import StateVersions
 from oriel.pipeline.errors import CheckpointError
+from oriel.pipeline.hops import ReadBlocks
 from oriel.pipeline.language import of_topics
 from oriel.pipeline.plan import (
     NO_CLOCK_NOTES,
@@ -208,8 +209,10 @@ class StoreBatches:
 
         Raises:
             CheckpointError: that one is damaged, too.
+            ForeignCheckpoint: the table's batch is another one than the checkpoint's.
         """
         recorded, batch = self._tables.recorded_batch(), self._versions.newest()
+        self._refuse_other_history(recorded)
         prepared = self._versions.decided(batch)
         if prepared is None and batch > 0:
             batch -= 1
@@ -267,10 +270,12 @@ class StoreBatches:
         batch: int,
         ends: Offsets,
         computed: tuple[StoreWork, Sequence[WindowsReport]] | None,
+        blocks: ReadBlocks | None = None,
     ) -> PreparedBatch:
         """Bring batch ``batch`` into the tables, whatever of it is there already.
 
-        ``computed`` is what ``begin`` gave, and the reports of its tasks.
+        ``computed`` is what ``begin`` gave, and the reports of its tasks; ``blocks`` are the
+        blocks of the log that the batch reads.
 
         Raises:
             RecordsMiscounted: a record was lost or used twice on its way; nothing is committed.
@@ -283,6 +288,7 @@ class StoreBatches:
         else:
             work, reports = computed
             computed_batch = prepared_batch(work.plan, work.joins, reports, previous, ends)
+            computed_batch = computed_batch.with_blocks(previous, blocks or {})
             # Decision 0003: from here on the batch is decided. After a crash it is committed as
             # the file says and not computed again, so that the table and the next batch's
             # state are of the same computation.
@@ -353,6 +359,26 @@ class StoreBatches:
                 "backup, or start anew with an empty data folder"
             )
             raise ForeignCheckpoint(message)
+
+    def _refuse_other_history(self, recorded: int) -> None:
+        """Go on only if the checkpoint and the table have the same batch of that number.
+
+        If one of them was restored and the pipeline ran again, both can have a batch of a number
+        with other records.
+        """
+        prepared, record = self._versions.decided(recorded), self._tables.newest_record()
+        if prepared is None or record is None or record.batch != recorded:
+            return
+        # Not the clocks: `oriel clock --set` changes those of the checkpoint.
+        if (prepared.record.offsets, prepared.record.counters) == (record.offsets, record.counters):
+            return
+        message = (
+            f"store {self._store.name!r}: batch {recorded} of the checkpoint is not batch "
+            f"{recorded} of the table. They do not belong together, because one of them is of "
+            "another day. Restore both from one backup, or let `oriel rebuild "
+            f"{quote(self._store.name)}` compute the store again from its topics"
+        )
+        raise ForeignCheckpoint(message)
 
     def _refuse_foreign(self, batch: int, recorded: int) -> None:
         """Go on only if the table is exactly at the batch before, or has this one already."""

@@ -13,10 +13,11 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from oriel.pipeline.commit.checkpoint import Checkpoint, StateVersions
+from oriel.pipeline.commit.checkpoint import Checkpoint
 from oriel.pipeline.commit.differences import as_table_knows, refuse_foreign
 from oriel.pipeline.commit.sink_topic import SinkDefinition
 from oriel.pipeline.commit.store_tables import open_dead_letters, recorded_definition
+from oriel.pipeline.commit.versions import StateVersions
 from oriel.pipeline.plan import PreparedBatch
 from oriel.storage import (
     COMMIT_INFO_KEY,
@@ -30,8 +31,8 @@ from oriel.storage.delta import (
     DEAD_LETTER_SCHEMA,
     AddedFile,
     TableContent,
-    open_delta,
     open_table,
+    open_with_files,
     replace_rows,
     write_file,
 )
@@ -107,13 +108,13 @@ def add_dead_letters(
     layout: DataLayout, application: str, store: str, folder: Path, batch: int, *, sync: bool
 ) -> None:
     """Commit the dead letters of the table in ``folder`` that are not in the real one yet."""
-    if not len(open_delta(folder).to_pyarrow_dataset().head(1, columns=_LETTER)):
+    if not len(open_with_files(folder).to_pyarrow_dataset().head(1, columns=_LETTER)):
         return
     open_dead_letters(folder, sync=sync)
-    found = open_delta(folder).to_pyarrow_table()
+    found = open_with_files(folder).to_pyarrow_table()
     known_folder = layout.dead_letters
     table = open_dead_letters(known_folder, sync=sync)
-    known = open_delta(known_folder).to_pyarrow_dataset().to_table(columns=_LETTER)
+    known = open_with_files(known_folder).to_pyarrow_dataset().to_table(columns=_LETTER)
     places = _letter_places(known).group_by(_LETTER).aggregate([])
     # A join has no order of its own.
     numbered = _letter_places(found).append_column("row", pa.array(range(len(found))))

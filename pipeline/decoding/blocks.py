@@ -17,7 +17,12 @@ from oriel.pipeline.dead_letters import Reason
 from oriel.pipeline.decoding.faults import Faults, WrongType
 from oriel.pipeline.decoding.formats import SchemaRegistry, value_reader
 from oriel.pipeline.decoding.headers import header_columns
-from oriel.pipeline.decoding.json_lines import BlockReader, decode_line, suspicious_lines
+from oriel.pipeline.decoding.json_lines import (
+    BlockReader,
+    decode_line,
+    infinite_rows,
+    suspicious_lines,
+)
 from oriel.pipeline.decoding.keys import read_keys
 from oriel.pipeline.decoding.times import field_times_ms, judge_times, message_times_ms
 from oriel.pipeline.decoding.values import ValueReader
@@ -264,6 +269,11 @@ def _read(
     has_floats = any(map(pa.types.is_floating, _types_in(row_type)))
     suspicious = suspicious_lines(lines, has_floats=has_floats)
     rows, unread = BlockReader(row_type).read(lines, suspicious, careful=careful)
+    refused = bool((unread & ~suspicious).any())
+    if has_floats and (infinite := infinite_rows(rows)).any():
+        # JSON has no infinity: Arrow's reader rounds a number that is out of range to it.
+        rows = pc.if_else(pa.array(infinite), pa.scalar(None, row_type), rows)
+        unread = unread | infinite
     slow = np.flatnonzero(unread & ~no_text)
     found = _read_slowly(texts, slow.tolist(), row_type, text_field, faults)
     good = slow[[found[number] is not None for number in slow.tolist()]]
@@ -272,7 +282,7 @@ def _read(
         order[good] = len(texts) + np.arange(len(good))
         read_slowly = pa.array([found[number] for number in good.tolist()], row_type)
         rows = pa.concat_arrays([rows, read_slowly]).take(pa.array(order))
-    return rows, bool((unread & ~suspicious).any())
+    return rows, refused
 
 
 def _read_slowly(

@@ -78,6 +78,11 @@ class WrongType(TypeError):
         return text.encode("utf-8", "backslashreplace").decode()
 
 
+def out_of_range(column_type: pa.DataType, given: str) -> WrongType:
+    """The error of a number that ``column_type`` rounds to infinity."""
+    return WrongType(f"a number in the range of {type_name(column_type)}", given)
+
+
 def _cut(text: str) -> str:
     return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
 

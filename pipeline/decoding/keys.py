@@ -1,6 +1,7 @@
 """The keys of messages: whatever their serde, a key is a text from here on."""
 
 import json
+from math import isinf
 from typing import NoReturn
 
 import numpy as np
@@ -8,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from oriel.pipeline.dead_letters import Reason
-from oriel.pipeline.decoding.faults import Faults
+from oriel.pipeline.decoding.faults import Faults, WrongType, out_of_range
 from oriel.pipeline.decoding.values import numbers, texts
 
 
@@ -32,8 +33,13 @@ def _json_texts(keys: pa.BinaryArray, faults: Faults) -> pa.StringArray:
     coded = pc.dictionary_encode(keys)
     found = [_json_text(key) for key in coded.dictionary.to_pylist()]
     spellings = pa.array(
-        [None if isinstance(each, Reason) else each for each in found], pa.string()
+        [None if isinstance(each, Reason | WrongType) else each for each in found], pa.string()
     )
+    for index, wrong in enumerate(found):
+        if isinstance(wrong, WrongType):
+            rows = pc.fill_null(pc.equal(coded.indices, index), False)  # noqa: FBT003
+            for row in np.flatnonzero(np.asarray(rows)).tolist():
+                faults.set_one(row, Reason.WRONG_TYPE, wrong.detail)
     for reason in (Reason.NOT_UTF8, Reason.NOT_JSON):
         is_bad = pa.array([each is reason for each in found], pa.bool_())
         bad = pc.fill_null(is_bad.take(coded.indices), False)  # noqa: FBT003
@@ -41,9 +47,9 @@ def _json_texts(keys: pa.BinaryArray, faults: Faults) -> pa.StringArray:
     return spellings.take(coded.indices)
 
 
-def _json_text(key: bytes) -> str | Reason | None:
+def _json_text(key: bytes) -> str | Reason | WrongType | None:
     try:
-        content = json.loads(key.decode(), parse_constant=_refuse)
+        content = json.loads(key.decode(), parse_constant=_refuse, parse_float=_parse_float)
         if isinstance(content, str | None):
             text = content
         else:
@@ -58,10 +64,20 @@ def _json_text(key: bytes) -> str | Reason | None:
             text.encode()
     except UnicodeDecodeError:
         return Reason.NOT_UTF8
+    except WrongType as error:
+        error.path.append("key")
+        return error
     except (ValueError, RecursionError):
         # Half a surrogate pair is a UnicodeEncodeError, which is a ValueError.
         return Reason.NOT_JSON
     return text
+
+
+def _parse_float(digits: str) -> float:
+    number = float(digits)
+    if isinf(number):
+        raise out_of_range(pa.float64(), digits)
+    return number
 
 
 def _refuse(name: str) -> NoReturn:

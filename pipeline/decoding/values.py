@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import inf
 from typing import Any, Protocol
 
 import numpy as np
@@ -10,10 +11,13 @@ import pyarrow.compute as pc
 
 from oriel.pipeline.dead_letters import Reason
 from oriel.pipeline.decoding.block_bytes import BlockBytes
-from oriel.pipeline.decoding.faults import Faults
+from oriel.pipeline.decoding.faults import Faults, out_of_range
 
 #: How Kafka's serializers write a number: big-endian.
 _NUMBERS = {"long": ">i8", "integer": ">i4", "short": ">i2", "double": ">f8", "float": ">f4"}
+
+#: The least number that FLOAT rounds to infinity.
+_FLOAT_LIMIT = 2.0**128 - 2.0**103
 
 
 class ValueReader(Protocol):
@@ -75,6 +79,18 @@ def numbers(serde: str, values: pa.BinaryArray, faults: Faults) -> pa.Array:
     found = np.zeros(len(values), number_type.newbyteorder("="))
     found[fits] = BlockBytes(values.filter(pa.array(fits))).data.view(number_type)
     return pa.array(found, mask=~fits)
+
+
+def as_float(number: float, column_type: pa.DataType) -> float:
+    """A number of a binary format for a column of ``column_type``: infinity is a legal value.
+
+    Raises:
+        WrongType: the number is finite, and FLOAT rounds it to infinity.
+    """
+    number = float(number)
+    if _FLOAT_LIMIT <= abs(number) < inf and column_type == pa.float32():
+        raise out_of_range(column_type, repr(number))
+    return number
 
 
 def struct_rows(

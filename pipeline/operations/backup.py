@@ -14,6 +14,7 @@ The index is not part of it (promise 6), nor is the log that the records come fr
 """
 
 import argparse
+import errno
 import hashlib
 import os
 import shutil
@@ -21,6 +22,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
@@ -31,26 +33,36 @@ import pyarrow as pa
 from deltalake.exceptions import DeltaError
 
 from oriel.pipeline.commit import SINK_FILE, StateVersions
-from oriel.pipeline.errors import BackupError, CheckpointError, PipelineError
+from oriel.pipeline.errors import BackupError, CheckpointError
+from oriel.pipeline.operations.messages import EXPECTED, print_error
+from oriel.pipeline.operations.verification import (
+    FILES,
+    MANIFEST,
+    findings_of_backup,
+    first_line,
+    rebuild,
+)
 from oriel.storage import (
     DataLayout,
+    ObjectStoreFailed,
     StorageError,
     create_file,
     current_files,
     data_folder,
     is_object,
+    is_sink_name,
+    names_file,
     replace_file,
     sync_folder,
     uri,
+    with_digest,
+    without_digest,
 )
-from oriel.storage.delta import LOG_FOLDER, DeltaLog, entry_name, open_delta
+from oriel.storage.delta import LOG_FOLDER, DeltaLog, entry_name, has_table, open_delta
 from oriel.storage.monitoring import STATUS_FILE
 
 #: Rises with every change of the manifest.
 FORMAT = 1
-MANIFEST = "backup.json"
-#: The folder of the files within a backup.
-FILES = "data"
 #: How often a newer batch is taken before giving up; one attempt takes milliseconds.
 _ATTEMPTS = 200
 _COPY_BYTES = 1 << 20
@@ -74,8 +86,8 @@ def run_command(name: str, work: Callable[[], dict[str, Any]]) -> int:
     """Print what ``work`` answers as a line of JSON, or its error; the exit code."""
     try:
         print(orjson.dumps(work()).decode(), flush=True)
-    except (PipelineError, StorageError, OSError, DeltaError) as error:
-        print(f"oriel {name}: {str(error).partition(chr(10))[0]}", file=sys.stderr)
+    except EXPECTED as error:
+        print_error(name, error)
         return 1
     return 0
 
@@ -88,80 +100,180 @@ def _backup(data: Path, target: Path) -> dict[str, Any]:
         raise BackupError(message)
     refuse_object(target)
     refuse_existing(target)
+    # Under another name until it is complete and verified: what is there is a backup.
+    draft = target.with_name(f"{target.name}.writing")
+    shutil.rmtree(draft, ignore_errors=True)
     # Beside the tables, because a hard link can't leave its file system.
     beside = target.resolve().parent if is_object(data) else data
     beside.mkdir(parents=True, exist_ok=True)
     staging = Path(tempfile.mkdtemp(prefix=".backup-", dir=beside))
     try:
         batches, names = _link_all(layout, staging)
-        (target / FILES).mkdir(parents=True)
-        hashes = {
-            name: copied(
-                staging / name, target / FILES / name, f"{number:,} of {len(names):,} files"
-            )
-            for number, name in enumerate(names, 1)
-        }
+        _write(draft, staging, batches, names)
+        _verify(draft, data)
+        draft.rename(target)
+    except BaseException:
+        shutil.rmtree(draft, ignore_errors=True)
+        raise
     finally:
         shutil.rmtree(staging, ignore_errors=True)
+    sync_folder(target.parent)
+    return {"backup": str(target), "batches": batches, "files": len(names)}
+
+
+def _write(draft: Path, staging: Path, batches: Mapping[str, int], names: Sequence[str]) -> None:
+    """Copy the files ``names`` of ``staging`` and write the manifest."""
+    (draft / FILES).mkdir(parents=True)
+    hashes = {
+        name: copied(staging / name, draft / FILES / name, f"{number:,} of {len(names):,} files")
+        for number, name in enumerate(names, 1)
+    }
     manifest = {
         "format": FORMAT,
         "created_ms": time.time_ns() // 1_000_000,
         "batches": batches,
         "files": {
-            name: {"size": (target / FILES / name).stat().st_size, "sha256": digest}
+            name: {"size": (draft / FILES / name).stat().st_size, "sha256": digest}
             for name, digest in hashes.items()
         },
     }
     # Last: a backup without its manifest is none.
-    replace_file(target / MANIFEST, orjson.dumps(manifest, option=orjson.OPT_INDENT_2), sync=True)
-    return {"backup": str(target), "batches": batches, "files": len(hashes)}
+    content = with_digest(orjson.dumps(manifest, option=orjson.OPT_INDENT_2))
+    replace_file(draft / MANIFEST, content, sync=True)
+
+
+def _verify(draft: Path, data: Path) -> None:
+    """Read a backup back, and check each file as ``oriel verify`` does.
+
+    Raises:
+        BackupError: a file is damaged, in the data directory or by the copy.
+    """
+    for finding in findings_of_backup(draft)[1]:
+        if finding.is_damage:
+            name = finding.path.relative_to(draft / FILES)
+            problem = finding.problem.replace(str(draft / FILES), uri(data))
+            message = f"{uri(data / name)}: {problem}. {finding.action}, and back up again"
+            raise BackupError(message)
 
 
 def _link_all(layout: DataLayout, staging: Path) -> tuple[dict[str, int], list[str]]:
     """Link one consistent set of files into ``staging``; pipelines' batches, the files' names."""
-    link, files = (_fetch if is_object(layout.root) else _link), current_files()
+    link, seen = (_fetch if is_object(layout.root) else _link), None
+    problem = ""
     for _ in range(_ATTEMPTS):
+        before, seen = seen, _names(layout)
+        # No pipeline has committed or removed anything since the attempt that failed.
+        if seen == before:
+            raise BackupError(problem)
         if link is _link:
             for path in staging.iterdir():
                 shutil.rmtree(path)
-        linked: set[str] = set()
         try:
-            batches = {}
-            applications = {}
-            for name in sorted(files.names(layout.checkpoints)):
-                checkpoint = layout.checkpoint(name)
-                batch = _newest_batch(checkpoint)
-                if batch is None:
-                    continue
-                batches[name] = batch
-                identity = orjson.loads(files.read(checkpoint / "application.json"))
-                applications[identity["application"]] = batch
-                for path in _checkpoint_files(checkpoint, batch):
-                    linked.add(link(path, staging, layout.root))
-            for name in sorted(files.names(layout.tables)):
-                for path in _table_files(layout.tables / name, applications):
-                    linked.add(link(path, staging, layout.root))
-        except (FileNotFoundError, _MovedOnError):
-            continue
-        return batches, sorted(linked)
+            batches, paths = _consistent(layout)
+            return batches, sorted({link(path, staging, layout.root) for path in paths})
+        except FileNotFoundError as error:
+            # Of a link it is the file that is linked.
+            path = Path(error.filename)
+            problem = f"{uri(path)}: the file is missing. {_action(layout, path)}"
+        except ObjectStoreFailed:
+            raise
+        except (_MovedOnError, StorageError) as error:
+            # Cleanup can have removed an entry between the look at the log and the read.
+            problem = str(error)
     message = (
         f"{uri(layout.root)} changes faster than it can be copied: stop its pipelines (a SIGTERM "
-        "ends them after a batch) and start the backup again"
+        f"ends them after a batch) and start the backup again. The last problem was: {problem}"
     )
     raise BackupError(message)
 
 
+def _consistent(layout: DataLayout) -> tuple[dict[str, int], Iterator[Path]]:
+    """The last batch of each pipeline that all of its stores have, and the files of these."""
+    files = current_files()
+    batches: dict[str, int] = {}
+    applications: dict[str, int] = {}
+    for name in sorted(files.names(layout.checkpoints)):
+        checkpoint = layout.checkpoint(name)
+        if not files.exists(checkpoint / "application.json") and not _states(checkpoint):
+            continue
+        applications[_application(checkpoint / "application.json")] = batches[name] = _newest_batch(
+            checkpoint
+        )
+        _refuse_missing_tables(layout, checkpoint, batches[name])
+
+    def paths() -> Iterator[Path]:
+        for name, batch in batches.items():
+            yield from _checkpoint_files(layout.checkpoint(name), batch)
+        for name in sorted(files.names(layout.tables)):
+            yield from _table_files(layout.tables / name, applications)
+        # Marks of records that were replayed later do no harm: a replay skips these records.
+        folder = layout.replayed.with_suffix("")
+        yield from (folder / name for name in files.names(folder))
+        if files.exists(layout.replayed):
+            yield layout.replayed
+
+    return batches, paths()
+
+
+def _names(layout: DataLayout) -> dict[Path, frozenset[str]]:
+    """The names of files that change with each batch, and with each compaction."""
+    files = current_files()
+    folders = [layout.tables / name / LOG_FOLDER for name in files.names(layout.tables)]
+    for name in files.names(layout.checkpoints):
+        folders += [layout.checkpoint(name), *_states(layout.checkpoint(name))]
+    return {folder: frozenset(files.names(folder)) for folder in folders}
+
+
+def _application(path: Path) -> str:
+    try:
+        return str(orjson.loads(without_digest(current_files().read(path)))["application"])
+    except (KeyError, TypeError, ValueError) as error:
+        message = f"{uri(path)}: the file is damaged ({error}). Restore it from a backup"
+        raise BackupError(message) from error
+
+
+def _action(layout: DataLayout, path: Path) -> str:
+    """What to do about a missing file of the data directory."""
+    with suppress(ValueError):
+        area, *names = path.relative_to(layout.root).parts
+        # tables/STORE/FILE, checkpoints/PIPELINE/state/STORE/FILE
+        at = {"tables": 0, "checkpoints": 2}.get(area, len(names))
+        if at + 1 < len(names):
+            return rebuild(names[at].partition("@")[0])
+    return "Restore it from a backup"
+
+
+def _refuse_missing_tables(layout: DataLayout, checkpoint: Path, batch: int) -> None:
+    """Refuse a store of the topology that has a state and no table: no run could continue."""
+    for state in _states(checkpoint):
+        store = state.name.partition("@")[0]
+        # A store that is further behind has left the topology.
+        is_current = StateVersions(state, sync=False).newest() >= max(batch, 0)
+        if is_current and not is_sink_name(store) and not has_table(layout.table(store)):
+            table = uri(layout.table(store))
+            message = f"{table}: the table of store {store!r} is missing. {rebuild(store)}"
+            raise _MovedOnError(message)
+
+
 class _MovedOnError(Exception):
-    """The pipeline has deleted or replaced what belongs to the batch."""
+    """The pipeline has deleted or replaced what belongs to the batch, or a file is damaged.
+
+    The text says what is wrong, for the case that no pipeline runs.
+    """
 
 
-def _newest_batch(checkpoint: Path) -> int | None:
-    """The last batch that all stores have decided which go with the newest; None before any."""
-    newest = [StateVersions(state, sync=False).newest() for state in _states(checkpoint)]
-    last = max(newest, default=-1)
+def _newest_batch(checkpoint: Path) -> int:
+    """The last batch that all stores have decided which go with the newest; -1 before any."""
+    newest: dict[str, int] = {}
+    for state in _states(checkpoint):
+        # A generation that a rebuild has begun has no version yet.
+        store = state.name.partition("@")[0]
+        batch = StateVersions(state, sync=False).newest()
+        newest[store] = max(batch, newest.get(store, -1))
+    last = max(newest.values(), default=-1)
     # Stores are decided one after the other, so one may be a batch behind. One that is further
     # behind is not in the topology any more.
-    return None if last < 0 else min(batch for batch in newest if batch >= last - 1)
+    return min((batch for batch in newest.values() if batch >= last - 1), default=-1)
 
 
 def _states(checkpoint: Path) -> list[Path]:
@@ -175,15 +287,18 @@ def _checkpoint_files(checkpoint: Path, batch: int) -> Iterator[Path]:
     for name in current_files().names(checkpoint):
         if name.endswith(".json") and name != STATUS_FILE:
             yield checkpoint / name
+    application = _application(checkpoint / "application.json")
     for state in _states(checkpoint):
-        versions = StateVersions(state, sync=False)
+        versions = StateVersions(state, sync=False, application=application)
         of_store = min(batch, versions.newest())
+        if of_store < 0:
+            continue
         try:
             prepared = versions.load(of_store)
         except CheckpointError as error:
-            raise _MovedOnError from error
+            raise _MovedOnError(first_line(error)) from error
         if prepared is None:
-            raise _MovedOnError
+            raise FileNotFoundError(errno.ENOENT, "", str(versions.path(of_store)))
         for name in current_files().names(state):
             # A clock that was set back, and of a sink: what it is, and that it has published.
             number = name.removeprefix("clock-").removeprefix("published-")
@@ -202,9 +317,16 @@ def _table_files(table: Path, batches: Mapping[str, int]) -> Iterator[Path]:
     folder = table / LOG_FOLDER
     yield from (folder / entry_name(version) for version in versions if version <= cut)
     for name in current_files().names(folder):
-        if fnmatch(name, "*.checkpoint*.parquet") and int(name.partition(".")[0]) <= cut:
+        # With its digest, which is a file next to it.
+        is_checkpoint = fnmatch(name, "[0-9]*.checkpoint*.parquet") or name.endswith(".digest")
+        if is_checkpoint and int(name.partition(".")[0]) <= cut:
             yield folder / name
-    added = pa.table(open_delta(table, cut).get_add_actions())
+    try:
+        added = pa.table(open_delta(table, cut).get_add_actions())
+    except DeltaError as error:
+        problem = f"{uri(folder)}: the log cannot be read ({first_line(error)})"
+        message = f"{problem}. {rebuild(table.name)}"
+        raise _MovedOnError(message) from error
     yield from (table / unquote(name) for name in added.column("path").to_pylist())
 
 
@@ -215,7 +337,9 @@ def _version_of(log: DeltaLog, versions: Sequence[int], batches: Mapping[str, in
     for version in reversed(versions):
         transactions = log.transactions(version)
         if transactions is None:
-            raise _MovedOnError
+            entry = uri(log.table / LOG_FOLDER / entry_name(version))
+            message = f"{entry}: the entry is missing or cut off. {rebuild(log.table.name)}"
+            raise _MovedOnError(message)
         for name, number in transactions.items():
             # The table's own application, or for dead letters its stores: ID/STORE. Compaction
             # has numbers of its own; it goes with the batches around it.
@@ -236,7 +360,11 @@ def _version_of(log: DeltaLog, versions: Sequence[int], batches: Mapping[str, in
         for transactions in above
         for name, number in transactions.items()
     ):
-        raise _MovedOnError
+        message = (
+            f"{uri(log.table)}: one pipeline was stopped in a batch, and another pipeline has "
+            "written to the table since. Start the pipelines, and stop them with SIGTERM"
+        )
+        raise _MovedOnError(message)
     return cut
 
 
@@ -275,12 +403,14 @@ def copied(source: Path, target: Path, progress: str) -> str:
         create_file(target, content, sync=True)
         return digest.hexdigest()
     target.parent.mkdir(parents=True, exist_ok=True)
-    with source.open("rb") as reading, target.open("xb") as writing:
+    with names_file(target), source.open("rb") as reading, target.open("xb") as writing:
         while block := reading.read(_COPY_BYTES):
             digest.update(block)
             writing.write(block)
         writing.flush()
         os.fsync(writing.fileno())
+        # Whoever verifies the copy reads it from the disk and not from memory.
+        os.posix_fadvise(writing.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
     sync_folder(target.parent)
     if sys.stderr.isatty():
         print(f"\r{progress}", end="", file=sys.stderr, flush=True)

@@ -6,7 +6,6 @@ records again, and retention counts from the greatest clock that is left.
 """
 
 import argparse
-import sys
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
@@ -15,14 +14,17 @@ from typing import NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
-from oriel.pipeline.commit import Checkpoint, Mend, SinkDefinition, StateVersions
-from oriel.pipeline.errors import ClockRefused, PipelineError
+from oriel.pipeline.commit import Checkpoint, Mend, SinkDefinition, StateVersions, decided_up_to
+from oriel.pipeline.errors import ClockRefused
+from oriel.pipeline.operations.messages import EXPECTED, print_error
 from oriel.pipeline.plan import NO_PARTITION, PreparedBatch
+from oriel.pipeline.state import open_segment
 from oriel.pipeline.windows import MAX_TIMESTAMP_MS, NEVER_CLOSED_MS, NO_STREAM_TIME_MS, SIDE_FIELDS
-from oriel.storage import DataLayout, StorageError, current_files, data_folder, is_sink_name, uri
+from oriel.storage import DataLayout, current_files, data_folder, is_sink_name, uri
 from oriel.storage.delta import DeltaLog
+from oriel.storage.index import table_batches
+from oriel.storage.monitoring import RunStatusFile
 
 _COLUMNS = ("store", "clock", "partition", "stream time", "ms", "wall clock", "heard", "")
 #: A version may be removed between the look for its number and the read: look again so often.
@@ -53,10 +55,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
             topic, partition, text = options.set
             # The pipeline must not run meanwhile: it knows its clocks and reads none again.
             with Checkpoint(folder, sync=True):
-                versions = _versions(layout, folder, options.store)
+                versions = _of_topology(folder, _versions(layout, folder, options.store))
                 _set(layout, versions, (topic, partition), _time_ms(text))
-    except (PipelineError, StorageError, OSError) as error:
-        print(f"oriel clock: {error}", file=sys.stderr)
+    except EXPECTED as error:
+        print_error("clock", error)
         return 1
     return 0
 
@@ -134,6 +136,36 @@ def _versions(layout: DataLayout, folder: Path, store: str | None) -> list[_Vers
         message = f"{folder.name!r} has decided no batch yet: there are no clocks"
         raise ClockRefused(message)
     return newest
+
+
+def _of_topology(folder: Path, versions: Sequence[_Version]) -> list[_Version]:
+    """Return the versions of stores of the topology: no batch was decided without them.
+
+    Raises:
+        ClockRefused: no version is of a store of the topology.
+    """
+    stores = {name.partition("@")[0] for name in current_files().names(folder / "state")}
+    last = decided_up_to(folder, stores)
+    newest = -1 if last is None else last.batch
+    reported = RunStatusFile(folder).read()
+    of_run = stores if reported is None else reported[0].stores.keys()
+    # A crash can leave a store one batch behind the others. The status of the last run has it then.
+    current = [
+        version
+        for version in versions
+        if (batch := version.prepared.record.batch) == newest
+        or (batch == newest - 1 and version.store in of_run)
+    ]
+    if not current:
+        message = (
+            f"store {versions[0].store!r} is not in the topology any more, so its clocks stay as "
+            "they are. Name another store, or none for all stores"
+        )
+        raise ClockRefused(message)
+    for version in versions:
+        if version not in current:
+            print(f"{version.store}: is not in the topology any more, so its clocks stay")
+    return current
 
 
 def _state_name(layout: DataLayout, folder: Path, store: str) -> str:
@@ -282,10 +314,9 @@ def _refuse_stream_join(version: _Version) -> None:
         ClockRefused: it has one. (Tables that are joined keep rows whatever the clock is.)
     """
     for by_task in version.prepared.join_segments.values():
-        for file in (version.folder / name for names in by_task.values() for name in names[:1]):
-            with current_files().open(file) as source:
-                names = pa.ipc.open_file(source).schema.names
-            if {field.name for field in SIDE_FIELDS} <= set(names):
+        for name in (name for names in by_task.values() for name in names[:1]):
+            columns = open_segment(version.folder, name).schema.names
+            if {field.name for field in SIDE_FIELDS} <= set(columns):
                 message = (
                     f"store {version.store!r} joins streams, or has records wait for a versioned "
                     "table: those that left by this clock would come again; build the store anew "
@@ -316,10 +347,12 @@ def _final_ms(layout: DataLayout, version: _Version) -> int | None:
         return None
     greatest_ms = None
     for name in snapshot.files:
-        with current_files().open(table / name) as source:
-            rows = pq.read_table(source, columns=["window_end", "final"])
-        ends_ms = rows["window_end"].filter(rows["final"]).cast(pa.timestamp("ms", "UTC"))
-        if len(ends_ms):
-            last_ms = pc.max(ends_ms.cast(pa.int64())).as_py() - (not kind.has_inclusive_end)
-            greatest_ms = last_ms if greatest_ms is None else max(last_ms, greatest_ms)
+        digest, columns = snapshot.digests.get(name), ["window_end", "final"]
+        for rows in table_batches(
+            table / name, snapshot.definition, digest=digest, columns=columns
+        ):
+            ends_ms = rows["window_end"].filter(rows["final"]).cast(pa.timestamp("ms", "UTC"))
+            if len(ends_ms):
+                last_ms = pc.max(ends_ms.cast(pa.int64())).as_py() - (not kind.has_inclusive_end)
+                greatest_ms = last_ms if greatest_ms is None else max(last_ms, greatest_ms)
     return greatest_ms

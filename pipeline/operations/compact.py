@@ -5,6 +5,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from oriel.pipeline.operations.messages import EXPECTED, print_error
 from oriel.storage import (
     STORE_PROPERTY,
     DataLayout,
@@ -51,8 +52,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     try:
         _compact(_table(options.data, options.store), everything=options.all)
-    except (StorageError, OSError) as error:
-        print(f"oriel compact: {error}", file=sys.stderr)
+    except EXPECTED as error:
+        print_error("compact", error)
         return 1
     return 0
 

@@ -1,7 +1,6 @@
 """``oriel dead-letters``: records that could not be used, shown, and sent to their topics again."""
 
 import argparse
-import sys
 from collections import Counter
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -11,11 +10,12 @@ from typing import Any
 import orjson
 import pyarrow as pa
 
-from oriel.pipeline.errors import PipelineError
+from oriel.pipeline.operations.kafka_client import add_client_options
 from oriel.pipeline.operations.letters import add_selection, letters, selection
+from oriel.pipeline.operations.messages import EXPECTED, print_error
 from oriel.pipeline.spark import log_folder
-from oriel.storage import StorageError
-from oriel.storage.dead_letters import Selection
+from oriel.storage import DataLayout
+from oriel.storage.dead_letters import UNKNOWN_MS, Selection, read_replays
 from oriel.storage.delta import DEAD_LETTER_SCHEMA
 
 #: How many characters of a value a line shows.
@@ -37,8 +37,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             _list(options.data, selection(options), options.limit, as_json=options.json)
         else:
             _replay(options)
-    except (PipelineError, StorageError, OSError) as error:
-        print(f"oriel dead-letters: {error}", file=sys.stderr)
+    except EXPECTED as error:
+        print_error("dead-letters", error)
         return 1
     return 0
 
@@ -53,6 +53,8 @@ def _parser() -> argparse.ArgumentParser:
     add_selection(listing)
     listing.add_argument("--limit", type=_positive, default=20, metavar="N",
                          help="at most so many lines (default 20); all are counted")  # fmt: skip
+    listing.add_argument("--not-replayed", dest="replayed", action="store_const", const=False,
+                         help="only dead letters whose record was not replayed")  # fmt: skip
     listing.add_argument("--json", action="store_true", help="JSON Lines, for programs")
     sending = commands.add_parser(
         "replay",
@@ -64,10 +66,7 @@ def _parser() -> argparse.ArgumentParser:
     target = sending.add_mutually_exclusive_group(required=True)
     target.add_argument("--event-log", type=Path, metavar="FOLDER", help="append to this event log")
     target.add_argument("--kafka", metavar="HOST:PORT", help="send to this Kafka cluster")
-    sending.add_argument("--kafka-option", action="append", metavar="NAME=VALUE",
-                         help="an option of Kafka's client (repeatable)")  # fmt: skip
-    sending.add_argument("--kafka-config", type=Path, metavar="FILE",
-                         help="Java properties file with options of the client")  # fmt: skip
+    add_client_options(sending)
     sending.add_argument("--limit", type=_positive, metavar="N", help="at most so many records")
     sending.add_argument("--dry-run", action="store_true", help="only say how many would be sent")
     sending.add_argument("--again", action="store_true", help="also records that were sent before")
@@ -83,12 +82,15 @@ def _positive(text: str) -> int:
 
 def _list(data: Path, wanted: Selection, limit: int, *, as_json: bool) -> None:
     counts: Counter[str] = Counter()
+    replays, repeats = read_replays(DataLayout(data)), 0
+    is_repeat = replays.is_repeat()
     newest = DEAD_LETTER_SCHEMA.empty_table()
-    for table in letters(data, wanted):
+    for table in letters(data, wanted, replays):
         counts.update(table["reason"].to_pylist())
+        repeats += table.filter(is_repeat).num_rows
         # No more than the newest are held, whatever the table's size.
         newest = pa.concat_tables([newest, table]).sort_by(_NEWEST_FIRST)[:limit].combine_chunks()
-    rows = newest.to_pylist()
+    rows = [row | replays.marks(row) for row in newest.to_pylist()]
     if as_json:
         for row in rows:
             print(orjson.dumps({name: _plain(value) for name, value in row.items()}).decode())
@@ -100,9 +102,16 @@ def _list(data: Path, wanted: Selection, limit: int, *, as_json: bool) -> None:
         print(f"{place}  {_time(row['timestamp_ms'])}  key {key}")
         print(f"    {row['reason']}{store}: {row['detail']}")
         print(f"    {_clipped(row['raw'])}")
+        if row["repeats_offset"] is not None:
+            print(f"    repeats the dead letter at {row['repeats_offset']}")
+        if row["replayed_ms"] is not None:
+            is_known = row["replayed_ms"] != UNKNOWN_MS
+            print(f"    replayed {_time(row['replayed_ms'] if is_known else None)}")
     for reason, count in counts.most_common():
         print(f"{count:>12,}  {reason}")
     print(f"{counts.total():>12,}  in all, {len(rows):,} of them shown")
+    if repeats:
+        print(f"{repeats:>12,}  of them repeat one, because a replayed record failed again")
 
 
 def _replay(options: argparse.Namespace) -> None:

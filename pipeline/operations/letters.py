@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from oriel.pipeline.errors import ReplayRefused
 from oriel.storage import DataLayout, current_files, data_folder, uri
-from oriel.storage.dead_letters import Selection, has_letters
+from oriel.storage.dead_letters import Replays, Selection, has_letters
 from oriel.storage.dead_letters import letters as letters_of_table
 
 
@@ -18,6 +18,7 @@ def add_selection(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--data", type=data_folder, required=True, help="folder of tables and checkpoints"
     )
+    parser.set_defaults(replayed=None)
     parser.add_argument("--topic", help="only records of this topic")
     parser.add_argument("--store", help="only records that this store alone can't use")
     parser.add_argument("--reason", help="only this reason, like wrong-type")
@@ -29,10 +30,12 @@ def add_selection(parser: argparse.ArgumentParser) -> None:
 
 def selection(options: argparse.Namespace) -> Selection:
     """What the options of ``add_selection`` say."""
-    return Selection(options.topic, options.store, options.reason, options.since)
+    return Selection(
+        options.topic, options.store, options.reason, options.since, replayed=options.replayed
+    )
 
 
-def letters(data: Path, wanted: Selection) -> Iterator[pa.Table]:
+def letters(data: Path, wanted: Selection, replays: Replays) -> Iterator[pa.Table]:
     """The letters of a data folder, in no order, as tables of ``DEAD_LETTER_SCHEMA``.
 
     Raises:
@@ -43,7 +46,7 @@ def letters(data: Path, wanted: Selection) -> Iterator[pa.Table]:
     if not has_letters(folder):
         message = f"{uri(data)} has no dead letters: name the folder that --data of oriel run names"
         raise ReplayRefused(message)
-    return letters_of_table(folder, wanted)
+    return letters_of_table(folder, wanted, replays)
 
 
 def _time_ms(text: str) -> int:

@@ -1,4 +1,4 @@
-"""``oriel rebuild STORE TOPOLOGY.py``: compute a store anew, and put it into its place in one step.
+"""``oriel rebuild STORE... TOPOLOGY.py``: compute stores again, and replace each in one step.
 
 It is a run of the topology over the log (``oriel.pipeline.run.rebuild``), so its options are those
 of ``oriel run``. The service goes on answering from the old rows until the new ones are there.

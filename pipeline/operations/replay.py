@@ -3,6 +3,7 @@
 import fcntl
 import os
 import shutil
+import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -21,7 +22,7 @@ from oriel.pipeline.operations.letters import letters
 from oriel.pipeline.sources import Brokers, Message, kafka_settings
 from oriel.pipeline.spark import LogFile, build_session
 from oriel.storage import DataLayout, current_files, is_object, sync_folder, uri
-from oriel.storage.dead_letters import Selection
+from oriel.storage.dead_letters import Replays, Selection, note_line, read_replays
 
 #: A record's topic, partition and offset.
 Place = tuple[str, int, int]
@@ -33,8 +34,8 @@ class Target(Protocol):
     def prepare(self, messages: Sequence[Message]) -> None:
         """Refuse messages that could not be sent."""
 
-    def send(self, messages: Sequence[Message]) -> None:
-        """Send messages; when this returns they are on disk, or on the brokers."""
+    def send(self, messages: Sequence[Message]) -> list[int]:
+        """Send messages, and return their offsets once they are on disk or on the brokers."""
 
 
 @dataclass
@@ -59,27 +60,30 @@ def replay(
         ReplayRefused: there are no letters, or another replay is at work.
     """
     done = Replayed()
-    tables = letters(data, wanted)
-    with _memory(data) as (known, note):
+    # All dead letters are read, because those of replayed records are counted.
+    tables = letters(data, wanted, Replays())
+    with _memory(data) as (replays, note):
         # Several stores may have letters of one record.
-        seen: set[Place] = set() if again else known
+        seen: set[Place] = set()
+        known = Replays() if again else replays
         for table in tables:
-            chosen = _chosen(table, wanted, seen, done)
+            chosen = _chosen(table, wanted, known, seen, done)
             chosen = chosen[: None if limit is None else limit - done.sent]
             if chosen and target is not None:
                 messages = [message for _, message in chosen]
                 target.prepare(messages)
                 # Noted before it is sent: after a crash a record is rather left out than there
                 # twice.
-                note([place for place, _ in chosen])
+                note_sent = note([place for place, _ in chosen])
                 try:
-                    target.send(messages)
+                    offsets = target.send(messages)
                 except (PipelineError, OSError) as error:
                     message = (
                         f"{error}. Up to {len(messages)} records were not sent and are noted as "
                         "sent: send them with --again and the same filters"
                     )
                     raise ReplayRefused(message) from error
+                note_sent(offsets)
             done.sent += len(chosen)
             if done.sent == limit:
                 break
@@ -87,7 +91,7 @@ def replay(
 
 
 def _chosen(
-    table: pa.Table, wanted: Selection, seen: set[Place], done: Replayed
+    table: pa.Table, wanted: Selection, known: Replays, seen: set[Place], done: Replayed
 ) -> list[tuple[Place, Message]]:
     """The records of some letters that are to be sent, in order; counts the others."""
     found = []
@@ -100,7 +104,7 @@ def _chosen(
             done.of_stores += 1
         elif not is_record:
             done.unsendable += 1
-        elif place in seen:
+        elif place in seen or known.has(*place):
             done.known += 1
         else:
             seen.add(place)
@@ -134,16 +138,24 @@ class EventLogTarget:
         for path in {self._path(message) for message in messages}:
             _refuse_unfinished(path)
 
-    def send(self, messages: Sequence[Message]) -> None:
+    def send(self, messages: Sequence[Message]) -> list[int]:
         """See ``Target``."""
-        lines: dict[Path, list[bytes]] = {}
-        for message in messages:
-            lines.setdefault(self._path(message), []).append(message.value or b"")
+        lines: dict[Path, list[tuple[int, bytes]]] = {}
+        for index, message in enumerate(messages):
+            line = (message.value or b"") + b"\n"
+            lines.setdefault(self._path(message), []).append((index, line))
+        offsets = [0] * len(messages)
         for path, content in lines.items():
             with path.open("ab", buffering=0) as file:
                 # One write of whole lines: other producers append, too.
-                file.write(b"".join(line + b"\n" for line in content))
+                written = file.write(b"".join(line for _, line in content))
                 os.fsync(file.fileno())
+                # The position is at the end of what this process wrote, also if others append.
+                offset = file.tell() - written
+            for index, line in content:
+                offsets[index] = offset
+                offset += len(line)
+        return offsets
 
     def _path(self, message: Message) -> Path:
         return self.root / message.topic / f"{message.partition}.jsonl"
@@ -174,39 +186,52 @@ class KafkaTarget:
         """See ``Target``: a mistyped topic must not come into being.
 
         Raises:
-            ReplayRefused: there is no Java.
+            ReplayRefused: Java is not installed.
             KafkaUnavailable: the brokers don't answer, refuse the client, or lack a topic.
         """
         self._brokers.topics(sorted({message.topic for message in messages}))
 
-    def send(self, messages: Sequence[Message]) -> None:
+    def send(self, messages: Sequence[Message]) -> list[int]:
         """See ``Target``."""
-        self._brokers.send(messages)
+        return self._brokers.send(messages)
 
     @cached_property
     def _brokers(self) -> Brokers:
-        return _brokers(self.servers, self.options, self.logs)
+        return brokers_for("dead-letters", self.servers, self.options, self.logs)
 
 
-def _brokers(servers: str, options: Mapping[str, str], logs: Path) -> Brokers:
+def brokers_for(command: str, servers: str, options: Mapping[str, str], logs: Path) -> Brokers:
+    """Return the brokers of ``servers``, as a JVM of ``oriel COMMAND`` reaches them.
+
+    Raises:
+        ReplayRefused: there is no Java.
+    """
     java = Path(os.environ.get("JAVA_HOME", "")) / "bin" / "java"
     if not java.is_file() and shutil.which("java") is None:
-        message = "sending to Kafka needs Java 17 or 21: install it, or set JAVA_HOME"
+        message = "Kafka's client needs Java 17 or 21: install it, or set JAVA_HOME"
         raise ReplayRefused(message)
-    log = LogFile(logs, "dead-letters")
+    log = LogFile(logs, command)
     with log.outputs_of_children():
         spark = build_session(
-            "oriel dead-letters", cores=1, extra=kafka_settings(), is_short_run=True, log=log
+            f"oriel {command}", cores=1, extra=kafka_settings(), is_short_run=True, log=log
         )
     return Brokers(spark, servers, options)
 
 
+#: Notes records before they are sent. Returns the function that notes the offsets that they got.
+Note = Callable[[Sequence[Place]], Callable[[Sequence[int]], None]]
+
+
 @contextmanager
-def _memory(data: Path) -> Iterator[tuple[set[Place], Callable[[Sequence[Place]], None]]]:
+def _memory(data: Path) -> Iterator[tuple[Replays, Note]]:
     """The records that were sent before, and what notes others; for one replay at a time."""
-    path = DataLayout(data).replayed
+    layout = DataLayout(data)
+    path = layout.replayed
     if is_object(path):
-        yield _notes(data, path.with_suffix(""))
+        # The number of the next note comes first. If another replay creates a note after this, the
+        # note has this number, so this replay sends nothing, whether or not it reads the note.
+        object_note = _object_note(data, path.with_suffix(""))
+        yield read_replays(layout), object_note
         return
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("a+b") as file:
@@ -216,17 +241,23 @@ def _memory(data: Path) -> Iterator[tuple[set[Place], Callable[[Sequence[Place]]
             message = f"another replay of {data} is at work: wait until it is done"
             raise ReplayRefused(message) from error
         sync_folder(path.parent)
-        known = _places(file)
+        replays = read_replays(layout)
+        _cut_torn_line(file)
 
-        def note(places: Sequence[Place]) -> None:
-            file.write(b"".join(orjson.dumps(place) + b"\n" for place in places))
+        def append(lines: bytes) -> None:
+            file.write(lines)
             file.flush()
             os.fsync(file.fileno())
 
-        yield known, note
+        def note(places: Sequence[Place]) -> Callable[[Sequence[int]], None]:
+            replayed_ms = _now_ms()
+            append(_lines(places, replayed_ms))
+            return lambda offsets: append(_lines(places, replayed_ms, offsets))
+
+        yield replays, note
 
 
-def _notes(data: Path, folder: Path) -> tuple[set[Place], Callable[[Sequence[Place]], None]]:
+def _object_note(data: Path, folder: Path) -> Note:
     """The same among objects, to which nothing can be appended: each note is one.
 
     Of two replays at once one creates the next note, and the other sends nothing. A note begins
@@ -236,31 +267,41 @@ def _notes(data: Path, folder: Path) -> tuple[set[Place], Callable[[Sequence[Pla
     names = sorted(files.names(folder))
     numbers = count(int(names[-1].partition(".")[0]) + 1 if names else 0)
 
-    def note(places: Sequence[Place]) -> None:
-        content = b"".join(orjson.dumps(one) + b"\n" for one in (uuid.uuid4().hex, *places))
+    def create(name: str, lines: bytes) -> None:
+        content = orjson.dumps(uuid.uuid4().hex) + b"\n" + lines
         try:
-            files.create(folder / f"{next(numbers):012d}.jsonl", content, sync=True)
+            files.create(folder / name, content, sync=True)
         except FileExistsError as error:
             message = f"another replay of {uri(data)} is at work: wait until it is done"
             raise ReplayRefused(message) from error
 
-    known = {
-        (topic, partition, offset)
-        for name in names
-        for line in files.read(folder / name).splitlines()[1:]
-        for topic, partition, offset in [orjson.loads(line)]
-    }
-    return known, note
+    def note(places: Sequence[Place]) -> Callable[[Sequence[int]], None]:
+        replayed_ms, number = _now_ms(), f"{next(numbers):012d}"
+        create(f"{number}.jsonl", _lines(places, replayed_ms))
+        # A name that no other replay creates: the records are sent already.
+        return lambda offsets: create(f"{number}.sent.jsonl", _lines(places, replayed_ms, offsets))
+
+    return note
 
 
-def _places(file: BinaryIO) -> set[Place]:
+def _lines(
+    places: Sequence[Place], replayed_ms: int, offsets: Sequence[int] | None = None
+) -> bytes:
+    """Return the lines of a note, with offsets if its records are sent."""
+    ends = [None] * len(places) if offsets is None else offsets
+    lines = zip(places, ends, strict=True)
+    return b"".join(note_line(place, replayed_ms, end) for place, end in lines)
+
+
+def _cut_torn_line(file: BinaryIO) -> None:
+    """Cut off the line that a crash left.
+
+    Its record was not sent, or has a whole line already, and the cut line had the new offset.
+    """
     file.seek(0)
     content = file.read()
-    whole, _, torn = content.rpartition(b"\n")
-    if torn:
-        # A crash cut it off before anything of it was sent.
-        file.truncate(len(content) - len(torn))
-    return {
-        (topic, partition, offset)
-        for topic, partition, offset in map(orjson.loads, whole.splitlines())
-    }
+    file.truncate(content.rfind(b"\n") + 1)
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000

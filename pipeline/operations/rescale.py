@@ -1,12 +1,11 @@
 """``oriel rescale STORE KEY_GROUPS``: change how many tasks a store can ever use."""
 
 import argparse
-import sys
 from collections.abc import Sequence
 
 from oriel.pipeline.commit import rescale
-from oriel.pipeline.errors import PipelineError
-from oriel.storage import DataLayout, StorageError, absolute, current_files, data_folder
+from oriel.pipeline.operations.messages import EXPECTED, print_error
+from oriel.storage import DataLayout, absolute, current_files, data_folder
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -31,8 +30,8 @@ def main(arguments: Sequence[str]) -> int:
     try:
         current_files().reach(layout.root)
         rescaled = rescale(layout, options.store, options.key_groups, sync=not options.no_sync)
-    except (PipelineError, StorageError, OSError) as error:
-        print(f"oriel rescale: {error}", file=sys.stderr)
+    except EXPECTED as error:
+        print_error("rescale", error)
         return 1
     print(f"{rescaled.name}: {rescaled.key_groups} key groups")
     return 0

@@ -10,18 +10,15 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import orjson
-
 from oriel.pipeline.errors import BackupError
 from oriel.pipeline.operations.backup import (
-    FILES,
     FORMAT,
-    MANIFEST,
     copied,
     refuse_existing,
     refuse_object,
     run_command,
 )
+from oriel.pipeline.operations.verification import FILES, MANIFEST, read_manifest
 from oriel.storage import current_files, data_folder, is_object, sync_folder, uri
 
 
@@ -82,13 +79,16 @@ def _put_all(source: Path, data: Path, files: Mapping[str, Mapping[str, Any]]) -
 def _manifest(source: Path) -> dict[str, Any]:
     """What the backup says of itself."""
     try:
-        manifest: dict[str, Any] = orjson.loads((source / MANIFEST).read_bytes())
-        known = manifest["format"], manifest["batches"], manifest["files"]
-    except (OSError, KeyError, TypeError, orjson.JSONDecodeError) as error:
+        manifest = read_manifest(source)
+    except ValueError as error:
+        message = f"{source / MANIFEST}: the manifest is damaged ({error}). Use another backup"
+        raise BackupError(message) from error
+    except OSError as error:
         message = f"{source} is no backup, or one that was not finished: it has no {MANIFEST}"
         raise BackupError(message) from error
-    if known[0] != FORMAT:
-        message = f"{source} is of format {known[0]}, this version reads {FORMAT}: upgrade Oriel"
+    if manifest["format"] != FORMAT:
+        found = manifest["format"]
+        message = f"{source} is of format {found}, this version reads {FORMAT}: upgrade Oriel"
         raise BackupError(message)
     return manifest
 

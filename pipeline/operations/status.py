@@ -9,18 +9,27 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
-from datetime import UTC, datetime
 from pathlib import Path
 
 import orjson
 
-from oriel.storage import StorageError, current_files, data_folder, uri
-from oriel.storage.monitoring import Overview, PartitionOverview, StoreOverview, overview
+from oriel.pipeline.operations.messages import EXPECTED, print_error
+from oriel.status_check import pipeline_name
+from oriel.storage import current_files, data_folder, uri
+from oriel.storage.monitoring import (
+    Overview,
+    PartitionOverview,
+    PipelineOverview,
+    RunStatus,
+    StoreOverview,
+    duration_text,
+    overview,
+    retired_text,
+    time_text,
+)
 
 #: Seconds between two tables of ``--watch``.
 _WATCH_SECONDS = 1.0
-#: A pipeline that commits nothing for so long, though there are records, is stuck.
-_STUCK_SECONDS = 300
 #: Clears the terminal and puts the cursor at its upper left.
 _CLEAR = "\x1b[H\x1b[2J"
 
@@ -38,9 +47,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--watch", action="store_true", help="a new table each second")
     parser.add_argument(
         "--check", action="store_true",
-        help="only what is wrong; code 1 if something is: a pipeline does not run or is stuck",
+        help="print which pipelines are stopped or stuck, and exit with code 1 if one is",
+    )  # fmt: skip
+    parser.add_argument(
+        "--pipeline", type=pipeline_name, metavar="NAME",
+        help="with --check: check only the pipeline of this name or topology file",
     )  # fmt: skip
     options = parser.parse_args(arguments)
+    if options.pipeline is not None and not options.check:
+        parser.error("--pipeline is for --check")
     try:
         current_files().reach(options.data)
         if not current_files().is_folder(options.data / "tables"):
@@ -50,7 +65,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             print(f"oriel status: {message}", file=sys.stderr)
             return 1
         if options.check:
-            faults = list(_faults(overview(options.data, options.index)))
+            faults = list(_faults(overview(options.data, options.index), options.pipeline))
             sys.stdout.writelines(f"{fault}\n" for fault in faults)
             return int(bool(faults))
         while True:
@@ -59,8 +74,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             if not options.watch:
                 return 0
             time.sleep(_WATCH_SECONDS)
-    except StorageError as error:
-        print(f"oriel status: {error}", file=sys.stderr)
+    except EXPECTED as error:
+        print_error("status", error)
         return 1
     except KeyboardInterrupt:
         return 0
@@ -75,40 +90,26 @@ def _text(seen: Overview, *, as_json: bool) -> str:
     return "\n\n".join(block for block in blocks if block)
 
 
-def _faults(seen: Overview) -> Iterator[str]:
-    """What is wrong with the pipelines, a line each."""
-    if not seen.runs:
-        yield "no pipeline has run here"
-    for name, (run, is_alive) in seen.runs.items():
-        if not is_alive:
-            yield f"pipeline {name} does not run"
+def _faults(seen: Overview, only: str | None) -> Iterator[str]:
+    """Say which pipelines are stopped or stuck, one line each."""
+    if only is not None and only not in seen.runs:
+        yield f"Pipeline {only} has not run here. Start it with the same --data."
+    elif not seen.pipelines:
+        yield "No pipeline has run here. Start one with the same --data."
+    for pipeline in seen.pipelines:
+        if only not in {None, pipeline.pipeline}:
             continue
-        lag = sum(
-            partition.lag or 0
-            for store in seen.stores
-            if store.application == name
-            for partition in store.partitions
-        )
-        still_seconds = (seen.time_ms - run.batch_ms) / 1000
-        if lag and still_seconds > _STUCK_SECONDS:
-            yield (
-                f"pipeline {name} is stuck: {lag:,} {run.offset_unit} are to come, and the last "
-                f"batch was {still_seconds:,.0f} s ago"
-            )
+        if only is not None and pipeline.state == "retired":
+            yield retired_text(only, seen.runs[only][0].retired_ms)
+        if pipeline.state in {"stopped", "stuck"} and pipeline.problem is not None:
+            yield pipeline.problem
 
 
 def _runs(seen: Overview) -> str:
     """A line for each pipeline, and one for the tailer."""
     lines = []
     for name, (run, is_alive) in seen.runs.items():
-        phases = ", ".join(f"{n} {1000 * s:,.0f}" for n, s in run.phase_seconds.items())
-        state = f"runs (process {run.process} on {run.host})" if is_alive else "does not run"
-        seconds = sum(run.phase_seconds.values())
-        age_seconds = (seen.time_ms - run.batch_ms) / 1000
-        lines.append(
-            f"pipeline {name}: {state}; {run.batches:,} batches since its start, the last "
-            f"{age_seconds:,.1f} s ago in {1000 * seconds:,.0f} ms ({phases})"
-        )
+        lines.append(f"pipeline {name}: {_state(seen, name, run, is_alive=is_alive)}")
         if run.maintenance_failures:
             lines.append(
                 f"pipeline {name}: tables could not be compacted or cleaned up "
@@ -125,6 +126,26 @@ def _runs(seen: Overview) -> str:
             )
     tailer = f"runs (process {seen.tailer.pid})" if seen.tailer.alive else "does not run"
     return "\n".join([*lines, f"index: {tailer}"])
+
+
+def _state(seen: Overview, name: str, run: RunStatus, *, is_alive: bool) -> str:
+    """Describe what a pipeline does, and its batches since its start."""
+    process = f"(process {run.process} on {run.host})"
+    age_seconds = (seen.time_ms - (run.batch_ms if run.batches else run.started_ms)) / 1000
+    if run.retired_ms and not is_alive:
+        return f"is retired since {time_text(run.retired_ms)} UTC"
+    if run.batches:
+        phases = ", ".join(f"{n} {1000 * s:,.0f}" for n, s in run.phase_seconds.items())
+        seconds = sum(run.phase_seconds.values())
+        return (
+            f"{f'runs {process}' if is_alive else 'does not run'}; {run.batches:,} batches since "
+            f"its start, the last {age_seconds:,.1f} s ago in {1000 * seconds:,.0f} ms ({phases})"
+        )
+    if not is_alive:
+        return f"does not run. It started {age_seconds:,.1f} s ago and stopped before a first batch"
+    is_starting = ("starting", name) in {(one.state, one.pipeline) for one in seen.pipelines}
+    state = "is starting" if is_starting else "runs"
+    return f"{state} {process}, no batch in the {age_seconds:,.1f} s since its start"
 
 
 _STORE_HEAD = (
@@ -151,7 +172,7 @@ def _store_row(store: StoreOverview) -> list[str]:
         *numbers,
         "-" if store.open_records is None else f"{store.open_records:,}",
         _bytes(store.state_bytes),
-        _time(store.record.close_ms) if store.record else "-",
+        time_text(store.record.close_ms) if store.record else "-",
         index,
     ]
 
@@ -160,8 +181,7 @@ _PARTITION_HEAD = ("store", "topic", "partition", "offset", "lag", "stream time"
 
 
 def _partition_rows(seen: Overview, store: StoreOverview) -> Iterator[list[str]]:
-    run = seen.runs.get(store.application or "")
-    unit = run[0].offset_unit if run else ""
+    pipeline = next((one for one in seen.pipelines if one.pipeline == store.application), None)
     for partition in store.partitions:
         behind_ms = seen.time_ms - partition.stream_time_ms
         yield [
@@ -169,20 +189,23 @@ def _partition_rows(seen: Overview, store: StoreOverview) -> Iterator[list[str]]
             partition.topic,
             partition.partition,
             f"{partition.offset:,}",
-            _lag(partition, unit),
-            _time(partition.stream_time_ms),
-            _duration(behind_ms) if partition.stream_time_ms >= 0 else "-",
+            _lag(partition, pipeline, seen.time_ms),
+            time_text(partition.stream_time_ms),
+            duration_text(behind_ms) if partition.stream_time_ms >= 0 else "-",
             "holds windows open" if partition.holds_windows_open
             else "silent, windows close without it" if partition.is_idle else "",
         ]  # fmt: skip
 
 
-def _lag(partition: PartitionOverview, unit: str) -> str:
-    """How much is to come, in the unit of offsets and in time."""
-    if partition.lag is None:
+def _lag(partition: PartitionOverview, pipeline: PipelineOverview | None, now_ms: int) -> str:
+    """Write the lag in the unit of offsets and in time, or the last known lag and its age."""
+    if partition.last_lag is None or pipeline is None:
         return "-"
-    time_lag = f" ({_duration(partition.lag_ms)})" if partition.lag_ms else ""
-    return f"{partition.lag:,} {unit}{time_lag}"
+    lag = f"{partition.last_lag:,} {pipeline.lag_unit}"
+    if partition.lag is None:
+        age = f" {duration_text(now_ms - pipeline.log_end_ms)} ago" if pipeline.log_end_ms else ""
+        return f"unknown ({lag}{age})"
+    return f"{lag} ({duration_text(partition.lag_ms)})" if partition.lag_ms else lag
 
 
 def _table(head: Sequence[str], rows: Iterator[list[str]] | Sequence[list[str]]) -> str:
@@ -196,25 +219,6 @@ def _table(head: Sequence[str], rows: Iterator[list[str]] | Sequence[list[str]])
         ).rstrip()
         for line in lines
     )
-
-
-def _time(time_ms: int) -> str:
-    """A time in UTC to the second; ``-`` before the first record."""
-    if time_ms < 0:
-        return "-"
-    try:
-        return f"{datetime.fromtimestamp(time_ms // 1000, UTC):%Y-%m-%d %H:%M:%S}"
-    except (OverflowError, ValueError):
-        return f"{time_ms} ms"
-
-
-def _duration(time_ms: int) -> str:
-    """A span of time in its largest fitting unit; ahead of wall clock it is negative."""
-    sign, seconds = ("-" if time_ms < 0 else ""), abs(time_ms) / 1000
-    for unit, size in (("d", 86_400), ("h", 3600), ("min", 60)):
-        if seconds >= size:
-            return f"{sign}{seconds / size:,.1f} {unit}"
-    return f"{sign}{seconds:.1f} s"
 
 
 def _bytes(size: int) -> str:

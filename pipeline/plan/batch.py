@@ -6,7 +6,7 @@ folders and in a test's memory.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import chain
 from typing import Any, Protocol
@@ -274,7 +274,8 @@ class PreparedBatch:
     ``segments`` are the state files of each task of the window engine, ``join_segments`` those
     of each task of each join, by the join's number. ``files`` and ``dead_letters`` are
     what the commit adds to the tables, ``changed`` the number of changed windows and
-    ``open_records`` that of rows in the state; ``clock_notes`` tell of the clocks.
+    ``open_records`` that of rows in the state; ``clock_notes`` tell of the clocks. ``blocks`` has
+    the last block of each partition of the log that the store has read.
     """
 
     record: CommitRecord
@@ -285,6 +286,22 @@ class PreparedBatch:
     changed: int
     open_records: int
     clock_notes: ClockNotes = NO_CLOCK_NOTES
+    blocks: hops.ReadBlocks = field(default_factory=dict)
+
+    def with_blocks(
+        self, previous: "PreparedBatch | None", read: hops.ReadBlocks
+    ) -> "PreparedBatch":
+        """Return the batch with the blocks that it has ``read``, and the others of ``previous``.
+
+        The log has blocks of all topics of the pipeline; the batch keeps those of its store.
+        """
+        before = previous.blocks if previous else {}
+        blocks = {
+            topic: before.get(topic, {}) | read.get(topic, {})
+            for topic in self.record.offsets
+            if topic in before or topic in read
+        }
+        return replace(self, blocks=blocks)
 
     def to_json(self) -> bytes:
         """The content of ``<n>.json``."""
@@ -306,6 +323,11 @@ class PreparedBatch:
             changed=fields["changed"],
             open_records=fields["open_records"],
             clock_notes=ClockNotes.from_fields(fields.get("clock_notes")),
+            # Versions of earlier releases have none.
+            blocks={
+                topic: {partition: (end, read) for partition, (end, read) in of_topic.items()}
+                for topic, of_topic in fields.get("blocks", {}).items()
+            },
         )
 
     @property

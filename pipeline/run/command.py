@@ -1,4 +1,4 @@
-"""The commands ``oriel run TOPOLOGY.py ...`` and ``oriel rebuild STORE TOPOLOGY.py ...``."""
+"""The commands ``oriel run TOPOLOGY.py ...`` and ``oriel rebuild STORE ... TOPOLOGY.py ...``."""
 
 import argparse
 import os
@@ -9,13 +9,21 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
+from deltalake.exceptions import DeltaError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from oriel.pipeline.commit import refuse_new_pipeline, refuse_other_pipelines
+from oriel.pipeline.commit import (
+    decided_up_to,
+    refuse_new_pipeline,
+    refuse_other_pipelines,
+    refuse_running,
+)
 from oriel.pipeline.decoding import SchemaRegistry
 from oriel.pipeline.errors import InvalidTopology, JavaEnded, PipelineError
 from oriel.pipeline.language import Topology
+from oriel.pipeline.plan import NO_CLOCK_NOTES, ClockNotes
+from oriel.pipeline.run.changes import refuse_unfit
 from oriel.pipeline.run.disk_errors import disk_error_in, in_words
 from oriel.pipeline.run.options import (
     check_kafka_arguments,
@@ -36,6 +44,7 @@ from oriel.pipeline.sources import EventLog, Log, kafka_settings
 from oriel.pipeline.spark import (
     MASTER,
     LogFile,
+    StartPhases,
     build_session,
     error_kind,
     first_line,
@@ -65,6 +74,9 @@ from oriel.storage import (
 
 _OUR_ERROR = re.compile(r"\boriel\.(?:pipeline|storage)\.\S*errors\.\w+: (.+)")
 
+#: The exit code of a run with ``--once`` if all records that it read are dead letters.
+ALL_REJECTED = 3
+
 #: ``user:password`` of the schema registry: an argument would be seen in the list of processes.
 _REGISTRY_USER_INFO = "ORIEL_SCHEMA_REGISTRY_USER_INFO"
 
@@ -73,13 +85,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run a topology until it is done or stopped by a signal; return the process's exit code.
 
     0: done or stopped, 1: an error, in one line on stderr. Of one that nobody expected the trace
-    is in the run's log.
+    is in the run's log. 3: see ``ALL_REJECTED``.
     """
     return _main(run_parser(), arguments)
 
 
 def rebuild(arguments: Sequence[str] | None = None) -> int:
-    """Compute one store of a topology anew; return the process's exit code, as ``main`` does."""
+    """Compute stores of a topology again; return the process's exit code, as ``main`` does."""
     return _main(rebuild_parser(), arguments)
 
 
@@ -93,9 +105,9 @@ def _main(parser: argparse.ArgumentParser, arguments: Sequence[str] | None) -> i
     except (PipelineError, StorageError, IllegalArgument, OSError) as error:
         if is_new:
             _remove_logs(options.data)
-        # Errors of delta-rs's files are drawn over several lines.
         line = str(error)
-        if isinstance(error, OSError) and "\n" in line:
+        # Mistakes in options are OSErrors, too, and without a number.
+        if isinstance(error, OSError) and (error.errno is not None or "\n" in line):
             line = str(in_words(error))
     except KeyboardInterrupt:
         line = "interrupted before the first batch"
@@ -118,7 +130,8 @@ def _told(error: Exception, log_file: LogFile) -> str:
     ours = _OUR_ERROR.search(str(error)) if is_spark else None
     if ours is not None:
         return ours[1]
-    if is_spark and (of_disk := disk_error_in(error)) is not None:
+    is_of_file = is_spark or isinstance(error, DeltaError)
+    if is_of_file and (of_disk := disk_error_in(error)) is not None:
         return str(of_disk)
     if is_spark and error_kind(error) == "JAVA_GATEWAY_EXITED":
         words = log_file.first_words() or "it said nothing"
@@ -135,48 +148,43 @@ def _run(options: argparse.Namespace) -> int:
     # Mistakes are reported before Spark, which takes seconds to start.
     name = _checkpoint_name(options)
     registry = _schema_registry(options)
-    data, event_log = options.data, options.event_log
-    current_files().reach(data)
-    if not is_object(data) and data.exists() and not data.is_dir():
-        message = f"--data {data} is a file: name a folder, which is made if it is not there"
-        raise NotADirectoryError(message)
-    if event_log and not event_log.is_dir():
-        # A slip of the pen would look like an empty log.
-        message = (
-            f"--event-log {event_log} is no folder: name the one that has a folder for each topic, "
-            "and make it if it is still to be filled"
-        )
-        raise NotADirectoryError(message)
+    _check_folders(options.data, options.event_log)
+    layout = DataLayout(absolute(options.data))
     topology = None if needs_spark(options.topology) else _load(options, name)
+    for store in options.stores:
+        refuse_new_pipeline(layout, name, store)
+    refuse_running(layout.checkpoint(name))
     log: Log = (
         kafka_of(options, registry)
         if options.kafka
-        else EventLog(event_log, options.max_batch_bytes)
+        else EventLog(options.event_log, options.max_batch_bytes)
     )
 
     say("starting", "starting Spark")
-    spark, tasks = _session(options, name)
+    phases = StartPhases(started, _log_file(options))
+    spark, tasks = _session(options, name, phases)
     _log_file(options).keep_trimmed()
     warm_up(spark, tasks)
     send_modules(spark, options.topology)
+    phases.end()
     topology = topology or _load(options, name)
     settings = RunSettings(
-        data=absolute(data),
+        data=layout.root,
         application=name,
         trigger_ms=None if options.once else options.trigger,
         tasks=tasks,
         key_groups=options.key_groups,
         sync=not options.no_sync,
         publish_options=publish_options(options),
-        clocks=clock_settings(options),
+        clocks=clock_settings(options, _last_notes(options, name, topology)),
         on_cluster=is_cluster(spark.sparkContext.master),
         upkeep=upkeep_settings(options),
     )
-    progress = Progress(started, log)
+    progress = Progress(started, log, settings.data)
     stop = stop_on_signal()
     queries = Queries(spark, topology, log, settings)
-    if options.store is not None:
-        queries.rebuild(options.store, stop, wait_seconds(options))
+    if options.stores:
+        queries.rebuild(options.stores, stop, wait_seconds(options))
     else:
         try:
             queries.run(progress, stop, wait_seconds(options))
@@ -188,7 +196,33 @@ def _run(options: argparse.Namespace) -> int:
                 raise JavaEnded from error
         progress.print_summary()
     stop_session(spark)
-    return 0
+    return _refuse_rejected(progress) if options.once else 0
+
+
+def _check_folders(data: Path, event_log: Path | None) -> None:
+    current_files().reach(data)
+    if not is_object(data) and data.exists() and not data.is_dir():
+        message = f"--data {data} is a file: name a folder, which is made if it is not there"
+        raise NotADirectoryError(message)
+    if event_log and not event_log.is_dir():
+        # A slip of the pen would look like an empty log.
+        message = (
+            f"--event-log {event_log} is no folder: name the one that has a folder for each topic, "
+            "and make it if it is still to be filled"
+        )
+        raise NotADirectoryError(message)
+
+
+def _refuse_rejected(progress: Progress) -> int:
+    """Return the exit code of a run that is done, with a message if it has rejected all records."""
+    if not progress.has_rejected_all:
+        return 0
+    line = (
+        "oriel run: all records that this run read are dead letters. Show them with "
+        "`oriel dead-letters list`"
+    )
+    say("all-rejected", line, level="error")
+    return ALL_REJECTED
 
 
 def _load(options: argparse.Namespace, name: str) -> Topology:
@@ -197,19 +231,29 @@ def _load(options: argparse.Namespace, name: str) -> Topology:
     layout = DataLayout(absolute(options.data))
     stores = [unit.name for unit in topology.units if not is_sink_name(unit.name)]
     refuse_other_pipelines(layout, name, stores)
-    if options.store is not None:
-        refuse_new_pipeline(layout, name, options.store)
+    refuse_unfit(topology, publish_options(options), options.stores)
     return topology
 
 
-def _session(options: argparse.Namespace, name: str) -> tuple[SparkSession, int]:
+def _last_notes(options: argparse.Namespace, name: str, topology: Topology) -> ClockNotes:
+    """Read the clock notes of the pipeline's last batch, whose bound a rebuild uses."""
+    if not options.stores:
+        return NO_CLOCK_NOTES
+    checkpoint = DataLayout(absolute(options.data)).checkpoint(name)
+    last = decided_up_to(checkpoint, [unit.name for unit in topology.units])
+    return NO_CLOCK_NOTES if last is None else last.clock_notes
+
+
+def _session(
+    options: argparse.Namespace, name: str, phases: StartPhases
+) -> tuple[SparkSession, int]:
     """Spark's session, whose workers find this package, and how many tasks a stage has."""
     log_file = _log_file(options)
     conf = dict(options.conf) | ({MASTER: options.master} if options.master else {})
     if is_object(options.data):
         conf = object_settings() | conf
     connector = kafka_settings() if options.kafka or options.publish_to else {}
-    with log_file.outputs_of_children():
+    with log_file.outputs_of_children(), phases.watched():
         spark = build_session(
             f"oriel {name}",
             cores=options.cores,

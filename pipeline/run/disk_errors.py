@@ -3,12 +3,13 @@
 import re
 
 from oriel.pipeline.errors import FilesFailed
-from oriel.storage import ObjectStoreFailed
+from oriel.storage import ObjectStoreFailed, disk_problem
 
-#: How Python and Java tell of a full disk, missing rights, a broken device. In an error of Spark's
-#: it stands somewhere in its text.
+#: How Python, Rust and Java report a full disk, missing rights, a broken device. In an error of
+#: Spark's it is somewhere in the text.
 _TOLD = re.compile(
     r"(?:\[Errno \d+\] [^\n]+)"
+    r"|(?:[^\n]*\(os error \d+\))"
     r"|(?:java\.[\w.]+Exception: [^\n]*(?:No space left on device|Permission denied"
     r"|Input/output error|Read-only file system|Disk quota exceeded|Too many open files)[^\n]*)"
 )
@@ -26,7 +27,7 @@ def in_words(error: BaseException) -> BaseException:
         # It has the way out already.
         return FilesFailed(str(error))
     if isinstance(error, OSError) and not isinstance(error, ConnectionError):
-        return _files_failed(str(error))
+        return _files_failed(error)
     return error
 
 
@@ -36,10 +37,11 @@ def disk_error_in(error: Exception) -> FilesFailed | None:
     return None if told is None else _files_failed(told[0])
 
 
-def _files_failed(text: str) -> FilesFailed:
-    told = " ".join(_DRAWING.sub("", text).split())
-    message = (
-        f"a file can't be read or written: {told}. Nothing is lost: mend it (free space, rights, "
-        "the mount) and start the pipeline again, which goes on where this one stopped"
+def _files_failed(error: OSError | str) -> FilesFailed:
+    text = " ".join(_DRAWING.sub("", str(error)).split())
+    problem = disk_problem(error if isinstance(error, OSError) and error.filename else text)
+    return FilesFailed(
+        problem
+        or f"a file can't be read or written: {text}. Correct it (space, rights, the "
+        "mount) and start again. Nothing is lost"
     )
-    return FilesFailed(message)

@@ -15,7 +15,14 @@ from oriel.pipeline.errors import CheckpointError
 from oriel.pipeline.language import Source, StoreSource
 from oriel.pipeline.plan import PreparedBatch, final_records
 from oriel.storage import DataLayout, Offsets, StoreDefinition, current_files, is_sink_name
-from oriel.storage.delta import AddedFile, DeltaLog, arrow_type, has_table, open_delta
+from oriel.storage.delta import (
+    DIGEST_TAG,
+    AddedFile,
+    DeltaLog,
+    arrow_type,
+    has_table,
+    open_with_files,
+)
 from oriel.storage.index import table_batches
 
 #: The only partition of a stream of a store's rows.
@@ -30,7 +37,7 @@ def rows_of_batch(
         yield from _rows_of_files(table, definition, prepared.files)
         return
     # A batch that is read again long after it was committed: its files were compacted.
-    rows = open_delta(table).to_pyarrow_dataset()
+    rows = open_with_files(table).to_pyarrow_dataset()
     yield rows.to_table(filter=pc.field("revision") == prepared.record.batch)
 
 
@@ -91,7 +98,7 @@ def final_rows_up_to(table: Path, batch: int, decided: PreparedBatch | None) -> 
         CheckpointError: the store has not decided that batch.
     """
     snapshot = DeltaLog(table).snapshot()
-    dataset = open_delta(table).to_pyarrow_dataset()
+    dataset = open_with_files(table).to_pyarrow_dataset()
     rows = [dataset.to_table(filter=pc.field("final") & (pc.field("revision") <= batch))]
     if snapshot.batch < batch:
         if decided is None:
@@ -144,7 +151,7 @@ def _rows_of_files(
     table: Path, definition: StoreDefinition, files: Iterable[AddedFile]
 ) -> Iterator[pa.Table]:
     for file in files:
-        yield from table_batches(table / file.path, definition)
+        yield from table_batches(table / file.path, definition, digest=file.tags.get(DIGEST_TAG))
 
 
 def _as_records(rows: Iterable[pa.Table], definition: StoreDefinition, first: int) -> pa.Table:

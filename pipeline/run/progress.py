@@ -1,12 +1,15 @@
 """What a run tells of its batches: lines on stderr while it goes on, a summary on stdout."""
 
 import time
+from collections.abc import Mapping
+from pathlib import Path
 
 import orjson
 
 from oriel.pipeline.language import of_topics
 from oriel.pipeline.plan import PreparedBatch
 from oriel.pipeline.run.options import idle_lines
+from oriel.pipeline.run.rejections import Rejections
 from oriel.pipeline.sources import Log
 from oriel.storage import say
 
@@ -17,10 +20,17 @@ _LINE_SECONDS = 1
 class Progress:
     """Counts committed batches and prints them: lines on stderr, the summary on stdout."""
 
-    def __init__(self, started: float, log: Log) -> None:
-        """Begin to count; ``started`` is when the run began, in seconds of ``time.monotonic``."""
+    def __init__(self, started: float, log: Log, data: Path) -> None:
+        """Begin to count; ``started`` is when the run began, in seconds of ``time.monotonic``.
+
+        ``data`` is the data directory of the run.
+        """
+        self.rejections = Rejections(data)
+        #: Each store's counters before the first batch of this run.
+        self._before: Mapping[str, Mapping[str, int]] | None = None
         self._started = started
         self._log = log
+        self._has_started = False
         self._printed = 0.0
         self._changed_windows: dict[str, int] = {}
         self._last: dict[str, PreparedBatch] = {}
@@ -31,8 +41,14 @@ class Progress:
         #: When the first batch of this run was committed, and how far it went.
         self._first: tuple[float, int, float | None] | None = None
 
+    def begin(self, counters: Mapping[str, Mapping[str, int]]) -> None:
+        """Note each store's counters before the first batch; later queries change nothing."""
+        if self._before is None:
+            self._before = counters
+
     def on_batch(self, batch: int, stores: dict[str, PreparedBatch]) -> None:
         """Count batch number ``batch`` of all stores; print it if the last line is old enough."""
+        self.rejections.add(stores)
         for line in idle_lines(self._last, stores):
             say("idle", line)
         self._last = stores
@@ -59,10 +75,28 @@ class Progress:
         }
         say("batch", line, batch=batch, stores=fields, since_last=since)
 
+    def on_start(self) -> None:
+        """Print once that the stores are open, and batches can begin."""
+        if self._has_started:
+            return
+        self._has_started = True
+        seconds = round(time.monotonic() - self._started, 1)
+        say("started", f"the pipeline has started after {seconds} s", seconds=seconds)
+
     @property
     def batches(self) -> int:
         """How many batches were committed."""
         return self._batches
+
+    @property
+    def has_rejected_all(self) -> bool:
+        """Whether this run has read records, and all of them are dead letters."""
+        read = rejected = 0
+        for name, prepared in self._last.items():
+            after, before = prepared.record.counters, (self._before or {}).get(name, {})
+            read += after["input"] - before.get("input", 0)
+            rejected += after["dead_lettered"] - before.get("dead_lettered", 0)
+        return 0 < read == rejected
 
     def print_summary(self) -> None:
         """Print batches, seconds and each store's counters as one line of JSON."""

@@ -47,7 +47,13 @@ from oriel.pipeline.plan import (
 from oriel.pipeline.run.final_rows import rows_of_batch
 from oriel.pipeline.state import open_segment
 from oriel.pipeline.windows import NULL_VALUE
-from oriel.storage import StoreDefinition, current_files, replace_file
+from oriel.storage import (
+    StoreDefinition,
+    current_files,
+    replace_file,
+    with_digest,
+    without_digest,
+)
 from oriel.storage.index import row_identity_json, row_json
 
 _HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
@@ -89,13 +95,13 @@ class Publisher:
     def published_batch(self) -> int:
         """The last batch of which all rows are written, -1 before the first or if it is lost."""
         try:
-            return int(orjson.loads(current_files().read(self._path))["batch"])
+            return int(orjson.loads(without_digest(current_files().read(self._path)))["batch"])
         except (FileNotFoundError, ValueError, LookupError, TypeError):
             return -1
 
     def remember(self, batch: int) -> None:
         """All rows of ``batch`` are written."""
-        replace_file(self._path, orjson.dumps({"batch": batch}), sync=self._sync)
+        replace_file(self._path, with_digest(orjson.dumps({"batch": batch})), sync=self._sync)
 
     def publish(
         self,

@@ -7,6 +7,7 @@ another query goes on where the last one ended, with everything opened anew as a
 
 import threading
 import time
+from collections.abc import Sequence
 from math import inf
 
 from pyspark.sql import SparkSession
@@ -65,6 +66,7 @@ class Queries:
         try:
             self._run(progress, report, stop, most_seconds)
         finally:
+            progress.rejections.report(now=True)
             report.end()
 
     def _run(
@@ -88,6 +90,7 @@ class Queries:
                 while query.isActive and not stop.wait(_POLL_SECONDS):
                     run.note_first_offsets()
                     report.beat(run.maintenance_failures)
+                    progress.rejections.report()
                 query.stop()
                 query.awaitTermination()
             except Exception as error:
@@ -106,15 +109,15 @@ class Queries:
                 run.close()
                 report.note_failures(run.maintenance_failures)
 
-    def rebuild(self, store: str, stop: threading.Event, most_seconds: float) -> None:
-        """Compute ``store`` anew; waits ``most_seconds`` for a log that does not answer.
+    def rebuild(self, stores: Sequence[str], stop: threading.Event, most_seconds: float) -> None:
+        """Compute ``stores`` again; waits ``most_seconds`` for a log that does not answer.
 
         Raises:
             KafkaUnavailable: the log did not answer in time.
-            PipelineError, StorageError: the store can't be computed anew.
+            PipelineError, StorageError: a store can't be computed again.
         """
         if self._has_answered(stop, most_seconds) is not None:
-            PipelineRun(self._spark, self._topology, self._log, self._settings, store).close()
+            PipelineRun(self._spark, self._topology, self._log, self._settings, stores).close()
 
     def _has_answered(
         self, stop: threading.Event, most_seconds: float, report: RunReport | None = None
@@ -147,6 +150,8 @@ def _started(run: PipelineRun, progress: Progress, report: RunReport) -> Streami
         report.on_batch(stores, run.phase_seconds)
         progress.on_batch(batch, stores)
 
+    progress.begin(run.counters)
     query = run.start(on_batch)
+    progress.on_start()
     report.beat()
     return query

@@ -1,7 +1,7 @@
 """Run a topology: one streaming query that brings every store forward batch by batch."""
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial, reduce
 from itertools import pairwise
@@ -15,6 +15,7 @@ from pyspark.sql.streaming import StreamingQuery
 
 from oriel.pipeline.commit import (
     Checkpoint,
+    DecidedBatch,
     Maintenance,
     Publish,
     Resumption,
@@ -51,11 +52,13 @@ from oriel.pipeline.plan import (
     reasons_by_store,
 )
 from oriel.pipeline.rows import RowSteps, row_steps
+from oriel.pipeline.run.changes import Defined, check_changes, refuse_unfit
 from oriel.pipeline.run.computation import Computation
 from oriel.pipeline.run.disk_errors import in_words
 from oriel.pipeline.run.final_rows import FinalRows, refuse_readers_behind
-from oriel.pipeline.run.publishing import Publisher, refuse_publications
+from oriel.pipeline.run.publishing import Publisher
 from oriel.pipeline.run.rebuild import Rebuild
+from oriel.pipeline.run.run_report import note_rebuilt
 from oriel.pipeline.sources import Log
 from oriel.pipeline.spark import first_line, scratch_folder
 from oriel.storage import DataLayout, Offsets, StoreDefinition, is_sink_name, say
@@ -99,16 +102,15 @@ class PipelineRun:
         topology: Topology,
         log: Log,
         settings: RunSettings,
-        rebuild: str | None = None,
+        rebuild: Sequence[str] = (),
     ) -> None:
         """Open the checkpoint and the tables; a store that is new is computed up to the others.
 
-        With ``rebuild`` that store, and no other, is opened and computed anew; then there is
-        nothing to ``start``.
+        With ``rebuild`` only these stores are opened and computed again, for no ``start``.
 
         Raises:
             KafkaUnavailable: the brokers don't answer.
-            InvalidTopology: a step does not fit the schema, or there is no store ``rebuild``.
+            InvalidTopology: a step does not fit the schema, or there is no store of ``rebuild``.
             AlreadyRunning, CheckpointError, ForeignCheckpoint, IncompatibleStore: what is
                 in the data folder can't be gone on with.
         """
@@ -117,14 +119,8 @@ class PipelineRun:
         self._settings = settings
         self._topology = topology
         self._waves = topology.waves
-        if settings.publish_options is None:
-            writing = topology.units if rebuild is None else topology.sinks
-            refuse_publications(u for u in writing if rebuild in {None, u.name})
+        refuse_unfit(topology, settings.publish_options, rebuild)
         self._opened: dict[str, StoreTables] = {}
-        names = [unit.name for unit in topology.units]
-        if rebuild is not None and rebuild not in names:
-            message = f"the topology has no store {rebuild!r}; it has {', '.join(names)}"
-            raise InvalidTopology(message)
         self._decoders = {source: log.decoder(source) for source in topology.sources}
         self._failure: BaseException | None = None
         #: Seconds that the last batch took, by phase.
@@ -145,16 +141,23 @@ class PipelineRun:
         try:
             identity = log.identity(spark)
             settle_log(folder, identity, sync=settings.sync)
-            wanted = [plan for plan in plans if rebuild in {None, plan.store.name}]
-            if rebuild is not None:
-                self._rebuild(wanted[0])
+            wanted = [plan for plan in plans if not rebuild or plan.store.name in rebuild]
+            # The topology's order: a store comes after the stores whose rows it reads.
+            for plan in wanted if rebuild else ():
+                note_rebuilt(folder, plan.store.name, self._rebuild(plan, rebuild))
             # All are looked at before one is computed, which may take long.
+            defined = map(self._with_definition, plans)
+            check_changes(self._layout, self._checkpoint, topology, defined, rebuild)
             tables = [self._tables(plan) for plan in wanted]
+            # A rebuild reads the whole log again, and is a solution if the log has changed.
+            for of_store in () if rebuild else tables:
+                last = self._checkpoint.versions(of_store.definition.state_name).last_decided()
+                log.refuse_changed(of_store.definition.name, last.blocks if last else {})
             self._stores: dict[str, StoreBatches] = {}
             for plan, of_store in zip(wanted, tables, strict=True):
                 self._stores[plan.store.name] = self._open(plan, of_store)
             self._final_rows = FinalRows(self._opened, self._stores)
-            if rebuild is None:
+            if not rebuild:
                 self._leave_others()
                 self._resumption = last_batch(self._stores.values())
                 self._checkpoint.prepare_spark(self._topics, self._resumption)
@@ -199,6 +202,16 @@ class PipelineRun:
     def note_first_offsets(self) -> None:
         """See ``Checkpoint``."""
         self._checkpoint.note_first_offsets()
+
+    @property
+    def counters(self) -> dict[str, dict[str, int]]:
+        """The counters of each store before the first batch of this run."""
+        at = self._resumption
+        if at is None:
+            return {}
+        batch = at.batch if at.is_done else at.batch - 1
+        before = {name: store.decided(batch) for name, store in self._stores.items()}
+        return {name: dict(b.record.counters) for name, b in before.items() if b is not None}
 
     @property
     def maintenance_failures(self) -> int:
@@ -265,6 +278,9 @@ class PipelineRun:
         key_groups = self._settings.key_groups
         return define(plans.store, types, self._checkpoint.application, key_groups)
 
+    def _with_definition(self, plans: StorePlans) -> Defined:
+        return plans.store, self._sink(plans)[0] if plans.store.is_sink else self._defined(plans)
+
     def _sink(self, plans: StorePlans) -> tuple[SinkDefinition, Publish]:
         """What the topology says of a sink, and what publishes its batches."""
         defined = SinkDefinition.of(plans.store, self._settings.key_groups)
@@ -283,7 +299,7 @@ class PipelineRun:
         versions = self._checkpoint.versions(tables.definition.state_name)
         is_empty = tables.recorded_batch() < 0 and versions.newest() < 0
         at = self._decided_up_to()
-        if is_empty and at is not None and at[0] > 0:
+        if is_empty and at is not None and at.batch > 0:
             # Batches in front of the last one are not offered again.
             self._rebuild(plans)
             tables = self._tables(plans)
@@ -296,14 +312,14 @@ class PipelineRun:
             plans, tables, versions, tasks=settings.tasks, on_cluster=settings.on_cluster
         )
 
-    def _rebuild(self, plans: StorePlans) -> None:
-        """Compute one store up to the newest batch of the checkpoint."""
+    def _rebuild(self, plans: StorePlans, rebuilt: Sequence[str] = ()) -> PreparedBatch:
+        """Compute one of the ``rebuilt`` stores, or a new one, up to the checkpoint's batch."""
         at = self._decided_up_to()
         if at is None:
             message = f"store {plans.store.name!r}: nothing has run yet, begin with `oriel run`"
             raise CheckpointError(message)
         readers = self._topology.readers_of(plans.store.name)
-        refuse_readers_behind(self._layout, self._checkpoint, plans.store.name, readers, at[0])
+        refuse_readers_behind(self._layout, self._checkpoint, plans.store.name, readers, at.batch)
         rebuild = Rebuild(
             self._spark, self._log, self._computation, self._layout, self._checkpoint,
             self._settings.tasks, self._settings.sync,
@@ -311,17 +327,18 @@ class PipelineRun:
             WallClock(self._since_ms, self._since_ms, self._settings.clocks),
         )  # fmt: skip
         if plans.store.is_sink:
-            rebuild.publish_all(plans, *self._sink(plans), *at)
+            prepared = rebuild.publish_all(plans, *self._sink(plans), at.batch, at.ends)
         else:
-            rebuild.run(plans, self._defined(plans), *at)
-        if readers:
+            prepared = rebuild.run(plans, self._defined(plans), at.batch, at.ends)
+        if others := [reader for reader in readers if reader not in rebuilt]:
             line = (
-                f"rebuild {plans.store.name}: stores {', '.join(readers)} read its rows, and have "
+                f"rebuild {plans.store.name}: stores {', '.join(others)} read its rows, and have "
                 "those of before: if it has other rows now, rebuild them, too"
             )
             say("rebuild", line)
+        return prepared
 
-    def _decided_up_to(self) -> tuple[int, Offsets] | None:
+    def _decided_up_to(self) -> DecidedBatch | None:
         return decided_up_to(self._checkpoint.folder, [s.name for s in self._topology.units])
 
     def _leave_others(self) -> None:
@@ -356,6 +373,8 @@ class PipelineRun:
             wall_clock = wall_clock.as_decided(decided)
         starts = self._starts(batch)
         self._log.look_for_losses(starts, ends)
+        # Before the tasks read: bytes that change later then differ at the next start.
+        blocks = self._log.read_blocks(starts, ends)
         seconds = {"plan": time.perf_counter() - began, "compute": 0.0, "commit": 0.0}
         prepared: dict[str, PreparedBatch] = {}
         for wave in self._waves:
@@ -370,7 +389,7 @@ class PipelineRun:
             times.append(time.perf_counter())
             for name, work in begun.items():
                 computed = None if work is None else (work, reports[name])
-                prepared[name] = self._stores[name].finish(batch, read_to, computed)
+                prepared[name] = self._stores[name].finish(batch, read_to, computed, blocks)
             times.append(time.perf_counter())
             for phase, (start, end) in zip(seconds, pairwise(times), strict=True):
                 seconds[phase] += end - start

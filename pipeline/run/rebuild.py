@@ -8,15 +8,13 @@ always been so.
 """
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from urllib.parse import unquote
 
 import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.pandas.types import from_arrow_schema
@@ -42,7 +40,14 @@ from oriel.pipeline.run.final_rows import ends_at, final_rows_up_to
 from oriel.pipeline.sources import Log
 from oriel.pipeline.tasks import StoreWork, WindowsReport
 from oriel.storage import DataLayout, Offsets, StoreDefinition, current_files, say
-from oriel.storage.delta import AddedFile, DeltaLog, open_delta, store_schema, write_file
+from oriel.storage.delta import (
+    AddedFile,
+    DeltaLog,
+    TableSnapshot,
+    store_schema,
+    write_file,
+)
+from oriel.storage.index import table_batches
 
 #: How much of a table goes into one of its files, about.
 _FILE_BYTES = 64 * 2**20
@@ -69,10 +74,11 @@ class Rebuild:
 
     def run(
         self, plans: StorePlans, defined: StoreDefinition, batch: int, decided_ends: Offsets
-    ) -> None:
+    ) -> PreparedBatch:
         """Compute the store of ``plans`` up to the end of ``batch``, and put it into its place.
 
-        ``decided_ends`` is where that is, as its application has decided.
+        ``decided_ends`` is where that is, as its application has decided. Returns the store's
+        newest batch.
 
         Raises:
             ForeignCheckpoint: the store's table belongs to another application.
@@ -99,6 +105,7 @@ class Rebuild:
         target.switch_to(files, prepared)
         remove_left(self.layout, self.checkpoint, target.definition)
         self._say(f"{defined.name}: computed anew up to batch {batch}")
+        return prepared
 
     def publish_all(
         self,
@@ -107,7 +114,7 @@ class Rebuild:
         publish: Publish,
         batch: int,
         decided_ends: Offsets,
-    ) -> None:
+    ) -> PreparedBatch:
         """Write all records of the sink of ``plans`` up to the end of ``batch``, and go on there.
 
         Each batch is published as it is computed. The state behind the last one is the sink's next
@@ -143,6 +150,7 @@ class Rebuild:
         defined.write(target.folder, sync=self.sync)
         remove_left(self.layout, self.checkpoint, defined)
         self._say(f"{defined.name}: all records up to batch {batch} are written")
+        return prepared
 
     def _compute(self, batches: StoreBatches, batch: int, decided_ends: Offsets) -> PreparedBatch:
         """Run batches from the log's beginning to ``decided_ends``; what the last one prepared.
@@ -170,7 +178,7 @@ class Rebuild:
             until = self.log.next_ends(starts, ends) if ends else {}
             work = batches.begin(number, until | read_to, self.wall_clock)
             assert work is not None
-            reports = []
+            blocks, reports = self.log.read_blocks(starts, until), []
             if until != ends and not _distance(starts, until):
                 message = (
                     f"store {store.name!r}: the log ends at {starts}, the pipeline read to {ends}"
@@ -179,7 +187,7 @@ class Rebuild:
             if _distance(starts, until):
                 rows = self.log.between(self.spark, starts, until, store.sources)
                 reports = self._reports(rows, (starts, until), work, {})
-            prepared = batches.finish(number, until | read_to, (work, reports))
+            prepared = batches.finish(number, until | read_to, (work, reports), blocks)
             if until == ends:
                 break
             starts, number = until, number + 1
@@ -222,21 +230,21 @@ class Rebuild:
 
         Rows must not have a higher revision than the next batch's, whose rows win over them.
         """
-        files = pa.table(open_delta(table).get_add_actions())
-        if not len(files):
+        snapshot = DeltaLog(table).snapshot()
+        if not snapshot.files:
             return []
         window = [name for name in ("key", "window_start", "window_end") if name in schema.names]
         newest = Window.partitionBy(*window).orderBy(F.desc("revision"))
         # The dot keeps it apart from columns of users.
         rank = "oriel.rank"
         rows = (
-            self._table_rows(table, files["path"].to_pylist(), schema)
+            self._table_rows(table, snapshot, schema)
             .withColumn(rank, F.row_number().over(newest))
             .filter(f"`{rank}` = 1 AND NOT deleted")
             .drop(rank)
             .withColumn("revision", F.lit(batch).cast("bigint"))
         )  # fmt: skip
-        size = pc.sum(files["size_bytes"]).as_py()
+        size = pc.sum(snapshot.adds["size_bytes"]).as_py()
         rows = rows.repartition(1 + size // _FILE_BYTES, "key").sortWithinPartitions(*window)
         name, sync = f"part-{batch:012d}-rebuilt", self.sync
 
@@ -250,17 +258,17 @@ class Rebuild:
         reports = rows.mapInArrow(write, _REPORT).toArrow()["report"].to_pylist()
         return [AddedFile(**orjson.loads(report)) for report in reports]
 
-    def _table_rows(self, table: Path, files: Sequence[str], schema: pa.Schema) -> DataFrame:
-        """The rows of a table's files: Spark by itself knows no objects."""
+    def _table_rows(self, table: Path, snapshot: TableSnapshot, schema: pa.Schema) -> DataFrame:
+        """Read the rows of the files here: Spark compares no digests, and knows no objects."""
+        definition, digests = snapshot.definition, snapshot.digests
 
         def read(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             for name in (name for batch in batches for name in batch["name"].to_pylist()):
-                with current_files().open(table / name) as source, pq.ParquetFile(source) as file:
-                    for rows in file.iter_batches():
-                        yield from pa.table(rows).cast(schema).to_batches()
+                for rows in table_batches(table / name, definition, digest=digests.get(name)):
+                    yield from rows.cast(schema).to_batches()
 
-        names = self.spark.createDataFrame(pa.table({"name": [unquote(file) for file in files]}))
-        names = names.repartition(min(len(files), self.tasks))
+        names = self.spark.createDataFrame(pa.table({"name": list(snapshot.files)}))
+        names = names.repartition(min(len(snapshot.files), self.tasks))
         return names.mapInArrow(read, from_arrow_schema(schema))
 
     def _say_what_is_gone(self, store: str, begins: Offsets) -> None:

@@ -9,8 +9,10 @@ import os
 import socket
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
@@ -19,7 +21,7 @@ from pyspark.errors import PySparkException
 from oriel.pipeline.errors import PipelineError
 from oriel.pipeline.plan import PreparedBatch
 from oriel.storage import Offsets, StorageError, is_object
-from oriel.storage.monitoring import RunStatus, RunStatusFile, StoreRun
+from oriel.storage.monitoring import RunStatus, RunStatusFile, StoreRun, run_problem
 
 _WRITE_SECONDS = 1.0
 #: The same where a file is an object, which costs money.
@@ -27,6 +29,8 @@ _OBJECTS_SECONDS = 4.0
 #: Between two questions where the log ends: so many times what an answer took, within these bounds.
 _ASK_SHARE = 20
 _ASK_SECONDS, _ASK_SECONDS_MAX = 1.0, 10.0
+#: Records per second are a mean over this time.
+_RATE_SECONDS = 10.0
 
 
 class RunReport:
@@ -49,6 +53,7 @@ class RunReport:
         self._application = application
         self._offset_unit = offset_unit
         self._log_ends = _LogEnds(log_ends, self._committed)
+        self._rate = _Rate()
         self._ask_lost = lost
         self._lost: Mapping[str, int] = {}
         self._started_ms = _now_ms()
@@ -124,17 +129,33 @@ class RunReport:
                 offset_unit=self._offset_unit,
                 log_ends=self._log_ends.known,
                 lags=self._log_ends.lags,
+                log_ends_ms=self._log_ends.known_ms,
+                records_per_second=self._rate.with_total(time.monotonic(), _records(self._stores)),
                 stores=self._stores if before is None else before.stores,
                 maintenance_failures=self._maintenance_failures + failures,
                 lost=self._lost if before is None else before.lost,
                 has_ended=has_ended,
             )
+            status = replace(status, problem=run_problem(self._application, status, _now_ms()))
         if said is not None and said[1] and said[0].started_ms > self._started_ms:
             # This process was suspended, and another has taken over.
             return
         # A full disk: batches tell of it, and nothing depends on this file.
         with suppress(OSError):
             self._file.write(status)
+
+
+def note_rebuilt(checkpoint: Path, store: str, prepared: PreparedBatch) -> None:
+    """Write a rebuilt store to the status of the last run, if there is a status.
+
+    A rebuild holds the checkpoint, so the run has ended, also if it was killed.
+    """
+    file = RunStatusFile(checkpoint)
+    if (said := file.read()) is not None:
+        stores = {**said[0].stores, store: _store_run(prepared)}
+        # As in RunReport: nothing depends on this file.
+        with suppress(OSError):
+            file.write(replace(said[0], stores=stores, has_ended=True))
 
 
 class _LogEnds:
@@ -151,8 +172,9 @@ class _LogEnds:
         self._committed = committed
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="log-ends", daemon=True)
-        #: The last ends, and the lag of each store at that moment.
+        #: The last ends, when they were read, and the lag of each store at that moment.
         self.known: Offsets = {}
+        self.known_ms = 0
         self.lags: Mapping[str, Offsets] = {}
 
     def start(self) -> None:
@@ -169,11 +191,42 @@ class _LogEnds:
             began = time.monotonic()
             # The brokers are down, a topic is deleted or Java has ended: the query reports it.
             with suppress(PipelineError, StorageError, OSError, PySparkException, Py4JError):
-                committed, ends = self._committed(), self._ask()
+                began_ms, committed, ends = _now_ms(), self._committed(), self._ask()
                 self.lags = {store: _lags(ends, offsets) for store, offsets in committed.items()}
-                self.known = ends
+                self.known, self.known_ms = ends, began_ms
             took = time.monotonic() - began
             wait_seconds = min(max(_ASK_SECONDS, _ASK_SHARE * took), _ASK_SECONDS_MAX)
+
+
+class _Rate:
+    """Measures records per second from the totals of the last seconds."""
+
+    def __init__(self) -> None:
+        self._totals: deque[tuple[float, int]] = deque()
+
+    def with_total(self, now: float, total: int | None) -> float | None:
+        """Note a total, and return the rate, None before the second total."""
+        if total is None:
+            return None
+        self._totals.append((now, total))
+        while len(self._totals) > 2 and now - self._totals[1][0] >= _RATE_SECONDS:
+            self._totals.popleft()
+        began, before = self._totals[0]
+        return (total - before) / (now - began) if now > began else None
+
+
+def _records(stores: Mapping[str, StoreRun]) -> int | None:
+    """Count the records that the stores have read, None before the first batch.
+
+    A store whose topics are all read by the stores before it does not count.
+    """
+    records = [store.record for store in stores.values()]
+    total, topics = 0, set[str]()
+    for record in sorted(records, key=lambda record: len(record.offsets), reverse=True):
+        if not topics.issuperset(record.offsets):
+            topics.update(record.offsets)
+            total += record.counters.get("input", 0)
+    return total if records else None
 
 
 def _lags(ends: Offsets, offsets: Offsets) -> Offsets:

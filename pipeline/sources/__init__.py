@@ -7,7 +7,7 @@ used has a reason and keeps its bytes. An event log that is not append-only is a
 ``EventLogError``; without Kafka's connector there is a ``ConnectorUnavailable``.
 """
 
-from oriel.pipeline.sources.brokers import Brokers, Message
+from oriel.pipeline.sources.brokers import Brokers, Message, NoTopic, TopicLog
 from oriel.pipeline.sources.connector import kafka_settings
 from oriel.pipeline.sources.event_log_source import EventLog
 from oriel.pipeline.sources.kafka import SMALL_BATCH_RECORDS, Kafka, Start
@@ -23,8 +23,10 @@ __all__ = [
     "Kafka",
     "Log",
     "Message",
+    "NoTopic",
     "SparkDecoder",
     "Start",
+    "TopicLog",
     "client_options",
     "kafka_settings",
     "spark_refuse_ahead",

@@ -58,6 +58,10 @@ class Message:
     headers: Sequence[tuple[str, bytes | None]] = ()
 
 
+class NoTopic(KafkaUnavailable):
+    """The brokers have no topic of that name, or none that this user may see."""
+
+
 class NoAnswer(KafkaUnavailable):
     """The brokers do not answer; they may do so later."""
 
@@ -76,14 +80,15 @@ class Brokers:
 
         Raises:
             NoAnswer: in a few seconds none of the brokers has answered.
-            KafkaUnavailable: they refuse the client, or have no such topic.
+            NoTopic: they have no such topic.
+            KafkaUnavailable: they refuse the client.
         """
         with self._telling(), self._admin() as admin:
             # The client itself waits for a bounded time only.
             present = set(admin.listTopics().names().get())
             for name in names:
                 if name not in present:
-                    raise KafkaUnavailable(_missing(name, present, self._servers))
+                    raise NoTopic(_missing(name, present, self._servers))
             described = admin.describeTopics(list(names)).allTopicNames().get()
             partitions = _partitions(described)
             earliest = self._offsets(admin, partitions, "earliest")
@@ -104,8 +109,10 @@ class Brokers:
             described = admin.describeTopics(list(names)).allTopicNames().get()
             return self._offsets(admin, _partitions(described), "latest")
 
-    def send(self, messages: Iterable[Message]) -> None:
-        """Send messages to their partitions, each as it is; returns when the brokers have all.
+    def send(self, messages: Iterable[Message]) -> list[int]:
+        """Send messages to their partitions, each as it is, and return their offsets.
+
+        The brokers have all messages when this returns.
 
         Raises:
             NoAnswer: in a bounded time none of the brokers has taken one.
@@ -135,8 +142,7 @@ class Brokers:
                     for message in messages
                 ]  # fmt: skip
                 producer.flush()
-                for answer in sent:
-                    answer.get()
+                return [answer.get().offset() for answer in sent]
             finally:
                 producer.close()
 

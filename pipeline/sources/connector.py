@@ -12,6 +12,7 @@ from pathlib import Path
 
 from oriel.pipeline.errors import ConnectorUnavailable
 from oriel.pipeline.spark import build_session
+from oriel.storage import say
 
 _CONNECTOR = "org.apache.spark:spark-sql-kafka-0-10_2.13:4.2.0"
 _TOKEN_PROVIDER = "org.apache.spark:spark-token-provider-kafka-0-10_2.13"  # noqa: S105 - a name
@@ -31,6 +32,7 @@ def kafka_settings(ivy: Path | None = None) -> dict[str, str]:
     group, artifact = _TOKEN_PROVIDER.split(":")
     token_provider = jars / f"{group}_{artifact}-{_TOKEN_PROVIDER_VERSION}.jar"
     if not token_provider.is_file():
+        say("starting", "starting Spark: downloading a part of the Kafka connector")
         _fetch_token_provider()
     if not token_provider.is_file():
         message = (
@@ -58,5 +60,9 @@ def _fetch_token_provider() -> None:
 
 if __name__ == "__main__":
     build_session(
-        "fetch", cores=1, packages=[f"{_TOKEN_PROVIDER}:{_TOKEN_PROVIDER_VERSION}"]
+        "fetch",
+        cores=1,
+        packages=[f"{_TOKEN_PROVIDER}:{_TOKEN_PROVIDER_VERSION}"],
+        # 60 MB that Spark and the connector bring themselves, in later versions.
+        extra={"spark.jars.excludes": "org.apache.hadoop:*,org.apache.kafka:*"},
     ).stop()

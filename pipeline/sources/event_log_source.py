@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache, reduce
 from pathlib import Path
+from shlex import quote
 from typing import ClassVar
 
 import orjson
@@ -18,20 +19,27 @@ from oriel.pipeline.event_log import (
     FORMAT,
     RAW_SCHEMA,
     EventLogSource,
+    block_before,
     next_ends,
     opened_slices,
     partition_files,
     read_lines,
     slices,
 )
+from oriel.pipeline.hops import ReadBlocks
 from oriel.pipeline.language import Source, check_topic
 from oriel.pipeline.sources.log import Batches, Decoder, Log, distance
 from oriel.pipeline.sources.spark_decoding import spark_event_log_decoder
 from oriel.storage import Offsets, say
+from oriel.storage.files import digest
 
 #: Up to this size a batch runs in the driver: a Spark job costs 0.2 to 0.3 s, however little it
 #: has to do, and in that time the driver alone takes so much through decoder and engine.
 SMALL_BATCH_BYTES = 4 * 2**20
+
+#: How many bytes before the end of each partition's last batch are compared when a run starts. A
+#: run that starts can't compare all that it has read, so this bounds the work of each batch.
+_BLOCK_BYTES = 65_536
 
 
 @dataclass(frozen=True)
@@ -148,6 +156,34 @@ class EventLog(Log):
     def begins(self, _spark: SparkSession, ends: Offsets) -> Offsets:
         """See ``Log``: nothing is ever removed."""
         return {topic: dict.fromkeys(of_topic, 0) for topic, of_topic in ends.items()}
+
+    def read_blocks(self, starts: Offsets, ends: Offsets) -> ReadBlocks:
+        """See ``Log``: a block is the last 64 KiB, which the batch reads anyway."""
+        root = self.root.resolve()
+        found: ReadBlocks = {}
+        for topic, topic_ends in ends.items():
+            for part in slices(topic, root / topic, starts.get(topic, {}), topic_ends):
+                block = block_before(part.path, part.end, _BLOCK_BYTES)
+                found.setdefault(topic, {})[str(part.partition)] = (part.end, digest(block))
+        return found
+
+    def refuse_changed(self, store: str, blocks: ReadBlocks) -> None:
+        """See ``Log``. A file that is missing or shorter is an error of the reader itself."""
+        for topic, partitions in blocks.items():
+            for partition, (end, read) in partitions.items():
+                path = self.root / topic / f"{partition}.jsonl"
+                if not path.is_file() or path.stat().st_size < end:
+                    continue
+                if digest(block_before(str(path), end, _BLOCK_BYTES)) != read:
+                    start = max(0, end - _BLOCK_BYTES)
+                    message = (
+                        f"event log {path}: bytes {start} to {end} are not the bytes that store "
+                        f"{store!r} has read, because their digest differs. The log is "
+                        "append-only: restore the file from a backup. If its content is correct, "
+                        "compute each store that reads the topic again, for example with `oriel "
+                        f"rebuild {quote(store)}`"
+                    )
+                    raise EventLogError(message)
 
     def next_ends(self, starts: Offsets, ends: Offsets) -> Offsets:
         """See ``Log``."""

@@ -11,6 +11,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from oriel.pipeline.decoding import BlockDecoder
+from oriel.pipeline.hops import ReadBlocks
 from oriel.pipeline.language import Source
 from oriel.pipeline.sources.spark_decoding import SparkDecoder
 from oriel.storage import Offsets
@@ -112,6 +113,21 @@ class Log(Protocol):
 
         Raises:
             RecordsLost: it has not, and the run is not to go on without them.
+        """
+        return
+
+    def read_blocks(self, _starts: Offsets, _ends: Offsets) -> ReadBlocks:
+        """Return the digest of the last block of each partition that a batch reads.
+
+        A log whose records can't change under their offsets has none.
+        """
+        return {}
+
+    def refuse_changed(self, _store: str, _blocks: ReadBlocks) -> None:
+        """Compare the log with the blocks that a store has read.
+
+        Raises:
+            EventLogError: A block differs.
         """
         return
 

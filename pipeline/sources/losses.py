@@ -14,7 +14,7 @@ import orjson
 
 from oriel.pipeline.errors import CheckpointError, RecordsLost
 from oriel.pipeline.sources.brokers import TopicLog
-from oriel.storage import Offsets, current_files, replace_file
+from oriel.storage import Offsets, current_files, replace_file, with_digest, without_digest
 
 #: The file's name.
 KAFKA_RECORD = "kafka.json"
@@ -109,7 +109,7 @@ class KafkaRecord:
             CheckpointError: it is damaged.
         """
         try:
-            written = orjson.loads(current_files().read(path))
+            written = orjson.loads(without_digest(current_files().read(path)))
             return cls(
                 path, written["start"], written["topic_ids"], written["lost"],
                 # Not in files of before there was a start for each topic.
@@ -119,8 +119,8 @@ class KafkaRecord:
             return cls(path, start, topic_starts=dict(topic_starts))
         except (KeyError, TypeError, ValueError) as error:
             message = (
-                f"{path} is damaged ({error!r}): restore it, or delete it to take Kafka's topics "
-                "for those that were read before"
+                f"{path} is damaged ({error}). Restore the file from a backup, or delete it if "
+                "Kafka still has the topics that were read before"
             )
             raise CheckpointError(message) from error
 
@@ -173,7 +173,7 @@ class KafkaRecord:
             "start": self.start, "topic_starts": self.topic_starts,
             "topic_ids": self.topic_ids, "lost": self.lost,
         }  # fmt: skip
-        replace_file(self.path, orjson.dumps(written), sync=True)
+        replace_file(self.path, with_digest(orjson.dumps(written)), sync=True)
 
 
 def _joined(spans: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:

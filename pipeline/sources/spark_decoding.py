@@ -15,16 +15,21 @@ Where a line repeats a field, the last one counts, in the envelope and in the va
 each of them must have its type, else the line is of a wrong type (of the key, the last one only:
 a column of text takes every value). JSON leaves repeated fields open, and looking for them would
 cost every good line a second parse.
+
+``from_json`` also reads a number that is out of the range of FLOAT or DOUBLE as infinity. JSON has
+no infinity, so an infinite value is always such a number, and its record has a wrong type.
 """
 
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - the field's name for it
 from pyspark.sql.pandas.types import from_arrow_type
-from pyspark.sql.types import StructType
+from pyspark.sql.types import ArrayType, DataType, DoubleType, FloatType, MapType, StructType
 
-from oriel.pipeline.dead_letters import Reason
+from oriel.pipeline.dead_letters import Reason, with_detail
 from oriel.pipeline.errors import InvalidTopology
 from oriel.pipeline.hops import MESSAGE
 from oriel.pipeline.windows import MAX_TIMESTAMP_MS
@@ -41,6 +46,9 @@ _MESSAGE = from_arrow_type(MESSAGE.type)
 #: Name of the list around a line. An odd one: a line that holds this text is suspicious.
 _AROUND = "~line"
 
+#: The column with the reason of a value that is out of range, null for other values.
+_OUT_OF_RANGE = "_out_of_range"
+
 #: As the length of a substring: to the end.
 _MAX_INT = 2**31 - 1
 
@@ -55,12 +63,20 @@ class SparkDecoder:
     Building column expressions takes longer than planning them, so they are kept.
     """
 
-    def __init__(self, value_schema: str, parsed: Column, columns: Sequence[Column]) -> None:
-        """Parse into a column ``_json``, then select ``columns``."""
-        #: The schema until the first ``decode`` has looked at it.
-        self._unchecked_schema: str | None = value_schema
+    def __init__(
+        self, value_schema: str, parsed: Column, value: Column, path: str, columns: Sequence[Column]
+    ) -> None:
+        """Parse into a column ``_json``, then select ``columns``.
+
+        ``value`` has the columns of ``value_schema``. Details name its fields with ``path``.
+        """
+        self._schema = value_schema
         self._parsed = parsed
+        self._value = value
+        self._path = path
         self._columns = columns
+        #: The reason of values that are out of range, made by the first ``decode``.
+        self._out_of_range: Column | None = None
 
     def decode(self, raw: DataFrame) -> DataFrame:
         """Turn raw rows into records, each with its value or the reason why not.
@@ -69,10 +85,17 @@ class SparkDecoder:
             PySparkException: the schema can't be read.
             InvalidTopology: the schema has a column twice, or a type that Spark reads wrongly.
         """
-        if self._unchecked_schema is not None:
-            _check_schema(self._unchecked_schema)
-            self._unchecked_schema = None
-        return raw.withColumn("_json", self._parsed).select(*self._columns)
+        if self._out_of_range is None:
+            _check_schema(self._schema)
+            value_type = StructType.fromDDL(self._schema)
+            self._out_of_range = _first_reason(
+                *(
+                    (is_infinite(self._value), with_detail(Reason.WRONG_TYPE.value, detail))
+                    for detail, is_infinite in _ranges(value_type, self._path)
+                )
+            )
+        parsed = raw.withColumn("_json", self._parsed)
+        return parsed.withColumn(_OUT_OF_RANGE, self._out_of_range).select(*self._columns)
 
 
 def spark_refuse_ahead(records: DataFrame, latest_ms: int | None) -> DataFrame:
@@ -105,6 +128,33 @@ def _check_schema(schema: str) -> None:
         raise InvalidTopology(message)
 
 
+def _ranges(column_type: DataType, path: str) -> Iterator[tuple[str, Callable[[Column], Column]]]:
+    """For each FLOAT or DOUBLE in a type, the detail and the test of an infinite value."""
+    if isinstance(column_type, FloatType | DoubleType):
+        name = column_type.simpleString().upper()
+        detail = f"{path}: a number in the range of {name} expected"
+        yield detail, lambda column: F.abs(column) == math.inf
+    elif isinstance(column_type, StructType):
+        for field in column_type:
+            inner_path = f"{path}.{field.name}" if path else field.name
+            for detail, test in _ranges(field.dataType, inner_path):
+                yield detail, partial(_of_field, field.name, test)
+    elif isinstance(column_type, ArrayType):
+        for detail, test in _ranges(column_type.elementType, path):
+            yield detail, partial(F.exists, f=test)
+    elif isinstance(column_type, MapType):
+        for detail, test in _ranges(column_type.valueType, path):
+            yield detail, partial(_of_map_values, test)
+
+
+def _of_field(name: str, test: Callable[[Column], Column], column: Column) -> Column:
+    return test(column[name])
+
+
+def _of_map_values(test: Callable[[Column], Column], column: Column) -> Column:
+    return F.exists(F.map_values(column), test)
+
+
 def spark_event_log_decoder(value_schema: str) -> SparkDecoder:
     """Decode lines ``{"key": ..., "value": {...}, "timestamp_ms": ...}``."""
     text = F.col("raw").cast("string")
@@ -115,13 +165,14 @@ def spark_event_log_decoder(value_schema: str) -> SparkDecoder:
         (_closes_the_list(text), Reason.NOT_JSON.value),
         (_lone_surrogate(text), Reason.NOT_JSON.value),
         (_key_is_not_text(text, record["key"]), Reason.WRONG_TYPE.value),
+        (F.col(_OUT_OF_RANGE).isNotNull(), F.col(_OUT_OF_RANGE)),
         *_bad_time(record["timestamp_ms"]),
     )
     envelope = f"key STRING, value STRUCT<{value_schema}>, timestamp_ms BIGINT"
     fields = (record[name].alias(name) for name in ("key", "timestamp_ms", "value"))
     message = F.lit(None).cast(_MESSAGE).alias(MESSAGE.name)
     columns = [*_source_columns(), message, *fields, reason.alias("reason")]
-    return SparkDecoder(value_schema, _parsed(text, envelope), columns)
+    return SparkDecoder(value_schema, _parsed(text, envelope), record["value"], "value", columns)
 
 
 def spark_kafka_decoder(value_schema: str) -> SparkDecoder:
@@ -138,6 +189,7 @@ def spark_kafka_decoder(value_schema: str) -> SparkDecoder:
         (has_value & _broken(), _broken_reason(text)),
         (has_value & _closes_the_list(text), Reason.NOT_JSON.value),
         (has_value & _lone_surrogate(text), Reason.NOT_JSON.value),
+        (F.col(_OUT_OF_RANGE).isNotNull(), F.col(_OUT_OF_RANGE)),
         *_bad_time(time_ms),
     )
     columns = [
@@ -148,7 +200,7 @@ def spark_kafka_decoder(value_schema: str) -> SparkDecoder:
         F.when(has_value, _record()).alias("value"),
         reason.alias("reason"),
     ]
-    return SparkDecoder(value_schema, _parsed(text, value_schema), columns)
+    return SparkDecoder(value_schema, _parsed(text, value_schema), _record(), "", columns)
 
 
 def _source_columns() -> list[Column]:

@@ -23,11 +23,13 @@ from oriel.pipeline.spark.session import (
     scratch_folder,
     stop_session,
 )
+from oriel.pipeline.spark.start_phases import StartPhases
 
 __all__ = [
     "MASTER",
     "WORKER_ENVIRONMENT",
     "LogFile",
+    "StartPhases",
     "build_session",
     "error_kind",
     "first_line",

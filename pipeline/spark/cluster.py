@@ -6,12 +6,15 @@ other machines. docs/cluster.md tells what has to be there.
 
 import os
 import re
+import socket
 import sys
+import time
 import uuid
 from collections.abc import Mapping
 
 from pyspark.sql import SparkSession
 
+from oriel.pipeline.errors import ClusterUnavailable
 from oriel.storage.files import CACHE_RUN, CACHE_SETTINGS
 
 #: The setting that names the cluster, or this machine.
@@ -20,6 +23,13 @@ MASTER = "spark.master"
 #: Stopping a query while its Python worker runs can overflow the stack inside an error-matching
 #: regular expression of Spark.
 STACK_OPTION = "-Xss16m"
+
+#: Seconds for which a master that does not listen is tried: it can be about to start.
+_TRY_SECONDS = 5.0
+_CONNECT_SECONDS = 5.0
+_CONNECT_PAUSE_SECONDS = 0.25
+#: Spark's standalone masters, of which one is active.
+_STANDALONE = "spark://"
 
 _LOCAL_MASTER = re.compile(r"local(\[[^\]]*\])?")
 _PYTHON = "spark.pyspark.python"
@@ -39,6 +49,39 @@ _SEPARATORS = {
 def is_cluster(master: str | None) -> bool:
     """Whether a master (None: this machine) runs tasks in other processes than the driver's."""
     return master is not None and _LOCAL_MASTER.fullmatch(master) is None
+
+
+def refuse_unreachable(master: str) -> None:
+    """Check, before Java starts, that a standalone master of a cluster listens.
+
+    Spark gives up after 60 s, with an error that names neither the master nor the reason.
+
+    Raises:
+        ClusterUnavailable: no master listens.
+    """
+    places = [place.rpartition(":") for place in master.removeprefix(_STANDALONE).split(",")]
+    if not master.startswith(_STANDALONE) or not all(port.isdecimal() for _, _, port in places):
+        return
+    until = time.monotonic() + _TRY_SECONDS
+    while True:
+        reasons = []
+        for host, _, port in places:
+            try:
+                address = host.strip("[]"), int(port)
+                socket.create_connection(address, _CONNECT_SECONDS).close()
+            except (OSError, OverflowError) as error:
+                reason = getattr(error, "strerror", None) or error
+                reasons.append(f"no connection to {host}:{port} ({reason})")
+            else:
+                return
+        if time.monotonic() >= until:
+            break
+        time.sleep(_CONNECT_PAUSE_SECONDS)
+    message = (
+        f"no session on the cluster {master}: {', '.join(reasons)}. Check the host and port of "
+        "--master, that the master runs there, and that this machine reaches it"
+    )
+    raise ClusterUnavailable(message)
 
 
 def cluster_settings(cores: int | None) -> dict[str, str]:

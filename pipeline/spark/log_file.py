@@ -18,6 +18,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TextIO
 
 from oriel.storage import is_object
 
@@ -71,7 +72,10 @@ class LogFile:
 
     @contextmanager
     def outputs_of_children(self) -> Iterator[None]:
-        """Let processes that are started inside write to ``outputs``, as long as they live."""
+        """Let processes that are started inside write to ``outputs``, as long as they live.
+
+        What this process prints to ``sys.stderr`` inside is not redirected.
+        """
         self.folder.mkdir(parents=True, exist_ok=True)
         self.trim()
         sys.stdout.flush()
@@ -79,11 +83,16 @@ class LogFile:
         own = os.dup(1), os.dup(2)
         file = os.open(self.outputs, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
         os.write(file, f"{_START}{_time()}\n".encode())
+        stderr = sys.stderr
         try:
             os.dup2(file, 1)
             os.dup2(file, 2)
+            if stderr is sys.__stderr__:
+                sys.stderr = _text_of(own[1])
             yield
         finally:
+            sys.stderr.flush()
+            sys.stderr = stderr
             sys.stdout.flush()
             sys.stderr.flush()
             for number, descriptor in enumerate(own, start=1):
@@ -111,15 +120,19 @@ class LogFile:
 
         threading.Thread(target=look, name="trim-outputs", daemon=True).start()
 
-    def first_words(self) -> str:
-        """What ``outputs`` says of the last start: two lines at most, empty if there is none."""
+    def of_last_start(self) -> str:
+        """Return what ``outputs`` has of the last start, or its end if that is long."""
         try:
             with self.outputs.open("rb") as file:
                 file.seek(max(0, self.outputs.stat().st_size - _END_BYTES))
                 text = file.read().decode(errors="replace")
         except OSError:
             return ""
-        lines = text.rpartition(_START)[2].splitlines()[1:]
+        return text.rpartition(_START)[2]
+
+    def first_words(self) -> str:
+        """What ``outputs`` says of the last start: two lines at most, empty if there is none."""
+        lines = self.of_last_start().splitlines()[1:]
         said = [line.strip() for line in lines if not _NO_WORDS.match(line)]
         return "; ".join(said[:2])
 
@@ -129,6 +142,11 @@ class LogFile:
         with self.log.open("a", encoding="utf-8") as file:
             file.write(f"{_time()} ERROR oriel run\n")
             file.writelines(traceback.format_exception(error))
+
+
+def _text_of(descriptor: int) -> TextIO:
+    """Return a file like ``sys.stderr`` for a descriptor that the caller closes."""
+    return os.fdopen(descriptor, "w", buffering=1, errors="backslashreplace", closefd=False)
 
 
 def _time() -> str:

@@ -28,12 +28,14 @@ from oriel.pipeline.spark.cluster import (
     STACK_OPTION,
     cluster_settings,
     is_cluster,
+    refuse_unreachable,
     with_conf,
     worker_python,
 )
 from oriel.pipeline.spark.errors import first_line
 from oriel.pipeline.spark.local_python import local_python
 from oriel.pipeline.spark.log_file import LogFile
+from oriel.pipeline.spark.memory import driver_memory
 from oriel.pipeline.spark.packages import remember_packages, with_resolved_packages
 
 _PREFIX = "oriel-spark-"
@@ -105,7 +107,6 @@ _JAVA_OPTIONS = (
 _SHORT_RUN_OPTIONS = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
 
 _SETTINGS = {
-    "spark.driver.memory": "2g",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     # A run lasts for months: keep little of the past.
@@ -196,12 +197,18 @@ def build_session(
     threads = cores or os.cpu_count() or 1
     master = (extra or {}).get(MASTER, f"local[{threads}]")
     is_remote = is_cluster(master)
+    if is_remote:
+        refuse_unreachable(master)
     scratch = scratch_folder()
     python = local_python(scratch)
     _prepare_children(python, worker_python(extra or {}) if is_remote else python)
+    if not is_remote:
+        # Otherwise Spark resolves the name of this host, which fails without a network.
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     _quiet_errors_told_twice()
     settings = {
         MASTER: master,
+        "spark.driver.memory": driver_memory(),
         **_SETTINGS,
         **(cluster_settings(cores) if is_remote else _LOCAL_SETTINGS),
         "spark.driver.extraJavaOptions": " ".join(
@@ -231,11 +238,7 @@ def build_session(
     except (Py4JJavaError, PySparkException) as error:
         if not is_remote:
             raise
-        message = (
-            f"no session on the cluster {master}: {first_line(error)}; check --master, that the "
-            "cluster runs, and that this machine and its workers reach each other"
-        )
-        raise ClusterUnavailable(message) from error
+        raise _no_session(master, error) from error
     if is_first and resolved == settings:
         # Where spark-submit notes all jars; ``spark.jars`` has only those that were asked for.
         remember_packages(settings, spark.sparkContext.getConf().get("spark.repl.local.jars", ""))
@@ -243,6 +246,16 @@ def build_session(
     server = spark.sparkContext._accumulatorServer  # noqa: SLF001 - Spark has no other way
     server.handle_error = lambda *_: None  # type: ignore[method-assign]
     return spark
+
+
+def _no_session(master: str, error: Exception) -> ClusterUnavailable:
+    # What Spark says where a master listens and does not register the application.
+    is_silent = "stopped SparkContext" in str(error)
+    reason = "no master registered the application" if is_silent else first_line(error)
+    return ClusterUnavailable(
+        f"no session on the cluster {master}: {reason}. Check --master, that a Spark master of "
+        "this version listens there, and that this machine and the workers reach each other"
+    )
 
 
 def _quiet_errors_told_twice() -> None:

@@ -12,7 +12,13 @@ from oriel.pipeline.state.hashes import key_hashes
 from oriel.pipeline.state.keyed_state import KeyedState
 from oriel.pipeline.state.layout import Layout
 from oriel.pipeline.state.open_records import OpenRecords
-from oriel.pipeline.state.segments import Version, open_segment, write_regrouped, write_segment
+from oriel.pipeline.state.segments import (
+    Version,
+    named_digest,
+    open_segment,
+    write_regrouped,
+    write_segment,
+)
 
 __all__ = [
     "KeyedState",
@@ -20,6 +26,7 @@ __all__ = [
     "OpenRecords",
     "Version",
     "key_hashes",
+    "named_digest",
     "open_segment",
     "write_regrouped",
     "write_segment",

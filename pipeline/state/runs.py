@@ -23,7 +23,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pyarrow as pa
 
-from oriel.pipeline.state.segments import segments_kept
+from oriel.pipeline.state.segments import segment_id, segments_kept
 from oriel.pipeline.windows import Ints, Ranges
 
 #: A slice has about so many rows at least, and so many times those that the batch adds.
@@ -116,11 +116,11 @@ class Runs:
     @classmethod
     def of_version(cls, segments: Sequence[Segment], text: bytes) -> "Runs":
         """Read what ``to_bytes`` gave to the last of ``segments``."""
-        by_name = {segment.name: segment for segment in segments}
+        by_id = {segment_id(segment.name): segment for segment in segments}
         fields = json.loads(text)
 
         def run_of(names: Sequence[str]) -> Run:
-            return [by_name[name] for name in names]
+            return [by_id[segment_id(name)] for name in names]
 
         merge = Merge(**fields["merge"]) if fields["merge"] else None
         runs = [*map(run_of, fields["runs"]), [segments[-1]]]

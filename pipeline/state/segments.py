@@ -10,13 +10,16 @@ States that are rows of keys are in ``keyed_state``, those of joins of streams i
 at batch 1,000,000 and beside 10,000,000 rows: old rows are written again only when as many
 others have come or gone.
 
-The format number is in the schema metadata of each file.
+The format number is in the schema metadata of each file, and its digest in its name. So what names
+a file, a version or a segment of the same state, also has the digest of its content.
 """
 
+import re
 import shlex
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
@@ -26,10 +29,17 @@ import pyarrow.compute as pc
 from oriel.pipeline.errors import CheckpointError
 from oriel.pipeline.state.hashes import key_hashes
 from oriel.pipeline.windows import Flags
-from oriel.storage import ObjectStoreFailed, current_files
+from oriel.storage import ObjectStoreFailed, current_files, is_object
+from oriel.storage.files import Stamp, digest
 
 FORMAT = b"3"
 _FORMAT_KEY = b"oriel.state_format"
+#: Which state and batch a file was written for, in words.
+_OWNER_KEY = b"oriel.owner"
+#: The end of a file's name: the digest of its content. Files of earlier versions have none.
+_DIGEST_END = re.compile(r"-(?P<algorithm>\w+)_(?P<hexadecimal>[0-9a-f]+)\.arrow$")
+#: Files whose digests this process remembers to have compared.
+_COMPARED_MAX = 1 << 14
 
 _KEY_GROUP = "key_group"
 
@@ -84,20 +94,26 @@ def read_segment(folder: Path, name: str, schema: pa.Schema) -> pa.Table:
 
 
 def open_segment(folder: Path, name: str) -> pa.Table:
-    """Map a segment into memory: only what is looked at is read.
+    """Map a segment into memory.
+
+    The first time, the whole file is read to compare its digest. Later, a batch only reads the
+    rows that it needs.
 
     Raises:
-        CheckpointError: the file is missing, or of another format.
+        CheckpointError: the file is missing, of another format, or not what was written.
     """
+    path = folder / name
     try:
-        with current_files().map(folder / name) as source:
+        # An object is never changed, and each look at its stamp is a request.
+        _compare_digest(path, None if is_object(path) else current_files().stamp(path))
+        with current_files().map(path) as source:
             table = pa.ipc.open_file(source).read_all()
     except ObjectStoreFailed:
         raise
     except (OSError, pa.ArrowInvalid) as error:
         message = (
-            f"state file {folder / name} can't be read ({error}); restore the checkpoint from a "
-            f"backup, or let {_rebuild(folder)} compute the store anew from its topics"
+            f"state file {folder / name} can't be read ({error}). Restore the checkpoint from a "
+            f"backup, or let {_rebuild(folder)} compute the store again from its topics"
         )
         raise CheckpointError(message) from error
     found = (table.schema.metadata or {}).get(_FORMAT_KEY, b"none").decode(errors="replace")
@@ -109,6 +125,50 @@ def open_segment(folder: Path, name: str) -> pa.Table:
         )
         raise CheckpointError(message)
     return table
+
+
+@lru_cache(maxsize=_COMPARED_MAX)
+def _compare_digest(path: Path, _stamp: Stamp | None) -> None:
+    """Compare a file with the digest in its name; once for each stamp.
+
+    Raises:
+        CheckpointError: they differ.
+    """
+    named = named_digest(path.name)
+    if named is None:
+        return
+    with current_files().map(path) as source:
+        content = source.read_buffer()
+        if digest(content) == named:
+            return
+        owner = _owner(content)
+    message = (
+        f"state file {path} is not what the pipeline wrote, because its digest differs{owner}. "
+        f"Restore the checkpoint from a backup, or let {_rebuild(path.parent)} compute the store "
+        "again from its topics"
+    )
+    raise CheckpointError(message)
+
+
+def named_digest(name: str) -> str | None:
+    """Return the digest in the name of a segment; files of earlier versions have none."""
+    named = _DIGEST_END.search(name)
+    return None if named is None else f"{named['algorithm']}:{named['hexadecimal']}"
+
+
+def _owner(content: pa.Buffer) -> str:
+    """Whose file this is, as far as the file says it."""
+    try:
+        metadata = pa.ipc.open_file(content).schema.metadata or {}
+    except (OSError, pa.ArrowException):
+        return ""
+    owner = metadata.get(_OWNER_KEY, b"").decode(errors="replace")
+    return f" (the file says that it is {owner})" if owner else ""
+
+
+def segment_id(name: str) -> str:
+    """Return the name of a segment without its digest."""
+    return _DIGEST_END.sub("", name).removesuffix(".arrow")
 
 
 def _rebuild(folder: Path) -> str:
@@ -130,21 +190,28 @@ def write_segment(
     of its first run. With ``sync`` the content is on disk; the folder is synced once for all
     files, by who is about to refer to them.
     """
-    path = folder / f"{name}-{uuid.uuid4()}.arrow"
-    schema = records.schema.with_metadata({**(metadata or {}), _FORMAT_KEY: FORMAT})
+    owner = f"the segment {name} of the state {folder.name}".encode()
+    own = {_FORMAT_KEY: FORMAT, _OWNER_KEY: owner}
+    table = records.replace_schema_metadata({**(metadata or {}), **own})
+    return _write(folder, table, f"{name}-{uuid.uuid4()}", sync=sync)
 
-    def fill(sink: pa.NativeFile) -> None:
-        with pa.ipc.new_file(sink, schema) as writer:
-            writer.write_table(records.replace_schema_metadata(schema.metadata))
 
-    current_files().write(path, fill, sync=sync)
+def _write(folder: Path, table: pa.Table, name: str, *, sync: bool) -> str:
+    """Write a file whose name ends with the digest of its content; return the name."""
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_file(sink, table.schema) as writer:
+        writer.write_table(table)
+    content = sink.getvalue()
+    path = folder / f"{name}-{digest(content).replace(':', '_')}.arrow"
+    current_files().write(path, lambda file: file.write(content), sync=sync)
     return path.name
 
 
-def write_regrouped(source: Path, target: Path, name: str, key_groups: int, *, sync: bool) -> None:
+def write_regrouped(source: Path, target: Path, name: str, key_groups: int, *, sync: bool) -> str:
     """Write segment ``name`` of folder ``source`` to ``target``, its keys in ``key_groups``.
 
-    Nothing else of it changes, so that segments that know each other by name go on doing so.
+    Nothing else of it changes, and only the digest in its name, which is returned. So segments
+    that know each other by their ids still do.
 
     Raises:
         CheckpointError: the file is missing, or of another format.
@@ -159,11 +226,7 @@ def write_regrouped(source: Path, target: Path, name: str, key_groups: int, *, s
         field = table.schema.field(number)
         table = table.set_column(number, field, groups).combine_chunks()
 
-    def fill(sink: pa.NativeFile) -> None:
-        with pa.ipc.new_file(sink, table.schema) as writer:
-            writer.write_table(table)
-
-    current_files().write(target / name, fill, sync=sync)
+    return _write(target, table, segment_id(name), sync=sync)
 
 
 def segments_kept(sizes: Sequence[int], count: int) -> int:

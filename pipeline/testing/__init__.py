@@ -6,6 +6,7 @@ come the rows that a batch writes, read-only stores as Kafka Streams has them, c
 letters. ``steps_for`` is for benchmarks that run tasks without Spark.
 """
 
+from oriel.pipeline.errors import FunctionRaised
 from oriel.pipeline.testing.driver import TopologyTestDriver
 from oriel.pipeline.testing.output import OutputReader
 from oriel.pipeline.testing.records import Record
@@ -21,6 +22,7 @@ from oriel.pipeline.testing.streams import StreamReader
 
 __all__ = [
     "Counters",
+    "FunctionRaised",
     "KeyValue",
     "OutputReader",
     "ReadOnlyKeyValueStore",

@@ -2,11 +2,14 @@
 
 from collections.abc import Iterable, Sequence
 from copy import deepcopy
+from itertools import chain
 from typing import Any, Self, overload
 
 import pyarrow as pa
 
+from oriel.pipeline.dead_letters import Reason
 from oriel.pipeline.decoding import refuse_ahead
+from oriel.pipeline.errors import FunctionRaised
 from oriel.pipeline.language import (
     KStream,
     Source,
@@ -18,7 +21,7 @@ from oriel.pipeline.language import (
 from oriel.pipeline.plan import ClockSettings, WallClock
 from oriel.pipeline.testing.other_words import DriverWords
 from oriel.pipeline.testing.output import OutputReader, rows_for_users
-from oriel.pipeline.testing.records import Record, decoded
+from oriel.pipeline.testing.records import Record, decoded, refuse_unknown_columns
 from oriel.pipeline.testing.store_driver import Counters, StoreDriver
 from oriel.pipeline.testing.stores import (
     ReadOnlyKeyValueStore,
@@ -56,12 +59,16 @@ class TopologyTestDriver(DriverWords):
         initial_wall_clock_ms: int = 0,
         max_ahead_ms: Duration | None = None,
         idle_after_ms: Duration | None = None,
+        collect_function_errors: bool = False,
     ) -> None:
         """Check the topology and begin with empty stores.
 
         Wall clock stands still at ``initial_wall_clock_ms`` until ``advance_wall_clock_time``. As
         with ``oriel run``, a record more than ``max_ahead_ms`` ahead of it is a dead letter, and a
         partition silent for more than ``idle_after_ms`` of it is not waited for; None: off.
+
+        If a function of the topology raises, ``pipe_input`` raises FunctionRaised. With
+        ``collect_function_errors`` it only adds a dead letter, as ``oriel run`` does.
 
         Raises:
             IllegalArgument: it is no topology, but a builder, say; or a time is no duration.
@@ -74,6 +81,7 @@ class TopologyTestDriver(DriverWords):
             )
             raise IllegalArgument(message)
         self._topology = topology
+        self._collects_function_errors = collect_function_errors
         # First: whoever reads a schema later doesn't know whose it is.
         self._schemas = {
             source: arrow_schema(source.schema, str(source)) for source in topology.sources
@@ -100,8 +108,10 @@ class TopologyTestDriver(DriverWords):
         that appears later begins at the slowest clock of the others.
 
         Raises:
-            IllegalArgument: the topology does not read the topic, or the partition is no number
-                from 0 to 2**31 - 1.
+            FunctionRaised: a function of the topology raised, and the driver does not collect
+                function errors. The batch is processed, and the record is a dead letter.
+            IllegalArgument: the topology does not read the topic, the partition is no number
+                from 0 to 2**31 - 1, or a record has a column that the topic's schema does not have.
             IllegalArgumentType: one is no ``Record``.
             InvalidTopology: the partition's number is too large for a join of streams.
         """
@@ -120,6 +130,7 @@ class TopologyTestDriver(DriverWords):
         Records of one partition that follow each other are one micro-batch.
 
         Raises:
+            FunctionRaised: as from ``pipe_input``; records after the batch are not processed.
             IllegalArgument: as from ``pipe_input``; nothing is processed if a topic or a partition
                 is wrong.
         """
@@ -156,6 +167,9 @@ class TopologyTestDriver(DriverWords):
             store.output = []
 
     def _process(self, topic: str, partition: int, batch: list[Record]) -> None:
+        schemas = [schema for source, schema in self._schemas.items() if source.topic == topic]
+        refuse_unknown_columns(topic, batch, schemas)
+        letters = [(unit, len(unit.dead_letters)) for unit in self._units]
         first = self._offsets.get((topic, partition), 0)
         piped: dict[Source, pa.Table] = {
             source: refuse_ahead(
@@ -173,6 +187,8 @@ class TopologyTestDriver(DriverWords):
             if of_store:
                 store_driver.process(of_store, partition, self._wall_clock)
                 self._pipe_final_rows(store, piped)
+        if not self._collects_function_errors:
+            _raise_function_error(chain(*(unit.dead_letters[old:] for unit, old in letters)))
 
     def _pipe_final_rows(self, store: Store, piped: dict[Source, pa.Table]) -> None:
         """Let the stores behind ``store`` read what it made final in this batch."""
@@ -368,3 +384,18 @@ class TopologyTestDriver(DriverWords):
             message = f"store {name!r} has {windows}: read it with {fitting}({name!r})"
             raise IllegalArgument(message)
         return store_driver
+
+
+def _raise_function_error(letters: Iterable[dict[str, Any]]) -> None:
+    """Raise for the first dead letter of a function that raised, if there is one."""
+    raised = [letter for letter in letters if letter["reason"] == Reason.FUNCTION_RAISED]
+    if not raised:
+        return
+    first = raised[0]
+    others = f" ({len(raised):,} dead letters in this batch)" if len(raised) > 1 else ""
+    message = (
+        f"topic {first['topic']!r}, partition {first['partition']}, offset {first['offset']}: "
+        f"{first['detail']}{others}. To collect such errors as dead letters, create the driver "
+        "with collect_function_errors=True"
+    )
+    raise FunctionRaised(message)

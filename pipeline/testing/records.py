@@ -1,8 +1,9 @@
 """Records as a user's test gives them, read as the pipeline's sources read JSON."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
 from math import isfinite
 from typing import Any
 
@@ -13,14 +14,14 @@ import pyarrow.compute as pc
 from oriel.pipeline.dead_letters import Reason
 from oriel.pipeline.decoding import BlockDecoder
 from oriel.pipeline.language import JSON_RECORDS, Consumed
-from oriel.pipeline.windows import Flags, IllegalArgumentType
+from oriel.pipeline.windows import Flags, IllegalArgument, IllegalArgumentType
 
 
 @dataclass(frozen=True)
 class Record:
     """One record: ``value`` has the columns of the topic's schema, None is no value.
 
-    Columns that are missing are null, those that the schema does not name are ignored.
+    Columns that are missing are null. A column that the schema does not name is an error.
     ``headers``, by name, are those that the topic's ``Consumed`` may name as columns. Its serdes
     play no part here: a single value is a dict of the schema's one column. The time
     ``"ingestion"`` is ``timestamp_ms``.
@@ -70,6 +71,55 @@ def decoded(
     if any(odd.values()):
         rows = _with_odd_numbers(rows, odd)
     return _refused(rows, foreign) if foreign.any() else rows
+
+
+def refuse_unknown_columns(
+    topic: str, records: Iterable[Record], schemas: Sequence[pa.Schema]
+) -> None:
+    """Refuse a column, or a field of one, that none of a topic's ``schemas`` has.
+
+    The pipeline ignores such a column. In a test it is a misspelled name, whose column is null.
+
+    Raises:
+        IllegalArgument: a record has one; the message names it and the nearest column.
+    """
+    value_types = [pa.struct(list(schema)) for schema in schemas]
+    for record in records:
+        if not isinstance(record, Record):
+            continue
+        for path, columns in _unknown(record.value, value_types, ()):
+            *place, name = path
+            near = get_close_matches(str(name), columns, n=1)
+            hint = f"Did you mean {near[0]!r}? " if near else ""
+            where = f"topic {topic!r}" + (f", column {'.'.join(place)!r}" if place else "")
+            message = (
+                f"{where}: a record has {name!r}, which the schema does not have. {hint}The schema "
+                f"has {', '.join(columns)}"
+            )
+            raise IllegalArgument(message)
+
+
+def _unknown(
+    value: Any, value_types: Sequence[pa.DataType], path: tuple[Any, ...]
+) -> Iterator[tuple[tuple[Any, ...], list[str]]]:
+    """The path of each name that none of the types has, and the names that they have."""
+    types = pa.types
+    if isinstance(value, list | tuple) and all(map(types.is_list, value_types)):
+        inner_types = [each.value_type for each in value_types]
+        for item in value:
+            yield from _unknown(item, inner_types, path)
+    elif isinstance(value, Mapping) and all(map(types.is_map, value_types)):
+        inner_types = [each.item_type for each in value_types]
+        for item in value.values():
+            yield from _unknown(item, inner_types, path)
+    elif isinstance(value, Mapping) and all(map(types.is_struct, value_types)):
+        fields = [field for each in value_types for field in each]
+        for name, item in value.items():
+            inner_types = [field.type for field in fields if field.name == name]
+            if inner_types:
+                yield from _unknown(item, inner_types, (*path, name))
+            else:
+                yield (*path, name), list(dict.fromkeys(field.name for field in fields))
 
 
 def _without_odd_numbers(value: Any, schema: pa.Schema) -> tuple[Any, dict[str, float]]:

@@ -18,7 +18,7 @@ _COMMANDS = {
     "run": ("oriel.pipeline.run", "pipeline"),
     "serve": ("oriel.app.server", "app"),
     "token": ("oriel.app.guards.token", "app"),
-    "status": ("oriel.pipeline.operations.status", "pipeline"),
+    "status": ("oriel.status_check", "pipeline"),
     "backup": ("oriel.pipeline.operations.backup", "pipeline"),
     "clock": ("oriel.pipeline.operations.clock", "pipeline"),
     "compact": ("oriel.pipeline.operations.compact", "pipeline"),
@@ -26,6 +26,9 @@ _COMMANDS = {
     "rebuild": ("oriel.pipeline.operations.rebuild", "pipeline"),
     "rescale": ("oriel.pipeline.operations.rescale", "pipeline"),
     "restore": ("oriel.pipeline.operations.restore", "pipeline"),
+    "retire": ("oriel.pipeline.operations.retire", "pipeline"),
+    "verify": ("oriel.pipeline.operations.verify", "pipeline"),
+    "doctor": ("oriel.doctor", "pipeline"),
 }
 
 _HELP = """\
@@ -41,12 +44,14 @@ oriel: interactive queries over materialized windows
                                    show stores, keys or a key's newest windows of a service
   oriel token NAME --file FILE [--store NAME] [--key-prefix TEXT]
                                    make a token for a service that is not open to all
-  oriel status --data FOLDER [--watch | --json | --check]
+  oriel status --data FOLDER [--watch | --json | --check [--pipeline NAME]]
                                    how pipelines, stores, partitions and indexes fare
+  oriel retire PIPELINE --data FOLDER
+                                   stop checking a stopped pipeline; `oriel run` undoes it
   oriel clock --data FOLDER [STORE] [--set TOPIC PARTITION TIME]
                                    show the clocks of partitions, or set one back
-  oriel rebuild STORE TOPOLOGY.py --event-log FOLDER --data FOLDER
-                                   compute a store anew from its topics, in one step
+  oriel rebuild STORE... TOPOLOGY.py --event-log FOLDER --data FOLDER
+                                   compute stores again from their topics
   oriel rescale STORE KEY_GROUPS --data FOLDER
                                    change how many tasks a store can ever use
   oriel compact STORE --data FOLDER [--all]
@@ -55,6 +60,10 @@ oriel: interactive queries over materialized windows
                                    copy tables and checkpoints, beside a running pipeline too
   oriel restore --from BACKUP --data FOLDER
                                    make a data folder of a backup
+  oriel verify --data FOLDER | --backup FOLDER [--event-log FOLDER] [--json]
+                                   check every file of a data directory or of a backup
+  oriel doctor [--data FOLDER] [--kafka HOST:PORT] [--port N] [--url URL] [--json]
+                                   check this machine and its surroundings, and print what to do
   oriel dead-letters list|replay --data FOLDER
                                    records that could not be used: show, or send again
   oriel topology                   how to write a topology file

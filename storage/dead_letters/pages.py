@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from oriel.storage.dead_letters.replays import Replays
 from oriel.storage.dead_letters.table import (
     Selection,
     damage_told,
@@ -71,14 +72,18 @@ class LetterPage(NamedTuple):
 
 
 class LetterCounts(NamedTuple):
-    """How many letters there are by reason, in one version of the table; None: no table yet."""
+    """How many letters there are by reason, in one version of the table; None: no table yet.
+
+    ``repeats`` of them are of records that a replay wrote.
+    """
 
     version: int | None
     by_reason: dict[str, int]
+    repeats: int
 
 
 def letter_page(
-    folder: Path, wanted: Selection, span: LetterRange, budget: ReadBudget
+    folder: Path, wanted: Selection, span: LetterRange, budget: ReadBudget, replays: Replays
 ) -> LetterPage:
     """Read a page of letters.
 
@@ -89,13 +94,15 @@ def letter_page(
     if not has_letters(folder):
         return LetterPage(None, DEAD_LETTER_SCHEMA.empty_table(), None)
     with damage_told(folder):
-        return _page(folder, wanted, span, budget)
+        return _page(folder, wanted, span, budget, replays)
 
 
-def _page(folder: Path, wanted: Selection, span: LetterRange, budget: ReadBudget) -> LetterPage:
+def _page(
+    folder: Path, wanted: Selection, span: LetterRange, budget: ReadBudget, replays: Replays
+) -> LetterPage:
     table = open_letters(folder)
     dataset = table.to_pyarrow_dataset()
-    condition = wanted.condition(dataset.schema)
+    condition = wanted.condition(dataset.schema, replays)
     places = _first_places(dataset, condition, span, budget)
     after = None if span.after is None else span.after[:-1]
     skipped = span.after.number if span.after and _place(places, 0) == after else 0
@@ -126,7 +133,9 @@ def _page(folder: Path, wanted: Selection, span: LetterRange, budget: ReadBudget
     return LetterPage(table.version(), page.slice(skipped), next_after)
 
 
-def letter_counts(folder: Path, wanted: Selection, budget: ReadBudget) -> LetterCounts:
+def letter_counts(
+    folder: Path, wanted: Selection, budget: ReadBudget, replays: Replays
+) -> LetterCounts:
     """Count the letters by their reason, the most frequent first.
 
     Raises:
@@ -134,15 +143,22 @@ def letter_counts(folder: Path, wanted: Selection, budget: ReadBudget) -> Letter
         CorruptLog: the table can't be read.
     """
     if not has_letters(folder):
-        return LetterCounts(None, {})
+        return LetterCounts(None, {}, 0)
     counts: Counter[str] = Counter()
+    repeats = 0
     with damage_told(folder):
         table = open_letters(folder)
         dataset = table.to_pyarrow_dataset()
-        for batch in _batches(dataset, wanted.condition(dataset.schema), ["reason"], budget):
+        condition = wanted.condition(dataset.schema, replays)
+        for batch in _batches(dataset, condition, ["reason"], budget):
             for count in pc.value_counts(batch["reason"]).to_pylist():
                 counts[count["values"]] += count["counts"]
-    return LetterCounts(table.version(), dict(counts.most_common()))
+        if replays.origins:
+            condition &= replays.is_repeat()
+            repeats = sum(
+                batch.num_rows for batch in _batches(dataset, condition, ["offset"], budget)
+            )
+    return LetterCounts(table.version(), dict(counts.most_common()), repeats)
 
 
 def _first_places(
@@ -162,6 +178,8 @@ def _first_places(
         rows = _with_store_names(pa.table(batch)).cast(_ORDER).filter(is_wanted)
         # No more than a page is held, whatever the table's size.
         places = _sorted(pa.concat_tables([places, rows]), _ORDER.names, span).slice(0, wanted)
+        # A forged cursor can name any number of places.
+        budget.check_size(places.nbytes)
     return places
 
 

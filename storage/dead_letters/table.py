@@ -1,5 +1,6 @@
 """The rows of the dead-letter table, in batches."""
 
+import errno
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -11,8 +12,9 @@ import pyarrow.compute as pc
 from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
 
-from oriel.storage.delta import DEAD_LETTER_SCHEMA, DeltaLog, has_table, open_delta
-from oriel.storage.errors import CorruptLog
+from oriel.storage.dead_letters.replays import Replays
+from oriel.storage.delta import DEAD_LETTER_SCHEMA, DeltaLog, has_table, open_with_files
+from oriel.storage.errors import CorruptLog, ObjectStoreFailed
 
 #: So many letters are held at a time: their bytes may be long.
 _BATCH_ROWS = 1000
@@ -23,7 +25,8 @@ class Selection:
     """Which letters are meant: all for which everything that is given holds.
 
     ``since_ms`` and ``until_ms`` bound a record's time; one whose time is not known is not meant
-    then. All bounds are inclusive.
+    then. All bounds are inclusive. ``replayed``: only letters whose record was replayed, or only
+    the others.
     """
 
     topic: str | None = None
@@ -34,10 +37,14 @@ class Selection:
     partition: int | None = None
     from_offset: int | None = None
     to_offset: int | None = None
+    replayed: bool | None = None
 
-    def condition(self, known: pa.Schema) -> pc.Expression:
+    def condition(self, known: pa.Schema, replays: Replays) -> pc.Expression:
         """The same for a dataset of the table, whose columns are ``known``."""
         condition = pc.scalar(value=True)
+        if self.replayed is not None:
+            is_replayed = replays.is_replayed()
+            condition = is_replayed if self.replayed else ~is_replayed
         for name in ("topic", "store", "reason", "partition"):
             wanted = getattr(self, name)
             if wanted is not None:
@@ -65,7 +72,7 @@ def open_letters(folder: Path) -> DeltaTable:
     """The newest whole version of the table."""
     # A torn newest entry is an error to delta-rs, so it is told which version to read.
     newest = DeltaLog(folder).newest()
-    return open_delta(folder, None if newest is None else newest.version)
+    return open_with_files(folder, None if newest is None else newest.version)
 
 
 @contextmanager
@@ -77,16 +84,29 @@ def damage_told(folder: Path) -> Iterator[None]:
     """
     try:
         yield
-    except (DeltaError, FileNotFoundError, pa.ArrowInvalid) as error:
-        first_line = str(error).partition("\n")[0]
-        message = f"the dead letters in {folder} can't be read: {first_line}"
+    except ObjectStoreFailed:
+        raise
+    except (DeltaError, OSError, pa.ArrowException) as error:
+        # Arrow's word for a page that can't be decoded; the system's errors have a number.
+        if isinstance(error, OSError) and error.errno not in {None, errno.ENOENT}:
+            raise
+        first_line = str(error).partition("\n")[0].rstrip(".")
+        message = (
+            f"the dead letters in {folder} can't be read: {first_line}. Put the missing or damaged "
+            "file back from a backup"
+        )
         raise CorruptLog(message) from error
 
 
-def letters(folder: Path, wanted: Selection) -> Iterator[pa.Table]:
-    """The letters of the newest version, in no order, as tables of ``DEAD_LETTER_SCHEMA``."""
-    dataset = open_letters(folder).to_pyarrow_dataset()
-    return letters_of(dataset, wanted.condition(dataset.schema))
+def letters(folder: Path, wanted: Selection, replays: Replays) -> Iterator[pa.Table]:
+    """The letters of the newest version, in no order, as tables of ``DEAD_LETTER_SCHEMA``.
+
+    Raises:
+        CorruptLog: the table is damaged.
+    """
+    with damage_told(folder):
+        dataset = open_letters(folder).to_pyarrow_dataset()
+        yield from letters_of(dataset, wanted.condition(dataset.schema, replays))
 
 
 def letters_of(dataset: Any, condition: pc.Expression) -> Iterator[pa.Table]:

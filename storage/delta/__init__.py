@@ -18,17 +18,31 @@ from oriel.storage.delta.columns import (
     table_rows,
 )
 from oriel.storage.delta.compaction import Compacted, Limits
-from oriel.storage.delta.data_files import AddedFile, write_file
+from oriel.storage.delta.data_files import (
+    DIGEST_TAG,
+    AddedFile,
+    missing_file,
+    open_data_file,
+    write_file,
+)
+from oriel.storage.delta.entries import entry_name
 from oriel.storage.delta.file_ranges import Range, group_range
 from oriel.storage.delta.log import (
     DeltaLog,
     LogEntry,
     TableMetadata,
     TableSnapshot,
-    entry_name,
+    file_in_table,
     read_definition,
 )
-from oriel.storage.delta.opening import LOG_FOLDER, has_table, open_delta, table_folders
+from oriel.storage.delta.opening import (
+    LOG_FOLDER,
+    has_table,
+    open_delta,
+    open_with_files,
+    table_folders,
+    verify_checkpoint,
+)
 from oriel.storage.delta.replacement import TableContent, replace_rows
 from oriel.storage.delta.table import (
     CHECKPOINT_INTERVAL,
@@ -41,6 +55,7 @@ from oriel.storage.delta.upkeep import TableFigures, TableUpkeep, UpkeepSettings
 __all__ = [
     "CHECKPOINT_INTERVAL",
     "DEAD_LETTER_SCHEMA",
+    "DIGEST_TAG",
     "LETTER_MESSAGE_FIELDS",
     "LOG_FOLDER",
     "TIMESTAMP",
@@ -61,14 +76,19 @@ __all__ = [
     "arrow_type",
     "delta_type",
     "entry_name",
+    "file_in_table",
     "group_range",
     "has_table",
+    "missing_file",
+    "open_data_file",
     "open_delta",
     "open_table",
+    "open_with_files",
     "read_definition",
     "replace_rows",
     "store_schema",
     "table_folders",
     "table_rows",
+    "verify_checkpoint",
     "write_file",
 ]

@@ -21,8 +21,10 @@ from fnmatch import fnmatch
 from pathlib import Path
 
 from oriel.storage.delta.compaction import COMPACTED
+from oriel.storage.delta.entries import entry_content, entry_name, read_actions
 from oriel.storage.delta.live_files import LOG_NAME, TableFiles, last_checkpoint, now_ms
-from oriel.storage.delta.log import entry_name, file_in_table, read_actions
+from oriel.storage.delta.log import file_in_table
+from oriel.storage.delta.opening import digest_path
 from oriel.storage.delta.retention import (
     deleted_file_retention_ms,
     log_retention_ms,
@@ -61,7 +63,9 @@ class Cleanup:
     def checkpoint(self, refuse: Callable[[], None], *, at_once: bool = False) -> bool:
         """Write a Delta checkpoint if it is time (or ``at_once``); return whether it was."""
         files = self._files
-        newest = max(self._checkpoint, last_checkpoint(files.log))
+        pointed = last_checkpoint(files.log)
+        # A damaged pointer may name a version that does not exist.
+        newest = max(self._checkpoint, pointed if pointed <= files.version else -1)
         interval = max(
             CHECKPOINT_INTERVAL, (len(files.live) + len(files.removed)) // _ROWS_A_VERSION
         )
@@ -73,7 +77,7 @@ class Cleanup:
         add_checkpoint(files.folder, version)
         if self._sync:
             for name in current_files().names(files.log):
-                if fnmatch(name, f"{version:020d}.checkpoint*.parquet"):
+                if fnmatch(name, f"{version:020d}.checkpoint*"):
                     sync_file(files.log / name)
             sync_file(files.log / "_last_checkpoint")
             sync_folder(files.log)
@@ -144,6 +148,7 @@ class Cleanup:
         for name, version in list(self._checkpoints.items()):
             if version not in newest:
                 current_files().delete(log / name)
+                current_files().delete(digest_path(log, version))
                 del self._checkpoints[name]
 
     def _removed_since(self, since_ms: int) -> dict[str, int]:
@@ -153,8 +158,8 @@ class Cleanup:
         for version, written_ms in reversed(files.entries):
             if written_ms < since_ms:
                 break
-            content = current_files().read(files.log / entry_name(version))
-            for action in read_actions(content) or []:
+            entry = files.log / entry_name(version)
+            for action in read_actions(entry, entry_content(entry)) or []:
                 path = file_in_table(action["remove"]["path"]) if "remove" in action else None
                 if path is not None and path not in files.live:
                     removed.setdefault(path, written_ms)

@@ -20,15 +20,13 @@ from itertools import groupby
 from typing import Any
 from urllib.parse import quote
 
-import orjson
-
 from oriel.storage.definition import StoreDefinition
-from oriel.storage.delta.data_files import AddedFile, write_file
+from oriel.storage.delta.data_files import AddedFile, file_digests, write_file
+from oriel.storage.delta.entries import create_entry, sealed_entry
 from oriel.storage.delta.file_ranges import FileRanges, Range, file_ranges
 from oriel.storage.delta.live_files import LiveFile, TableFiles, now_ms
 from oriel.storage.delta.merging import Merge, merged_pieces
 from oriel.storage.delta.retention import uncommitted_ms
-from oriel.storage.delta.table import create_entry
 from oriel.storage.errors import StorageError
 from oriel.storage.files import current_files, sync_folder
 from oriel.storage.position import COMMIT_APPLICATION_KEY
@@ -116,7 +114,7 @@ class Compaction:
         """The table's runs, the oldest first.
 
         Raises:
-            FileNotFoundError: a file was removed by somebody else.
+            MissingDataFile: a file was removed by somebody else.
         """
         ranges = self._known_ranges()
         live = self._files.live.values()
@@ -256,6 +254,7 @@ class Compaction:
         paths = {file.path for file in taken}
         return Merge(
             ranges={file.path: ranges[file.path] for file in taken},
+            digests=file_digests({file.path: file.tags for file in taken}),
             outside=[
                 each
                 for path, each in ranges.items()
@@ -294,8 +293,8 @@ class Compaction:
         definition = self._files.definition()
         kind = None if definition is None else definition.window.kind
         self._ranges = {
-            path: self._ranges.get(path) or file_ranges(self._files.folder / path, kind)
-            for path in self._files.live
+            path: self._ranges.get(path) or file_ranges(self._files.folder / path, kind, file.tags)
+            for path, file in self._files.live.items()
         }
         return self._ranges
 
@@ -363,11 +362,16 @@ def _replace(
         if not all(current_files().exists(files.folder / file.path) for file in added):
             return None
         version = files.version + 1
-        content = b"\n".join(map(orjson.dumps, _actions(removed, added, application, version)))
+        actions = _actions(removed, added, application, version)
+        content = sealed_entry(actions, version, files.table_id)
         try:
             create_entry(log, version, content, sync=sync)
         except FileExistsError:
             # Batches that only append are no conflict: none of their rows is touched.
+            files.follow()
+            if files.version < version:
+                # The entry is torn: the pipeline writes it again when it starts.
+                return None
             continue
         files.follow()
         return version

@@ -1,10 +1,16 @@
 """The Parquet files of a Delta table: written by tasks, with the statistics that readers skip by.
 
-A file is no part of the table before a commit names it.
+A file is no part of the table before a commit names it. The commit has digests of the file and of
+its footer, and each page of the file has a checksum. Readers compare them, so that no row is read
+that was not written.
 """
 
+import threading
 import uuid
-from dataclasses import dataclass
+from collections import OrderedDict
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -15,7 +21,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from oriel.storage.files import current_files
+from oriel.storage.delta.entries import way_out
+from oriel.storage.errors import CorruptLog, MissingDataFile, ObjectStoreFailed
+from oriel.storage.files import Stamp, current_files, digest, file_digest, is_object
+
+#: Tags of an ``add`` action: the digest of the file, and of its footer with the 8 bytes after it.
+DIGEST_TAG, FOOTER_TAG = "oriel.digest", "oriel.footer"
 
 #: How many leading columns get statistics: key, window start and window end, which readers
 #: filter by. A store without windows has its aggregates right after the key. These may be lists,
@@ -24,11 +35,17 @@ _STATISTICS_COLUMNS = 3
 _STATISTICS_COLUMNS_WITHOUT_WINDOWS = 1
 
 
+#: Objects up to this size are read in one request and kept in memory while they are open.
+_OBJECT_BYTES = 16 << 20
+_VERIFIED_MAX = 10_000
+
+
 @dataclass(frozen=True)
 class AddedFile:
     """A Parquet file that a task wrote, not yet part of the table.
 
     ``path`` is relative to the table, ``size`` in bytes, ``stats`` Delta's statistics as JSON.
+    ``tags`` are its digests, which files of earlier versions lack.
     """
 
     path: str
@@ -36,6 +53,7 @@ class AddedFile:
     rows: int
     stats: str
     modified_ms: int
+    tags: Mapping[str, str] = field(default_factory=dict)
 
     def to_action(self, *, data_change: bool = True) -> dict[str, Any]:
         """The Delta add action: of new rows, or (not ``data_change``) of rows that were there."""
@@ -47,7 +65,7 @@ class AddedFile:
             "dataChange": data_change,
             "stats": self.stats,
         }
-        return {"add": add}
+        return {"add": {**add, "tags": dict(self.tags)} if self.tags else add}
 
 
 def write_file(
@@ -65,14 +83,32 @@ def write_file(
     # Texts repeat, a key as often as it has windows; numbers and times rarely do.
     texts = [field.name for field in rows.schema if pa.types.is_string(field.type)]
 
-    def fill(sink: pa.NativeFile) -> None:
-        pq.write_table(
-            rows, sink, row_group_size=group_rows, compression="zstd", compression_level=1,
-            use_dictionary=texts,
-        )  # fmt: skip
+    content = pa.BufferOutputStream()
+    pq.write_table(
+        rows, content, row_group_size=group_rows, compression="zstd", compression_level=1,
+        use_dictionary=texts, write_page_checksum=True,
+    )  # fmt: skip
+    encoded = content.getvalue()
+    written = current_files().write(path, lambda sink: sink.write(encoded), sync=sync)
+    # Of what was to be written, and not of what is on disk.
+    tags = {DIGEST_TAG: digest(encoded), FOOTER_TAG: digest(_footer(encoded))}
+    return AddedFile(
+        path.name, written.size, len(rows), _statistics(rows), written.modified_ms, tags
+    )
 
-    written = current_files().write(path, fill, sync=sync)
-    return AddedFile(path.name, written.size, len(rows), _statistics(rows), written.modified_ms)
+
+def file_digests(tags: Mapping[str, Mapping[str, str] | None]) -> dict[str, str]:
+    """Return the digests of files, from their tags by path; files without one are left out."""
+    return {path: of[DIGEST_TAG] for path, of in tags.items() if of and DIGEST_TAG in of}
+
+
+def _footer(content: pa.Buffer) -> pa.Buffer:
+    return content[-footer_bytes(content[-8:].to_pybytes(), content.size) :]
+
+
+def footer_bytes(end: bytes, size: int) -> int:
+    """Return the length of a footer with the 8 bytes after it, from these; at most ``size``."""
+    return min(int.from_bytes(end[:4], "little") + 8, size)
 
 
 def statistics_columns(schema: pa.Schema) -> int:
@@ -113,3 +149,111 @@ def _statistics_value(bound: pa.Scalar) -> object:
     if isinstance(value, datetime):
         return value.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%f")[:-3] + "Z"
     return value
+
+
+class _Verified:
+    """Files that this process has verified, the last ones of them."""
+
+    def __init__(self) -> None:
+        self._files: OrderedDict[tuple[Path, Stamp | None, str], None] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def has(self, file: tuple[Path, Stamp | None, str]) -> bool:
+        with self._lock:
+            return file in self._files
+
+    def add(self, file: tuple[Path, Stamp | None, str]) -> None:
+        with self._lock:
+            self._files[file] = None
+            if len(self._files) > _VERIFIED_MAX:
+                self._files.popitem(last=False)
+
+
+_verified = _Verified()
+
+
+def open_data_file(path: Path, written: str | None, *, once: bool = False) -> pa.NativeFile:
+    """Open a data file after its content is compared to the digest ``written``.
+
+    None is the digest of files of other tools and of earlier versions: nothing is compared. With
+    ``once``, a file is compared only the first time that this process opens it: for readers of a
+    part of it, whose pages have checksums.
+
+    Raises:
+        CorruptLog: the file is not the one that was written.
+        MissingDataFile: it is not there.
+    """
+    if written is None:
+        return _open(path)
+    key = (path, current_files().stamp(path) if once else None, written)
+    source = _open(path)
+    if once and _verified.has(key):
+        return source
+    try:
+        if is_object(path) and source.size() <= _OBJECT_BYTES:
+            source = pa.BufferReader(source.read())
+        is_right = file_digest(source) == written
+    except BaseException:
+        source.close()
+        raise
+    if not is_right:
+        source.close()
+        raise _damaged(path)
+    source.seek(0)
+    if once:
+        _verified.add(key)
+    return source
+
+
+def open_footer(path: Path, tags: Mapping[str, str]) -> pa.NativeFile:
+    """Open a data file after its footer is compared to its digest, which costs no look at rows.
+
+    Raises as ``open_data_file``.
+    """
+    source = _open(path)
+    written = tags.get(FOOTER_TAG)
+    if written is not None:
+        size = source.size()
+        source.seek(max(0, size - 8))
+        source.seek(size - footer_bytes(source.read(8), size))
+        if digest(source.read()) != written:
+            source.close()
+            raise _damaged(path)
+        source.seek(0)
+    return source
+
+
+def _open(path: Path) -> pa.NativeFile:
+    try:
+        return current_files().open(path)
+    except FileNotFoundError as error:
+        raise missing_file(path) from error
+    except IsADirectoryError as error:
+        raise _damaged(path, "it is a directory") from error
+
+
+@contextmanager
+def names_damage(path: Path) -> Iterator[None]:
+    """Let Arrow's errors about the content of a data file name the file and what to do.
+
+    Raises:
+        CorruptLog: the file cannot be decoded. One with a digest is found before.
+    """
+    try:
+        yield
+    except ObjectStoreFailed:
+        raise
+    except (pa.ArrowException, OSError) as error:
+        # Arrow's word for a page that can't be decoded; the system's errors have a number.
+        if isinstance(error, OSError) and error.errno is not None:
+            raise
+        raise _damaged(path, str(error).partition("\n")[0].rstrip(".")) from error
+
+
+def _damaged(path: Path, reason: str = "it is not what was written") -> CorruptLog:
+    return CorruptLog(f"{path}: the data file is damaged: {reason}. {way_out(path.parent)}")
+
+
+def missing_file(path: Path) -> MissingDataFile:
+    """Return the error that a data file is missing, which says what to do."""
+    return MissingDataFile(f"{path}: the data file is missing. {way_out(path.parent)}")

@@ -5,8 +5,10 @@ drop, so a footer that doesn't say (other writers, keys of many kB) is replaced 
 columns; only of the row groups, where it merely saves reading, nothing is then known.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -15,7 +17,7 @@ import pyarrow.parquet as pq
 
 from oriel.storage.definition import StoreKind
 from oriel.storage.delta.columns import TIMESTAMP
-from oriel.storage.files import current_files
+from oriel.storage.delta.data_files import names_damage, open_footer
 
 #: A place in the order of a compacted file: key as UTF-8, window start in microseconds.
 Place = tuple[bytes, int]
@@ -79,13 +81,21 @@ def clock_column(kind: StoreKind) -> str | None:
     return "window_end" if kind.expires_by_end else "window_start"
 
 
-def file_ranges(path: Path, kind: StoreKind | None) -> FileRanges:
+def file_ranges(
+    path: Path, kind: StoreKind | None, tags: Mapping[str, str] = MappingProxyType({})
+) -> FileRanges:
     """Read a file's footer; ``kind`` None: it is not a store's, so only its row groups count.
 
     Raises:
-        FileNotFoundError: the file was removed.
+        MissingDataFile: the file was removed.
+        CorruptLog: the footer is not the one that was written, by its digest in ``tags``, or is
+            none.
     """
-    with current_files().open(path) as source, pq.ParquetFile(source) as file:
+    with (
+        names_damage(path),
+        open_footer(path, tags) as source,
+        pq.ParquetFile(source, page_checksum_verification=True) as file,
+    ):
         return _of_footer(file, kind)
 
 

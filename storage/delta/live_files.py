@@ -7,7 +7,8 @@ grow with the table's history.
 import re
 import time
 from collections import deque
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import orjson
@@ -16,16 +17,17 @@ from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError, TableNotFoundError
 
 from oriel.storage.definition import STORE_PROPERTY, StoreDefinition
-from oriel.storage.delta.log import (
+from oriel.storage.delta.entries import (
+    TABLE_KEY,
     Action,
-    DeltaLog,
-    LogEntry,
+    damaged_entry,
+    entry_content,
     entry_name,
-    file_in_table,
+    first_action,
     read_actions,
-    read_entry,
 )
-from oriel.storage.delta.opening import LOG_FOLDER, open_delta
+from oriel.storage.delta.log import DeltaLog, LogEntry, file_in_table, read_entry
+from oriel.storage.delta.opening import LOG_FOLDER, open_delta, open_verified
 from oriel.storage.delta.table import refuse_protocol
 from oriel.storage.errors import CorruptLog, StoreNotReady
 from oriel.storage.files import current_files
@@ -37,11 +39,15 @@ LOG_NAME = re.compile(r"(\d{20})\.(?:(json)|crc|(checkpoint)\..*parquet)")
 
 @dataclass(frozen=True)
 class LiveFile:
-    """A file of the table's newest version; ``path`` is relative to the table, ``size`` bytes."""
+    """A file of the table's newest version; ``path`` is relative to the table, ``size`` bytes.
+
+    ``tags`` are its digests.
+    """
 
     path: str
     size: int
     modified_ms: int
+    tags: Mapping[str, str] = field(default_factory=dict)
 
 
 def now_ms() -> int:
@@ -66,14 +72,17 @@ class TableFiles:
     def follow(self) -> None:
         """Read the entries that came since, by whomever."""
         while True:
+            path = self.log / entry_name(self.version + 1)
             try:
-                content = current_files().read(self.log / entry_name(self.version + 1))
+                content = entry_content(path)
             except FileNotFoundError:
                 break
-            actions = read_actions(content)
+            actions = read_actions(path, content)
             if actions is None:
                 # Still being written, or torn: the writer will see to it.
                 return
+            if first_action(actions, "commitInfo", {}).get(TABLE_KEY) not in {None, self.table_id}:
+                raise damaged_entry(path, "it is of another table")
             self.version += 1
             self.entries.append((self.version, now_ms()))
             # Only a commit that says so is one of a pipeline.
@@ -95,24 +104,30 @@ class TableFiles:
         newest = log.newest()
         try:
             # A torn newest entry is an error to delta-rs, so it is told which version to read.
-            delta = open_delta(self.folder, None if newest is None else newest.version)
+            delta, log_files = open_verified(
+                self.folder, None if newest is None else newest.version
+            )
             adds = pa.table(delta.get_add_actions())
         except TableNotFoundError as error:
             message = f"no Delta table in {self.folder} yet"
             raise StoreNotReady(message) from error
         except DeltaError as error:
             first_line = str(error).partition("\n")[0]
-            message = f"the log of {self.folder} can't be read: {first_line}"
+            message = (
+                f"the log of {self.folder} can't be read: {first_line}. Restore the table from a "
+                "backup, or rebuild the store with `oriel rebuild`"
+            )
             raise CorruptLog(message) from error
         refuse_protocol(self.folder, delta.protocol().min_writer_version)
         names, sizes, times = (
             adds.column(name).to_pylist() for name in ("path", "size_bytes", "modification_time")
         )
+        tags = log_files.tags()
         self.live = {
-            (path := file_in_table(name)): LiveFile(path, size, modified_ms)
+            (path := file_in_table(name)): LiveFile(path, size, modified_ms, tags.get(path, {}))
             for name, size, modified_ms in zip(names, sizes, times, strict=True)
         }
-        self.version = delta.version()
+        self.version, self.table_id = delta.version(), str(delta.metadata().id)
         self.properties = dict(delta.metadata().configuration)
         self.schema = _arrow_schema(delta)
         #: Rises with each change of properties or schema.
@@ -147,7 +162,10 @@ class TableFiles:
 
     def _take_record(self, content: bytes) -> None:
         """Go by what the newest entry says, as ``DeltaLog.last_recorded`` reads it backwards."""
-        entry, definition = read_entry(self.version, content), self.definition()
+        entry, definition = (
+            read_entry(self.log / entry_name(self.version), content),
+            self.definition(),
+        )
         if entry is None or definition is None:
             return
         application = definition.application
@@ -164,7 +182,9 @@ class TableFiles:
         if "add" in action:
             add = action["add"]
             path = file_in_table(add["path"])
-            self.live[path] = LiveFile(path, add["size"], add["modificationTime"])
+            known = self.live[path].tags if path in self.live else {}
+            tags = add.get("tags") or known
+            self.live[path] = LiveFile(path, add["size"], add["modificationTime"], tags)
             self.removed.pop(path, None)
             if add.get("dataChange", True) and not self._is_ours:
                 self.foreign_version = self.version
@@ -177,6 +197,7 @@ class TableFiles:
             self._is_ours = COMMIT_APPLICATION_KEY in action["commitInfo"]
         elif "metaData" in action:
             self.properties = action["metaData"].get("configuration", {})
+            self.table_id = str(action["metaData"]["id"])
             self.schema = _arrow_schema(open_delta(self.folder, self.version))
             self.metadata_changes += 1
         elif "protocol" in action:

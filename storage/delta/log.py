@@ -2,8 +2,8 @@
 
 An entry, ``_delta_log/<version>.json``, is one JSON object (an *action*) a line. A power loss may
 leave the newest one empty or cut off; it was not acknowledged, so the writer commits its batch
-again. Reader and writer must agree on which entries are torn: both ask here. Who follows the log
-treats a torn entry as not there yet: the writer replaces it with a good one.
+again. Reader and writer must agree on which entries are torn: both call ``read_actions``. Who
+follows the log treats a torn entry as not there yet: the writer replaces it with a good one.
 
 The follower reads the entry itself: that is one small file per batch and takes well under a
 millisecond. A whole version (first build, gap in the log) is read by delta-rs, which knows
@@ -27,14 +27,23 @@ from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError, TableNotFoundError
 
 from oriel.storage.definition import STORE_PROPERTY, StoreDefinition
-from oriel.storage.delta.opening import LOG_FOLDER, open_delta
+from oriel.storage.delta.data_files import file_digests
+from oriel.storage.delta.entries import (
+    TABLE_KEY,
+    Action,
+    damaged_entry,
+    entry_content,
+    entry_name,
+    entry_version,
+    first_action,
+    read_actions,
+)
+from oriel.storage.delta.opening import LOG_FOLDER, open_verified
 from oriel.storage.errors import CorruptLog, InvalidDefinition, StoreNotReady
 from oriel.storage.files import Stamp, current_files
-from oriel.storage.position import COMMIT_APPLICATION_KEY, COMMIT_INFO_KEY, CommitRecord
+from oriel.storage.position import COMMIT_INFO_KEY, CommitRecord
 
 logger = logging.getLogger(__name__)
-
-Action = dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -60,6 +69,8 @@ class LogEntry:
     ``restored`` is the version that a RESTORE went back to. ``digest`` identifies the content.
     ``removed`` are the files that left the table, by compaction too; ``added_bytes`` is the size of
     the added ones, ``committed_ms`` the wall clock of who committed (None: the entry does not say).
+    ``table_id`` is the table that Oriel wrote the entry for, None for entries of others.
+    ``digests`` are those of the added files that have one.
     """
 
     version: int
@@ -73,6 +84,8 @@ class LogEntry:
     removed: tuple[str, ...] = ()
     added_bytes: int = 0
     committed_ms: int | None = None
+    table_id: str | None = None
+    digests: Mapping[str, str] = field(default_factory=dict)
 
     def batch_of(self, application: str) -> int | None:
         """The batch of this application that the entry commits, None when it commits none.
@@ -85,31 +98,14 @@ class LogEntry:
         return batch if batch in self.transactions.values() else None
 
 
-def entry_name(version: int) -> str:
-    """The file name of a version's entry: 20 digits, so that names sort as versions do."""
-    return f"{version:020d}.json"
+def read_entry(path: Path, content: bytes) -> LogEntry | None:
+    """Read the content of an entry's file; None when it is torn.
 
-
-def read_actions(content: bytes) -> list[Action] | None:
-    """The actions of an entry, in its order; None when it is torn: empty or cut off."""
-    try:
-        actions = [orjson.loads(line) for line in content.splitlines() if line.strip()]
-    except orjson.JSONDecodeError:
-        return None
-    if not actions or not all(isinstance(action, dict) for action in actions):
-        return None
-    # A cut between two lines leaves whole lines. Each commit of the pipeline ends with its txn
-    # action, so without it lines are missing. A commit of others has no such mark: of these a
-    # cut inside a line is noticed, one between two lines is not.
-    is_ours = COMMIT_APPLICATION_KEY in _first(actions, "commitInfo", {})
-    if is_ours and not any("txn" in action for action in actions):
-        return None
-    return actions
-
-
-def read_entry(version: int, content: bytes) -> LogEntry | None:
-    """Read the content of a version's file; None when it is torn."""
-    actions = read_actions(content)
+    Raises:
+        CorruptLog: the entry is damaged.
+    """
+    version = entry_version(path)
+    actions = read_actions(path, content)
     if actions is None:
         return None
     adds = [action["add"] for action in actions if "add" in action]
@@ -117,7 +113,7 @@ def read_entry(version: int, content: bytes) -> LogEntry | None:
     # Compaction rewrites rows that were there before, and says so: dataChange is false.
     new = [add for add in adds if add.get("dataChange", True)]
     transactions = [action["txn"] for action in actions if "txn" in action]
-    commit_info = _first(actions, "commitInfo", {})
+    commit_info = first_action(actions, "commitInfo", {})
     return LogEntry(
         version=version,
         digest=hashlib.sha256(content).hexdigest(),
@@ -125,13 +121,15 @@ def read_entry(version: int, content: bytes) -> LogEntry | None:
         # A file with a deletion vector is one of which rows are deleted.
         removes_rows=any(remove.get("dataChange", True) for remove in removes)
         or any(add.get("deletionVector") for add in new),
-        metadata=_table_metadata(_first(actions, "metaData", None)),
+        metadata=_table_metadata(first_action(actions, "metaData", None)),
         record=_commit_record(version, commit_info.get(COMMIT_INFO_KEY)),
         transactions={txn["appId"]: txn["version"] for txn in transactions},
         restored=_restored_version(commit_info),
         removed=tuple(unquote(remove["path"]) for remove in removes),
         added_bytes=sum(add.get("size") or 0 for add in new),
         committed_ms=commit_info.get("inCommitTimestamp", commit_info.get("timestamp")),
+        table_id=commit_info.get(TABLE_KEY),
+        digests=file_digests({file_in_table(add["path"]): add.get("tags") for add in new}),
     )
 
 
@@ -188,11 +186,6 @@ def _commit_record(version: int, record_json: str | None) -> CommitRecord | None
         return None
 
 
-def _first(actions: list[Action], name: str, default: Any) -> Any:
-    """The first action of that name, which an entry has once at most."""
-    return next((action[name] for action in actions if name in action), default)
-
-
 #: How a path with a scheme begins: `file:`, `s3://`.
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
 _ENTRY_NAME = re.compile(r"(\d{20})\.json")
@@ -208,7 +201,7 @@ class TableSnapshot:
     which stays in the table when entries go; -1 before the first. ``digest`` is that of the
     version's log entry, "" when only a Delta checkpoint has it. ``kept`` says of files with a
     deletion vector which rows are not deleted. ``adds`` has a row a file, with its statistics, as
-    ``DeltaTable.get_add_actions`` flattens them.
+    ``DeltaTable.get_add_actions`` flattens them. ``digests`` are those of the files that have one.
     """
 
     version: int
@@ -220,6 +213,7 @@ class TableSnapshot:
     batch: int = -1
     kept: Mapping[str, npt.NDArray[np.bool_]] = field(default_factory=dict)
     adds: Any = field(default=None, compare=False)
+    digests: Mapping[str, str] = field(default_factory=dict, compare=False)
 
 
 class DeltaLog:
@@ -239,17 +233,23 @@ class DeltaLog:
         return current_files().stamp(self._folder / "_last_checkpoint")
 
     def read(self, version: int) -> LogEntry | None:
-        """Read one version's entry; None when it isn't there or isn't whole (yet)."""
+        """Read one version's entry; None when it isn't there or isn't whole (yet).
+
+        Raises:
+            CorruptLog: the entry is damaged.
+        """
+        path = self._path(version)
         try:
-            content = current_files().read(self._path(version))
+            content = entry_content(path)
         except (FileNotFoundError, NotADirectoryError):
             return None
-        return read_entry(version, content)
+        return read_entry(path, content)
 
     def transactions(self, version: int) -> dict[str, int] | None:
         """Application -> the batch that this version commits; None if it isn't there or whole."""
+        path = self._path(version)
         try:
-            actions = read_actions(current_files().read(self._path(version)))
+            actions = read_actions(path, entry_content(path))
         except (FileNotFoundError, NotADirectoryError):
             return None
         if actions is None:
@@ -285,7 +285,7 @@ class DeltaLog:
         if version is None and entry is not None:
             version = entry.version
         try:
-            delta = open_delta(self.table, version)
+            delta, log_files = open_verified(self.table, version)
             metadata = delta.metadata()
             definition = read_definition(self.table, metadata.configuration.get(STORE_PROPERTY))
             _refuse_column_mapping(self.table, metadata.configuration)
@@ -303,6 +303,7 @@ class DeltaLog:
             )
             raise CorruptLog(message) from error
         recorded = self.last_recorded(delta.version(), definition.application)
+        self._refuse_other_table(recorded, delta.version(), str(metadata.id))
         record = None if recorded is None else recorded.record
         return TableSnapshot(
             version=delta.version(),
@@ -314,7 +315,20 @@ class DeltaLog:
             batch=max(-1 if batch is None else batch, -1 if record is None else record.batch),
             kept={unquote(path): mask for path, mask in kept.items()},
             adds=adds,
+            digests=file_digests(log_files.tags()),
         )
+
+    def _refuse_other_table(self, recorded: LogEntry | None, version: int, table_id: str) -> None:
+        """Refuse the record of another table: who opened the table has not read its entry.
+
+        If other tools replaced the table since, the entry is of the table before.
+        """
+        if recorded is None or recorded.table_id in {None, table_id}:
+            return
+        later = map(self.read, range(recorded.version + 1, version + 1))
+        if not any(entry is not None and entry.metadata is not None for entry in later):
+            reason = f"it is of another table, {recorded.table_id}"
+            raise damaged_entry(self._path(recorded.version), reason)
 
     def last_recorded(self, version: int, application: str) -> LogEntry | None:
         """The entry with what the pipeline said last of its position, at or before a version.
@@ -345,12 +359,15 @@ class DeltaLog:
 
     def _backwards(self, newest: int | None = None) -> Iterator[LogEntry]:
         """Whole entries from ``newest`` (None: the log's) on, skipping torn ones."""
-        for version in reversed(self.versions()):
+        versions = self.versions()
+        for version in reversed(versions):
             if newest is not None and version > newest:
                 continue
             entry = self.read(version)
             if entry is not None:
                 yield entry
+            elif version != versions[-1] and self.stamp(version) is not None:
+                raise damaged_entry(self._path(version), "it is empty or cut off")
 
 
 def _refuse_column_mapping(table: Path, properties: Mapping[str, str | None]) -> None:

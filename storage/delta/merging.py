@@ -16,8 +16,9 @@ clock of an index that is built anew is read from the table's rows (semantics 7)
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -26,8 +27,8 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from oriel.storage.definition import StoreKind
+from oriel.storage.delta.data_files import names_damage, open_data_file
 from oriel.storage.delta.file_ranges import FileRanges, Place, Range, clock_column
-from oriel.storage.files import current_files
 
 
 @dataclass(frozen=True)
@@ -37,7 +38,8 @@ class Merge:
     ``ranges`` are of the files by path, ``outside`` of files that are not merged and may have
     rows older than some of these. ``earliest`` is the least time that is visible, in
     microseconds, ``kind`` None for a table whose rows are all kept. ``settled`` is the newest
-    revision of the pipeline's: it writes no row of this one or below any more.
+    revision of the pipeline's: it writes no row of this one or below any more. ``digests`` are
+    those of the merged files that have one.
     """
 
     ranges: Mapping[str, FileRanges]
@@ -45,6 +47,7 @@ class Merge:
     kind: StoreKind | None
     earliest: int
     settled: int
+    digests: Mapping[str, str] = field(default_factory=dict)
 
 
 def merged_pieces(
@@ -56,13 +59,16 @@ def merged_pieces(
     their row groups.
 
     Raises:
-        FileNotFoundError: a file was removed.
+        MissingDataFile: a file was removed.
+        CorruptLog: a file is damaged; its rows must not get a new digest.
     """
     with ExitStack() as opened:
         files = {}
         for path in merge.ranges:
-            source = opened.enter_context(current_files().open(folder / path))
-            files[path] = opened.enter_context(pq.ParquetFile(source))
+            source = opened.enter_context(open_data_file(folder / path, merge.digests.get(path)))
+            with names_damage(folder / path):
+                file = pq.ParquetFile(source, page_checksum_verification=True)
+            files[path] = _File(folder / path, opened.enter_context(file))
         if merge.kind is None:
             yield from _as_they_are(files, merge, schema, rows, size)
             return
@@ -77,14 +83,25 @@ def merged_pieces(
                 yield piece
 
 
+class _File(NamedTuple):
+    """A merged file, whose errors name it."""
+
+    path: Path
+    content: pq.ParquetFile
+
+    def read(self, groups: Sequence[int], schema: pa.Schema) -> pa.Table:
+        with names_damage(self.path):
+            return _conformed(self.content.read_row_groups(groups), schema)
+
+
 def _as_they_are(
-    files: Mapping[str, pq.ParquetFile], merge: Merge, schema: pa.Schema, rows: int, size: int
+    files: Mapping[str, _File], merge: Merge, schema: pa.Schema, rows: int, size: int
 ) -> Iterator[pa.Table]:
     tables: list[pa.Table] = []
     held_rows = held_size = 0
     for path, file in files.items():
         for group in merge.ranges[path].groups:
-            tables.append(_conformed(file.read_row_group(group.number), schema))
+            tables.append(file.read([group.number], schema))
             held_rows, held_size = held_rows + group.rows, held_size + group.size
             if held_rows >= rows or held_size >= size:
                 yield pa.concat_tables(tables)
@@ -113,7 +130,7 @@ def _cuts(ranges: Iterable[FileRanges], rows: int, size: int) -> list[Place]:
 
 
 def _rows_between(
-    file: pq.ParquetFile,
+    file: _File,
     ranges: FileRanges,
     schema: pa.Schema,
     first: Place | None,
@@ -128,7 +145,7 @@ def _rows_between(
     ]
     if not numbers:
         return schema.empty_table()
-    rows = _conformed(file.read_row_groups(numbers), schema)
+    rows = file.read(numbers, schema)
     if first is not None:
         rows = rows.filter(_is_from(rows, first))
     if end is not None:

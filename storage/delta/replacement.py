@@ -1,20 +1,25 @@
-"""All rows of a table replaced in one version: readers see the old ones or the new ones."""
+"""Versions that make a table, change its properties or columns, or replace all its rows.
+
+Readers see the old rows or the new ones.
+"""
 
 import time
+import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import orjson
 import pyarrow as pa
 from deltalake import DeltaTable, Schema
 
 from oriel.storage.delta.data_files import AddedFile
-from oriel.storage.delta.log import Action
+from oriel.storage.delta.entries import Action, create_entry, sealed_entry
 from oriel.storage.delta.opening import LOG_FOLDER, open_delta
-from oriel.storage.delta.table import create_entry
 from oriel.storage.position import COMMIT_APPLICATION_KEY
+
+#: Appends only: what later versions ask of a writer is not done here.
+_PROTOCOL = {"minReaderVersion": 1, "minWriterVersion": 2}
 
 
 @dataclass(frozen=True)
@@ -46,8 +51,8 @@ def replace_rows(
         actions = _actions(delta, content, application, info)
         # The last line: an entry without it was cut off (see read_actions).
         actions.append({"txn": {"appId": application, "version": batch}})
-        entry = b"\n".join(map(orjson.dumps, actions))
         version = delta.version() + 1
+        entry = sealed_entry(actions, version, str(delta.metadata().id))
         try:
             create_entry(folder / LOG_FOLDER, version, entry, sync=sync)
         except FileExistsError:
@@ -59,7 +64,7 @@ def replace_rows(
 def _actions(
     delta: DeltaTable, content: TableContent, application: str, info: Mapping[str, Any]
 ) -> list[Action]:
-    now_ms = time.time_ns() // 1_000_000
+    now_ms = _now_ms()
     commit_info = {
         "timestamp": now_ms,
         "operation": "WRITE",
@@ -69,24 +74,81 @@ def _actions(
         **info,
         COMMIT_APPLICATION_KEY: application,
     }
-    metadata = delta.metadata()
-    table = {
-        "id": str(metadata.id),
-        "name": metadata.name,
-        "description": metadata.description,
-        "format": {"provider": "parquet", "options": {}},
-        "schemaString": Schema.from_arrow(content.schema).to_json(),
-        "partitionColumns": [],
-        "configuration": {**metadata.configuration, **content.properties},
-        "createdTime": metadata.created_time,
-    }
     old = pa.table(delta.get_add_actions()).column("path").to_pylist()
     removes: list[Action] = [
         {"remove": {"path": path, "deletionTimestamp": now_ms, "dataChange": True}} for path in old
     ]
     return [
         {"commitInfo": commit_info},
-        {"metaData": {name: value for name, value in table.items() if value is not None}},
+        changed_metadata(delta, content.properties, Schema.from_arrow(content.schema)),
         *removes,
         *(file.to_action() for file in content.files),
     ]
+
+
+def create_table(
+    folder: Path, schema: pa.Schema, properties: Mapping[str, str], *, sync: bool
+) -> None:
+    """Write version 0 of a table.
+
+    Raises:
+        FileExistsError: another process made the table.
+    """
+    table_id = str(uuid.uuid4())
+    metadata = {
+        "id": table_id,
+        "format": {"provider": "parquet", "options": {}},
+        "schemaString": Schema.from_arrow(schema).to_json(),
+        "partitionColumns": [],
+        "configuration": dict(properties),
+        "createdTime": _now_ms(),
+    }
+    actions = [_commit_info("CREATE TABLE"), {"protocol": _PROTOCOL}, {"metaData": metadata}]
+    create_entry(folder / LOG_FOLDER, 0, sealed_entry(actions, 0, table_id), sync=sync)
+
+
+def changed_metadata(
+    delta: DeltaTable, properties: Mapping[str, str], schema: Schema | None = None
+) -> Action:
+    """Return the ``metaData`` action that changes properties, and the columns if any are given."""
+    metadata = delta.metadata()
+    fields = {
+        "id": str(metadata.id),
+        "name": metadata.name,
+        "description": metadata.description,
+        "format": {"provider": "parquet", "options": {}},
+        "schemaString": (schema or delta.schema()).to_json(),
+        "partitionColumns": [],
+        "configuration": {**metadata.configuration, **properties},
+        "createdTime": metadata.created_time,
+    }
+    return {"metaData": {name: value for name, value in fields.items() if value is not None}}
+
+
+def change_metadata(
+    folder: Path, delta: DeltaTable, metadata: Action, operation: str, *, sync: bool
+) -> None:
+    """Commit a ``metaData`` action after the version that ``delta`` is at.
+
+    Raises:
+        FileExistsError: another process was faster.
+    """
+    version = delta.version() + 1
+    table_id = str(delta.metadata().id)
+    entry = sealed_entry([_commit_info(operation), metadata], version, table_id)
+    create_entry(folder / LOG_FOLDER, version, entry, sync=sync)
+
+
+def _commit_info(operation: str) -> dict[str, Any]:
+    return {
+        "commitInfo": {
+            "timestamp": _now_ms(),
+            "operation": operation,
+            "operationParameters": {},
+            "engineInfo": "oriel",
+        }
+    }
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000

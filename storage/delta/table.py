@@ -11,21 +11,39 @@ Only plain Delta features are used (no column mapping, no deletion vectors, no t
 features), so that Spark, delta-rs, DuckDB and Polars read the tables alike.
 """
 
-import threading
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
 
-import orjson
 import pyarrow as pa
 from deltalake import DeltaTable, Schema
 from deltalake.exceptions import DeltaError, TableNotFoundError
 
 from oriel.storage.delta.data_files import AddedFile, statistics_columns
-from oriel.storage.delta.log import Action, DeltaLog, entry_name, read_actions
-from oriel.storage.delta.opening import LOG_FOLDER, open_delta
+from oriel.storage.delta.entries import (
+    TABLE_KEY,
+    Action,
+    create_entry,
+    damaged_entry,
+    entry_content,
+    entry_name,
+    first_action,
+    read_actions,
+    sealed_entry,
+)
+from oriel.storage.delta.log import DeltaLog
+from oriel.storage.delta.opening import (
+    LOG_FOLDER,
+    DamagedCheckpoint,
+    digest_path,
+    log_files,
+    open_delta,
+    record_checkpoint,
+)
+from oriel.storage.delta.replacement import change_metadata, changed_metadata, create_table
 from oriel.storage.delta.retention import (
     DELETED_FILE_RETENTION,
     DELETED_FILE_RETENTION_MS,
@@ -35,7 +53,7 @@ from oriel.storage.delta.retention import (
     interval,
 )
 from oriel.storage.errors import CorruptLog, ForeignCheckpoint
-from oriel.storage.files import create_file, current_files, sync_file, sync_folder, uri
+from oriel.storage.files import current_files
 from oriel.storage.position import COMMIT_APPLICATION_KEY
 
 #: Versions between two Delta checkpoints; each costs a read of the whole file list.
@@ -44,8 +62,6 @@ CHECKPOINT_INTERVAL = 100
 #: The writer's version of Delta's protocol that knows no more than appends: what later ones ask
 #: of a commit (constraints, column mapping, table features) is not done here.
 _WRITER_VERSION = 2
-
-_ONE_ENTRY = threading.RLock()
 
 
 class Table:
@@ -69,7 +85,7 @@ class Table:
         #: Application -> its last batch, as far as it was asked for or seen.
         self._batches: dict[str, int | None] = {}
         self._properties: Mapping[str, str] = {}
-        self._version = -1
+        self._version, self._table_id = -1, ""
         self._take(delta)
 
     @property
@@ -84,37 +100,37 @@ class Table:
 
     def set_property(self, name: str, value: str) -> None:
         """Change one table property, as a commit of its own."""
-        delta = _open_existing(self._folder)
-        delta.alter.set_table_properties({name: value}, raise_if_not_exists=False)
-        self._taken_on_disk()
+        while True:
+            delta = _open_existing(self._folder)
+            metadata = changed_metadata(delta, {name: value})
+            if self._change(delta, metadata, "SET TBLPROPERTIES"):
+                return
 
-    def _taken_on_disk(self) -> None:
-        """Start from what delta-rs has committed, once it is on disk."""
+    def _change(self, delta: DeltaTable, metadata: Action, operation: str) -> bool:
+        """Commit changed metadata; False if another process was faster."""
+        try:
+            change_metadata(self._folder, delta, metadata, operation, sync=self._sync)
+        except FileExistsError:
+            return False
         self._take(_open_existing(self._folder))
-        if self._sync:
-            # Only an entry that is on disk is acknowledged.
-            sync_file(self._log / entry_name(self._version))
-            sync_folder(self._log)
+        return True
 
     def add_columns(self, schema: pa.Schema) -> None:
         """Add the columns of ``schema`` that the table lacks, in a commit of their own.
 
         Rows that are there have null in them. Others may do the same at the same time.
         """
-        for last in (False, True):
+        while True:
             delta = _open_existing(self._folder)
-            known = {field.name for field in delta.schema().fields}
-            fields = [f for f in Schema.from_arrow(schema).fields if f.name not in known]
+            known = delta.schema().fields
+            names = {field.name for field in known}
+            fields = [f for f in Schema.from_arrow(schema).fields if f.name not in names]
             if not fields:
-                break
-            try:
-                delta.alter.add_columns(fields)
-                break
-            except DeltaError:
-                # Somebody else's commit was faster; it may have been this one.
-                if last:
-                    raise
-        self._taken_on_disk()
+                self._take(delta)
+                return
+            metadata = changed_metadata(delta, {}, Schema([*known, *fields]))
+            if self._change(delta, metadata, "ADD COLUMN"):
+                return
 
     def recorded_batch(self, application: str) -> int | None:
         """The last batch id that ``application`` committed here, None before the first."""
@@ -150,10 +166,10 @@ class Table:
             # The last line: an entry without it was cut off (see read_actions).
             {"txn": {"appId": application, "version": batch}},
         ]
-        content = b"\n".join(map(orjson.dumps, actions))
         while True:
             self._follow()
             self._refuse_committed(application, batch)
+            content = sealed_entry(actions, self._version + 1, self._table_id)
             try:
                 create_entry(self._log, self._version + 1, content, sync=self._sync)
                 break
@@ -172,19 +188,22 @@ class Table:
         self._opened = delta
         self._version = delta.version()
         self._properties = dict(delta.metadata().configuration)
+        self._table_id = str(delta.metadata().id)
         self._batches = {}
 
     def _follow(self) -> None:
         """Read the entries of others, if there are any: one look at a file that isn't there."""
         while True:
+            path = self._log / entry_name(self._version + 1)
             try:
-                content = current_files().read(self._log / entry_name(self._version + 1))
+                content = entry_content(path)
             except FileNotFoundError:
                 break
-            actions = read_actions(content)
+            actions = read_actions(path, content)
             if actions is None:
-                message = f"entry {self._version + 1} of {self._log} is damaged"
-                raise CorruptLog(message)
+                raise damaged_entry(path, "it is empty or cut off")
+            if first_action(actions, "commitInfo", {}).get(TABLE_KEY) not in {None, self._table_id}:
+                raise damaged_entry(path, "it is of another table")
             self._version += 1
             for action in actions:
                 self._apply(action)
@@ -198,6 +217,7 @@ class Table:
             self._batches[action["txn"]["appId"]] = action["txn"]["version"]
         elif "metaData" in action:
             self._properties = action["metaData"].get("configuration", {})
+            self._table_id = str(action["metaData"]["id"])
         elif "protocol" in action:
             refuse_protocol(self._folder, action["protocol"]["minWriterVersion"])
 
@@ -209,17 +229,6 @@ class Table:
                 f"{batch} can't be committed: another process runs the same pipeline"
             )
             raise ForeignCheckpoint(message)
-
-
-def create_entry(log: Path, version: int, content: bytes, *, sync: bool) -> None:
-    """Write a version's entry, which is seen whole or not at all, and never overwritten.
-
-    Raises:
-        FileExistsError: somebody else has taken the version.
-    """
-    # Threads of one process would write one draft: batches, and the upkeep beside them.
-    with _ONE_ENTRY:
-        create_file(log / entry_name(version), content, sync=sync)
 
 
 def refuse_protocol(folder: Path, writer_version: int) -> None:
@@ -257,24 +266,18 @@ def open_table(
         return Table(_open_existing(folder), folder, sync=sync)
     except TableNotFoundError:
         pass
-    delta = DeltaTable.create(
-        uri(folder),
-        schema=schema,
-        configuration={
-            "delta.checkpointInterval": str(CHECKPOINT_INTERVAL),
-            LOG_RETENTION: interval(LOG_RETENTION_MS),
-            DELETED_FILE_RETENTION: interval(DELETED_FILE_RETENTION_MS),
-            EXPIRED_LOG_CLEANUP: "false",
-            "delta.dataSkippingNumIndexedCols": str(statistics_columns(schema)),
-            **properties,
-        },
-        raise_if_key_not_exists=False,
-    )
-    if sync:
-        sync_file(log / entry_name(0))
-        sync_folder(log)
-        sync_folder(folder)
-    return Table(delta, folder, sync=sync)
+    all_properties = {
+        "delta.checkpointInterval": str(CHECKPOINT_INTERVAL),
+        LOG_RETENTION: interval(LOG_RETENTION_MS),
+        DELETED_FILE_RETENTION: interval(DELETED_FILE_RETENTION_MS),
+        EXPIRED_LOG_CLEANUP: "false",
+        "delta.dataSkippingNumIndexedCols": str(statistics_columns(schema)),
+        **properties,
+    }
+    current_files().make_folder(log, sync=sync)
+    with suppress(FileExistsError):
+        create_table(folder, schema, all_properties, sync=sync)
+    return Table(_open_existing(folder), folder, sync=sync)
 
 
 def existing_table(folder: Path, *, sync: bool) -> Table:
@@ -297,7 +300,7 @@ def _set_aside_torn_entry(log: Path) -> None:
     """
     files = current_files()
     newest = [log / entry_name(version) for version in DeltaLog(log.parent).versions()[-2:]]
-    torn = [path for path in newest if read_actions(files.read(path)) is None]
+    torn = [path for path in newest if read_actions(path, entry_content(path)) is None]
     if not newest or newest[-1] not in torn:
         return
     if len(newest) == 1 and not any(name.endswith(".parquet") for name in files.names(log)):
@@ -328,6 +331,13 @@ def _open_existing(folder: Path) -> DeltaTable:
         return open_delta(folder)
     except TableNotFoundError:
         raise
+    except DamagedCheckpoint as damaged:
+        try:
+            log_files(folder, None, ignored=damaged.version)
+        except CorruptLog:
+            # Entries that only the checkpoint has.
+            raise damaged from None
+        _set_aside_checkpoint(folder / LOG_FOLDER, damaged.version)
     except DeltaError:
         log, files = folder / LOG_FOLDER, current_files()
         # A checkpoint only saves reading: as long as every entry is there it isn't needed.
@@ -338,11 +348,20 @@ def _open_existing(folder: Path) -> DeltaTable:
     try:
         return open_delta(folder)
     except DeltaError as error:
+        first_line = str(error).partition("\n")[0][:200]
         message = (
-            f"the log of {folder} can't be read: {error}. Restore the table from a backup, or "
+            f"the log of {folder} can't be read: {first_line}. Restore the table from a backup, or "
             "start anew with an empty data folder"
         )
         raise CorruptLog(message) from error
+
+
+def _set_aside_checkpoint(log: Path, version: int) -> None:
+    """Set a version's checkpoint aside, with what refers to it."""
+    with suppress(FileNotFoundError):
+        _set_aside(log / f"{version:020d}.checkpoint.parquet")
+    current_files().delete(log / "_last_checkpoint")
+    current_files().delete(digest_path(log, version))
 
 
 def add_checkpoint(folder: Path, version: int | None = None) -> None:
@@ -352,4 +371,8 @@ def add_checkpoint(folder: Path, version: int | None = None) -> None:
     Beside a writer ``version`` is needed: a listing of the log may miss an entry that comes while
     it runs and have a later one, which delta-rs takes for a gap.
     """
-    open_delta(folder, version).create_checkpoint()
+    delta = open_delta(folder, version)
+    log = folder / LOG_FOLDER
+    current_files().delete(digest_path(log, delta.version()))
+    delta.create_checkpoint()
+    record_checkpoint(log, delta.version())

@@ -25,6 +25,7 @@ from oriel.storage.files.current import (
     sync_folders,
     use_files,
 )
+from oriel.storage.files.digests import digest, file_digest, with_digest, without_digest
 from oriel.storage.files.faults import (
     CountingFiles,
     FailingFiles,
@@ -32,8 +33,10 @@ from oriel.storage.files.faults import (
     HookedFiles,
 )
 from oriel.storage.files.local import LocalFiles
+from oriel.storage.files.object_requests import waiting_for
 from oriel.storage.files.objects import ObjectFiles
 from oriel.storage.files.places import absolute, data_folder, is_object, uri
+from oriel.storage.files.problems import disk_problem, names_file
 
 __all__ = [
     "CACHE_RUN",
@@ -53,11 +56,18 @@ __all__ = [
     "create_file",
     "current_files",
     "data_folder",
+    "digest",
+    "disk_problem",
+    "file_digest",
     "is_object",
+    "names_file",
     "replace_file",
     "sync_file",
     "sync_folder",
     "sync_folders",
     "uri",
     "use_files",
+    "waiting_for",
+    "with_digest",
+    "without_digest",
 ]

@@ -1,21 +1,36 @@
 """Files of a file system: of this machine, or of a mount that several share."""
 
+import errno
 import os
 import re
 import shutil
 import socket
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from oriel.storage.files.contract import Fill, ListedFile, Stamp, WrittenFile
+from oriel.storage.files.problems import names_file
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 #: A draft of some file's new content: the file's name, the number of the process and its host.
 _DRAFT = re.compile(r"\.(?P<name>.+)\.(?P<process>\d+)(?:@(?P<host>[^/]+))?\.draft")
+
+
+@contextmanager
+def _tells_directories(path: Path) -> Iterator[None]:
+    """Raise what Python raises for a directory in the place of a file; Arrow's has no number."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno is None and path.is_dir():
+            number = errno.EISDIR
+            raise IsADirectoryError(number, os.strerror(number), str(path)) from error
+        raise
 
 
 class LocalFiles:
@@ -36,13 +51,15 @@ class LocalFiles:
         """See ``Files``."""
         import pyarrow as pa  # noqa: PLC0415 - only processes that read tables have it in memory
 
-        return pa.OSFile(str(path))
+        with _tells_directories(path):
+            return pa.OSFile(str(path))
 
     def map(self, path: Path) -> "pa.NativeFile":
         """See ``Files``."""
         import pyarrow as pa  # noqa: PLC0415
 
-        return pa.memory_map(str(path))
+        with _tells_directories(path):
+            return pa.memory_map(str(path))
 
     def exists(self, path: Path) -> bool:
         """See ``Files``."""
@@ -111,10 +128,11 @@ class LocalFiles:
         import pyarrow as pa  # noqa: PLC0415
 
         try:
-            with pa.OSFile(str(path), "wb") as sink:
-                fill(sink)
-            if sync:
-                self.sync_file(path)
+            with names_file(path):
+                with pa.OSFile(str(path), "wb") as sink:
+                    fill(sink)
+                if sync:
+                    self.sync_file(path)
         except BaseException:
             # On a full disk half a file would only make it fuller.
             path.unlink(missing_ok=True)
@@ -158,7 +176,7 @@ class LocalFiles:
         # On a shared mount two hosts may have processes of one number.
         draft = path.with_name(f".{path.name}.{os.getpid()}@{socket.gethostname()}.draft")
         try:
-            with draft.open("wb") as file:
+            with names_file(path), draft.open("wb") as file:
                 file.write(content)
                 if sync:
                     file.flush()

@@ -7,36 +7,25 @@ begins with it. What is mapped is fetched once, into a cache on a disk of this m
 """
 
 import io
-import os
-import re
 import time
 import zlib
-from collections.abc import Iterator
-from contextlib import contextmanager
-from datetime import timedelta
+from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from oriel.storage.errors import ObjectStoreFailed
 from oriel.storage.files.cache import FileCache
 from oriel.storage.files.contract import Fill, ListedFile, Stamp, WrittenFile
+from oriel.storage.files.object_requests import ObjectRequests, not_there
 from oriel.storage.files.places import bucket_and_key, uri
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from obstore.store import S3Store
 
-#: How long a request is tried again while the store does not answer or is too busy.
-_RETRY = timedelta(seconds=60)
-#: The same for the first look at a bucket, which a person waits for.
-_FIRST_RETRY = timedelta(seconds=5)
-#: How long one may take, with a segment of gigabytes as its answer.
-_TIMEOUT = timedelta(minutes=5)
 _AGAIN_SECONDS = 0.05
-_NO_BUCKET = "NoSuchBucket"
-#: The client has errors of their own for these, but not of listings.
-_REFUSED = re.compile(r"status code: (?:401|403)\b")
+#: Parts of one upload at a time. Each has to be sent before the client gives it up as silent.
+_PARTS_AT_A_TIME = 4
 
 
 class ObjectFiles:
@@ -44,7 +33,7 @@ class ObjectFiles:
 
     def __init__(self) -> None:
         """Nothing is asked before the first file."""
-        self._stores: dict[tuple[str, timedelta], S3Store] = {}
+        self._requests = ObjectRequests()
 
     @cached_property
     def cache(self) -> FileCache:
@@ -55,16 +44,18 @@ class ObjectFiles:
         """See ``Files``: one listing tells endpoint, credentials and bucket."""
         import obstore  # noqa: PLC0415 - only where there are objects
 
-        store, key = self._at(folder, retry=_FIRST_RETRY)
-        with _told(folder):
+        def look(store: "S3Store", key: str) -> None:
             next(iter(obstore.list(store, f"{key}/" if key else None, chunk_size=1)), None)
+
+        self._requests.send("list", folder, look, is_first=True)
 
     def read(self, path: Path) -> bytes:
         """See ``Files``."""
         import obstore  # noqa: PLC0415
 
-        with _told(path):
-            return obstore.get(*self._at(path)).bytes().to_bytes()
+        return self._requests.send(
+            "read", path, lambda store, key: obstore.get(store, key).bytes().to_bytes()
+        )
 
     def open(self, path: Path) -> "pa.NativeFile":
         """See ``Files``: parts of it are asked for as they are read, unless there is a copy."""
@@ -88,9 +79,13 @@ class ObjectFiles:
             except FileNotFoundError:
                 pass
         with self.cache.draft() as draft:
-            with draft.open("wb") as file, _told(path):
-                for part in obstore.get(*self._at(path)):
-                    file.write(part)
+
+            def fetch(store: "S3Store", key: str) -> None:
+                with draft.open("wb") as file:
+                    for part in obstore.get(store, key):
+                        file.write(part)
+
+            self._requests.send("read", path, fetch)
             mapped = pa.memory_map(str(draft))
             self.cache.keep(uri(path), draft)
         return mapped
@@ -103,17 +98,17 @@ class ObjectFiles:
         """See ``Files``."""
         import obstore  # noqa: PLC0415
 
-        store, key = self._at(path)
-        with _told(path):
+        def look(store: "S3Store", key: str) -> bool:
             return next(iter(obstore.list(store, key or None, chunk_size=1)), None) is not None
+
+        return self._requests.send("list", path, look)
 
     def stamp(self, path: Path) -> Stamp | None:
         """See ``Files``."""
         import obstore  # noqa: PLC0415
 
         try:
-            with _told(path):
-                meta = obstore.head(*self._at(path))
+            meta = self._requests.send("read", path, obstore.head)
         except FileNotFoundError:
             return None
         modified_ns = int(meta["last_modified"].timestamp() * 1000) * 1_000_000
@@ -135,10 +130,12 @@ class ObjectFiles:
         """See ``Files``."""
         import obstore  # noqa: PLC0415
 
+        def put(store: "S3Store", key: str) -> None:
+            obstore.put(store, key, content, mode="create", use_multipart=False)
+
         while True:
             try:
-                with _told(path):
-                    obstore.put(*self._at(path), content, mode="create", use_multipart=False)
+                self._requests.send("create", path, put)
             except FileExistsError:
                 try:
                     is_ours = self.read(path) == content
@@ -156,8 +153,9 @@ class ObjectFiles:
         """See ``Files``."""
         import obstore  # noqa: PLC0415
 
-        with _told(path):
-            obstore.put(*self._at(path), content, use_multipart=False)
+        self._requests.send(
+            "write", path, lambda store, key: obstore.put(store, key, content, use_multipart=False)
+        )
 
     def write(self, path: Path, fill: Fill, *, sync: bool) -> WrittenFile:  # noqa: ARG002
         """See ``Files``: it is made on this machine, which keeps its copy."""
@@ -167,8 +165,11 @@ class ObjectFiles:
         with self.cache.draft() as draft:
             with pa.OSFile(str(draft), "wb") as sink:
                 fill(sink)
-            with _told(path):
-                obstore.put(*self._at(path), draft)
+            self._requests.send(
+                "write",
+                path,
+                lambda store, key: obstore.put(store, key, draft, max_concurrency=_PARTS_AT_A_TIME),
+            )
             status = draft.stat()
             self.cache.keep(uri(path), draft)
         return WrittenFile(status.st_size, status.st_mtime_ns // 1_000_000)
@@ -177,9 +178,8 @@ class ObjectFiles:
         """See ``Files``: the store does it by itself."""
         import obstore  # noqa: PLC0415
 
-        store, key = self._at(source)
-        with _told(source):
-            obstore.copy(store, key, bucket_and_key(target)[1])
+        to = bucket_and_key(target)[1]
+        self._requests.send("copy", source, lambda store, key: obstore.copy(store, key, to))
 
     def touch(self, path: Path) -> None:
         """See ``Files``: no object may be copied to itself, so by way of another name."""
@@ -192,21 +192,19 @@ class ObjectFiles:
         """See ``Files``."""
         import obstore  # noqa: PLC0415
 
-        try:
-            with _told(path):
-                obstore.delete(*self._at(path))
-        except FileNotFoundError:
-            pass
+        with suppress(FileNotFoundError):
+            self._requests.send("delete", path, obstore.delete)
         self.cache.forget(uri(path))
 
     def delete_folder(self, folder: Path) -> None:
         """See ``Files``."""
         import obstore  # noqa: PLC0415
 
-        store, key = self._at(folder)
-        with _told(folder):
+        def delete(store: "S3Store", key: str) -> None:
             for objects in obstore.list(store, key):
                 obstore.delete(store, [found["path"] for found in objects])
+
+        self._requests.send("delete", folder, delete)
 
     def sync_file(self, path: Path) -> None:
         """See ``Files``: a put is on disk."""
@@ -218,17 +216,19 @@ class ObjectFiles:
         """``size`` bytes of a file from ``start`` on, which it has."""
         import obstore  # noqa: PLC0415
 
-        store, key = self._at(path)
-        with _told(path):
-            return obstore.get_range(store, key, start=start, length=size).to_bytes()
+        return self._requests.send(
+            "read",
+            path,
+            lambda store, key: obstore.get_range(store, key, start=start, length=size).to_bytes(),
+        )
 
     def _listed(self, folder: Path) -> tuple[list[ListedFile], list[str]]:
         """The files in a folder, and the names of the folders in it."""
         import obstore  # noqa: PLC0415
 
-        store, key = self._at(folder)
-        with _told(folder):
-            found = obstore.list_with_delimiter(store, key or None)
+        found = self._requests.send(
+            "list", folder, lambda store, key: obstore.list_with_delimiter(store, key or None)
+        )
         files = [
             ListedFile(
                 meta["path"].rpartition("/")[2],
@@ -240,26 +240,6 @@ class ObjectFiles:
         folders = [prefix.rstrip("/").rpartition("/")[2] for prefix in found["common_prefixes"]]
         return files, folders
 
-    def _at(self, path: Path, *, retry: timedelta = _RETRY) -> tuple["S3Store", str]:
-        """The store of a path's bucket, and its key there."""
-        from obstore.store import S3Store  # noqa: PLC0415
-
-        bucket, key = bucket_and_key(path)
-        store = self._stores.get((bucket, retry))
-        if store is None:
-            store = S3Store(
-                bucket,
-                client_options={
-                    "timeout": _TIMEOUT,
-                    "connect_timeout": _FIRST_RETRY,
-                    # Options that are given here replace those of the environment.
-                    "allow_http": os.environ.get("AWS_ALLOW_HTTP", "").lower() in {"1", "true"},
-                },
-                retry_config={"max_retries": 10, "retry_timeout": retry},
-            )
-            self._stores[bucket, retry] = store
-        return store, key
-
 
 class _RangesFile(io.RawIOBase):
     """An object that is read in any order; each read is a request."""
@@ -268,7 +248,7 @@ class _RangesFile(io.RawIOBase):
         super().__init__()
         stamp = files.stamp(path)
         if stamp is None:
-            raise _not_there(path)
+            raise not_there(path)
         self._files, self._path, self._size = files, path, stamp[2]
         self._position = 0
 
@@ -294,44 +274,3 @@ class _RangesFile(io.RawIOBase):
         content = self._files.read_range(self._path, self._position, count)
         self._position += len(content)
         return content
-
-
-def _not_there(path: Path) -> FileNotFoundError:
-    return FileNotFoundError(2, "there is no such object", uri(path))
-
-
-@contextmanager
-def _told(path: Path) -> Iterator[None]:
-    """Errors of the client as those of ``Files``, in one line that says what to do."""
-    from obstore import exceptions  # noqa: PLC0415
-
-    try:
-        yield
-    except FileNotFoundError as error:
-        if _NO_BUCKET in str(error):
-            message = f"there is no bucket {bucket_and_key(path)[0]!r}: make it, or name another"
-            raise ObjectStoreFailed(message) from error
-        raise _not_there(path) from error
-    except exceptions.AlreadyExistsError as error:
-        raise FileExistsError(17, "the object is there already", uri(path)) from error
-    except exceptions.BaseError as error:
-        raise _failed(path, error) from error
-
-
-def _failed(path: Path, error: Exception) -> ObjectStoreFailed:
-    """What is wrong with the object store, as far as its answer says it."""
-    text = str(error)
-    bucket = bucket_and_key(path)[0]
-    if _NO_BUCKET in text:
-        return ObjectStoreFailed(f"there is no bucket {bucket!r}: make it, or name another")
-    if _REFUSED.search(text.partition("\n")[0]):
-        return ObjectStoreFailed(
-            f"the object store refuses access to {uri(path)}: see to AWS_ACCESS_KEY_ID, "
-            "AWS_SECRET_ACCESS_KEY and AWS_REGION, and to the rights of their owner"
-        )
-    endpoint = os.environ.get("AWS_ENDPOINT_URL", "AWS")
-    return ObjectStoreFailed(
-        f"the object store at {endpoint} can't be used for {uri(path)} "
-        f"({text.partition(chr(10))[0][:200]}): see to AWS_ENDPOINT_URL, AWS_ALLOW_HTTP (for http) "
-        "and the network, and start again; nothing is lost"
-    )

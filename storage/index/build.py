@@ -17,8 +17,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from oriel.storage.delta import TableSnapshot
-from oriel.storage.errors import MissingDataFile
+from oriel.storage.delta import TableSnapshot, missing_file
 from oriel.storage.files import current_files
 from oriel.storage.index.rows import counting_rows, file_extent, file_tables
 from oriel.storage.index.state import Extent, IndexState, RevisionBounds
@@ -52,10 +51,9 @@ def build_generation(
     # Before anything is read: what is gone is told at no cost.
     for path in files.values():
         if not current_files().exists(path):
-            message = f"the data file {path} is not there"
-            raise MissingDataFile(message)
+            raise missing_file(path)
     extents = [
-        file_extent(path, snapshot.definition, snapshot.kept.get(name))
+        file_extent(path, snapshot.definition, snapshot.kept.get(name), snapshot.digests.get(name))
         for name, path in files.items()
     ]
     state = IndexState(
@@ -66,6 +64,7 @@ def build_generation(
         record=snapshot.record,
         extent=Extent().joined(extents),
         revisions=RevisionBounds(snapshot.batch, snapshot.batch),
+        store=generation.parent.name,
     )
     # One sync at the end: nobody reads the generation before it is published.
     writer = IndexWriter(generation, sync=False)
@@ -93,7 +92,8 @@ def _encoded(
 ) -> Iterator[Any]:
     for name, path in files.items():
         kept = snapshot.kept.get(name)
-        yield from file_tables(path, state.definition, state.earliest_ms, kept, shard)
+        digest = snapshot.digests.get(name)
+        yield from file_tables(path, state.definition, state.earliest_ms, kept, shard, digest)
 
 
 class _Runs:

@@ -7,6 +7,7 @@ lives on until the last process closes it, so nothing is ever pulled away under 
 """
 
 import os
+import re
 import shutil
 import uuid
 from contextlib import suppress
@@ -14,18 +15,17 @@ from pathlib import Path
 
 from oriel.storage.files import replace_file, sync_file, sync_folder
 
-_CURRENT = "CURRENT"
+_CURRENT, _COMPARED = "CURRENT", "COMPARED"
 _DAMAGED = "DAMAGED"
 _SUSPECT = "SUSPECT"
-_WRITTEN = "WRITTEN"
+_UNVERIFIED = "UNVERIFIED"
 #: LMDB's file of pages in a generation.
 DATA_FILE = "data.mdb"
+#: What the pointer can say. Anything else is damage, for example the zeros of a power loss.
+_GENERATION = re.compile(rb"generation-[0-9a-f]{1,64}")
 
 #: Identity of the pointer file: inode and modification time in ns.
 PointerStamp = tuple[int, int]
-
-#: The system's word on this boot, where it has one (Linux).
-_BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 
 class IndexFolder:
@@ -48,19 +48,21 @@ class IndexFolder:
         return (status.st_ino, status.st_mtime_ns)
 
     def current(self) -> Path | None:
-        """The folder of the generation to read, None when there is none.
+        """The folder of the generation to read, None when there is none, or the pointer is damaged.
 
         Raises:
             OSError: it can't be looked up now, which says nothing about it.
         """
         try:
-            name = Path(self._pointer).read_text().strip()
-            generation = self.path / name
+            name = Path(self._pointer).read_bytes().strip()
+            if _GENERATION.fullmatch(name) is None:
+                return None
+            generation = self.path / name.decode()
             # Path.is_file would take some errors for an absent file.
             (generation / DATA_FILE).stat()
-        except (FileNotFoundError, NotADirectoryError, UnicodeDecodeError):
+        except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
             return None
-        return generation if name else None
+        return generation
 
     def new_generation(self) -> Path:
         """Make an empty folder for a generation that is to be built."""
@@ -75,8 +77,27 @@ class IndexFolder:
         # removed last, so at no instant the pointer names what is not there.
         sync_file(generation / DATA_FILE)
         sync_folder(generation)
+        if os.path.isdir(self._pointer):  # noqa: PTH112 - a text
+            # Only damage makes it one, and no rename would replace it.
+            shutil.rmtree(self._pointer)
         replace_file(Path(self._pointer), generation.name.encode(), sync=True)
         self.remove_others(generation)
+
+    def touch(self) -> None:
+        """Let readers open the current generation again, with a look at its marks."""
+        with suppress(OSError):
+            os.utime(self._pointer)
+
+    def compared_at(self) -> float | None:
+        """When the index was last compared with its table, in seconds since 1970; None if never."""
+        try:
+            return float((self.path / _COMPARED).read_text())
+        except (OSError, ValueError):
+            return None
+
+    def note_compared(self, at: float) -> None:
+        """Note when the index was compared with its table, so that a restart doesn't repeat it."""
+        leave_mark(self.path / _COMPARED, str(at))
 
     def remove_others(self, generation: Path) -> None:
         """Remove all generations but this one; readers keep what they have mapped."""
@@ -96,6 +117,12 @@ class IndexFolder:
         shutil.rmtree(self.path, ignore_errors=True)
 
 
+def withdraw(folder: IndexFolder, generation: Path, reason: str) -> None:
+    """Mark the current generation as damaged, and let readers that have it open notice at once."""
+    mark_damaged(generation, reason)
+    folder.touch()
+
+
 def data_bytes(generation: Path) -> int:
     """The size of a generation's file, which only grows; 0 when it is not there."""
     try:
@@ -106,7 +133,7 @@ def data_bytes(generation: Path) -> int:
 
 def mark_damaged(generation: Path, reason: str) -> None:
     """Leave word for the tailer that this generation must be rebuilt."""
-    _leave(generation / _DAMAGED, reason)
+    leave_mark(generation / _DAMAGED, reason)
 
 
 def damage(generation: Path) -> str | None:
@@ -116,14 +143,16 @@ def damage(generation: Path) -> str | None:
         OSError: it can't be looked up now.
     """
     try:
-        return (generation / _DAMAGED).read_text()
+        return (generation / _DAMAGED).read_text(errors="replace")
     except (FileNotFoundError, NotADirectoryError):
         return None
+    except IsADirectoryError:
+        return "its mark is a directory"
 
 
 def mark_suspect(generation: Path, reason: str) -> None:
     """Ask the tailer to look through this generation, because a reader of it crashed."""
-    _leave(generation / _SUSPECT, reason)
+    leave_mark(generation / _SUSPECT, reason)
 
 
 def is_suspect(generation: Path) -> bool:
@@ -133,52 +162,36 @@ def is_suspect(generation: Path) -> bool:
 
 def clear_suspicion(generation: Path) -> None:
     """The generation was looked through and found intact."""
-    (generation / _SUSPECT).unlink(missing_ok=True)
+    _remove_mark(generation / _SUSPECT)
+    release(generation)
 
 
-def note_writing(generation: Path) -> None:
-    """Note that a writer has the generation open, before it opens it: see ``suspicion``."""
-    _leave(generation / _WRITTEN, f"open {_boot()}")
-
-
-def note_written(generation: Path) -> None:
-    """Note how the file is when its writer has closed it: see ``suspicion``."""
+def require_verification(generation: Path) -> None:
+    """Let readers that open this generation wait until the tailer has verified it."""
+    # An empty file needs no block, so a full disk is no reason to skip this.
     with suppress(OSError):
-        _leave(generation / _WRITTEN, f"closed {_look_of(generation)}")
+        (generation / _UNVERIFIED).touch()
 
 
-def suspicion(generation: Path) -> str | None:
-    """Why this generation is to be looked through before it is trusted; None if nothing says so.
+def is_unverified(generation: Path) -> bool:
+    """Whether readers have to wait for the tailer."""
+    return (generation / _UNVERIFIED).exists()
 
-    A writer that was killed harms nothing: LMDB never writes over pages that are in use, and what
-    it handed to the system is there. What can is a crash of the machine, and what others did to the
-    file after its writer had closed it.
-    """
+
+def release(generation: Path) -> None:
+    """Let readers use this generation: it was verified."""
+    _remove_mark(generation / _UNVERIFIED)
+
+
+def _remove_mark(mark: Path) -> None:
     try:
-        if is_suspect(generation):
-            return "a process that read it crashed"
-        state, _, noted = (generation / _WRITTEN).read_text().partition(" ")
-    except (FileNotFoundError, NotADirectoryError, UnicodeDecodeError):
-        return "nothing says how it was left"
-    if state == "open":
-        boot = _boot()
-        return None if noted and noted == boot else "the machine went down while it was written"
-    return None if noted == _look_of(generation) else "it has changed since it was closed"
+        mark.unlink(missing_ok=True)
+    except IsADirectoryError:
+        shutil.rmtree(mark)
 
 
-def _look_of(generation: Path) -> str:
-    status = (generation / DATA_FILE).stat()
-    return f"{status.st_size} {status.st_mtime_ns}"
-
-
-def _boot() -> str:
-    try:
-        return _BOOT_ID.read_text().strip()
-    except OSError:
-        return ""
-
-
-def _leave(mark: Path, content: str) -> None:
+def leave_mark(mark: Path, content: str) -> None:
+    """Write a mark of a generation, if that is possible."""
     try:
         mark.write_text(content)
     except OSError:

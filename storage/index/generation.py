@@ -9,6 +9,7 @@ each read transaction. What a header can't tell (garbled pages) is found by
 
 import mmap
 import os
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -16,7 +17,7 @@ import lmdb
 
 from oriel.storage.errors import IndexDamaged, StoreNotReady
 from oriel.storage.index.checksums import checked_content
-from oriel.storage.index.folder import DATA_FILE, damage, mark_damaged
+from oriel.storage.index.folder import DATA_FILE, damage, is_unverified, mark_damaged
 from oriel.storage.index.state import IndexState
 
 #: What LMDB maps of an index that is being built: address space, not memory or disk.
@@ -28,6 +29,12 @@ _MAP_FACTOR = 16
 _MAP_BYTES_MIN = 1 << 28
 #: Slots of the reader table: one for each read transaction that is open, of all processes.
 READERS_MAX = 1024
+
+#: LMDB's table of read transactions: two blocks of its own, then one for each.
+LOCK_FILE = "lock.mdb"
+LOCK_BLOCK_BYTES, LOCK_BLOCKS = 64, 2
+_LOCK_BYTES = LOCK_BLOCK_BYTES * (LOCK_BLOCKS + READERS_MAX)
+_STAT_BLOCK_BYTES = 512
 
 _WINDOWS = b"windows"
 _META = b"meta"
@@ -111,7 +118,12 @@ def _open(
     if size < 2 * mmap.PAGESIZE:
         message = f"index {generation.parent.name!r} is cut off ({size} bytes); it is being rebuilt"
         raise IndexDamaged(message)
+    if (generation / LOCK_FILE).is_dir():
+        message = f"{generation / LOCK_FILE} is a directory; the index is being rebuilt, retry"
+        raise IndexDamaged(message)
     try:
+        if not readonly:
+            _reserve_lock_file(generation / LOCK_FILE)
         env = lmdb.open(
             os.fspath(generation),
             map_size=map_bytes or _map_bytes(size),
@@ -138,6 +150,19 @@ def _open(
         raise
 
 
+def _reserve_lock_file(path: Path) -> None:
+    """Give LMDB's lock file its blocks: LMDB maps it, and a full disk would kill the process."""
+    with suppress(FileNotFoundError):
+        # Only if blocks are missing. Closing a file ends this process's locks on it.
+        if path.stat().st_blocks * _STAT_BLOCK_BYTES >= _LOCK_BYTES:
+            return
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+    try:
+        os.posix_fallocate(descriptor, 0, _LOCK_BYTES)
+    finally:
+        os.close(descriptor)
+
+
 def _map_bytes(file_bytes: int) -> int:
     """How much to map of a file: a power of two."""
     return 1 << (max(_MAP_BYTES_MIN, _MAP_FACTOR * file_bytes) - 1).bit_length()
@@ -157,8 +182,6 @@ def _with_databases(env: lmdb.Environment, generation: Path, *, create: bool) ->
         )
         raise IndexDamaged(message)
     try:
-        # A reader that was killed holds its slot, and with it all pages that it could see.
-        env.reader_check()
         windows = env.open_db(_WINDOWS, create=create)
         meta = env.open_db(_META, create=create)
         ahead = env.open_db(_AHEAD, create=create)
@@ -199,11 +222,15 @@ class OpenGeneration:
         self.path = path
         try:
             reason = damage(path)
+            is_held = is_unverified(path)
         except OSError as error:
             raise not_usable(error, path) from error
         if reason is not None:
             message = f"index {path.parent.name!r} is damaged ({reason}); it is being rebuilt"
             raise IndexDamaged(message)
+        if is_held:
+            message = f"index {path.parent.name!r} is being verified; retry"
+            raise StoreNotReady(message)
         try:
             self.environment: Environment = open_for_reading(path)
         except IndexDamaged as error:
@@ -276,9 +303,17 @@ class OpenGeneration:
             except IndexDamaged as error:
                 mark_damaged(self.path, str(error))
                 raise
+            self._check_owner(self._state)
             self._state_txn_id = transaction_id
             self._promised_bytes = self.environment.promised_bytes()
         return self._state
+
+    def _check_owner(self, state: IndexState) -> None:
+        name = self.path.parent.name
+        if state.store not in ("", name):
+            message = f"index {name!r} belongs to store {state.store!r}; it is being rebuilt, retry"
+            mark_damaged(self.path, message)
+            raise IndexDamaged(message)
 
     def failed(self, error: lmdb.Error) -> StoreNotReady:
         """Translate an LMDB error, and leave word for the tailer when it means damage."""

@@ -21,9 +21,8 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from oriel.storage.definition import StoreDefinition, StoreKind
-from oriel.storage.delta import arrow_type, store_schema
-from oriel.storage.errors import CorruptLog, MissingDataFile, ObjectStoreFailed
-from oriel.storage.files import current_files
+from oriel.storage.delta import arrow_type, open_data_file, store_schema
+from oriel.storage.errors import CorruptLog, ObjectStoreFailed
 from oriel.storage.index.state import NOTHING_OBSERVED_MS, Extent
 from oriel.storage.key_codec import record_keys
 from oriel.storage.key_types import TEXT
@@ -81,18 +80,19 @@ def file_rows(
     earliest_ms: int = 0,
     kept: Kept | None = None,
     shard: Shard = ALL_KEYS,
+    digest: str | None = None,
 ) -> Iterator[IndexRows]:
     """Read a table file as index records, in batches of bounded size that are not empty.
 
     Windows that start (sessions: end) before ``earliest_ms`` are left out, and rows that ``kept``
     says are deleted, and keys of other shards. A window that is in several batches comes several
-    times.
+    times. ``digest`` is that of the file in the table's log, None if the log has none.
 
     Raises:
         MissingDataFile: the file was vacuumed or deleted, or its table is gone.
-        CorruptLog: it is no Parquet file with the store's columns.
+        CorruptLog: it is no Parquet file with the store's columns, or it is damaged.
     """
-    for rows in _visible(path, definition, earliest_ms, kept, shard):
+    for rows in _visible(path, definition, earliest_ms, kept, shard, digest):
         counting = counting_rows(_encoded(rows, definition))
         yield IndexRows(
             keys=_bytes_list(_flat(counting["record"])),
@@ -109,21 +109,27 @@ def file_tables(
     earliest_ms: int = 0,
     kept: Kept | None = None,
     shard: Shard = ALL_KEYS,
+    digest: str | None = None,
 ) -> Iterator[Any]:
     """Read a table file as encoded rows, which ``counting_rows`` takes; see ``file_rows``.
 
     An encoded row has ``record`` (the record key), ``json``, ``stands`` (false: the window is
     removed) and ``revision``. All rows of the file and shard are there, in its order.
     """
-    for rows in _visible(path, definition, earliest_ms, kept, shard):
+    for rows in _visible(path, definition, earliest_ms, kept, shard, digest):
         yield _encoded(rows, definition)
 
 
 def _visible(
-    path: Path, definition: StoreDefinition, earliest_ms: int, kept: Kept | None, shard: Shard
+    path: Path,
+    definition: StoreDefinition,
+    earliest_ms: int,
+    kept: Kept | None,
+    shard: Shard,
+    digest: str | None,
 ) -> Iterator[Any]:
     kind = definition.window.kind
-    for rows in table_batches(path, definition, kept):
+    for rows in table_batches(path, definition, kept, digest=digest):
         visible = rows
         if earliest_ms > 0:
             clock_ms = _window_times(rows).retention_clock(kind)
@@ -134,7 +140,9 @@ def _visible(
             yield visible
 
 
-def file_extent(path: Path, definition: StoreDefinition, kept: Kept | None = None) -> Extent:
+def file_extent(
+    path: Path, definition: StoreDefinition, kept: Kept | None = None, digest: str | None = None
+) -> Extent:
     """How far the windows of a table file reach, removed ones included (semantics 7).
 
     Raises:
@@ -143,25 +151,24 @@ def file_extent(path: Path, definition: StoreDefinition, kept: Kept | None = Non
     """
     if not definition.window.kind.is_windowed:
         return Extent()
-    with _opened(path) as file:
+    with _opened(path, digest) as file:
         windows = file.read(["window_start", "window_end"])
         times = _window_times(windows if kept is None else windows.filter(pa.array(kept)))
     return times.extent(definition.window.kind)
 
 
 @contextmanager
-def _opened(path: Path) -> Iterator[pq.ParquetFile]:
+def _opened(path: Path, digest: str | None, *, once: bool = False) -> Iterator[pq.ParquetFile]:
     """Open a file of a table; what is wrong with it is told in one line that names it."""
     try:
         # Spark writes times as INT96, which Arrow would take for nanoseconds: those end in 2262.
         with (
-            current_files().open(path) as source,
-            pq.ParquetFile(source, coerce_int96_timestamp_unit="us") as file,
+            open_data_file(path, digest, once=once) as source,
+            pq.ParquetFile(
+                source, coerce_int96_timestamp_unit="us", page_checksum_verification=True
+            ) as file,
         ):
             yield file
-    except FileNotFoundError as error:
-        message = f"the data file {path} is not there"
-        raise MissingDataFile(message) from error
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError, KeyError) as error:
         raise _unreadable(path, error) from error
     except ObjectStoreFailed:
@@ -186,12 +193,14 @@ def table_batches(
     definition: StoreDefinition,
     kept: Kept | None = None,
     *,
+    digest: str | None = None,
     columns: Sequence[str] | None = None,
     row_groups: RowGroups | None = None,
 ) -> Iterator[Any]:
     """Read a table file as Arrow tables with the columns and types that the definition says.
 
     ``columns`` are all that are wanted, ``row_groups`` chooses which are read; not with ``kept``.
+    ``digest`` is that of the file in the log. If a part of the file is read, it is verified once.
 
     Other writers (compaction) may leave other Arrow types for the same Delta type, and a file
     that is older than a column lacks it: its values are null.
@@ -201,7 +210,8 @@ def table_batches(
     if columns is not None:
         schema = pa.schema([schema.field(name) for name in columns])
     read = 0
-    with _opened(path) as file:
+    is_part = columns is not None or row_groups is not None
+    with _opened(path, digest, once=is_part) as file:
         groups = None if row_groups is None else row_groups(file)
         for batch in file.iter_batches(_BATCH_ROWS, groups, columns):
             rows = pa.Table.from_batches([batch])

@@ -10,7 +10,7 @@ import orjson
 from oriel.storage.definition import StoreDefinition
 from oriel.storage.errors import IndexDamaged
 from oriel.storage.layout import INDEX_FORMAT
-from oriel.storage.position import CommitRecord, Offsets
+from oriel.storage.position import CommitRecord, Offsets, Place
 
 #: The store clock before the first window (semantics 7).
 NOTHING_OBSERVED_MS = -1
@@ -59,7 +59,8 @@ class IndexState:
 
     ``digest`` is that of the version's log entry ("" if it was not there), so that an entry
     that was replaced is noticed. ``record`` is the last commit of the pipeline at or before
-    ``version``, None before the first or when no entry of the log says it any more.
+    ``version``, None before the first or when no entry of the log says it any more. ``store`` is
+    the store that owns the index ("" if nobody said), so that a swapped directory is noticed.
     """
 
     table_id: str
@@ -69,6 +70,7 @@ class IndexState:
     record: CommitRecord | None
     extent: Extent = Extent()
     revisions: RevisionBounds = RevisionBounds()
+    store: str = ""
 
     @property
     def observed_ms(self) -> int:
@@ -91,6 +93,11 @@ class IndexState:
         if retention_ms is None or not self.definition.window.kind.is_windowed:
             return 0
         return max(0, self.observed_ms - retention_ms + 1)
+
+    @cached_property
+    def place(self) -> Place:
+        """The version, in the history of the table."""
+        return Place.of(self.version, self.table_id, self.digest)
 
     @property
     def offsets(self) -> Offsets:

@@ -20,10 +20,11 @@ from oriel.storage.errors import IndexDamaged
 from oriel.storage.index.checksums import (
     check,
     checked_content,
+    content,
     with_checksum,
     with_checksums,
 )
-from oriel.storage.index.folder import DATA_FILE, note_writing, note_written
+from oriel.storage.index.folder import DATA_FILE
 from oriel.storage.index.generation import (
     BUILD_MAP_BYTES,
     STATE_KEY,
@@ -34,6 +35,12 @@ from oriel.storage.index.lengths import length_key, length_keys
 from oriel.storage.index.revisions import counting, only, revision_bytes
 from oriel.storage.index.rows import IndexRows
 from oriel.storage.index.state import IndexState, RevisionBounds
+from oriel.storage.index.trust import (
+    free_dead_readers,
+    note_writing,
+    note_written,
+    readers_of_file,
+)
 from oriel.storage.key_codec import after_key, prefix_of, window_times
 
 #: Windows deleted, and keys looked at, in one transaction of a sweep.
@@ -54,10 +61,13 @@ class IndexWriter:
             StoreNotReady: it can't be opened now; a retry may do.
         """
         self.generation = generation
-        note_writing(generation)
+        self._opened_at = note_writing(generation)
+        readers = readers_of_file(generation)
         # Without syncs a generation is filled, however large it comes to be.
         map_bytes = None if sync else BUILD_MAP_BYTES
         self._opened = open_for_writing(generation, sync=sync, map_bytes=map_bytes)
+        # A reader that was killed holds its slot, and with it all pages that it could see.
+        free_dead_readers(self._opened.env, generation, readers)
 
     def state(self) -> IndexState:
         """Read the state of the last applied version.
@@ -167,7 +177,7 @@ class IndexWriter:
 
         Returns how many there were.
         """
-        return self._opened.env.reader_check()
+        return free_dead_readers(self._opened.env, self.generation)
 
     def check_size(self) -> None:
         """Compare the file's size with what it must have.
@@ -191,7 +201,7 @@ class IndexWriter:
     def close(self) -> None:
         """Close the files; the writer can't be used any more."""
         self._opened.env.close()
-        note_written(self.generation)
+        note_written(self.generation, self._opened_at)
 
     def _write(self, effect: Callable[["lmdb.Transaction[bytes]"], _Result]) -> _Result:
         """Bring about an effect in one write transaction; the map grows where it has to."""
@@ -206,7 +216,9 @@ class IndexWriter:
 
     def _counting(self, txn: "lmdb.Transaction[bytes]", rows: IndexRows) -> IndexRows:
         """The rows that count against what is ahead."""
-        known = dict(txn.cursor(self._opened.ahead).getmulti(rows.keys))
+        records = txn.cursor(self._opened.ahead).getmulti(rows.keys)
+        check(records)
+        known = {key: content(value) for key, value in records}
         return only(rows, counting(rows, known, partial(self._standing, txn)))
 
     def _standing(self, txn: "lmdb.Transaction[bytes]", key: bytes) -> bytes | None:
@@ -252,7 +264,8 @@ def _remember(
     cursor: "lmdb.Cursor[bytes]", keys: Sequence[bytes], revisions: npt.NDArray[np.int64]
 ) -> None:
     """Keep the revisions of rows, which are higher than those kept."""
-    cursor.putmulti(zip(keys, revision_bytes(revisions), strict=True))
+    values = with_checksums(keys, revision_bytes(revisions))
+    cursor.putmulti(zip(keys, values, strict=True))
 
 
 def _sweep(

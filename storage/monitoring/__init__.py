@@ -6,28 +6,44 @@ metrics. Reading it disturbs nobody and needs no pipeline to run.
 """
 
 from oriel.storage.monitoring.metrics import CONTENT_TYPE, metrics_text
-from oriel.storage.monitoring.overview import (
-    Overview,
-    PartitionOverview,
-    StoreOverview,
-    overview,
+from oriel.storage.monitoring.overview import Overview, StoreOverview, overview
+from oriel.storage.monitoring.partitions import PartitionOverview, total_lag
+from oriel.storage.monitoring.pipelines import (
+    STUCK_SECONDS,
+    PipelineOverview,
+    pipeline_overviews,
+    retired_text,
+    run_problem,
+    stopped_text,
 )
 from oriel.storage.monitoring.run_status import (
     STATUS_FILE,
     RunStatus,
     RunStatusFile,
     StoreRun,
+    run_status_files,
 )
+from oriel.storage.monitoring.texts import duration_text, time_text
 
 __all__ = [
     "CONTENT_TYPE",
     "STATUS_FILE",
+    "STUCK_SECONDS",
     "Overview",
     "PartitionOverview",
+    "PipelineOverview",
     "RunStatus",
     "RunStatusFile",
     "StoreOverview",
     "StoreRun",
+    "duration_text",
     "metrics_text",
     "overview",
+    "pipeline_overviews",
+    "retired_text",
+    "run_problem",
+    "run_status_files",
+    "stopped_text",
+    "time_text",
+    "total_lag",
 ]

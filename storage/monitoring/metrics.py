@@ -54,6 +54,11 @@ def _of_runs(overview: Overview) -> Iterator[Metric]:
         "When the last batch was committed.",
         labels=["application"],
     )
+    log_end = GaugeMetricFamily(
+        "oriel_pipeline_log_end_time_seconds",
+        "When the pipeline last read the end of its log.",
+        labels=["application"],
+    )
     batches = CounterMetricFamily(
         "oriel_pipeline_batches", "Batches committed since the start.", labels=["application"]
     )
@@ -73,16 +78,20 @@ def _of_runs(overview: Overview) -> Iterator[Metric]:
         labels=["application", "topic"],
     )
     for name, (run, is_alive) in overview.runs.items():
+        if run.retired_ms:
+            continue
         up.add_metric([name], float(is_alive))
         started.add_metric([name], run.started_ms / 1000)
         last.add_metric([name], run.batch_ms / 1000)
+        if run.log_ends_ms:
+            log_end.add_metric([name], run.log_ends_ms / 1000)
         batches.add_metric([name], run.batches)
         for phase, seconds in run.total_phase_seconds.items():
             phases.add_metric([name, phase], seconds)
         maintenance.add_metric([name], run.maintenance_failures)
         for topic, offsets in run.lost.items():
             lost.add_metric([name, topic], offsets)
-    yield from (up, started, last, batches, phases, maintenance, lost)
+    yield from (up, started, last, log_end, batches, phases, maintenance, lost)
 
 
 def _of_stores(stores: Iterable[StoreOverview]) -> Iterator[Metric]:
@@ -141,7 +150,8 @@ def _of_partitions(overview: Overview) -> Iterator[Metric]:
     )
     unread = GaugeMetricFamily(
         "oriel_partition_lag",
-        "Records (Kafka) or bytes (event log) between the store's offset and the log's end.",
+        "Records (Kafka) or bytes (event log) between the store's offset and the log's end. It has "
+        "no value if the pipeline does not run or the log's end is outdated.",
         labels=labels,
     )
     stream_time = GaugeMetricFamily(
@@ -162,8 +172,10 @@ def _of_partitions(overview: Overview) -> Iterator[Metric]:
         "How far the partition's clock is behind wall clock while records are to come; else 0.",
         labels=labels,
     )
+    retired = {name for name, (run, _) in overview.runs.items() if run.retired_ms}
     for store in overview.stores:
-        for partition in store.partitions:
+        # Nobody waits for the partitions of a retired pipeline, so no alert evaluates them.
+        for partition in () if store.application in retired else store.partitions:
             place = [store.name, partition.topic, partition.partition]
             offset.add_metric(place, partition.offset)
             if partition.log_end is not None:
@@ -188,11 +200,17 @@ def _of_indexes(overview: Overview) -> Iterator[Metric]:
     state = GaugeMetricFamily(
         "oriel_index_state", "1 for the state that the index is in.", labels=["store", "state"]
     )
+    damaged = CounterMetricFamily(
+        "oriel_index_damaged",
+        "Rebuilds of damaged indexes since the tailer started.",
+        labels=["store"],
+    )
     for store in overview.stores:
         if store.index is None:
             continue
+        damaged.add_metric([store.name], store.index.damaged)
         if store.index.version is not None:
             version.add_metric([store.name], store.index.version)
         for name in _INDEX_STATES:
             state.add_metric([store.name, name], float(store.index.state == name))
-    yield from (up, version, state)
+    yield from (up, version, state, damaged)

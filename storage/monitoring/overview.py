@@ -5,42 +5,23 @@ are those of its newest commit, which the pipeline repeats in its status while i
 """
 
 import time
-from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from oriel.storage.delta import DeltaLog
+from oriel.storage.errors import StorageError
 from oriel.storage.files import current_files
 from oriel.storage.layout import DataLayout, is_sink_name
-from oriel.storage.monitoring.run_status import RunStatus, run_status_files
+from oriel.storage.monitoring.partitions import (
+    PartitionOverview,
+    Reported,
+    partition_overviews,
+)
+from oriel.storage.monitoring.pipelines import PipelineOverview, pipeline_overview
+from oriel.storage.monitoring.run_status import run_status_files
 from oriel.storage.position import CommitRecord
 from oriel.storage.tailer import StatusFile, StoreStatus, TailerStatus, stores_with_tables
-
-
-@dataclass(frozen=True)
-class PartitionOverview:
-    """One partition as one store reads it.
-
-    ``offset`` is where the store is (exclusive). ``log_end`` is where the log ended when the
-    pipeline last read its end, None if that is not known. The pipeline can have read on since
-    then, so ``offset`` can be greater. ``lag`` is how much of the log the store had not read at
-    that moment, in the unit of its offsets, None if that is not known. ``stream_time_ms`` is the
-    partition's clock, -1 before its first record. ``lag_ms`` is the distance from that clock to
-    wall-clock time while ``lag`` is positive, 0 if ``lag`` is 0. It is None if ``lag`` is not
-    known, before the first record, and if the clock is ahead of wall-clock time.
-    ``holds_windows_open``: the store's windows wait for this partition. ``is_idle``: the partition
-    is idle, and the store's windows do not wait for it.
-    """
-
-    topic: str
-    partition: str
-    offset: int
-    log_end: int | None
-    lag: int | None
-    stream_time_ms: int
-    lag_ms: int | None
-    holds_windows_open: bool
-    is_idle: bool
 
 
 @dataclass(frozen=True)
@@ -68,10 +49,11 @@ class StoreOverview:
 
 @dataclass(frozen=True)
 class Overview:
-    """A data folder: ``runs`` has for each pipeline its last word and whether it lives."""
+    """A data directory: ``runs`` has the last status of each pipeline and whether it is alive."""
 
     time_ms: int
-    runs: dict[str, tuple[RunStatus, bool]]
+    pipelines: tuple[PipelineOverview, ...]
+    runs: dict[str, Reported]
     stores: tuple[StoreOverview, ...]
     tailer: TailerStatus
 
@@ -82,7 +64,8 @@ def overview(data: Path, index: Path | None = None) -> Overview:
     ``index`` is where the indexes are, None: in ``data``.
     """
     layout = DataLayout(data, index)
-    runs = {name: said for name, file in run_status_files(layout).items() if (said := file.read())}
+    files = run_status_files(layout)
+    runs = {name: said for name, file in files.items() if (said := file.read())}
     tailer = StatusFile(layout).read()
     now_ms = time.time_ns() // 1_000_000
     stores = []
@@ -90,21 +73,30 @@ def overview(data: Path, index: Path | None = None) -> Overview:
     for store in (*stores_with_tables(layout), *sorted(sinks)):
         writer = next((name for name, (run, _) in runs.items() if store in run.stores), None)
         stores.append(_store(layout, store, writer, runs, tailer, now_ms))
-    return Overview(now_ms, runs, tuple(stores), tailer)
+    pipelines = tuple(
+        pipeline_overview(
+            name,
+            reported,
+            files[name].seen_ms(),
+            [each for one in stores if one.application == name for each in one.partitions],
+            now_ms,
+        )
+        for name, reported in runs.items()
+    )
+    return Overview(now_ms, pipelines, runs, tuple(stores), tailer)
 
 
 def _store(
     layout: DataLayout,
     name: str,
     writer: str | None,
-    runs: dict[str, tuple[RunStatus, bool]],
+    runs: dict[str, Reported],
     tailer: TailerStatus,
     now_ms: int,
 ) -> StoreOverview:
-    run = runs[writer][0] if writer is not None else None
-    of_run = run.stores[name] if run is not None else None
-    # Without a pipeline's word the log says it, at the price of looking for its newest entry.
-    record = of_run.record if of_run is not None else DeltaLog(layout.table(name)).newest_record()
+    reported = runs[writer] if writer is not None else None
+    of_run = reported[0].stores[name] if reported is not None else None
+    record = of_run.record if of_run is not None else _newest_record(layout, name)
     return StoreOverview(
         name=name,
         application=writer,
@@ -114,62 +106,19 @@ def _store(
         state_bytes=_state_bytes(layout, writer, name) if writer is not None else 0,
         held_by=of_run.held_by if of_run is not None else None,
         idle_times=of_run.idle_times if of_run is not None else 0,
-        partitions=tuple(_partitions(name, record, run, now_ms)) if record is not None else (),
+        partitions=(
+            () if record is None else tuple(partition_overviews(name, record, reported, now_ms))
+        ),
         index=tailer.stores.get(name),
     )
 
 
-def _partitions(
-    store: str, record: CommitRecord, run: RunStatus | None, now_ms: int
-) -> Iterator[PartitionOverview]:
-    """The partitions of a store, by topic and number."""
-    of_run = run.stores[store] if run is not None else None
-    # A topic that is read twice has two clocks, NAME and NAME#2; the slower one counts.
-    times_ms: dict[tuple[str, str], int] = {}
-    for clock, of_clock in record.stream_time_ms.items():
-        for partition, time_ms in of_clock.items():
-            place = clock.partition("#")[0], partition
-            times_ms[place] = min(time_ms, times_ms.get(place, time_ms))
-    held_by = of_run.held_by if of_run is not None else None
-    held = (held_by[0].partition("#")[0], str(held_by[1])) if held_by is not None else None
-    idle = {
-        (clock.partition("#")[0], str(partition))
-        for clock, partitions in (of_run.idle.items() if of_run is not None else ())
-        for partition in partitions
-    }
-    ends = run.log_ends if run is not None else {}
-    lags = run.lags.get(store, {}) if run is not None else {}
-    for topic, offsets in sorted(record.offsets.items()):
-        for partition in sorted(offsets, key=int):
-            time_ms = times_ms.get((topic, partition), -1)
-            log_end = ends.get(topic, {}).get(partition)
-            lag = lags.get(topic, {}).get(partition)
-            if lag is None and log_end is not None:
-                # No batch since the start, or the status of an older version.
-                lag = log_end - offsets[partition]
-            # A log that ends before the store's offset was truncated, or its end was read before
-            # the store's last batches: nobody knows then what the store has not read.
-            lag = lag if lag is not None and lag >= 0 else None
-            yield PartitionOverview(
-                topic=topic,
-                partition=partition,
-                offset=offsets[partition],
-                log_end=log_end,
-                lag=lag,
-                stream_time_ms=time_ms,
-                lag_ms=_lag_ms(lag, now_ms, time_ms),
-                holds_windows_open=(topic, partition) == held,
-                is_idle=(topic, partition) in idle,
-            )
-
-
-def _lag_ms(lag: int | None, now_ms: int, time_ms: int) -> int | None:
-    """See ``PartitionOverview``."""
-    if not lag:
-        return lag
-    # A clock ahead of wall-clock time says nothing about the lag, and has its own alert
-    # (OrielClockAhead).
-    return now_ms - time_ms if 0 <= time_ms <= now_ms else None
+def _newest_record(layout: DataLayout, name: str) -> CommitRecord | None:
+    """Read the newest commit of a store that no pipeline reports, None if it cannot be read."""
+    # The problem of the index says what is wrong with the table, and other stores have a status.
+    with suppress(StorageError, OSError):
+        return DeltaLog(layout.table(name)).newest_record()
+    return None
 
 
 def _state_bytes(layout: DataLayout, application: str, store: str) -> int:

@@ -14,7 +14,7 @@ from typing import Any, Self
 
 import orjson
 
-from oriel.storage.files import current_files, replace_file
+from oriel.storage.files import current_files, replace_file, with_digest, without_digest
 from oriel.storage.layout import DataLayout
 from oriel.storage.position import CommitRecord, Offsets
 
@@ -63,7 +63,11 @@ class RunStatus:
     has for each store the distance from its offsets to these ends when the ends were read.
     ``maintenance_failures`` counts how often a table could not be compacted or cleaned up, ``lost``
     the offsets of each topic that were gone before they were read. ``has_ended``: it ended as it
-    should.
+    should. ``log_ends_ms`` is when the ends were read, 0 before the first reading and in the status
+    of an older version. ``records_per_second`` is how many records the pipeline reads, as a mean
+    over about ten seconds, None if it is not known. ``problem`` is what the run itself finds wrong,
+    for checks that only read this file (``oriel status --check --pipeline``). ``retired_ms`` is
+    when ``oriel retire`` retired the pipeline, 0 if it did not: the next run writes a new status.
     """
 
     application: str
@@ -81,6 +85,10 @@ class RunStatus:
     lost: Mapping[str, int] = field(default_factory=dict)
     lags: Mapping[str, Offsets] = field(default_factory=dict)
     has_ended: bool = False
+    log_ends_ms: int = 0
+    records_per_second: float | None = None
+    problem: str | None = None
+    retired_ms: int = 0
 
 
 class RunStatusFile:
@@ -90,9 +98,9 @@ class RunStatusFile:
         """Nothing is read or written yet."""
         self._path = checkpoint / STATUS_FILE
 
-    def write(self, status: RunStatus) -> None:
+    def write(self, status: RunStatus, *, sync: bool = False) -> None:
         """Put ``status`` in the place of what was said before."""
-        replace_file(self._path, orjson.dumps(asdict(status)), sync=False)
+        replace_file(self._path, with_digest(orjson.dumps(asdict(status))), sync=sync)
 
     def read(self) -> tuple[RunStatus, bool] | None:
         """What was last said, and whether the process lives; None if nothing was."""
@@ -100,15 +108,21 @@ class RunStatusFile:
             stamp = current_files().stamp(self._path)
             if stamp is None:
                 return None
-            fields: dict[str, Any] = orjson.loads(current_files().read(self._path))
+            content = without_digest(current_files().read(self._path))
+            fields: dict[str, Any] = orjson.loads(content)
             stores = {
                 name: StoreRun.from_fields(store) for name, store in fields.pop("stores").items()
             }
             status = RunStatus(**fields, stores=stores)
-        except (OSError, KeyError, TypeError, ValueError):
+        except (OSError, AttributeError, KeyError, TypeError, ValueError):
             return None
         age_seconds = time.time() - stamp[1] / 1e9
         return status, not status.has_ended and age_seconds <= HEARTBEAT_SECONDS_MAX
+
+    def seen_ms(self) -> int:
+        """Return the time of the last heartbeat in ms since the epoch, 0 if there is none."""
+        stamp = current_files().stamp(self._path)
+        return 0 if stamp is None else stamp[1] // 1_000_000
 
 
 def run_status_files(layout: DataLayout) -> dict[str, RunStatusFile]:

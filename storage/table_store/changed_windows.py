@@ -142,6 +142,8 @@ def _why_untold(log: DeltaLog, state: IndexState, entry: LogEntry) -> str | None
     """Why an entry does not say which windows it changed; None when it does."""
     if entry.removes_rows or entry.restored is not None:
         return "removed rows (DELETE, MERGE, RESTORE or a rebuild)"
+    if entry.table_id not in {None, state.table_id}:
+        return "is of another table"
     if entry.metadata is None:
         return None
     if entry.metadata.table_id != state.table_id:
@@ -156,7 +158,7 @@ def _windows(log: DeltaLog, state: IndexState, entry: LogEntry, budget: ReadBudg
     if state.definition.window.kind.is_windowed:
         names += ["window_start", "window_end"]
     try:
-        rows = added_rows(log.table, state, entry.added).read(EVERYTHING, budget, names)
+        rows = added_rows(log.table, state, entry).read(EVERYTHING, budget, names)
     except MissingDataFile as error:
         reason = f"the files of version {entry.version} were cleaned up"
         raise _start_again(reason, state) from error

@@ -117,6 +117,8 @@ def current_of_each(windows: LiveRows, firsts: Ints, *, last_ms: int) -> Ints:
     owners = np.repeat(np.arange(len(firsts)), np.diff(np.append(firsts, len(windows))))
     times_ms = newest_ms[owners]
     is_holding = (windows.starts_ms <= times_ms) & (times_ms <= windows.ends_ms - last_ms)
+    # A window that was closed when the record came does not contain it.
+    is_holding &= windows.timestamps_ms >= times_ms
     # Where others wrote a time that is in no window, the last window stands for it.
     places = latest_of_each(windows, firsts)
     holding = np.flatnonzero(is_holding)

@@ -5,7 +5,7 @@ Parquet's footers say; the others are not opened, or not read. Which row of a wi
 rule of the index (docs/decisions/0030).
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,7 @@ import pyarrow.parquet as pq
 from oriel.storage.definition import StoreDefinition
 from oriel.storage.delta import (
     TIMESTAMP,
+    LogEntry,
     Range,
     TableSnapshot,
     arrow_type,
@@ -91,12 +92,14 @@ class LiveRows:
 class TableFile:
     """A file of a version: its path below the table, and what Delta's statistics say of it.
 
-    ``kept`` says which rows are left where it has a deletion vector.
+    ``kept`` says which rows are left where it has a deletion vector. ``digest`` is that of the
+    file, None if the log has none.
     """
 
     path: str
     bounds: Bounds = field(default_factory=dict)
     kept: Kept | None = None
+    digest: str | None = None
 
 
 @dataclass(frozen=True)
@@ -161,7 +164,7 @@ class VersionRows:
                 continue
             for rows in table_batches(
                 self.table / file.path, self.state.definition, file.kept, columns=columns,
-                row_groups=worth_reading if file.kept is None else None,
+                digest=file.digest, row_groups=worth_reading if file.kept is None else None,
             ):  # fmt: skip
                 budget.check_time()
                 wanted = condition.filtered(rows)
@@ -182,13 +185,14 @@ def version_rows(table: Path, snapshot: TableSnapshot, state: IndexState) -> Ver
     for place, path in enumerate(map(unquote, adds["path"].to_pylist())):
         of_file = {name: Range(*(side[place] for side in both)) for name, both in bounds.items()}
         known = {name: found for name, found in of_file.items() if None not in found}
-        files.append(TableFile(path, known, snapshot.kept.get(path)))
+        files.append(TableFile(path, known, snapshot.kept.get(path), snapshot.digests.get(path)))
     return VersionRows(table, state, tuple(files))
 
 
-def added_rows(table: Path, state: IndexState, paths: Iterable[str]) -> VersionRows:
-    """Prepare to read files that one entry of the log added."""
-    return VersionRows(table, state, tuple(map(TableFile, paths)))
+def added_rows(table: Path, state: IndexState, entry: LogEntry) -> VersionRows:
+    """Prepare to read the files that one entry of the log added."""
+    files = [TableFile(path, digest=entry.digests.get(path)) for path in entry.added]
+    return VersionRows(table, state, tuple(files))
 
 
 def store_columns(definition: StoreDefinition) -> pa.Schema:

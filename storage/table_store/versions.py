@@ -11,7 +11,7 @@ from collections import OrderedDict
 from dataclasses import replace
 from pathlib import Path
 
-from oriel.storage.delta import DeltaLog
+from oriel.storage.delta import DeltaLog, missing_file
 from oriel.storage.errors import (
     CorruptLog,
     InvalidDefinition,
@@ -87,7 +87,7 @@ class TableVersions:
             VersionNotFound: the table is not there yet.
             VersionGone: entries or files that it needs are not there any more, or it is no store.
             StoreNotReady: there is no table.
-            CorruptLog: the log can't be read.
+            CorruptLog: the log can't be read, or a file of the table is missing.
         """
         first, last = self._logged()
         if version > last:
@@ -106,8 +106,11 @@ class TableVersions:
                     while len(self._open) > _OPEN_MAX:
                         self._open.popitem(last=False)
         # Looked at before anything is read: else some keys would answer and others not.
-        if not all(self._is_there(file.path) for file in rows.files):
-            raise self.gone(version)
+        missing = next((file.path for file in rows.files if not self._is_there(file.path)), None)
+        if missing is not None:
+            # Clean-up only removes files that a later version has removed from the table.
+            is_cleaned_up = self._oldest_whole(first, last) > version
+            raise self.gone(version) if is_cleaned_up else missing_file(self.table / missing)
         return table_store(rows, budget)
 
     def _is_there(self, path: str) -> bool:

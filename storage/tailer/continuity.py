@@ -3,11 +3,29 @@
 from dataclasses import replace
 from pathlib import Path
 
-from oriel.storage.delta import LogEntry, TableMetadata, TableSnapshot, read_definition
+from oriel.storage.delta import DeltaLog, LogEntry, TableMetadata, TableSnapshot, read_definition
 from oriel.storage.errors import CorruptLog
 from oriel.storage.files import current_files
 from oriel.storage.index import IndexState
 from oriel.storage.position import CommitRecord
+
+
+def why_not_this_table(log: DeltaLog, state: IndexState) -> str | None:
+    """What shows that the index is not of this log's versions up to its own; None if nothing.
+
+    The digest of the version's entry tells: another table, a restored backup or a batch that
+    was committed again after a power loss has other content there (ids, times, file names).
+    """
+    entry = log.read(state.version)
+    if entry is not None:
+        same = entry.digest == state.digest
+        return None if same else f"version {state.version} of the table was replaced"
+    versions = log.versions()
+    if versions and state.version + 1 in versions and state.version not in versions:
+        # Cleaned up by Delta's log retention, and the log goes on right after it.
+        is_own = log.snapshot().table_id == state.table_id
+        return None if is_own else "the index is of another table"
+    return f"version {state.version} is not in the table's log any more"
 
 
 def why_not_applicable(table: Path, state: IndexState, entry: LogEntry) -> str | None:
@@ -15,6 +33,8 @@ def why_not_applicable(table: Path, state: IndexState, entry: LogEntry) -> str |
 
     What its rows say is still to be looked at.
     """
+    if entry.table_id not in {None, state.table_id}:
+        return f"entry {entry.version} of the log is of another table"
     if (reason := _why_another_table(table, state, entry.metadata)) is not None:
         return reason
     if entry.removes_rows:

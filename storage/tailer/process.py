@@ -9,24 +9,26 @@ there is a folder of tables.
 """
 
 import argparse
-import fcntl
 import logging
-import os
+import threading
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from oriel.storage.console import add_log_format, set_up_console
 from oriel.storage.delta import DeltaLog
-from oriel.storage.files import data_folder, is_object
-from oriel.storage.index import IndexFolder
-from oriel.storage.layout import INDEX_FORMAT, DataLayout
+from oriel.storage.errors import StorageError
+from oriel.storage.files import data_folder, disk_problem, is_object, waiting_for
+from oriel.storage.index import IndexFolder, is_unverified, release_if_sound
+from oriel.storage.layout import DataLayout
 from oriel.storage.parent_watch import end_with_parent
 from oriel.storage.shards import ALL_KEYS, Shard
 from oriel.storage.stop_signal import stop_on_signal
-from oriel.storage.tailer.failures import Failures
+from oriel.storage.tailer.failures import Failures, problem_of
 from oriel.storage.tailer.formats import remove_other_formats
+from oriel.storage.tailer.lock import take_lock
 from oriel.storage.tailer.pool import StorePool
+from oriel.storage.tailer.scrub import Scrub
 from oriel.storage.tailer.status import StatusFile, StoreStatus
 from oriel.storage.tailer.store import StoreTailer
 from oriel.storage.tailer.tables import TablesFolder, TablesLook, has_tables_or_indexes
@@ -43,7 +45,6 @@ _TABLES_A_SECOND = 500
 _FORMATS_SECONDS = 3_600.0
 #: Seconds that an index may be behind its table before it counts as stale, if not told otherwise.
 STALE_SECONDS = 60.0
-_LOCK_FILE = f".tailer-format-{INDEX_FORMAT}.lock"
 
 #: Exit code when another tailer serves the folder.
 ANOTHER_TAILER = 3
@@ -68,10 +69,16 @@ class Tailer:
         self._status = StatusFile(self._layout)
         self._tables = TablesFolder(self._layout, self._status.read().tables, clock)
         self._pool = StorePool()
+        self._scrub = Scrub(clock)
         self._stale_seconds = stale_seconds
         self._clock = clock
         self._look = TablesLook()
+        #: A look among objects that is not done yet, and what it found.
+        self._looking: threading.Thread | None = None
+        self._found: list[TablesLook] = []
         self._looked_at = self._formats_at = float("-inf")
+        #: Stores without a table whose indexes are or were verified, so that these answer.
+        self._verified_away: set[str] = set()
 
     def round(self) -> None:
         """Start what is new, end what is gone, and say how each store fares."""
@@ -82,38 +89,79 @@ class Tailer:
         # Sooner until there is a store at all.
         is_rare = is_object(self._layout.root) and stores
         least = _OBJECTS_ROUND_SECONDS if is_rare else _ROUND_SECONDS / 2
-        if now - self._looked_at >= max(least, len(stores) / _TABLES_A_SECOND):
-            self._look, self._looked_at = self._tables.look(stores), now
-            for name in sorted(set(self._look.present) - stores.keys()):
-                log = DeltaLog(self._layout.table(name))
-                self._pool.add(
-                    name,
-                    StoreTailer(log, IndexFolder(self._layout.index(name)), self._layout.shard),
-                )
-            for name in sorted(stores.keys() - set(self._look.present)):
-                self._pool.remove(name)
-            for name in self._look.gone:
-                logger.info("%s: its table is gone, so is its index", name)
-                IndexFolder(self._layout.index(name)).remove()
+        is_due = now - self._looked_at >= max(least, len(stores) / _TABLES_A_SECOND)
+        if (is_due or self._looking) and (look := self._looked()) is not None:
+            self._look, self._looked_at = look, now
+            self._follow(look)
         self._pool.supervise()
+        self._scrub.step(stores)
         away = {name: StoreStatus("away", None, why) for name, why in self._look.away.items()}
         held = self._pool.held()
         statuses = {
             name: self._store_status(one.tailer, is_held=one in held)
             for name, one in stores.items()
         }
-        self._status.write(away | statuses, self._look.problem, self._tables.seen)
+        problem = self._look.problem or waiting_for()
+        self._status.write(away | statuses, problem, self._tables.seen)
 
     def end(self) -> None:
         """Stop all stores; gives up on those that take too long."""
+        self._scrub.close()
         self._pool.end()
+
+    def _looked(self) -> TablesLook | None:
+        """Return a look at the tables, None while it is not done.
+
+        A look among objects has its own thread, because the heartbeat must not wait for an object
+        store that does not respond.
+        """
+        if not is_object(self._layout.root):
+            return self._tables.look(self._pool.stores)
+        if self._looking is None:
+            followed = list(self._pool.stores)
+            self._looking = threading.Thread(
+                target=lambda: self._found.append(self._tables.look(followed)), daemon=True
+            )
+            self._looking.start()
+        self._looking.join(_ROUND_SECONDS)
+        if self._looking.is_alive():
+            return None
+        self._looking = None
+        return self._found.pop() if self._found else None
+
+    def _follow(self, look: TablesLook) -> None:
+        """Follow the stores that a look found, and no others."""
+        stores = self._pool.stores
+        for name in sorted(set(look.present) - stores.keys()):
+            log = DeltaLog(self._layout.table(name))
+            self._pool.add(
+                name, StoreTailer(log, IndexFolder(self._layout.index(name)), self._layout.shard)
+            )
+        for name in sorted(stores.keys() - set(look.present)):
+            self._pool.remove(name)
+        for name in look.gone:
+            logger.info("%s: its table is gone, so is its index", name)
+            IndexFolder(self._layout.index(name)).remove()
+        for name in look.away.keys() - self._verified_away:
+            self._verified_away.add(name)
+            # Not in this thread: the heartbeat must not wait for it.
+            threading.Thread(target=self._verify_away, args=(name,), daemon=True).start()
+
+    def _verify_away(self, name: str) -> None:
+        try:
+            generation = IndexFolder(self._layout.index(name)).current()
+            if generation is not None and is_unverified(generation):
+                release_if_sound(generation)
+        except (OSError, StorageError) as error:
+            logger.error("%s: its index could not be verified: %s", name, error)  # noqa: TRY400
+            self._verified_away.discard(name)
 
     def _store_status(self, tailer: StoreTailer, *, is_held: bool) -> StoreStatus:
         status = tailer.status
         if is_held:
             problem = (
-                f"nothing has come forward for a while ({status.problem or status.state}): the "
-                "table, its log or the disk does not answer"
+                f"nothing has come forward for a while ({status.problem or status.state}): "
+                f"{waiting_for() or 'the table, its log or the disk does not answer'}"
             )
             return StoreStatus("blocked", status.version, problem)
         since = tailer.waiting_since
@@ -122,26 +170,6 @@ class Tailer:
             problem = f"the index is more than {self._stale_seconds:g} s behind its table"
             return StoreStatus("stale", status.version, problem)
         return status
-
-
-def take_lock(data: Path, shard: Shard = ALL_KEYS, *, wait: bool) -> int | None:
-    """Become the one tailer of a data folder; the lock lasts as long as the process.
-
-    Returns:
-        The lock's file descriptor, or None when another tailer has it and ``wait`` is false.
-    """
-    data.mkdir(parents=True, exist_ok=True)
-    name = _LOCK_FILE if shard.is_all else f"{_LOCK_FILE}-{shard.number}-of-{shard.count}"
-    descriptor = os.open(data / name, os.O_RDWR | os.O_CREAT, 0o644)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        if not wait:
-            os.close(descriptor)
-            return None
-        logger.info("another tailer serves %s; waiting for it to end", data)
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
-    return descriptor
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -158,7 +186,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     # A folder that a slip of the pen named is not made, nor is anything in it.
     while not has_tables_or_indexes(DataLayout(options.data, options.index, options.shard)):
         time.sleep(_ROUND_SECONDS)
-    if take_lock(options.index or options.data, options.shard, wait=options.wait) is None:
+    try:
+        lock = take_lock(options.index or options.data, options.shard, wait=options.wait)
+    except OSError as error:
+        logger.error("the lock cannot be taken: %s", disk_problem(error) or error)  # noqa: TRY400
+        return 1
+    if lock is None:
         logger.error("another tailer serves %s; end it first, or use --wait", options.data)
         return ANOTHER_TAILER
     stop = stop_on_signal()
@@ -169,9 +202,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
             tailer.round()
             failures.over()
         except OSError as error:
-            if failures.is_news(str(error)):
+            problem = problem_of(error, options.index or options.data)
+            if failures.is_news(problem):
                 logger.error(  # noqa: TRY400 - a full disk needs no trace
-                    "could not look for stores or write the status (%s); trying again", error
+                    "could not look for stores or write the status (%s); trying again", problem
                 )
         stop.wait(_ROUND_SECONDS)
     tailer.end()

@@ -10,14 +10,16 @@ it misses has a default.
 import os
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
 import orjson
 
-from oriel.storage.files import replace_file
+from oriel.storage.files import disk_problem, replace_file, with_digest, without_digest
 from oriel.storage.layout import DataLayout
+from oriel.storage.tailer.failures import is_disk_full, is_full
 from oriel.storage.tailer.tables import has_tables_or_indexes
 
 #: Age in seconds from which a heartbeat counts as missing, and by how much it may be ahead.
@@ -25,6 +27,7 @@ HEARTBEAT_SECONDS_MAX = 5.0
 _AHEAD_SECONDS_MAX = 2.0
 
 STATUS_FILE = "_tailer.json"
+_STAT_BLOCK_BYTES = 512
 
 
 @dataclass(frozen=True)
@@ -33,12 +36,14 @@ class StoreStatus:
 
     ``state`` is ``opening``, ``building``, ``following``, ``failed``, ``stale`` (too far behind its
     table), ``blocked`` (it holds its thread) or ``away`` (its table is not there); ``version`` is
-    the version that the index has, None before the first; ``problem`` says what is wrong.
+    the version that the index has, None before the first; ``problem`` says what is wrong;
+    ``damaged`` counts the rebuilds of damaged indexes since the tailer started.
     """
 
     state: str = "opening"
     version: int | None = None
     problem: str | None = None
+    damaged: int = 0
 
 
 @dataclass(frozen=True)
@@ -86,52 +91,68 @@ class StatusFile:
         tables: tuple[int, int] | None = None,
     ) -> None:
         """Renew the heartbeat, and the content if it changed."""
-        content = orjson.dumps(
-            {
-                "pid": os.getpid(),
-                "problem": problem,
-                "tables": tables,
-                "stores": dict(stores),
-            },
-            option=orjson.OPT_SORT_KEYS,
-        )
-        if content == self._written and self._path.exists():
+        fields = {
+            "pid": os.getpid(),
+            "problem": problem,
+            "tables": tables,
+            "stores": dict(stores),
+        }
+        content = with_digest(orjson.dumps(fields, option=orjson.OPT_SORT_KEYS))
+        # Its bytes can have changed on the disk, which the time of the file does not say.
+        if content == self._written and self._read_again() == content:
             os.utime(self._path)
             return
         self._path.parent.mkdir(parents=True, exist_ok=True)
-        replace_file(self._path, content, sync=False)
+        try:
+            replace_file(self._path, content, sync=False)
+        except OSError as error:
+            if not is_disk_full(error) or not self._overwrite(content):
+                raise
         self._written = content
+
+    def _read_again(self) -> bytes | None:
+        try:
+            return self._path.read_bytes()
+        except OSError:
+            return None
+
+    def _overwrite(self, content: bytes) -> bool:
+        """Write into the blocks that the file has; False if it needs more, or isn't there."""
+        with suppress(OSError), self._path.open("r+b", buffering=0) as file:
+            if len(content) <= os.fstat(file.fileno()).st_blocks * _STAT_BLOCK_BYTES:
+                # A reader that meets a half-written file reads it again.
+                return file.write(content) == file.truncate(len(content))
+        return False
 
     def read(self) -> TailerStatus:
         """Read what the tailer last said; without any word it is not alive and has no stores."""
         try:
             age_seconds = time.time() - self._path.stat().st_mtime
-            told: dict[str, Any] = orjson.loads(self._path.read_bytes())
+            told: dict[str, Any] = orjson.loads(without_digest(self._path.read_bytes()))
             stores = {name: _known(status) for name, status in told["stores"].items()}
             pid = told["pid"]
+            tables = tuple(told.get("tables") or ()) or None
         except FileNotFoundError:
             return TailerStatus(self._unheard())
         except OSError as error:
-            return TailerStatus(f"the tailer's word can't be read ({error.strerror})")
+            problem = disk_problem(error) or error.strerror
+            return TailerStatus(f"the tailer's word can't be read ({problem})")
         except (ValueError, KeyError, TypeError, AttributeError):
             return TailerStatus("the tailer's word can't be read; it is said again in a moment")
         silence = None
         if age_seconds > HEARTBEAT_SECONDS_MAX:
             silence = (
                 f"the tailer's last heartbeat is older than {HEARTBEAT_SECONDS_MAX:.0f} s: it has "
-                f"ended or hangs{self._read_only()}"
+                f"ended or hangs{self._unwritable()}"
             )
         elif age_seconds < -_AHEAD_SECONDS_MAX:
             silence = "the tailer's heartbeat is of the future: a clock was set, or it hangs"
-        tables = told.get("tables")
-        return TailerStatus(
-            silence, pid, stores, told.get("problem"), tuple(tables) if tables else None
-        )
+        return TailerStatus(silence, pid, stores, told.get("problem"), tables)
 
     def heartbeat(self) -> Heartbeat | None:
         """The last heartbeat, None when there is none that can be read."""
         try:
-            pid = int(orjson.loads(self._path.read_bytes())["pid"])
+            pid = int(orjson.loads(without_digest(self._path.read_bytes()))["pid"])
             return Heartbeat(pid, self._path.stat().st_mtime_ns)
         except (OSError, ValueError, KeyError, TypeError):
             return None
@@ -142,13 +163,13 @@ class StatusFile:
                 f"there are no tables in {self._layout.root} yet: start a pipeline that writes "
                 "there, or correct --data"
             )
-        return f"nothing was heard of the tailer{self._read_only()}"
+        return f"nothing was heard of the tailer{self._unwritable()}"
 
-    def _read_only(self) -> str:
+    def _unwritable(self) -> str:
         """What keeps it from speaking, as far as that can be seen from here."""
         folder = next((path for path in self._path.parents if path.exists()), self._path)
         if os.access(folder, os.W_OK):
-            return ""
+            return f"; disk full: free space on {folder}" if is_full(folder) else ""
         return f"; {folder} can't be written: make it writable for the service"
 
 

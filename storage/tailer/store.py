@@ -34,13 +34,20 @@ from oriel.storage.index import (
     data_bytes,
     file_rows,
     is_suspect,
+    is_unverified,
     open_indexes_max,
+    release,
     revision_range,
-    suspicion,
+    verify_found,
 )
 from oriel.storage.shards import ALL_KEYS, Shard
-from oriel.storage.tailer.continuity import files_are_gone, later_record, why_not_applicable
-from oriel.storage.tailer.failures import Failures
+from oriel.storage.tailer.continuity import (
+    files_are_gone,
+    later_record,
+    why_not_applicable,
+    why_not_this_table,
+)
+from oriel.storage.tailer.failures import Failures, problem_of
 from oriel.storage.tailer.status import StoreStatus
 
 logger = logging.getLogger(__name__)
@@ -51,6 +58,9 @@ _LOOK_AROUND_SECONDS = 0.25
 _STRETCH_SECONDS = 0.25
 #: Seconds without a change after which the index's files are closed, until the next one.
 _REST_SECONDS = 10.0
+#: Seconds after the start in which indexes of killed writers are verified before they are read.
+#: With very many of them, the scrub verifies the rest.
+_VERIFY_SECONDS_MAX = 15.0
 #: Seconds from which a torn entry is no entry that is being written.
 _TORN_SECONDS = 2.0
 #: The same where a look is a request, or a few, which cost money.
@@ -70,11 +80,11 @@ class StoreTailer:
 
     def __init__(self, log: DeltaLog, folder: IndexFolder, shard: Shard = ALL_KEYS) -> None:
         """Nothing is opened before the first step; the index has the keys of ``shard``."""
-        self._shard = shard
+        self.shard = shard
         self.log = log
         self.folder = folder
         self.status = StoreStatus()
-        self.moved_at = self.changed_at = time.monotonic()
+        self._created_at = self.moved_at = self.changed_at = time.monotonic()
         self.waiting_since: float | None = None
         #: Open while something changes; the state and its generation are known for longer.
         self._writer: IndexWriter | None = None
@@ -92,8 +102,9 @@ class StoreTailer:
         #: Identity of the newest Delta checkpoint when the log was last looked at for a gap.
         self._checkpoint_stamp: Stamp | None = None
         self._failures = Failures()
-        #: Whether this process has looked through the index that it found, or built it.
-        self._is_checked = False
+        #: Whether this process has looked at the index that it found, or built it, and whether
+        #: every page and record was verified: else the scrub begins with it.
+        self._is_checked, self.is_verified = False, True
         self._looked_around_at = 0.0
         self._is_remote = is_object(log.table)
         self._looked_at = 0.0
@@ -145,7 +156,7 @@ class StoreTailer:
         try:
             return self._step()
         except IndexDamaged as error:
-            self._rebuild(str(error))
+            self._rebuild_damaged(str(error))
             return True
 
     def _step(self) -> bool:
@@ -201,19 +212,22 @@ class StoreTailer:
             self._rebuild("there is no index yet")
             return
         try:
-            # Garbled pages would trip LMDB at any later time; who looks through all of them reads
-            # the whole index, so only where something tells of a reason.
-            reason = suspicion(generation)
-            if reason is not None and not self._is_checked:
-                logger.info("%s: looking through the index: %s", self.folder.path.name, reason)
-                check_in_own_process(generation)
-                clear_suspicion(generation)
+            # Garbled pages would trip LMDB at any later time.
+            if not self._is_checked:
+                may_wait = time.monotonic() - self._created_at < _VERIFY_SECONDS_MAX
+                is_held = is_unverified(generation) and may_wait
+                self.is_verified = verify_found(generation, is_held=is_held)
             self._generation, self._bytes_seen = generation, data_bytes(generation)
             state = self._writing().state()
         except IndexDamaged as error:
-            self._rebuild(str(error))
+            self._rebuild_damaged(str(error))
             return
-        reason = self._why_not_this_table(state)
+        try:
+            reason = why_not_this_table(self.log, state)
+        except (StorageError, OSError):
+            # The index is sound, so it answers although its table can't be read.
+            release(generation)
+            raise
         if reason is None:
             self.folder.remove_others(generation)
             self._use(state)
@@ -223,6 +237,7 @@ class StoreTailer:
     def _use(self, state: IndexState) -> None:
         self._is_checked = True
         self._state = state
+        release(self._generation)
         self._stamp = self.log.stamp(state.version)
         self._torn_stamp = None
         self._bytes_seen = data_bytes(self._generation)
@@ -230,6 +245,10 @@ class StoreTailer:
         # Only after a look around is it said to be following: what failed may fail again.
         self._looked_around_at = 0.0
         self.status = replace(self.status, version=state.version)
+
+    def _rebuild_damaged(self, reason: str) -> None:
+        self.status = replace(self.status, damaged=self.status.damaged + 1)
+        self._rebuild(reason)
 
     def _rebuild(self, reason: str) -> None:
         """Build a new generation from the newest whole version and go over to it."""
@@ -239,7 +258,7 @@ class StoreTailer:
             logger.info("%s: building the index: %s", self.folder.path.name, reason)
         state, generation = self._build()
         self.folder.publish(generation)
-        self._generation = generation
+        self._generation, self.is_verified = generation, True
         self._use(state)
         logger.info("%s: index built at version %d", self.folder.path.name, state.version)
 
@@ -254,7 +273,7 @@ class StoreTailer:
             generation = self.folder.new_generation()
             try:
                 state = build_generation(
-                    self.log.table, snapshot, generation, self._moved, self._shard
+                    self.log.table, snapshot, generation, self._moved, self.shard
                 )
             except MissingDataFile:
                 self.folder.discard(generation)
@@ -269,22 +288,6 @@ class StoreTailer:
             else:
                 return state, generation
         raise files_are_gone(self.log.table, snapshot)
-
-    def _why_not_this_table(self, state: IndexState) -> str | None:
-        """What shows that the index is not of this log's versions up to its own; None if nothing.
-
-        The digest of the version's entry tells: another table, a restored backup or a batch that
-        was committed again after a power loss has other content there (ids, times, file names).
-        """
-        entry = self.log.read(state.version)
-        if entry is not None:
-            same = entry.digest == state.digest
-            return None if same else f"version {state.version} of the table was replaced"
-        versions = self.log.versions()
-        if versions and state.version + 1 in versions and state.version not in versions:
-            # Cleaned up by Delta's log retention, and the log goes on right after it.
-            return None
-        return f"version {state.version} is not in the table's log any more"
 
     def _follow(self, state: IndexState) -> bool:
         """Apply the next version if it is there and whole."""
@@ -319,10 +322,10 @@ class StoreTailer:
         if reason is not None:
             return reason
         try:
-            files = [self.log.table / name for name in entry.added]
             batches = []
-            for path in files:
-                for rows in file_rows(path, state.definition, shard=self._shard):
+            for name in entry.added:
+                path, digest = self.log.table / name, entry.digests.get(name)
+                for rows in file_rows(path, state.definition, shard=self.shard, digest=digest):
                     batches.append(rows)
                     self._moved()
         except CorruptLog as error:
@@ -352,17 +355,22 @@ class StoreTailer:
 
     def _look_around(self, state: IndexState) -> bool:
         """Look for what happens rarely; True when there was something to do about it."""
+        if (reason := damage(self._generation)) is not None:
+            raise IndexDamaged(reason)
         reason = self._why_index_is_lost() or self._why_log_is_another(state)
         if reason is not None:
             self._rebuild(reason)
             return True
-        if is_suspect(self._generation):
+        if is_suspect(self._generation) or is_unverified(self._generation):
             check_in_own_process(self._generation)
             clear_suspicion(self._generation)
         if self._writer is not None:
             self._writer.forget_dead_readers()
         is_busy = self._sweep(state)
-        self.status = StoreStatus("following", state.version, self._why_torn(state))
+        problem = self._why_torn(state)
+        self.status = replace(
+            self.status, state="following", version=state.version, problem=problem
+        )
         self._failures.over()
         return is_busy
 
@@ -373,7 +381,7 @@ class StoreTailer:
         if size < self._bytes_seen:
             return "the index was cut off"
         self._bytes_seen = size
-        return damage(self._generation)
+        return None
 
     def _why_torn(self, state: IndexState) -> str | None:
         """What to say of a next entry that stays torn; None where it isn't, or not for long."""
@@ -389,7 +397,7 @@ class StoreTailer:
 
     def _why_log_is_another(self, state: IndexState) -> str | None:
         if self.log.stamp(state.version) != self._stamp:
-            reason = self._why_not_this_table(state)
+            reason = why_not_this_table(self.log, state)
             self._stamp = self.log.stamp(state.version)
             if reason is not None:
                 return reason
@@ -426,7 +434,7 @@ class StoreTailer:
 
     def _failed(self, error: Exception) -> float:
         """Say what failed, each problem once; returns the seconds to wait before the next try."""
-        problem = f"{type(error).__name__}: {error}"
+        problem = problem_of(error, self.folder.path)
         if self._failures.is_news(problem):
             expected = isinstance(error, StorageError | OSError)
             logger.error(

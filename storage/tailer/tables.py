@@ -11,6 +11,7 @@ Who wants it to go at once deletes the index's folder as well.
 """
 
 import os
+import re
 import stat
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
@@ -23,6 +24,9 @@ from oriel.storage.layout import DataLayout, check_store_name
 
 #: Seconds for which an index stays when its table's folder is not there.
 GONE_SECONDS = 600.0
+
+#: How the names of a log's entries and checkpoints begin.
+_ENTRY = re.compile(r"\d{20}\.")
 
 #: Device and inode of the tables' folder.
 Identity = tuple[int, int]
@@ -37,6 +41,19 @@ def stores_with_tables(layout: DataLayout) -> list[str]:
     except OSError:
         return []
     return sorted(name for name in names if _is_store(layout, name, known=False))
+
+
+def has_entries(log: Path) -> bool:
+    """Whether the directory of a table's log has an entry or a checkpoint: without, no table is.
+
+    Raises:
+        OSError: it can't be looked into.
+    """
+    try:
+        with os.scandir(log) as entries:
+            return any(_ENTRY.match(entry.name) for entry in entries)
+    except (FileNotFoundError, NotADirectoryError):
+        return False
 
 
 def stores_with_indexes(layout: DataLayout) -> list[str]:
@@ -151,8 +168,9 @@ def _is_store(layout: DataLayout, name: str, *, known: bool) -> bool:
     """Whether there is a table of that name; one that can't be looked at is, if it is known."""
     if not _is_name(name):
         return False
+    log = Path(layout.tables, name, LOG_FOLDER)
     try:
-        return stat.S_ISDIR(Path(layout.tables, name, LOG_FOLDER).stat().st_mode)
+        return stat.S_ISDIR(log.stat().st_mode) and (known or has_entries(log))
     except (FileNotFoundError, NotADirectoryError):
         return False
     except OSError:

@@ -1,8 +1,10 @@
 """Calling the service in this process, byte for byte as a server would hand the request over."""
 
 import asyncio
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import unquote
@@ -13,6 +15,7 @@ from oriel.app.server import Service
 from oriel.storage import DataLayout, StoreDefinition, WindowSpec
 from oriel.storage.delta import DeltaLog
 from oriel.storage.index import IndexFolder
+from oriel.storage.monitoring import RunStatus, RunStatusFile
 from oriel.storage.tailer import StatusFile, StoreStatus
 from oriel.storage.tailer.store import StoreTailer
 from tests.storage.store_tables import SLIDING, Row, StoreTable, make_definition
@@ -112,6 +115,17 @@ async def _call(service: Service, scope: dict[str, Any], body: bytes) -> Answer:
     return Answer(sent[0]["status"], headers, answered)
 
 
+def index_store(layout: DataLayout, name: str) -> None:
+    """Bring the index of a store to the version of its table."""
+    tailer = StoreTailer(
+        DeltaLog(layout.table(name)), IndexFolder(layout.index(name)), layout.shard
+    )
+    for _ in range(_STEPS_MAX):
+        if not tailer.step():
+            break
+    tailer.close()
+
+
 class Served:
     """A data folder with one store or more, and a client of the service over it."""
 
@@ -151,18 +165,34 @@ class Served:
         LMDB allows one open environment per file and process, so the service closes it first.
         """
         self.service.catalog.close()
-        layout = DataLayout(self.data)
         for name in names or self._tables:
-            tailer = StoreTailer(DeltaLog(layout.table(name)), IndexFolder(layout.index(name)))
-            for _ in range(_STEPS_MAX):
-                if not tailer.step():
-                    break
-            tailer.close()
+            index_store(DataLayout(self.data), name)
 
     def tailer_says(self, status: StoreStatus | None) -> None:
         """Write the tailer's word on every store."""
         stores = {} if status is None else dict.fromkeys(self._tables, status)
         StatusFile(DataLayout(self.data)).write(stores)
+
+    def pipeline_says(self, application: str = "flights", **changes: Any) -> RunStatusFile:
+        """Write the status of a pipeline that runs, read its log a moment ago and waits."""
+        return write_pipeline_status(self.data, application, **changes)
+
+
+def write_pipeline_status(
+    data: Path, application: str = "flights", **changes: Any
+) -> RunStatusFile:
+    """Write the status of a pipeline that runs, read its log a moment ago and waits."""
+    now_ms = time.time_ns() // 1_000_000
+    status = RunStatus(
+        application=application, process=1, host="here", started_ms=now_ms - 9000,
+        batch_ms=now_ms - 500, batches=4, phase_seconds={}, total_phase_seconds={},
+        offset_unit="records", log_ends={}, stores={}, log_ends_ms=now_ms,
+    )  # fmt: skip
+    checkpoint = DataLayout(data).checkpoint(application)
+    checkpoint.mkdir(parents=True, exist_ok=True)
+    file = RunStatusFile(checkpoint)
+    file.write(replace(status, **changes))
+    return file
 
 
 @contextmanager

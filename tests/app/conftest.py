@@ -1,6 +1,5 @@
 """Fixtures of the service's tests."""
 
-import logging
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -8,6 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.app.api_client import Served, served
+from tests.app.backups import Backups
 from tests.app.dashboard_driver import Dashboard
 from tests.app.serving import Serving
 
@@ -50,13 +50,13 @@ def changing(store: Served) -> Served:
 
 
 @pytest.fixture
-def own_console() -> Iterator[None]:
-    """What the service sets up in a test's own process speaks no longer behind it."""
-    root = logging.getLogger()
-    handlers, level = root.handlers[:], root.level
-    yield
-    root.handlers[:] = handlers
-    root.setLevel(level)
+def backups(changing: Served, tmp_path: Path) -> Backups:
+    """A store at version 1 with a backup of it, and two versions more."""
+    made = Backups(changing, tmp_path / "backups")
+    made.take()
+    changing.commit({"key": "a", "start": 60}, {"key": "lost", "start": 60})
+    changing.commit({"key": "a", "start": 70}, {"key": "lost", "start": 70})
+    return made
 
 
 @pytest.fixture

@@ -30,7 +30,7 @@ class Dashboard:
         away = {"type": "mouseMoved", "x": 1, "y": 1}
         self.browser.execute_cdp_cmd("Input.dispatchMouseEvent", away)
         self.console()
-        self.browser.get(f"{self.address}#{urlencode(choice)}")
+        self.browser.get(f"{self.address}#{urlencode(choice, doseq=True)}")
 
     def look(self, size: tuple[int, int], theme: str = "light") -> None:
         """Use a window of this size in pixels, and colours for light or dark."""
@@ -86,6 +86,56 @@ class Dashboard:
     def wait_for_windows(self, count: int) -> None:
         """Wait until the chart shows so many windows."""
         wait_for(str(count), lambda: self.attribute(".chart", "data-windows"), "the windows shown")
+
+    def windows(self) -> list[tuple[str, int, int]]:
+        """Return key, start and end of each window in the table, the newest first."""
+        script = (
+            "return document.querySelector('section[aria-label=Windows] .scroll').items"
+            ".map((row) => [row.key, row.window_start_ms, row.window_end_ms])"
+        )
+        return [(key, start, end) for key, start, end in self.run(script)]
+
+    def drawn(self) -> list[tuple[str, int, int]]:
+        """Return key, start and end of each window in the chart, key by key, the oldest first."""
+        script = (
+            "const chart = document.querySelector('.chart');"
+            "const series = chart.checkVisibility() ? chart.series : [];"
+            "return series.filter((each) => each.aggregate === series[0].aggregate)"
+            ".flatMap((each) => each.rows)"
+            ".map((row) => [row.key, row.window_start_ms, row.window_end_ms])"
+        )
+        return [(key, start, end) for key, start, end in self.run(script)]
+
+    def axis(self) -> tuple[float, float]:
+        """Return the ends of the chart's axis of time in ms."""
+        script = (
+            "const { min, max } = document.querySelector('.chart').plot.scales.x;return [min, max]"
+        )
+        first, last = self.run(script)
+        return 1000 * first, 1000 * last
+
+    def drag(self, from_share: float, to_share: float) -> None:
+        """Draw a range in the chart with the pointer, by shares of the chart's width."""
+        from selenium.webdriver import ActionChains  # noqa: PLC0415
+
+        over = self.browser.find_element("css selector", ".u-over")
+        width = over.size["width"]
+        steps = ActionChains(self.browser).move_to_element_with_offset(
+            over, round((from_share - 0.5) * width), 0
+        )
+        steps.click_and_hold().move_by_offset(round((to_share - from_share) * width), 0)
+        steps.release().perform()
+
+    def press_button(self, name: str) -> None:
+        """Press the button with this text."""
+        self.browser.find_element("xpath", f"//button[.='{name}']").click()
+
+    def choose(self, box: str, value: str) -> None:
+        """Choose a value in the box with this id."""
+        self.run(
+            "const box = document.getElementById(arguments[0]); box.value = arguments[1];"
+            "box.dispatchEvent(new Event('change'))", box, value,
+        )  # fmt: skip
 
     def press(self, *keys: str) -> None:
         """Press keys, one after the other, wherever the focus is."""

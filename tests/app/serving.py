@@ -4,6 +4,7 @@ import http.client
 import os
 import re
 import socket
+import ssl
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -23,6 +24,15 @@ NO_ANSWER = (OSError, http.client.HTTPException)
 _WITHOUT_PANDAS = Path(__file__).with_name("without_pandas")
 
 
+def connection_to(port: int, *, is_tls: bool) -> http.client.HTTPConnection:
+    """Return a connection to a port of this machine that trusts any certificate."""
+    if not is_tls:
+        return http.client.HTTPConnection("127.0.0.1", port, timeout=WAIT_SECONDS)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    return http.client.HTTPSConnection("127.0.0.1", port, timeout=WAIT_SECONDS, context=context)
+
+
 class Serving:
     """`oriel serve` on a free port."""
 
@@ -34,24 +44,29 @@ class Serving:
         self.stderr = data.with_name(f"{data.name}.stderr")
         with self.stderr.open("wb") as told:
             self.process = subprocess.Popen(
-                command, env=_environment(), stdout=subprocess.PIPE, stderr=told
+                command, env=environment(), stdout=subprocess.PIPE, stderr=told
             )
         assert self.process.stdout is not None
         line = self.process.stdout.readline().decode()
-        match = re.search(r":(\d+)$", line.strip())
+        match = re.search(r"(https?)://.*:(\d+)$", line.strip())
         assert match, line
-        self.port = int(match[1])
+        self._is_tls = match[1] == "https"
+        self.port = int(match[2])
 
     def get(self, target: str) -> Answer:
         """Send one request; http.client sends the path as it is."""
         return self._asked("GET", target, None)
+
+    def get_text(self, target: str) -> str:
+        """Send one request and return the body of its response."""
+        return self.get(target).body.decode()
 
     def post(self, target: str, body: bytes) -> Answer:
         """Send one request with a body."""
         return self._asked("POST", target, body)
 
     def _asked(self, method: str, target: str, body: bytes | None) -> Answer:
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=WAIT_SECONDS)
+        connection = connection_to(self.port, is_tls=self._is_tls)
         try:
             connection.request(method, target, body)
             response = connection.getresponse()
@@ -123,6 +138,7 @@ def _version(answer: Answer) -> int:
     return int(answer.json["position"]["version"]) if answer.status == 200 else -1
 
 
-def _environment() -> dict[str, str]:
+def environment() -> dict[str, str]:
+    """Return the environment of a service in tests."""
     folders = [str(_WITHOUT_PANDAS), os.environ["PYTHONPATH"]]
     return {**os.environ, "PYTHONPATH": os.pathsep.join(folders)}

@@ -4,19 +4,20 @@ import asyncio
 import contextlib
 import io
 import stat
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from urllib.parse import quote
 
 import orjson
 import pytest
 
-from oriel.app.contract import OPERATIONS
-from oriel.app.guards import token
+from oriel.app.contract import OPERATIONS, Forbidden
+from oriel.app.guards import Access, AccessGuard, token
 from oriel.app.guards.tokens import BadTokenFile, TokenFile
 from oriel.app.push import streams
 from oriel.app.server import Service
 from oriel.app.server.settings import ServiceSettings
+from oriel.storage import set_up_console
 from tests.app.api_client import Answer, ApiClient, Served, served
 from tests.app.problem_shape import assert_problem
 from tests.storage.store_tables import Row, make_definition
@@ -51,6 +52,11 @@ class Guarded:
         """Ask with a token, or with none."""
         headers = [] if bearer is None else [("Authorization", f"Bearer {bearer}")]
         return self._client.get(target, headers, method)
+
+    def post(self, target: str, bearer: str | None, keys: Sequence[object]) -> Answer:
+        """Send a list of keys with a token, or with none."""
+        headers = [] if bearer is None else [("Authorization", f"Bearer {bearer}")]
+        return self._client.post(target, orjson.dumps(keys), headers)
 
     async def watch(self, target: str, bearer: str, change: Callable[[], None]) -> bytes:
         """All that a stream tells that is open when ``change`` is called."""
@@ -120,7 +126,7 @@ def test_probes_need_no_token_if_they_are_open(guarded: Guarded) -> None:
     settings = ServiceSettings(tokens=str(guarded.file), open_probes=True)
     service = Service(guarded.service.catalog.layout.root, settings)
     client = ApiClient(service)
-    for target in ("/readyz", "/metrics", "/healthz"):
+    for target in ("/readyz", "/freshz", "/metrics", "/healthz"):
         assert client.get(target).status in (200, 503)
     for target in ("/v1/stores", f"{ROOT}/latest/ab", "/v1/deadLetters", "/metrics/", "/readyz/x"):
         assert client.get(target).status == 401
@@ -143,7 +149,7 @@ def test_a_forbidden_store_looks_as_one_that_there_is_none_of(guarded: Guarded) 
     listed = guarded.get("/v1/stores", bearer).json["stores"]
     assert [summary["store"] for summary in listed] == ["store"]
     assert guarded.get(f"{ROOT}/latest/ab", bearer).status == 200
-    for target in ("/readyz", "/metrics", "/nothing"):
+    for target in ("/readyz", "/freshz", "/metrics", "/nothing"):
         assert_problem(guarded.get(target, bearer), 403, "forbidden")
 
 
@@ -175,6 +181,20 @@ def test_a_token_for_some_keys_reads_by_those_only(
     assert guarded.get(ROOT, bearer).status == 200
 
 
+def test_a_token_for_some_keys_reads_listed_keys(guarded: Guarded) -> None:
+    """The token must grant access to each key in the body."""
+    bearer = guarded.make("keys", "--key-prefix", "a", "--key-prefix", "x")
+    guarded.reload()
+    for operation in ("latestOfKeys", "currentOfKeys", "fetchOfKeys", "backwardFetchOfKeys"):
+        target = f"{ROOT}/{operation}"
+        for keys in (["a"], ["ab", "x"], []):
+            assert guarded.post(target, bearer, keys).status == 200, (operation, keys)
+        for keys in (["b"], ["a", "b"], ["xa", ""]):
+            assert_problem(guarded.post(target, bearer, keys), 403, "forbidden", "'a', 'x'")
+    assert_problem(guarded.post(f"{ROOT}/currentOfKeys", None, ["a"]), 401, "unauthorized")
+    assert_problem(guarded.get(f"{ROOT}/currentOfKeys", bearer), 405, "method-not-allowed")
+
+
 def test_a_token_for_some_keys_reads_nothing_about_all_keys(guarded: Guarded) -> None:
     """Routes outside of a store need a token for all stores, and the data among them all keys."""
     keys = guarded.make("keys", "--key-prefix", "a")
@@ -182,7 +202,32 @@ def test_a_token_for_some_keys_reads_nothing_about_all_keys(guarded: Guarded) ->
     for target in ("/v1/deadLetters", "/v1/nothing"):
         assert_problem(guarded.get(target, keys), 403, "forbidden", "some keys only")
         assert guarded.get(target, guarded.all).status in (200, 404)
-    assert guarded.get("/metrics", keys).status == 200
+    assert_problem(guarded.get("/metrics", keys), 403, "forbidden", "some keys only")
+
+
+def test_a_token_for_some_keys_reads_no_totals(guarded: Guarded) -> None:
+    """Numbers about all keys of a store are null or empty, and present with other tokens."""
+    keys, monitoring = guarded.make("keys", "--key-prefix", "a"), guarded.make("monitoring")
+    guarded.file.write_text(guarded.file.read_text() + "key_prefixes = []\n")
+    guarded.reload()
+    for bearer, totals in ((keys, None), (monitoring, 2), (guarded.all, 2)):
+        (_, summary) = guarded.get("/v1/stores", bearer).json["stores"]
+        detail = guarded.get(ROOT, bearer).json
+        assert (summary["windows"], detail["index"]["windows"]) == (totals, totals)
+        assert summary["counters"] == detail["counters"]
+        assert bool(detail["counters"]) is (totals is not None)
+        assert detail["position"]["version"] == 1
+        (_, status) = guarded.get("/v1/status", bearer).json["stores"]
+        assert status["counters"] == detail["counters"]
+        assert (status["state_bytes"] is None) is (totals is None)
+        forbidden = [f"{ROOT}/approximateNumEntries", "/v1/deadLetters/counts"]
+        if totals is None:
+            forbidden.append("/metrics")
+        if bearer != guarded.all:
+            for target in forbidden:
+                assert_problem(guarded.get(target, bearer), 403, "forbidden")
+        assert guarded.get("/metrics", bearer).status == (403 if totals is None else 200)
+    assert_problem(guarded.get(f"{ROOT}/latest/ab", monitoring), 403, "forbidden", "nothing")
 
 
 def test_tokens_come_and_go_without_a_restart(guarded: Guarded) -> None:
@@ -294,6 +339,41 @@ def test_each_denied_request_leaves_a_line(
     assert "a-wrong-token" not in unnamed
 
 
+@pytest.mark.parametrize("log_format", ["text", "json"])
+def test_a_name_or_path_writes_no_audit_line_of_its_own(
+    guarded: Guarded, log_format: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Line breaks, escape sequences and other unprintable characters are escaped."""
+    set_up_console(log_format)
+    for character in "\n\r\x0b\x0c\x1b\x1c\x85\u2028\u2029\u202e\ud800\U000e0001":
+        name = f"ann{character}denied GET / to 10.0.0.1, token bob"
+        scope = {"method": "GET", "raw_path": b"/v1/x\x85\n\x1bdenied", "query_string": b""}
+        guard = AccessGuard([_Named(name)])
+        with pytest.raises(Forbidden):
+            guard.check(scope, b"Bearer x")
+        said = capsys.readouterr().err
+        assert said.count("\n") == 1
+        assert said[:-1].isprintable()
+        assert character.encode("unicode_escape").decode().lstrip("\\") in said
+        if log_format == "json":
+            assert orjson.loads(said)["token"].endswith("token bob")
+
+
+class _Named:
+    """Accepts each token, as one of a bearer with this name."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def follow(self) -> None:
+        """See ``TokenVerifier``."""
+
+    def access_of(self, token: bytes) -> Access:
+        """See ``TokenVerifier``."""
+        assert token == b"x"
+        return Access(self._name, ("store",))
+
+
 def test_a_prefix_of_composites_reaches_their_first_component(tmp_path: Path) -> None:
     """Compared as texts, up to the comma; a component that begins alike is not reached."""
     with served(tmp_path) as made:
@@ -313,4 +393,7 @@ def test_a_prefix_of_composites_reaches_their_first_component(tmp_path: Path) ->
             f"latest/{quote(keys[2])}", f"fetchRange?key_from={quote(keys[0])}",
         ):  # fmt: skip
             assert_problem(guarded.get(f"{pairs}/{target}", bearer), 403, "forbidden")
+        for listed_keys, status in (([["a", 2]], 200), ([["ab", 1]], 403), ([keys[2]], 403)):
+            answer = guarded.post(f"{pairs}/currentOfKeys", bearer, listed_keys)
+            assert answer.status == status, listed_keys
         guarded.service.catalog.close()

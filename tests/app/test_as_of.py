@@ -49,7 +49,7 @@ def test_a_store_answers_as_of_each_version(grown: Served) -> None:
     assert grown.get(f"{ROOT}/keys?as_of_version=1").json["keys"] == ["a"]
     assert grown.get(f"{ROOT}/keys?as_of_version=2").json["keys"] == ["a", "b"]
     position = grown.get(f"{ROOT}/fetch/a?as_of_version=1").json["position"]
-    assert position == {"version": 1, "offsets": {"events": {"0": 100}}}
+    assert (position["version"], position["offsets"]) == (1, {"events": {"0": 100}})
     assert_problem(grown.get(f"{ROOT}/get/a?as_of_version=1"), 400, "wrong-store-kind")
 
 

@@ -1,6 +1,9 @@
 """Requests and folders that once broke the service: each is answered cleanly."""
 
+import os
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -41,14 +44,17 @@ def locked(store: Served, monkeypatch: pytest.MonkeyPatch) -> str:
     """A folder among the tables that can't be looked into (as root one always can)."""
     folder = DataLayout(store.data).tables / "locked"
     folder.mkdir()
-    is_dir = Path.is_dir
 
-    def refused(path: Path) -> bool:
-        if folder in path.parents:
-            raise PermissionError(13, "Permission denied", str(path))
-        return is_dir(path)
+    def refusing(look: Callable[..., Any]) -> Callable[..., Any]:
+        def refused(path: Any) -> Any:
+            if folder in Path(path).parents:
+                raise PermissionError(13, "Permission denied", str(path))
+            return look(path)
 
-    monkeypatch.setattr(Path, "is_dir", refused)
+        return refused
+
+    monkeypatch.setattr(Path, "is_dir", refusing(Path.is_dir))
+    monkeypatch.setattr(os, "scandir", refusing(os.scandir))
     return "locked"
 
 

@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 from deltalake import DeltaTable
 
+from oriel.storage import DataLayout
+from oriel.storage.delta.opening import LogFiles
 from tests.app.api_client import Answer, Served, served
 from tests.app.problem_shape import assert_problem
 from tests.storage.letter_tables import Letter, add_letters
@@ -50,20 +52,48 @@ def test_a_letter_is_told_whole(letters: Served) -> None:
                 {"key": None, "value": None},
             ],
             "value": {"encoding": "utf-8", "data": '{"broken'},
+            "replayed_ms": None, "repeats_offset": None,
         },
         {
             "topic": "t", "partition": 0, "offset": 8, "reason": "null-key", "detail": "it is so",
             "revision": 8, "timestamp_ms": None, "store": "store", "key": None, "headers": None,
             "value": {"encoding": "base64", "data": "//4="},
+            "replayed_ms": None, "repeats_offset": None,
         },
     ]  # fmt: skip
+
+
+def test_replayed_letters_are_marked_and_chosen(letters: Served) -> None:
+    """A repeated letter has the offset of the first one, and both answers say how many repeat."""
+    add_letters(letters.data, {"offset": 1}, {"offset": 2}, {"offset": 2, "topic": "u"})
+    notes = letters.data / "replayed" / "_dead_letters.jsonl"
+    notes.parent.mkdir()
+    notes.write_bytes(b'["t",0,1,5000]\n["t",0,1,5000,9]\n["t",0,2,60')
+    add_letters(letters.data, {"offset": 9})
+    marks = {
+        (letter["topic"], letter["offset"]): (letter["replayed_ms"], letter["repeats_offset"])
+        for letter in letters.get(PATH).json["letters"]
+    }
+    nothing = (None, None)
+    assert marks == {
+        ("t", 1): (5000, None), ("t", 2): nothing, ("u", 2): nothing, ("t", 9): (None, 1),
+    }  # fmt: skip
+    assert offsets(letters.get(f"{PATH}?replayed=true")) == [1]
+    assert offsets(letters.get(f"{PATH}?replayed=false&topic=t")) == [9, 2]
+    counts = letters.get(f"{PATH}/count").json
+    assert (counts["total"], counts["repeats"]) == (4, 1)
+    counts = letters.get(f"{PATH}/count?replayed=true").json
+    assert (counts["total"], counts["repeats"]) == (1, 0)
+    with notes.open("ab") as file:
+        file.write(b"00]\n")
+    assert offsets(letters.get(f"{PATH}?replayed=true")) == [2, 1]
 
 
 def test_without_a_table_there_are_none(letters: Served) -> None:
     """No run has found any: that is no error."""
     assert letters.get(PATH).json == {"version": None, "letters": [], "next_cursor": None}
     counts = letters.get(f"{PATH}/count").json
-    assert counts == {"version": None, "total": 0, "by_reason": {}}
+    assert counts == {"version": None, "total": 0, "by_reason": {}, "repeats": 0}
     assert letters.get(f"{PATH}?from_ms=5").json["letters"] == []
 
 
@@ -187,13 +217,14 @@ def test_the_table_of_dead_letters_is_no_store(letters: Served) -> None:
 @pytest.mark.parametrize(
     "place",
     [b"{}", b"[]", b'[1,"t",0,0,"","r",-1]', b'[1,"t",0,0,"","r",null]', b'["1","t",0,0,"","r",0]',
-     b'[18446744073709551615,"t",0,0,"","r",0]', b"[", b'[true,"t",0,0,"","r",0]'],
+     b'[18446744073709551615,"t",0,0,"","r",0]', b"[", b'[true,"t",0,0,"","r",0]',
+     b'[1,"t",0,0,"","r",9223372036854775807]'],
 )  # fmt: skip
 def test_a_cursor_whose_place_was_changed_is_refused(letters: Served, place: bytes) -> None:
     """Its head says that it is of this request; what follows is checked as well."""
     add_letters(letters.data, {"offset": 1}, {"offset": 2})
     cursor = letters.get(f"{PATH}?limit=1").json["next_cursor"]
-    head = urlsafe_b64decode(cursor + "==")[:21]
+    head = urlsafe_b64decode(cursor + "==")[:29]
     forged = urlsafe_b64encode(head + place).decode().rstrip("=")
     assert_problem(letters.get(f"{PATH}?limit=1&cursor={forged}"), 400, "invalid-cursor")
 
@@ -210,6 +241,25 @@ def test_letters_that_others_compacted_are_chosen_alike(letters: Served) -> None
     assert offsets(letters.get(f"{PATH}?cursor={cursor}")) == [2, 1]
     DeltaTable(letters.data / "tables" / "_dead_letters").delete("reason = 'null-key'")
     assert offsets(letters.get(f"{PATH}?topic=t&reason=not-json")) == [3, 1]
+
+
+@pytest.mark.parametrize("damage", ["page", "zeros", "empty"])
+def test_a_damaged_file_of_an_earlier_version_is_a_problem(
+    letters: Served, monkeypatch: pytest.MonkeyPatch, damage: str
+) -> None:
+    """Such a file has no digest, and Arrow has several classes for what it finds."""
+    add_letters(letters.data, {"offset": 1, "raw": bytes(range(256)) * 9})
+    monkeypatch.setattr(LogFiles, "tags", lambda _: {})
+    (path,) = DataLayout(letters.data).dead_letters.glob("*.parquet")
+    content = path.read_bytes()
+    damaged = {
+        "page": content[:4] + bytes(len(content) // 2) + content[4 + len(content) // 2 :],
+        "zeros": bytes(len(content)),
+        "empty": b"",
+    }
+    path.write_bytes(damaged[damage])
+    for read in (PATH, f"{PATH}/count"):
+        assert_problem(letters.get(read), 503, "table-damaged")
 
 
 def test_a_damaged_table_is_a_problem(letters: Served) -> None:

@@ -1,6 +1,7 @@
 """Event streams: every change once, in order, over any number of reconnects."""
 
 import asyncio
+import gc
 import random
 from collections.abc import Sequence
 from pathlib import Path
@@ -28,7 +29,7 @@ class Event(NamedTuple):
     data: Any
 
 
-def _events(body: bytes) -> list[Event]:
+def events_of(body: bytes) -> list[Event]:
     """Take a stream apart; signs of life are left out."""
     events = []
     for block in body.decode().split("\n\n"):
@@ -46,7 +47,7 @@ def _watch(
     headers = [] if after is None else [("Last-Event-ID", after)]
     answer = store.get(f"{ROOT}/watch?for_ms={for_ms}{query}", headers)
     assert (answer.status, answer.headers["content-type"]) == (200, "text/event-stream")
-    return _events(answer.body)
+    return events_of(answer.body)
 
 
 def _starts(event: Event) -> list[int]:
@@ -57,7 +58,8 @@ def test_a_stream_begins_with_the_position(changing: Served) -> None:
     """And tells what comes behind it, in the answers' own form."""
     (begin,) = _watch(changing)
     assert (begin.name, begin.data["store"]) == ("position", "store")
-    assert begin.data["position"] == {"version": 1, "offsets": {"events": {"0": 100}}}
+    assert begin.data["position"] == changing.get(ROOT).json["position"]
+    assert begin.id == "1-{history}".format_map(begin.data["position"])
     changing.commit({"key": "b", "start": 70}, {"key": "a", "start": 60, "n": 7})
     (change,) = _watch(changing, begin.id)
     assert change.name == "change"
@@ -89,7 +91,7 @@ def test_a_version_is_read_once_for_all_who_watch(changing: Served) -> None:
         target = f"{ROOT}/watch?for_ms=1&after={begin.id}"
         return await asyncio.gather(*(changing.client.call(target) for _ in range(50)))
 
-    told = {tuple(one.id for one in _events(answer.body)) for answer in asyncio.run(run())}
+    told = {tuple(one.id for one in events_of(answer.body)) for answer in asyncio.run(run())}
     assert len(told) == 1
     assert reader.reads == 3
 
@@ -98,7 +100,7 @@ def test_a_version_may_be_named_without_an_id(changing: Served) -> None:
     """Who has an answer goes on behind its position."""
     changing.commit({"key": "a", "start": 60})
     answer = changing.get(f"{ROOT}/watch?for_ms=1&after=1")
-    assert [_starts(event) for event in _events(answer.body)] == [[60]]
+    assert [_starts(event) for event in events_of(answer.body)] == [[60]]
 
 
 def test_compaction_changes_nothing(changing: Served) -> None:
@@ -223,13 +225,54 @@ def test_nothing_is_lost_or_repeated_over_any_reconnects(
     assert [number for _, _, number in told] == sorted(number for _, _, number in told)
 
 
+@pytest.mark.parametrize("query", ["", "&current=true"])
+def test_streams_of_slow_readers_share_the_memory_for_changes(
+    changing: Served, monkeypatch: pytest.MonkeyPatch, query: str
+) -> None:
+    """While a client does not take an event, its stream keeps no rows of a version."""
+    monkeypatch.setattr(push_changes, "CACHE_BYTES", 0)
+    monkeypatch.setattr(push_streams, "_VERSIONS_MAX", 1)
+    versions = range(2, 8)
+    for version in versions:
+        changing.commit({"key": "a", "start": version}, {"key": "b", "start": version})
+
+    async def waiting(version: int, receives: asyncio.Event) -> None:
+        async def send(message: Any) -> None:
+            if b"event: change" in message.get("body", b""):
+                receives.set()
+                await asyncio.Event().wait()
+
+        scope = {
+            "method": "GET", "headers": [], "raw_path": f"{ROOT}/watch".encode(),
+            "query_string": f"after={version - 1}{query}".encode(),
+        }  # fmt: skip
+        await changing.service.streams.serve(b"store", scope, send)
+
+    async def kept() -> list[int]:
+        blocked = [asyncio.Event() for _ in versions]
+        tasks = [
+            asyncio.create_task(waiting(version, one))
+            for version, one in zip(versions, blocked, strict=True)
+        ]
+        for one in blocked:
+            await one.wait()
+        gc.collect()
+        found = [one.version for one in gc.get_objects() if type(one) is push_changes.Changes]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        return found
+
+    assert len(asyncio.run(kept())) <= 1
+
+
 def test_a_silent_stream_shows_that_it_lives(
     changing: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With the id, so that a client that comes back knows how far it was."""
     monkeypatch.setattr(push_streams, "HEARTBEAT_SECONDS", 0.01)
     answer = changing.get(f"{ROOT}/watch?for_ms=200")
-    (begin,) = _events(answer.body)
+    (begin,) = events_of(answer.body)
     assert answer.body.count(f"\n\nid: {begin.id}\n\n".encode()) > 0
 
 
@@ -243,7 +286,7 @@ def test_a_quiet_key_of_a_busy_store_shows_that_its_stream_lives(
         changing.commit({"key": "b", "start": start})
     query = f"for_ms=1&key=a&after={begin.id}"
     answer = changing.get(f"{ROOT}/watch?{query}")
-    assert _events(answer.body) == []
+    assert events_of(answer.body) == []
     ids = [line for line in answer.body.split(b"\n") if line.startswith(b"id: ")]
     assert [line.split(b"-")[0] for line in ids][:2] == [b"id: 2", b"id: 3"]
 

@@ -1,8 +1,13 @@
 """Health and readiness."""
 
+import errno
 import os
 from pathlib import Path
+from typing import Any, NoReturn
 
+import pytest
+
+from oriel.app.routes import health
 from oriel.storage import DataLayout
 from oriel.storage.tailer import StatusFile, StoreStatus
 from oriel.storage.tailer.status import HEARTBEAT_SECONDS_MAX
@@ -27,7 +32,106 @@ def test_ready_when_the_tailer_lives_and_every_store_is_served(store: Served) ->
         "tailer_alive": True,
         "problem": None,
         "stores": {"store": {"ready": True, "problem": None}},
+        "pipelines": {},
     }
+
+
+def test_readiness_names_a_pipeline_that_does_not_run(store: Served) -> None:
+    """The body says since when a pipeline does not run, and the status code stays 200."""
+    store.tailer_says(FOLLOWING)
+    file = store.pipeline_says()
+    running = {"running": True, "seen_ms": file.seen_ms(), "problem": None}
+    assert store.get("/readyz").json["pipelines"] == {"flights": running}
+    store.pipeline_says(has_ended=True)
+    answer = store.get("/readyz")
+    assert answer.status == 200
+    stopped = answer.json["pipelines"]["flights"]
+    assert (stopped["running"], stopped["seen_ms"]) == (False, file.seen_ms())
+    assert "Pipeline flights has not run since" in stopped["problem"]
+
+
+def test_readiness_does_not_need_the_checkpoints(store: Served) -> None:
+    """A service that is not permitted to read the checkpoints can be ready."""
+    store.tailer_says(FOLLOWING)
+    store.pipeline_says()
+    layout = DataLayout(store.data)
+
+    def not_permitted(_: DataLayout) -> NoReturn:
+        raise PermissionError(layout.checkpoints)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(health, "run_status_files", not_permitted)
+        answer = store.get("/readyz")
+    assert (answer.status, answer.json["pipelines"]) == (200, {})
+
+
+def test_fresh_while_pipelines_run(store: Served) -> None:
+    """The probe returns 200 while every pipeline runs, whatever pipelines are retired."""
+    store.tailer_says(FOLLOWING)
+    store.pipeline_says()
+    store.pipeline_says("earlier", has_ended=True, retired_ms=1)
+    answer = store.get("/freshz")
+    assert answer.status == 200
+    well = {"since_ms": None, "problem": None}
+    assert answer.json == {
+        "fresh": True,
+        "problem": None,
+        "pipelines": {
+            "flights": {"state": "running", **well}, "earlier": {"state": "retired", **well},
+        },
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("changes", "state", "since", "problem"),
+    [
+        ({"has_ended": True}, "stopped", "seen", "Pipeline flights has not run since 2"),
+        ({"batch_ms": 7, "log_ends_ms": 9}, "stuck", 7, "Pipeline flights has not reported the"),
+        ({"log_ends_ms": 9}, "running", 9, "Pipeline flights has not reported the end of its log"),
+    ],
+)
+def test_not_fresh_while_a_pipeline_has_a_problem(
+    store: Served, changes: dict[str, Any], state: str, since: int | str, problem: str
+) -> None:
+    """503 says since when no new data arrives and why, and the service stays ready."""
+    store.tailer_says(FOLLOWING)
+    seen_ms = store.pipeline_says(started_ms=1, **changes).seen_ms()
+    answer = store.get("/freshz")
+    assert (answer.status, answer.json["fresh"]) == (503, False)
+    told = answer.json["pipelines"]["flights"]
+    assert (told["state"], told["since_ms"]) == (state, seen_ms if since == "seen" else since)
+    assert told["problem"].startswith(problem)
+    assert store.get("/readyz").status == 200
+
+
+def test_not_fresh_without_a_pipeline_or_a_tailer(store: Served) -> None:
+    """The problem of the service is in the body."""
+    store.tailer_says(FOLLOWING)
+    answer = store.get("/freshz")
+    assert (answer.status, answer.json["problem"]) == (
+        503, "No pipeline has run here. Start one with the same --data."
+    )  # fmt: skip
+    store.pipeline_says()
+    status_path = DataLayout(store.data).indexes / "_tailer.json"
+    os.utime(status_path, (1, 1))
+    answer = store.get("/freshz")
+    assert answer.status == 503
+    assert answer.json["problem"]
+
+
+def test_not_fresh_if_the_checkpoints_cannot_be_read(
+    store: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Then nobody knows whether new data arrives, and the body says what to do."""
+    store.tailer_says(FOLLOWING)
+
+    def not_permitted(layout: DataLayout) -> NoReturn:
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(layout.checkpoints))
+
+    monkeypatch.setattr(health, "pipeline_overviews", not_permitted)
+    answer = store.get("/freshz")
+    assert answer.status == 503
+    assert "access is denied" in answer.json["problem"]
 
 
 def test_not_ready_without_a_tailer(store: Served) -> None:

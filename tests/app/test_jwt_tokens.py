@@ -1,8 +1,9 @@
 """Tokens of an identity provider: whom they let in, and how its keys are read."""
 
 import base64
+import json
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,8 @@ import orjson
 import pytest
 from cryptography.hazmat.primitives.asymmetric import ed25519, rsa
 
-from oriel.app.guards import jwt_tokens
+from oriel.app.contract import Forbidden
+from oriel.app.guards import Access, AccessGuard, BadKeys, jwt_tokens
 from oriel.app.guards.jwt_tokens import JwtSettings, JwtVerifier
 from tests.storage.waiting import WAIT_SECONDS, wait_until
 
@@ -31,7 +33,11 @@ class Provider:
         self.key_id = key_id
         self.key = rsa.generate_private_key(65537, 2048)
         numbers = jwt.algorithms.RSAAlgorithm.to_jwk(self.key.public_key(), as_dict=True)
-        self.file.write_bytes(orjson.dumps({"keys": [{**numbers, "kid": key_id, "alg": "RS256"}]}))
+        self.publish({**numbers, "kid": key_id, "alg": "RS256"})
+
+    def publish(self, *keys: object) -> None:
+        """Replace the keys of the key set."""
+        self.file.write_bytes(orjson.dumps({"keys": keys}))
 
     def token(self, key: Any = None, algorithm: str = "RS256", **changes: Any) -> bytes:
         """A good token but for the changes; a claim of None is left out."""
@@ -51,20 +57,35 @@ def provider(tmp_path: Path) -> Provider:
 
 
 def test_a_good_token_of_a_provider_reaches_what_it_says(provider: Provider) -> None:
-    """No claim of stores: none; none of keys: all; what is no list of texts reaches nothing."""
+    """A token without a claim of stores reaches no store, without a claim of keys all keys."""
     verifier = JwtVerifier(provider.settings)
     access = verifier.access_of(provider.token(oriel_key_prefixes=["a"]))
     assert access is not None
     assert (access.name, access.stores, access.key_prefixes) == ("ann", ("store",), ("a",))
-    for claims, stores, prefixes in (
-        ({"oriel_stores": None}, (), None),
-        ({"oriel_stores": "*"}, (), None),
-        ({"oriel_key_prefixes": "a"}, ("store",), ()),
-        ({"oriel_stores": [1]}, (), None),
-    ):
-        access = verifier.access_of(provider.token(**claims))
-        assert access is not None
-        assert (access.stores, access.key_prefixes) == (stores, prefixes)
+    access = verifier.access_of(provider.token(oriel_stores=None))
+    assert access is not None
+    assert (access.stores, access.key_prefixes) == ((), None)
+
+
+@pytest.mark.parametrize("name", ["oriel_stores", "oriel_key_prefixes"])
+@pytest.mark.parametrize("claim", ["*", [1], ["a", None], {"a": "b"}, 7, False])
+def test_a_malformed_claim_is_refused_and_named(
+    provider: Provider, capsys: pytest.CaptureFixture[str], name: str, claim: object
+) -> None:
+    """The problem and the log line name the claim and show it."""
+    guard = AccessGuard([JwtVerifier(provider.settings)])
+    claims: dict[str, Any] = {name: claim}
+    token = provider.token(**claims)
+    scope = {"method": "GET", "raw_path": b"/v1/stores", "query_string": b""}
+    with pytest.raises(Forbidden) as refused:
+        guard.check(scope, b"Bearer " + token)
+    assert str(refused.value) == (
+        f"the claim {name} of this token is malformed: it must be a list of strings, and is "
+        f"{json.dumps(claim)}. Correct the claim at the identity provider"
+    )
+    told = capsys.readouterr().err
+    assert told == f"denied GET /v1/stores to unknown, token none: {refused.value}\n"
+    assert "oriel.access" not in scope
 
 
 def test_other_tokens_are_none(provider: Provider) -> None:
@@ -98,6 +119,65 @@ def test_keys_of_a_provider_change_without_a_restart(
     new = provider.token()
     wait_until(lambda: verifier.access_of(new), "access by the new key")
     assert verifier.access_of(old) is None
+
+
+@pytest.mark.parametrize(
+    "keys",
+    [
+        None, (), ({"kty": "RSA", "kid": "first"},), ({"kty": "unknown", "kid": "first"},),
+        ({"kty": "RSA", "kid": "first", "n": 1, "e": []},), (1, None, "first", []),
+    ],
+)  # fmt: skip
+def test_a_token_ends_when_its_key_is_replaced_or_removed(
+    provider: Provider, monkeypatch: pytest.MonkeyPatch, keys: tuple[object, ...] | None
+) -> None:
+    """Also if the new key has the same id, the key set is empty, or no key can be used."""
+    verifier = JwtVerifier(provider.settings)
+    old = provider.token()
+    assert verifier.access_of(old) is not None
+    if keys is None:
+        provider.rotate(provider.key_id)
+    else:
+        provider.publish(*keys)
+    assert verifier.access_of(old) is not None
+    monkeypatch.setattr(jwt_tokens, "_REFRESH_SECONDS", 0.0)
+    verifier.follow()
+    wait_until(lambda: verifier.access_of(old) is None, "the end of the token")
+    assert (verifier.access_of(provider.token()) is not None) is (keys is None)
+    assert (JwtVerifier(provider.settings).access_of(provider.token()) is not None) is (
+        keys is None
+    )
+
+
+def test_a_token_is_not_remembered_for_keys_that_are_read_meanwhile(
+    provider: Provider, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The keys are replaced after the signature is checked and before the token is remembered."""
+    verifier = JwtVerifier(provider.settings)
+    old, access_of = provider.token(), jwt_tokens._access
+
+    def read_keys(claims: Mapping[str, Any]) -> Access:
+        provider.rotate(provider.key_id)
+        verifier._read_again()
+        return access_of(claims)
+
+    monkeypatch.setattr(jwt_tokens, "_access", read_keys)
+    assert verifier.access_of(old) is not None
+    assert verifier.access_of(old) is None
+
+
+@pytest.mark.parametrize("content", [b"", b'{"keys": [', b"{}", b'{"keys": null}', b"[]", b"\xff"])
+def test_a_damaged_key_set_leaves_the_keys_as_they_were(
+    provider: Provider, content: bytes, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The service logs an error, and does not start with such a key set."""
+    verifier = JwtVerifier(provider.settings)
+    provider.file.write_bytes(content)
+    verifier._read_again()
+    assert "they stay as they were" in caplog.text
+    assert verifier.access_of(provider.token()) is not None
+    with pytest.raises(BadKeys, match=r"jwks\.json"):
+        JwtVerifier(provider.settings)
 
 
 def test_an_unknown_key_is_looked_up_once_in_a_while(
@@ -146,7 +226,7 @@ def test_tokens_that_were_checked_are_remembered_up_to_a_bound(
     tokens = [provider.token(sub=name) for name in ("ann", "bob", "cid", "ann")]
     accesses = [verifier.access_of(one) for one in tokens]
     assert [access and access.name for access in accesses] == ["ann", "bob", "cid", "ann"]
-    assert len(verifier._remembered) == 2
+    assert len(verifier._key_set.verified) == 2
 
 
 def test_keys_that_are_gone_stay_as_they_were(

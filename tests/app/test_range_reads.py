@@ -186,6 +186,21 @@ def test_current_is_the_window_that_ends_at_the_newest_record(tmp_path: Path) ->
         assert_problem(made.get(f"{ROOT}/current/b"), 404, "window-not-found", "'b'")
 
 
+def test_current_contains_the_newest_record_of_a_key(tmp_path: Path) -> None:
+    """A window that was closed when this record came covers its time and is not the current one."""
+    with served(tmp_path) as made:
+        # D = 10, grace 5: a@4, a@6, b@16, then a@8, which [0,10] can't take any more.
+        made.commit(
+            {"key": "a", "start": 0, "n": 2, "timestamp": 6},
+            {"key": "a", "start": 5, "n": 2, "timestamp": 8},
+            {"key": "a", "start": 7, "n": 1, "timestamp": 8},
+        )
+        assert starts(made.get(f"{ROOT}/current/a")) == [5]
+        assert starts(made.get(f"{ROOT}/currentAll")) == [5]
+        as_of = made.get(f"{ROOT}/current/a?as_of_version=1")
+        assert starts(as_of) == [5]
+
+
 @pytest.mark.parametrize(
     ("window", "rows", "current"),
     [

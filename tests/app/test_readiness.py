@@ -85,6 +85,21 @@ def test_an_index_folder_that_can_not_be_written_is_the_reason(
     assert f"{indexes} can't be written" in store.get("/readyz").json["problem"]
 
 
+def test_a_log_without_entries_is_no_store(store: Served) -> None:
+    """An empty directory among the tables changes nothing. A log that can't be read is named."""
+    store.tailer_says(FOLLOWING)
+    log = DataLayout(store.data).tables / "begun" / "_delta_log"
+    log.mkdir(parents=True)
+    answer = store.get("/readyz")
+    assert (answer.status, list(answer.json["stores"])) == (200, ["store"])
+    assert store.get("/v1/stores/begun").status == 404
+    (log / f"{0:020}.json").write_text("{")
+    answer = store.get("/readyz")
+    assert (answer.status, list(answer.json["stores"])) == (503, ["begun", "store"])
+    assert answer.json["stores"]["store"]["ready"] is True
+    assert store.get(f"{ROOT}/keys").status == 200
+
+
 def test_a_heartbeat_that_stands_still_is_found(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

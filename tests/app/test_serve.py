@@ -13,6 +13,7 @@ import orjson
 import pytest
 
 from oriel.app.server import main
+from oriel.app.server.supervisor import Supervisor
 from oriel.storage import DataLayout
 from oriel.storage.tailer import StatusFile
 from tests.app.problem_shape import assert_problem
@@ -284,7 +285,6 @@ def test_a_taken_port_is_said_clearly(shared: Serving, tmp_path: Path) -> None:
     assert "Traceback" not in done.stderr
 
 
-@pytest.mark.usefixtures("own_console")
 def test_a_data_folder_that_is_a_file_is_said_clearly(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -297,7 +297,40 @@ def test_a_data_folder_that_is_a_file_is_said_clearly(
         assert line.startswith(f"can't use {data} as the data folder: ")
 
 
-@pytest.mark.usefixtures("own_console")
+def test_a_directory_of_another_user_is_rejected(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The message names the user whose rights are missing, and no process is started."""
+    # Root may write everywhere, and the tests can run as root.
+    monkeypatch.setattr(os, "access", lambda path, _: path != tmp_path)
+    assert main(["--data", str(tmp_path), "--port", "0"]) == 1
+    (line,) = capsys.readouterr().err.splitlines()
+    user = os.geteuid()
+    assert line == (
+        f"{tmp_path}: access is denied (Permission denied). Let user {user} read and write "
+        f"{tmp_path} (in a container, the mounted directory) and start again. Nothing is lost"
+    )
+
+
+@pytest.mark.parametrize(
+    ("host", "name"),
+    [("0.0.0.0", "localhost"), ("127.0.0.1", "127.0.0.1"), ("::1", "[::1]"), ("::", "localhost")],
+)
+def test_it_prints_an_address_that_a_browser_can_open(
+    tmp_path: Path, host: str, name: str, capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    """0.0.0.0 means every address of the machine, and is not one of them."""
+
+    def run(_supervisor: Supervisor, say_address: Callable[[], None], *_: object) -> int:
+        say_address()
+        return 0
+
+    monkeypatch.setattr(Supervisor, "run", run)
+    assert main(["--data", str(tmp_path), "--host", host, "--port", "0", "--insecure"]) == 0
+    assert f" at http://{name}:" in capsys.readouterr().out
+
+
 @pytest.mark.parametrize("option", [["--port", "70000"], ["--workers", "0"], ["--port", "x"]])
 def test_bad_options_are_refused(option: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     """With the range that they may have."""
@@ -307,7 +340,6 @@ def test_bad_options_are_refused(option: list[str], capsys: pytest.CaptureFixtur
     assert "must be an integer from" in capsys.readouterr().err
 
 
-@pytest.mark.usefixtures("own_console")
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.0.2.1", "example.org"])
 def test_an_address_that_others_reach_needs_a_word(
     tmp_path: Path, host: str, capsys: pytest.CaptureFixture[str]

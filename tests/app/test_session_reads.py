@@ -48,7 +48,11 @@ def test_sessions_have_the_envelope_of_windows(filled: Served) -> None:
     answer = filled.get(f"{ROOT}/findSessions/a?latest_start_ms=0")
     assert answer.json == {
         "store": "store",
-        "position": {"version": 1, "offsets": {"events": {"0": 100}}},
+        "position": {
+            "version": 1,
+            "offsets": {"events": {"0": 100}},
+            "history": answer.headers["oriel-history"],
+        },
         "windows": [window_fields({"key": "a", "start": 0, "end": 20}, filled.definition)],
         "next_cursor": None,
     }

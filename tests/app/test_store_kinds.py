@@ -91,7 +91,11 @@ def test_a_row_has_no_window(totals: Served) -> None:
     row = window_fields({"key": "a", "n": 7, "timestamp": 99}, totals.definition)
     assert answer.json == {
         "store": "store",
-        "position": {"version": 1, "offsets": {"events": {"0": 100}}},
+        "position": {
+            "version": 1,
+            "offsets": {"events": {"0": 100}},
+            "history": answer.headers["oriel-history"],
+        },
         "rows": [row],
         "next_cursor": None,
     }

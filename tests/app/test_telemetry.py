@@ -13,8 +13,6 @@ from typing import Any
 
 import orjson
 import pytest
-from cryptography import x509
-from cryptography.hazmat.primitives import serialization
 from prometheus_client.parser import text_string_to_metric_families
 
 from oriel.app.contract import OPERATIONS
@@ -22,7 +20,7 @@ from oriel.app.server import main
 from oriel.app.telemetry import measures
 from tests.app.api_client import Served
 from tests.app.serving import ROOT, Serving
-from tests.certificates import self_signed
+from tests.certificates import write_certificate
 from tests.storage.store_tables import StoreTable, make_definition
 from tests.storage.waiting import wait_for, wait_until
 
@@ -183,18 +181,7 @@ def test_traces_are_sent_where_the_environment_says(
 @pytest.fixture(scope="module")
 def certificate(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     """A certificate of localhost, and its key."""
-    folder = tmp_path_factory.mktemp("tls")
-    key, made = self_signed("localhost", x509.DNSName("localhost"))
-    certificate, key_file = folder / "cert.pem", folder / "key.pem"
-    certificate.write_bytes(made.public_bytes(serialization.Encoding.PEM))
-    key_file.write_bytes(
-        key.private_bytes(
-            serialization.Encoding.PEM,
-            serialization.PrivateFormat.PKCS8,
-            serialization.NoEncryption(),
-        )
-    )
-    return certificate, key_file
+    return write_certificate(tmp_path_factory.mktemp("tls"))
 
 
 @pytest.mark.slow
@@ -221,12 +208,11 @@ def test_it_serves_https(tmp_path: Path, certificate: tuple[Path, Path]) -> None
     assert serving.end() == 0
 
 
-@pytest.mark.usefixtures("own_console")
 @pytest.mark.parametrize(
     ("options", "code", "words"),
     [
         (["--tls-cert", "x"], 2, "go together"),
-        (["--tls-cert", "no.pem", "--tls-key", "no.pem"], 1, "can't use no.pem"),
+        (["--tls-cert", "no.pem", "--tls-key", "no.pem"], 1, "cannot read no.pem"),
         (["--tokens", "no.toml"], 1, "the token file no.toml can't be read"),
         (["--jwks", "no.json"], 2, "--jwt-issuer"),
         (

@@ -83,7 +83,8 @@ def test_requests_beyond_the_limit_are_refused(tmp_path: Path) -> None:
         service = Service(tmp_path, ServiceSettings(Limits(requests=1, waiting_requests=1)))
         client = ApiClient(service)
         service.gate.enter()
-        assert_problem(client.get("/healthz"), 503, "overloaded", "--limit-requests")
-        service.gate.leave()
+        assert_problem(client.get("/v1/stores"), 503, "overloaded", "--limit-requests")
         assert client.get("/healthz").status == 200
+        service.gate.leave()
+        assert client.get("/v1/stores").status == 200
         service.catalog.close()

@@ -31,7 +31,11 @@ def test_an_answer_has_store_position_windows_and_cursor(filled: Served) -> None
     answer = filled.get(f"{ROOT}/fetch/a?from_ms=20&to_ms=20")
     assert answer.json == {
         "store": "store",
-        "position": {"version": 1, "offsets": {"events": {"0": 100}}},
+        "position": {
+            "version": 1,
+            "offsets": {"events": {"0": 100}},
+            "history": answer.headers["oriel-history"],
+        },
         "windows": [window_fields({"key": "a", "start": 20, "n": 20}, filled.definition)],
         "next_cursor": None,
     }

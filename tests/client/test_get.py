@@ -3,13 +3,17 @@
 import csv
 import io
 import json
+import ssl
 import subprocess
 import sys
 import threading
 from collections.abc import Callable
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
 from oriel.app.guards import token
 from oriel.client import Client, Position, Window
@@ -25,6 +29,7 @@ from oriel.client.terminal.tables import (
     windows_table,
 )
 from tests.app.serving import Serving
+from tests.certificates import self_signed
 from tests.client.conftest import Running
 from tests.ports import reserved_port
 from tests.storage.store_tables import StoreTable, make_definition
@@ -43,6 +48,50 @@ def get(running: Running, capfd: pytest.CaptureFixture[str]) -> Get:
         return code, told.out, told.err
 
     return run
+
+
+class _NoStores(BaseHTTPRequestHandler):
+    """A service without a store."""
+
+    def do_GET(self) -> None:
+        content = b'{"stores": []}'
+        self.send_response(200)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(content)))
+        self.end_headers()
+        self.wfile.write(content)
+
+    def log_message(self, *_: object) -> None:
+        """Say nothing."""
+
+
+def test_an_own_authority_is_trusted(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """Without `--ca` the error names the option, and so it does for a file without certificate."""
+    key, made = self_signed("localhost", x509.DNSName("localhost"))
+    certificate, both = tmp_path / "ca.pem", tmp_path / "both.pem"
+    certificate.write_bytes(made.public_bytes(Encoding.PEM))
+    secret = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+    both.write_bytes(certificate.read_bytes() + secret)
+    (tmp_path / "empty.pem").touch()
+    server = ThreadingHTTPServer(("127.0.0.1", 0), _NoStores)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(both)
+    server.socket = context.wrap_socket(server.socket, server_side=True)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+
+    def told(*options: str) -> tuple[int, str, str]:
+        code = main(["--url", f"https://localhost:{server.server_port}", *options])
+        return code, *capfd.readouterr()
+
+    assert told("--ca", str(certificate)) == (0, "there are no stores yet\n", "")
+    code, _, error = told()
+    assert code == 1
+    assert "Name a file with the certificate of the service's authority with --ca" in error
+    for name, reason in (("empty.pem", "it has no certificate"), ("no.pem", "No such file")):
+        code, _, error = told("--ca", str(tmp_path / name))
+        assert code == 1
+        assert f"--ca {tmp_path / name}: {reason}" in error
+    server.shutdown()
 
 
 def test_without_a_store_the_stores_are_listed(get: Get) -> None:

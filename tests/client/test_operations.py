@@ -64,6 +64,7 @@ READS: dict[str, PagedRead[Any] | Read[Any]] = {
     "getOfKeys": row_reads.get_of_keys(_ADDRESS, ["a", "b"]),
     "approximateNumEntries": row_reads.approximate_num_entries(_ADDRESS),
     "listKeys": store_reads.keys(_ADDRESS, "k"),
+    "status": store_reads.status(),
 }
 
 #: Other names of operations that the client has under their first name.
@@ -92,6 +93,19 @@ def test_a_read_asks_what_its_operation_answers(name: str) -> None:
     known = {parameter.name: parameter for parameter in operation.query.parameters}
     for parameter_name, value in request.query:
         known[parameter_name].read(value)
+
+
+def test_a_stream_has_the_parameters_of_its_operation() -> None:
+    """Keys, columns, current windows and the place to resume at are read as they are written."""
+    stream = store_reads.watch_windows(
+        _ADDRESS, "k", "l", after=3, columns=["n", "mean"], current=True
+    )
+    query = "&".join(f"{name}={value}" for name, value in stream.request.query)
+    values = OPERATIONS["watch"].query.read(query.encode())
+    assert (values["key"], values["after"]) == (("k", "l"), "3")
+    assert (values["columns"], values["current"]) == (("n", "mean"), True)
+    plain = dict(store_reads.watch_rows(_ADDRESS).request.query)
+    assert plain == {}
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,7 @@ from oriel.client import (
     AsyncClient,
     Client,
     InvalidRequest,
+    KeysOfSeveralShards,
     NotAllowed,
     NotFound,
     NotReady,
@@ -158,6 +159,18 @@ def test_a_problem_without_its_fields_is_no_problem_document() -> None:
     error = problem_of(400, b'{"error": "bad"}', None)
     assert isinstance(error, UnexpectedAnswer)
     assert "bad" in str(error)
+
+
+def test_keys_of_several_shards_name_the_shard_of_each_key() -> None:
+    """So a program can read the keys of each shard by a request of their own."""
+    document = {"code": "keys-of-several-shards", "status": 400, "owners": [1, 2, 1]}
+    error = problem_of(400, json.dumps(document).encode(), None)
+    assert isinstance(error, KeysOfSeveralShards)
+    assert error.owners == (1, 2, 1)
+    del document["owners"]
+    older = problem_of(400, json.dumps(document).encode(), None)
+    assert isinstance(older, KeysOfSeveralShards)
+    assert older.owners == ()
 
 
 def _answering(*answers: Mapping[str, Any]) -> tuple[Callable[..., Any], list[httpx.Request]]:

@@ -4,6 +4,7 @@ import asyncio
 import json
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
+from dataclasses import replace
 from itertools import islice
 from random import Random
 from typing import Any
@@ -15,6 +16,7 @@ from oriel.client import (
     AsyncClient,
     Change,
     Client,
+    Gone,
     NotAllowed,
     NotFound,
     NotReady,
@@ -208,6 +210,11 @@ def test_changes_of_a_real_service_are_followed(client: Client, running: Running
     assert second.position == store.wait_for(Position(version))
     assert next(store.watch("told", after=first.id)).items == second.items
     assert next(store.watch("told", after=begin.position.version)).items == first.items
+    assert next(store.watch("told", after=begin.position)).items == first.items
+    lost = replace(begin.position, history="01234567-01234567")
+    assert next(store.watch("told", after=lost)).reset is not None
+    with pytest.raises(Gone):
+        store.at_least(lost).latest("told")
     totals = client.key_value_store("totals")
     assert next(totals.watch("a")).position == totals.position()
 

@@ -53,6 +53,30 @@ def test_lines_have_rate_and_time_left(
     ]
 
 
+def test_each_phase_of_the_start_is_a_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """The line is the last one that the pipeline has printed."""
+    monkeypatch.setattr(progress_module, "last_commit", lambda _: None)
+    output = tmp_path / "pipeline.log"
+    output.touch()
+    progress = Progress(Path(), "t", {"0": 1000}, output=output)
+    for line in (
+        "",
+        "starting Spark: starting Java (after 0.1 s)\n",
+        "Spark is ready after 9.8 s\n",
+    ):
+        with output.open("a") as file:
+            file.write(line)
+        progress.report()
+        progress.report()
+    assert capsys.readouterr().err.splitlines() == [
+        "demo: pipeline 0 %, starting Spark",
+        "demo: pipeline 0 %, starting Spark: starting Java (after 0.1 s)",
+        "demo: pipeline 0 %, Spark is ready after 9.8 s",
+    ]
+
+
 def test_on_a_terminal_there_is_a_bar(monkeypatch: pytest.MonkeyPatch) -> None:
     """It moves in its line; what is said meanwhile takes its place, and it goes on below."""
     terminal = _Terminal()

@@ -10,8 +10,9 @@
 | `nginx` | is what `tests/system/operations/test_routing.py` runs |
 | `text` | is output, or a drawing |
 
-A comment before a block says otherwise: `<!-- in a Spark session -->` (`test_peers_code.py`), or
-`<!-- not run: REASON -->`, after which it may be of any language.
+A comment before a block says otherwise: `<!-- in a Spark session -->` (`test_peers_code.py`),
+`<!-- over a table -->` (`test_table_queries.py`), or `<!-- not run: REASON -->`. After such a
+comment, the block can be of any language.
 A block that begins with `# NAME.py` (or another ending) is that file, for the blocks behind it.
 """
 
@@ -25,6 +26,7 @@ from tests.tidy.project import ROOT, files
 #: Languages that somebody runs, reads or compares.
 CHECKED = {"python", "sh", "py", "java", "diff", "json", "toml", "nginx", "text"}
 IN_SPARK = "in a Spark session"
+OVER_A_TABLE = "over a table"
 NOT_RUN = "not run: "
 
 _BLOCK = re.compile(

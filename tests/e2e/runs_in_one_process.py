@@ -36,6 +36,12 @@ class Ended(NamedTuple):
         return found
 
 
+def after_start(told: str) -> list[str]:
+    """Return the lines of a command without those about its start."""
+    starts = ("starting Spark", "Spark is ready after ", "the pipeline has started after ")
+    return [line for line in told.splitlines() if not line.startswith(starts)]
+
+
 class Runs:
     """A process that runs a command when it is asked to."""
 
@@ -64,7 +70,7 @@ class Runs:
             message = f"the process of all runs has ended: {self._log.read()[-3000:]}"
             raise RuntimeError(message)
         code, output, told = json.loads(line)
-        return Ended(code, output, told.removeprefix("starting Spark\n").splitlines())
+        return Ended(code, output, after_start(told))
 
 
 @contextmanager

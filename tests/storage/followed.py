@@ -123,5 +123,6 @@ def check_in_this_process() -> Iterator[None]:
             raise IndexDamaged(reason)
 
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr("oriel.storage.tailer.store.check_in_own_process", check)
+        for module in ("oriel.storage.tailer.store", "oriel.storage.index.trust"):
+            patched.setattr(f"{module}.check_in_own_process", check)
         yield

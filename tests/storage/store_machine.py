@@ -20,7 +20,8 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from oriel.storage import LATEST_MS, SessionRange, WindowRange, WindowSpec
 from oriel.storage.delta import DeltaLog
 from oriel.storage.errors import VersionGone
-from oriel.storage.index import IndexReader, IndexState
+from oriel.storage.index import IndexReader, IndexState, index_differences
+from oriel.storage.shards import ALL_KEYS
 from oriel.storage.table_store import ChangeRange, ReadBudget, TableVersions, changes
 from oriel.testing import ModelKeyValueStore, ModelSessionStore, ModelWindowStore, Put
 from tests.storage.followed import Followed
@@ -180,6 +181,8 @@ class StoreMachine(RuleBasedStateMachine):
             assert _answers(Unpacked(snapshot, orjson.loads)) == self.past[newest]
             self._follow_changes(snapshot)
         reader.close()
+        followed = self.followed
+        assert not list(index_differences(followed.generation(), followed.table.path, ALL_KEYS))
         versions = sorted(self.past)
         for version in {newest, versions[len(versions) // 2], versions[0]}:
             try:

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from oriel.storage import WindowSpec
 from oriel.storage.delta import DeltaLog, Limits, compaction
 from oriel.storage.delta.compaction import Run
-from oriel.storage.delta.table import create_entry
+from oriel.storage.delta.entries import create_entry
 from oriel.storage.index import IndexFolder
 from oriel.storage.tailer.store import StoreTailer
 from tests.storage.compacted_table import CompactedTable

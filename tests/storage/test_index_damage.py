@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import lmdb
+import numpy as np
 import pytest
 
 from oriel.storage import StoreNotReady
@@ -14,6 +15,7 @@ from oriel.storage.errors import IndexDamaged
 from oriel.storage.index import (
     IndexFolder,
     IndexReader,
+    IndexRows,
     IndexState,
     IndexWriter,
     check_in_own_process,
@@ -146,6 +148,26 @@ def test_the_check_finds_a_value_that_is_no_json(folder: IndexFolder) -> None:
     assert find_damage(path.parent) is not None
     with pytest.raises(IndexDamaged):
         check_in_own_process(path.parent)
+
+
+def test_a_revision_that_changed_is_damage(folder: IndexFolder) -> None:
+    """Revisions that are ahead of the pipeline decide which row of a window counts."""
+    generation = _data_file(folder).parent
+    rows = IndexRows([b"key"], [b"{}"], np.zeros(1, np.bool_), np.full(1, 7), Extent())
+    writer = IndexWriter(generation)
+    state = writer.state()
+    writer.follow([rows], state.revisions, state)
+    writer.close()
+    assert find_damage(generation) is None
+    with lmdb.open(str(generation), max_dbs=4) as env, env.begin(write=True) as txn:
+        ahead = env.open_db(b"ahead", txn=txn, create=False)
+        ((key, value),) = txn.cursor(ahead)
+        txn.put(key, bytes([value[0] ^ 1]) + value[1:], db=ahead)
+    assert find_damage(generation) is not None
+    writer = IndexWriter(generation)
+    with pytest.raises(IndexDamaged):
+        writer.follow([rows], state.revisions.after(7, None), state)
+    writer.close()
 
 
 def test_the_check_is_a_command(folder: IndexFolder) -> None:

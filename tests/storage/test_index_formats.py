@@ -10,7 +10,7 @@ from oriel.storage import DataLayout
 from oriel.storage.index import IndexFolder
 from oriel.storage.layout import INDEX_FORMAT
 from oriel.storage.tailer.formats import SILENT_SECONDS, remove_other_formats
-from oriel.storage.tailer.process import take_lock
+from oriel.storage.tailer.lock import take_lock
 from tests.storage.store_tables import SLIDING
 from tests.storage.written_index import write_index
 

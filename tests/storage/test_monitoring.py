@@ -11,19 +11,25 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from oriel.storage import DataLayout
 from oriel.storage.monitoring import (
+    STUCK_SECONDS,
     Overview,
     RunStatus,
     RunStatusFile,
     StoreRun,
+    duration_text,
     metrics_text,
     overview,
+    time_text,
+    total_lag,
 )
+from oriel.storage.monitoring.partitions import LOG_END_SECONDS_MAX
 from oriel.storage.monitoring.run_status import HEARTBEAT_SECONDS_MAX
 from oriel.storage.tailer import StatusFile, StoreStatus
 from tests.storage.store_tables import StoreTable, make_definition, make_record
 from tests.tidy.project import ROOT
 
 _MONITORING = ROOT / "monitoring"
+NOW_MS = time.time_ns() // 1_000_000
 
 RECORD = make_record(
     3,
@@ -51,8 +57,16 @@ def _status(**changes: object) -> RunStatus:
         stores={"store": StoreRun(RECORD, 7, 2, ("events#2", 1), {"events": [0]}, 4)},
         maintenance_failures=6,
         lost={"events": 8},
+        log_ends_ms=NOW_MS,
+        records_per_second=2.5,
     )
     return replace(status, **changes)  # type: ignore[arg-type]
+
+
+@pytest.fixture(autouse=True)
+def _now(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the wall clock stand still from the import of this module on."""
+    monkeypatch.setattr(time, "time_ns", lambda: NOW_MS * 1_000_000)
 
 
 @pytest.fixture(name="data")
@@ -65,7 +79,7 @@ def _data(tmp_path: Path) -> Path:
     state.mkdir(parents=True)
     (state / "segment.arrow").write_bytes(bytes(1234))
     RunStatusFile(layout.checkpoint("flights")).write(_status())
-    StatusFile(layout).write({"store": StoreStatus("following", 1)})
+    StatusFile(layout).write({"store": StoreStatus("following", 1, damaged=2)})
     return tmp_path
 
 
@@ -99,13 +113,60 @@ def test_a_status_that_cannot_be_read_is_none(tmp_path: Path, content: bytes) ->
     assert overview(tmp_path).runs == {}
 
 
+@pytest.mark.parametrize("bit", range(8))
+def test_a_flipped_bit_changes_no_status(data: Path, bit: int) -> None:
+    """The pipeline's and the tailer's words are as they were written, or there are none."""
+    layout = DataLayout(data)
+    path = layout.checkpoint("flights") / "status.json"
+    content = path.read_bytes()
+    for at in range(len(content)):
+        path.write_bytes(_flipped(content, at, bit))
+        assert RunStatusFile(path.parent).read() in [None, (_status(), True)], at
+    path = layout.indexes / "_tailer.json"
+    content, stores = path.read_bytes(), {"store": StoreStatus("following", 1, damaged=2)}
+    for at in range(len(content)):
+        path.write_bytes(_flipped(content, at, bit))
+        read = StatusFile(layout).read()
+        assert (read.stores, read.pid) == (stores, os.getpid()) or not read.alive, at
+
+
+def _flipped(content: bytes, at: int, bit: int) -> bytes:
+    return content[:at] + bytes([content[at] ^ 1 << bit]) + content[at + 1 :]
+
+
+def test_a_directory_in_the_place_of_a_status_is_none(data: Path) -> None:
+    """The problem says what to do."""
+    layout = DataLayout(data)
+    for path in (layout.checkpoint("flights") / "status.json", layout.indexes / "_tailer.json"):
+        path.unlink()
+        path.mkdir()
+    assert overview(data).runs == {}
+    problem = str(StatusFile(layout).read().silence)
+    assert "_tailer.json: it is not a file" in problem
+    assert "delete the directory" in problem
+
+
+def test_a_tailer_repairs_its_status_file(tmp_path: Path) -> None:
+    """Also if nothing has changed that it reports."""
+    layout, stores = DataLayout(tmp_path), {"store": StoreStatus("following", 1)}
+    file = StatusFile(layout)
+    file.write(stores)
+    path = layout.indexes / "_tailer.json"
+    whole = path.read_bytes()
+    for at in range(len(whole)):
+        path.write_bytes(_flipped(whole, at, at % 8))
+        assert file.read().stores in ({}, stores)
+        file.write(stores)
+        assert (path.read_bytes(), file.read().stores) == (whole, stores)
+
+
 def test_the_overview_puts_all_of_a_store_together(data: Path) -> None:
     """Commit, state, partitions with their lag, index; and who holds windows open."""
     seen = overview(data)
     (store,) = seen.stores
     assert (store.name, store.application, store.record) == ("store", "flights", RECORD)
     assert (store.open_records, store.changed, store.state_bytes) == (7, 2, 1234)
-    assert store.index == StoreStatus("following", 1)
+    assert store.index == StoreStatus("following", 1, damaged=2)
     facts = [(p.partition, p.offset, p.lag, p.holds_windows_open) for p in store.partitions]
     assert facts == [("0", 40, 60, False), ("1", 10, 0, True)]
     assert [p.is_idle for p in store.partitions] == [True, False]
@@ -121,6 +182,105 @@ def test_the_lag_in_time_is_that_of_records_that_are_to_come(data: Path) -> None
     assert (second.lag, second.lag_ms) == (None, None)
     file.write(_status())
     assert overview(data).stores[0].partitions[1].lag_ms == 0
+
+
+_OUTDATED_MS = NOW_MS - 1000 * LOG_END_SECONDS_MAX - 1
+
+
+@pytest.mark.parametrize(
+    "changes", [{"has_ended": True}, {"log_ends_ms": _OUTDATED_MS}, {"log_ends_ms": 0}]
+)
+def test_an_outdated_log_end_makes_the_lag_unknown(data: Path, changes: dict[str, object]) -> None:
+    """The lag is unknown, never 0, if the pipeline is stopped or does not read the log's end."""
+    RunStatusFile(DataLayout(data).checkpoint("flights")).write(_status(**changes))
+    seen = overview(data)
+    partitions = seen.stores[0].partitions
+    assert [(p.lag, p.lag_ms) for p in partitions] == [(None, None)] * 2
+    assert [p.last_lag for p in partitions] == [60, 0]
+    (pipeline,) = seen.pipelines
+    assert (pipeline.lag, pipeline.lag_ms) == (None, None)
+    samples = _samples(seen)
+    assert not {"oriel_partition_lag", "oriel_partition_lag_seconds"} & {one[0] for one in samples}
+    read_ms = changes.get("log_ends_ms", NOW_MS)
+    name = "oriel_pipeline_log_end_time_seconds"
+    assert samples.get((name, "flights"), 0) * 1000 == read_ms
+
+
+def test_the_lag_of_a_pipeline_counts_each_partition_once(data: Path) -> None:
+    """If several stores read a partition, the store that has read least of it counts."""
+    layout = DataLayout(data)
+    StoreTable(data, make_definition("other")).commit([{"key": "a", "start": 0}])
+    ahead = replace(RECORD, offsets={"events": {"0": 90, "1": 10}})
+    stores = {"store": StoreRun(RECORD, 7, 2), "other": StoreRun(ahead, 7, 2)}
+    RunStatusFile(layout.checkpoint("flights")).write(_status(stores=stores))
+    seen = overview(data)
+    assert {store.name: total_lag(store.partitions)[0] for store in seen.stores} == {
+        "other": 10, "store": 60,
+    }  # fmt: skip
+    (pipeline,) = seen.pipelines
+    assert (pipeline.lag, pipeline.lag_unit) == (60, "bytes")
+    assert pipeline.lag_ms == NOW_MS - 9_000
+    assert pipeline.stores == ("other", "store")
+
+
+_STARTED_MS = NOW_MS - 2000
+_LONG_AGO_MS = NOW_MS - 1000 * STUCK_SECONDS - 1
+_READ = {"events": {"0": 40, "1": 10}}
+
+
+@pytest.mark.parametrize(
+    ("changes", "state", "problem"),
+    [
+        ({"batch_ms": NOW_MS}, "running", ""),
+        ({"batch_ms": _STARTED_MS, "batches": 0}, "starting", ""),
+        ({"batch_ms": _STARTED_MS, "batches": 0, "stores": {}}, "starting", ""),
+        ({"batch_ms": _STARTED_MS, "batches": 0, "log_ends": _READ}, "running", ""),
+        ({"batch_ms": _LONG_AGO_MS, "log_ends": _READ}, "running", ""),
+        ({"batch_ms": _LONG_AGO_MS, "batches": 0, "stores": {}}, "running", ""),
+        ({"batch_ms": _LONG_AGO_MS}, "stuck", "committed no batch for 5.0 min although 60 bytes"),
+        (
+            {"batch_ms": _LONG_AGO_MS, "log_ends": _READ, "log_ends_ms": _LONG_AGO_MS},
+            "stuck", "not reported the end of its log since",
+        ),
+        (
+            {"batch_ms": NOW_MS, "log_ends_ms": _OUTDATED_MS},
+            "running", "not reported the end of its log since",
+        ),
+        ({"batch_ms": NOW_MS, "has_ended": True}, "stopped", "Start it with the same --data"),
+    ],
+)  # fmt: skip
+def test_the_state_of_a_pipeline_follows_from_its_last_status(
+    data: Path, changes: dict[str, object], state: str, problem: str
+) -> None:
+    """A pipeline is running, starting, stopped or stuck, and each problem says what to do."""
+    file = RunStatusFile(DataLayout(data).checkpoint("flights"))
+    started_ms = _STARTED_MS if changes["batch_ms"] == _STARTED_MS else 1_000
+    file.write(_status(started_ms=started_ms, **changes))
+    (pipeline,) = overview(data).pipelines
+    assert pipeline.state == state
+    assert problem in (pipeline.problem or "")
+    assert (pipeline.problem is None) == (problem == "")
+    assert pipeline.seen_ms == file.seen_ms()
+    assert (pipeline.batch_ms is None) == (pipeline.batches == 0)
+    assert pipeline.records_per_second == (2.5 if state == "running" else None)
+
+
+@pytest.mark.parametrize(
+    ("time_ms", "text"),
+    [(-1, "-"), (0, "1970-01-01 00:00:00"), (253402300799999, "9999-12-31 23:59:59")],
+)
+def test_times_are_utc(time_ms: int, text: str) -> None:
+    """Every time that a record can have is written in UTC."""
+    assert time_text(time_ms) == text
+
+
+@pytest.mark.parametrize(
+    ("span_ms", "text"),
+    [(500, "0.5 s"), (90_000, "1.5 min"), (-7_200_000, "-2.0 h"), (129_600_000, "1.5 d")],
+)
+def test_durations_have_their_largest_unit(span_ms: int, text: str) -> None:
+    """A duration is written in one unit, and can be negative."""
+    assert duration_text(span_ms) == text
 
 
 def test_a_clock_ahead_of_wall_clock_time_has_no_lag_in_time(
@@ -195,6 +355,7 @@ def test_the_metrics_say_what_the_overview_says(data: Path) -> None:
     assert samples["oriel_tailer_up",] == 1
     assert samples["oriel_index_state", "following", "store"] == 1
     assert samples["oriel_index_state", "failed", "store"] == 0
+    assert samples["oriel_index_damaged_total", "store"] == 2
 
 
 def test_the_outcomes_of_records_sum_up_to_the_input(data: Path) -> None:

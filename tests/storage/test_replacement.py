@@ -18,7 +18,7 @@ from oriel.storage.delta import (
     table_rows,
     write_file,
 )
-from oriel.storage.delta.table import create_entry
+from oriel.storage.delta.entries import create_entry
 from tests.storage.test_table_commits import commit, opened, revisions
 
 WIDER = {"n": pa.int64(), "mean": pa.float64()}

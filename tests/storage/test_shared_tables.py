@@ -5,7 +5,8 @@ from pathlib import Path
 
 from oriel.storage import DataLayout, StoreNotReady
 from oriel.storage.index import IndexFolder, IndexReader
-from oriel.storage.tailer.process import Tailer, take_lock
+from oriel.storage.tailer.lock import take_lock
+from oriel.storage.tailer.process import Tailer
 from tests.storage.store_tables import StoreTable, make_definition
 from tests.storage.waiting import wait_for
 

@@ -124,7 +124,7 @@ def test_an_entry_that_is_damaged_later_stops_the_writer(tmp_path: Path) -> None
     table, other = opened(tmp_path), opened(tmp_path)
     commit(other, tmp_path, 0, "other")
     entry(tmp_path, 1).write_bytes(b'{"commitInfo"')
-    with pytest.raises(CorruptLog, match="entry 1"):
+    with pytest.raises(CorruptLog, match=r"0001\.json.*empty or cut off"):
         table.recorded_batch("app")
 
 

@@ -269,6 +269,15 @@ def test_off_leaves_all_files_and_still_writes_checkpoints(tmp_path: Path) -> No
     assert len(checkpoints(table)) == 1
 
 
+def test_a_damaged_pointer_does_not_stop_checkpoints(tmp_path: Path) -> None:
+    """A flipped bit names a checkpoint of a version that the table does not have."""
+    table = grown(tmp_path, 101)
+    pointer = table.folder / "_delta_log" / "_last_checkpoint"
+    pointer.write_bytes(b'{"version":900000,"size":1}')
+    finish(table.upkeep(compacts=False), 100)
+    assert checkpoints(table) == [entries(table)[-1]]
+
+
 def test_a_writer_that_may_not_write_any_more_removes_nothing(tmp_path: Path) -> None:
     """Who was overtaken by another process is told before each commit and removal."""
     table = grown(tmp_path, 12)

@@ -13,7 +13,7 @@ import pytest
 
 from oriel.storage import DataLayout, StoreNotReady
 from oriel.storage.index import IndexFolder, IndexReader
-from oriel.storage.tailer import StatusFile, StoreStatus, stores_with_tables
+from oriel.storage.tailer import StatusFile, StoreStatus, lock, stores_with_tables
 from oriel.storage.tailer.process import ANOTHER_TAILER
 from tests.storage.store_tables import StoreTable, make_definition
 from tests.storage.waiting import WAIT_SECONDS, process_runs, wait_for, wait_until
@@ -111,7 +111,7 @@ def test_a_repaired_store_is_followed_again(tmp_path: Path, start: Start) -> Non
 def test_only_folders_with_a_log_and_a_good_name_are_stores(tmp_path: Path) -> None:
     """The dead letters and half-made folders are not followed."""
     StoreTable(tmp_path, make_definition())
-    for name in ("_dead_letters", "bad name"):
+    for name in ("_dead_letters", "bad name", "without_entries"):
         (tmp_path / "tables" / name / "_delta_log").mkdir(parents=True)
     (tmp_path / "tables" / "empty").mkdir()
     assert stores_with_tables(DataLayout(tmp_path)) == ["store"]
@@ -133,6 +133,18 @@ def test_a_second_tailer_refuses_or_waits_for_its_turn(tmp_path: Path, start: St
     reading.wait_for(1)
     reading.reader.close()
     assert reserve.poll() is None
+
+
+def test_a_directory_in_the_place_of_the_lock_is_an_error(tmp_path: Path) -> None:
+    """One line says what to do, without a traceback."""
+    StoreTable(tmp_path, make_definition())
+    (tmp_path / lock.LOCK_FILE).mkdir()
+    command = [sys.executable, "-m", "oriel.storage.tailer", "--data", str(tmp_path)]
+    ended = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert ended.returncode == 1
+    (line,) = ended.stderr.splitlines()
+    assert f"{lock.LOCK_FILE}: it is not a file" in line
+    assert "delete the directory" in line
 
 
 def test_it_ends_cleanly_when_told_to(tmp_path: Path, start: Start) -> None:

@@ -42,7 +42,7 @@ def driver_of(define: Callable[[StreamsBuilder], object]) -> TopologyTestDriver:
     """A driver of the topology that ``define`` tells the builder."""
     builder = StreamsBuilder()
     define(builder)
-    return TopologyTestDriver(builder.build())
+    return TopologyTestDriver(builder.build(), collect_function_errors=True)
 
 
 def driver_with(

@@ -182,7 +182,7 @@ def test_a_record_that_a_function_raised_on_passes_the_steps_behind() -> None:
     )
     told_totals = totals.filter("total < 8").map_values(total="CAST(total AS STRING)").to_stream()
     told_totals.to("out")
-    driver = TopologyTestDriver(builder.build())
+    driver = TopologyTestDriver(builder.build(), collect_function_errors=True)
     out = driver.create_output_topic("out")
     driver.pipe_input("orders", [order(n, "u", cost) for n, cost in enumerate((5, 0, 2, 0, 1))])
     assert [(one.value, one.timestamp_ms) for one in out.read_records()] == [

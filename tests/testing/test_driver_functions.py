@@ -7,7 +7,7 @@ import pytest
 
 from oriel import IllegalArgument, InvalidTopology, JoinWindows, StreamsBuilder
 from oriel.pipeline.windows import Windows
-from oriel.testing import Counters, Record, TopologyTestDriver
+from oriel.testing import Counters, FunctionRaised, Record, TopologyTestDriver
 from tests.testing.driver_runs import (
     driver_of,
     driver_with,
@@ -373,6 +373,29 @@ def test_odd_errors_of_functions_make_dead_letters(kind: str, odd: str) -> None:
     assert ({"text": "0+a+b"} if kind != "session" else {"text": "0|0+a+b"}, 12) in held(
         driver, kind
     )
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_function_that_raises_is_an_error_of_the_test(kind: str) -> None:
+    """The error names the first record, and the batch is processed as in a run."""
+    builder = StreamsBuilder()
+    grouped_stream: Any = grouped(builder)
+    windows = KINDS[kind]
+    stream = grouped_stream if windows is None else grouped_stream.windowed_by(windows)
+    stream.aggregate(lambda: "0", added, merged, schema="text STRING").materialize("s")
+    driver = TopologyTestDriver(builder.build())
+    pipe(driver, "10=a")
+    batch = [("t", record) for record in records("11=b 12=! 13=? 14=c")]
+    with pytest.raises(
+        FunctionRaised,
+        match=r"^topic 't', partition 0, offset 2: store 's', aggregate: ValueError: no ! \(2 dead "
+        r"letters in this batch\). .* collect_function_errors=True$",
+    ):
+        driver.pipe_inputs([*batch, ("t", batch[0][1], 1)])
+    assert [letter["offset"] for letter in driver.dead_letters("s")] == [2, 3]
+    assert driver.counters("s") == Counters(input=5, applied=3, late=0, dropped=2, filtered=0)
+    pipe(driver, "15=d")
+    assert driver.counters("s").applied == 4
 
 
 @pytest.mark.java

@@ -94,7 +94,7 @@ def test_elements_that_a_function_rejects_have_places_of_their_own() -> None:
     visits = elements.group_by_key().windowed_by(sessions(10, 20))
     texts = visits.aggregate(lambda: "", told, lambda _, a, b: a + b, "text STRING").to_stream()
     texts.group_by_key().aggregate(texts=collect_list("text")).materialize("s")
-    with TopologyTestDriver(builder.build()) as driver:
+    with TopologyTestDriver(builder.build(), collect_function_errors=True) as driver:
         driver.pipe_input("t", [record(5, 1), record(6, 1)])
         assert values(driver) == {"k": {"texts": ["+1", "+1+1", "+1+1+1", "+1+1+1+1"]}}
         assert [letter["offset"] for letter in driver.dead_letters("s")] == [0, 1]
@@ -115,7 +115,7 @@ def test_sessions_of_functions_are_told() -> None:
     visits.aggregate(lambda: "", told, lambda _, a, b: f"({a}{b})", "text STRING").to_stream().to(
         "out"
     )
-    with TopologyTestDriver(builder.build()) as driver:
+    with TopologyTestDriver(builder.build(), collect_function_errors=True) as driver:
         out = driver.create_output_topic("out")
         driver.pipe_input("t", [record(0, 10), record(5, 8), record(6, 9), record(7, 0)])
         driver.pipe_input("t", [record(8, 10)])

@@ -44,7 +44,7 @@ def updated(
     grouped = builder.stream("orders", schema).group_by_key()
     stream = grouped if windows is None else grouped.windowed_by(windows)
     aggregated(stream).to_stream().to("o")
-    driver = TopologyTestDriver(builder.build())
+    driver = TopologyTestDriver(builder.build(), collect_function_errors=True)
     written = driver.create_output_topic("o")
     for value in values:
         driver.pipe_input("orders", Record("k", value, 0))

@@ -80,7 +80,7 @@ def driver_of(
         windowed = keyed.windowed_by(windows)
         strategy = EmitStrategy.on_window_close() if closed else windowed.strategy
         aggregated(windowed.emit(strategy)).materialize("s")
-    return TopologyTestDriver(builder.build())
+    return TopologyTestDriver(builder.build(), collect_function_errors=True)
 
 
 def finite(logs: Mapping[int, Sequence[Any]]) -> Logs:
@@ -256,7 +256,7 @@ def _cogroup_driver(windows: Windows, kind: str, *, closed: bool) -> TopologyTes
         if closed:
             together = together.emit(EmitStrategy.on_window_close())
     together.aggregate(functions.initializer, functions.merger, "text STRING").materialize("s")
-    return TopologyTestDriver(builder.build())
+    return TopologyTestDriver(builder.build(), collect_function_errors=True)
 
 
 def folds(kind: str, windows: str, number: int) -> Iterator[tuple[int, Any]]:

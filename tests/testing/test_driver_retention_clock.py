@@ -47,7 +47,7 @@ def driver_of(kind: str, *, folded: bool, closed: bool = False) -> TopologyTestD
     else:
         table = windowed.aggregate(n=count(), all=collect_list("t"))
     table.materialize("s", 1000)
-    return TopologyTestDriver(builder.build())
+    return TopologyTestDriver(builder.build(), collect_function_errors=True)
 
 
 def random_log(seed: int) -> list[tuple[int, Record]]:
@@ -139,7 +139,7 @@ def test_a_window_that_a_function_removes_at_once_hides_old_ones() -> None:
         builder = StreamsBuilder()
         windowed = builder.stream("t", SCHEMA).group_by_key().windowed_by(tumbling(10, 0))
         windowed.aggregate(lambda: None, kept, None, "n BIGINT").materialize("s", 10)
-        driver = TopologyTestDriver(builder.build())
+        driver = TopologyTestDriver(builder.build(), collect_function_errors=True)
         made = [Record("a", {"t": 5, "s": "a"}, 5)]
         made += [Record("b", {"t": 25, "s": word}, 25) for word in "ax"]
         for first in range(0, 3, cut + 1):

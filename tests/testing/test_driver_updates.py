@@ -24,7 +24,7 @@ def record(time: int, value: int, text: str | None = "x", key: str = "k") -> Rec
 
 def written(topology: Topology, *batches: list[Record]) -> list[tuple[str | None, Any, int]]:
     """Key, value and time of what is written to ``out``."""
-    with TopologyTestDriver(topology) as driver:
+    with TopologyTestDriver(topology, collect_function_errors=True) as driver:
         reader = driver.create_output_topic("out")
         for batch in batches:
             driver.pipe_input("t", batch)
@@ -90,7 +90,7 @@ def test_a_function_that_raises_makes_a_dead_letter() -> None:
     builder = StreamsBuilder()
     totals = builder.stream("t", SCHEMA).group_by_key().aggregate(lambda: 0, added, schema="n INT")
     totals.to_stream().group_by_key().aggregate(all=collect_list("n")).materialize("s")
-    with TopologyTestDriver(builder.build()) as driver:
+    with TopologyTestDriver(builder.build(), collect_function_errors=True) as driver:
         driver.pipe_input("t", [record(1, 6), record(2, 5), record(3, 0), record(4, 7)])
         assert values(driver) == {"k": {"all": [10, 5]}}
         (letter,) = driver.dead_letters("s")
@@ -125,7 +125,7 @@ def test_functions_over_sliding_windows_tell_each_row() -> None:
         ("21", {"text": "bc"}, 31), ("22", {"text": "c"}, 31),
         ("11", {"text": "abd"}, 21), ("10", {"text": "ad"}, 20), ("2", {"text": "d"}, 12),
     ]  # fmt: skip
-    with TopologyTestDriver(builder.build()) as driver:
+    with TopologyTestDriver(builder.build(), collect_function_errors=True) as driver:
         driver.pipe_input("t", [record(20, 0, "a"), record(25, 0, "bad"), record(-1, 0, "a")])
         (letter,) = (each for each in driver.dead_letters("to(out)") if each["offset"] == 1)
         assert letter["reason"] == "function-raised"
@@ -301,7 +301,7 @@ def test_a_row_that_a_function_removes_is_not_found() -> None:
     orders = builder.stream("orders", "user STRING, cost BIGINT").group_by("user")
     totals = orders.aggregate(lambda: 0, added, schema="total BIGINT")
     builder.stream("visits", "page STRING").left_join(totals).to("out")
-    with TopologyTestDriver(builder.build()) as driver:
+    with TopologyTestDriver(builder.build(), collect_function_errors=True) as driver:
         reader = driver.create_output_topic("out")
         for time, cost in enumerate((6, 5, 0, 7)):
             driver.pipe_input("orders", order(time, "u", cost))

@@ -195,7 +195,7 @@ def test_pairs_tell_rows_among_several_streams() -> None:
 
     quotients = pairs.group_by_key().windowed_by(hopping(6, 3))
     quotients.aggregate(lambda: 0, divided, None, "total BIGINT").to_stream().to("quotients")
-    with TopologyTestDriver(builder.build()) as driver:
+    with TopologyTestDriver(builder.build(), collect_function_errors=True) as driver:
         driver.pipe_input("t", [record(1, 7), record(4, 8)])
         driver.pipe_input("u", [record(2, 3), record(5, 0)])
         told = {

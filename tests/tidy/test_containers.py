@@ -16,6 +16,13 @@ DOCKERFILE = (ROOT / "Dockerfile").read_text()
 COMPOSE_TEXT = (ROOT / "docker-compose.yml").read_text()
 COMPOSE: dict[str, Any] = yaml.safe_load(COMPOSE_TEXT)
 SERVICES: dict[str, dict[str, Any]] = COMPOSE["services"]
+#: The compose file of ``oriel new``.
+PROJECT_TEXT = (
+    (ROOT / "src/oriel/project/template/docker-compose.yml.template")
+    .read_text()
+    .replace("$name", "shop")
+)
+PROJECT: dict[str, Any] = yaml.safe_load(PROJECT_TEXT)["services"]
 #: Service of ours -> the command that its image starts.
 OURS = {"producer": "demo", "pipeline": "run", "api": "serve"}
 
@@ -35,11 +42,77 @@ def test_a_service_starts_its_command_with_options_that_exist(service: str, comm
     assert used <= options_of(command), f"unknown options: {sorted(used - options_of(command))}"
 
 
-def test_the_check_of_the_pipeline_is_a_command_with_options_that_exist() -> None:
-    """What asks whether it is stuck is what ``oriel status`` understands."""
-    check = SERVICES["pipeline"]["healthcheck"]["test"]
+@pytest.mark.parametrize("services", [SERVICES, PROJECT], ids=["stack", "project"])
+def test_the_check_of_the_pipeline_is_a_command_with_options_that_exist(
+    services: dict[str, Any],
+) -> None:
+    """It checks the pipeline that this container runs, and not earlier ones of the volume."""
+    pipeline = services["pipeline"]
+    check = pipeline["healthcheck"]["test"]
     assert check[:6] == ["CMD", "python", "-P", "-m", "oriel", "status"]
-    assert {part for part in check[6:] if part.startswith("--")} <= options_of("status")
+    options = dict(part.partition("=")[::2] for part in check[6:])
+    assert options.keys() <= options_of("status")
+    assert options.keys() == {"--data", "--check", "--pipeline"}
+    named = [part.removeprefix("--name=") for part in pipeline["command"] if "--name=" in part]
+    assert [options["--pipeline"]] == (named or pipeline["command"][:1])
+
+
+@pytest.mark.parametrize("services", [SERVICES, PROJECT], ids=["stack", "project"])
+def test_only_the_cheap_check_of_the_pipeline_starts_python(services: dict[str, Any]) -> None:
+    """A check costs its start each time: 20 ms for Python, and 2 s for a client of Kafka."""
+    checks = {name: one["healthcheck"] for name, one in services.items() if "healthcheck" in one}
+    programs = {name: check["test"][1].rpartition("/")[2] for name, check in checks.items()}
+    assert programs.pop("pipeline") == "python"
+    assert set(programs.values()) <= {"bash", "wget"}
+    assert [name for name, check in checks.items() if int(check["interval"][:-1]) < 10] == []
+
+
+@pytest.mark.parametrize("services", [SERVICES, PROJECT], ids=["stack", "project"])
+def test_the_logs_of_every_container_are_rotated(services: dict[str, Any]) -> None:
+    """Without a limit, Docker keeps every line of a container."""
+    logs = {
+        name: service.get("logging", {}).get("options", {}) for name, service in services.items()
+    }
+    assert [
+        name for name, options in logs.items() if not {"max-size", "max-file"} <= set(options)
+    ] == []
+
+
+def test_the_broker_and_prometheus_do_not_fill_the_disk() -> None:
+    """Their volumes have a limit of size."""
+    broker = (ROOT / "stack" / "broker.properties").read_text()
+    assert re.search(r"^log.retention.bytes=\d{9,}$", broker, re.MULTILINE)
+    assert "--storage.tsdb.retention.size=1GB" in SERVICES["prometheus"]["command"]
+
+
+def test_version_1_of_compose_reads_the_files() -> None:
+    """It rejects a name in the file, and both versions read it from ``.env``."""
+    assert "name" not in COMPOSE
+    assert "name" not in yaml.safe_load(PROJECT_TEXT)
+    assert "COMPOSE_PROJECT_NAME=oriel" in (ROOT / ".env").read_text().splitlines()
+
+
+def test_services_can_restart_with_the_machine() -> None:
+    """`unless-stopped` leaves a container that `docker kill` stopped, and `always` does not."""
+    texts = re.findall(r"^    restart: (.*)$", COMPOSE_TEXT, re.MULTILINE)
+    assert set(texts) == {"${RESTART:-unless-stopped}", "on-failure", '"no"'}
+
+
+def test_a_change_of_packages_keeps_the_connector() -> None:
+    """The layer with the user's packages comes after the slow one, which leaves no cache."""
+    pipeline = _stages()["pipeline"]
+    connector = pipeline.index("kafka_settings")
+    assert connector < pipeline.index("COPY stack/project/requirements.txt")
+    assert "rm -rf ~/.ivy2.5.2/cache" in pipeline
+
+
+@pytest.mark.parametrize("target", ["api", "pipeline", "producer", "project"])
+def test_files_of_an_image_are_readable_whatever_the_umask(target: str) -> None:
+    """A clone that was made with umask 077 has files that only their owner can read."""
+    project = (ROOT / "src/oriel/project/template/Dockerfile.template").read_text()
+    stage = {**_stages(), "project": project}[target]
+    copies = [match.start() for match in re.finditer(r"^COPY (?!--from)", stage, re.MULTILINE)]
+    assert max(copies) < stage.rindex("chmod -R a+rX")
 
 
 @pytest.mark.parametrize("service", SERVICES)
@@ -106,7 +179,7 @@ def test_a_linter_finds_nothing_in_a_dockerfile(path: str) -> None:
 def test_images_do_not_run_as_root(target: str) -> None:
     """The last user of an image is an ordinary one, by the number that all images share."""
     users = re.findall(r"^USER (\S+)$", _stages()[target], flags=re.MULTILINE)
-    assert users == re.findall(r"useradd --uid (\d+)", DOCKERFILE)
+    assert users[-1:] == re.findall(r"useradd --uid (\d+)", DOCKERFILE)
 
 
 def test_images_install_hashed_packages_only() -> None:

@@ -10,14 +10,15 @@ import pytest
 from tests.tidy.project import PRODUCT, ROOT, files, modules_of, offenders, options_of, texts
 
 COMMANDS = (
-    "backup", "clock", "compact", "dead-letters", "demo", "example", "get", "new", "rebuild",
-    "rescale", "restore", "run", "serve", "status", "token", "topology", "test", "bench", "docs",
-    "lock", "help",
+    "backup", "clock", "compact", "dead-letters", "demo", "doctor", "example", "get", "new",
+    "rebuild", "rescale", "restore", "retire", "run", "serve", "status", "token", "topology",
+    "test", "bench", "docs", "verify", "lock", "help",
 )  # fmt: skip
 #: Commands of the package, which have options of their own.
 PACKAGED = (
-    "backup", "clock", "compact", "dead-letters list", "dead-letters replay", "demo", "get",
-    "new", "rebuild", "rescale", "restore", "run", "serve", "status", "token",
+    "backup", "clock", "compact", "dead-letters list", "dead-letters replay", "demo", "doctor",
+    "get", "new", "rebuild", "rescale", "restore", "retire", "run", "serve", "status", "token",
+    "verify",
 )  # fmt: skip
 
 _LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")

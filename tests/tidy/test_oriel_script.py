@@ -1,15 +1,20 @@
 """The oriel script on machines that lack something, with a Python that only takes notes."""
 
+import os
+import pty
+import re
 import shutil
 import subprocess
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
+from tests.storage.waiting import wait_until
 from tests.tidy.project import ROOT
 
-_TOOLS = ("bash", "env", "cat", "cmp", "dirname", "readlink", "id", "mkdir", "touch", "rm", "grep",
-          "chmod", "cp", "flock")  # fmt: skip
+_TOOLS = ("awk", "bash", "chmod", "cat", "cmp", "cp", "cut", "dirname", "du", "env", "flock",
+          "grep", "id", "mkdir", "readlink", "rm", "sleep", "tail", "touch")  # fmt: skip
 
 _FAKE_PYTHON = """#!/usr/bin/env bash
 [[ $1 == -c ]] && exit 0
@@ -19,9 +24,15 @@ echo "$*" >>"$NOTES"
 if [[ $2 == venv ]]; then
     mkdir -p "$4/bin" && cp "$0" "$4/bin/python"
 fi
-[[ "$*" == *"--require-hashes"* && -n ${PIP_FAILS:-} ]] && exit 1
-exit 0
+[[ "$*" == *"--require-hashes"* ]] || exit 0
+echo "Collecting pyspark==4.2.0 (from -r $*)"
+[[ -z ${PIP_WAITS:-} ]] || while [[ ! -e $PIP_WAITS ]]; do sleep 0.1; done
+[[ "$*" != *"${PIP_FAILS:-never}" ]] || { echo "ERROR: no space left on device"; exit 1; }
 """
+
+_BUILD = "requirements-build.lock"
+_RUNTIME = "requirements-runtime.lock"
+_DEVELOPMENT = "requirements.lock"
 
 
 class House:
@@ -35,7 +46,7 @@ class House:
         for made in (self.root, self.bin):
             made.mkdir()
         shutil.copy(ROOT / "oriel", self.root)
-        for name in ("requirements-build.lock", "requirements.lock"):
+        for name in (_BUILD, _RUNTIME, _DEVELOPMENT):
             (self.root / name).write_text(f"{name}\n")
         for tool in _TOOLS:
             found = shutil.which(tool)
@@ -53,12 +64,24 @@ class House:
         return subprocess.run(
             [self.root / "oriel", *arguments],
             cwd="/",
-            env={"PATH": str(self.bin), "NOTES": str(self.notes), **environment},
+            env=self._environment(environment),
             capture_output=True,
             text=True,
             check=False,
             timeout=60,
         )
+
+    def start(
+        self, *arguments: str, stderr: int = subprocess.DEVNULL, **environment: str
+    ) -> "subprocess.Popen[bytes]":
+        """Start the script from another directory."""
+        return subprocess.Popen(
+            [self.root / "oriel", *arguments], cwd="/", env=self._environment(environment),
+            stdout=subprocess.DEVNULL, stderr=stderr,
+        )  # fmt: skip
+
+    def _environment(self, more: dict[str, str]) -> dict[str, str]:
+        return {"PATH": str(self.bin), "NOTES": str(self.notes), **more}
 
     def calls(self) -> list[str]:
         """Return how Python was called since the last look."""
@@ -92,44 +115,140 @@ def test_without_python_it_says_what_to_do(house: House) -> None:
     assert "apt-get install python3" in told.stderr
 
 
+def _installed(calls: list[str]) -> list[str]:
+    """Return the lock files that pip installed, in order."""
+    return [call.rsplit("/", 1)[1] for call in calls if " install " in call]
+
+
 def test_the_first_use_installs_and_the_second_does_not(house: House) -> None:
-    """The environment is made once, from the hashed locks, and the command gets its arguments."""
+    """A command installs the runtime from hashed locks once, and it receives its arguments."""
     house.add_python()
     assert house.run("serve", "--data", "my data").returncode == 0
     first = house.calls()
     assert first[0] == _VENV
-    installs = [call for call in first if " install " in call]
-    assert [call.rsplit(" ", 1)[1] for call in installs] == [
-        "ROOT/requirements-build.lock",
-        "ROOT/requirements.lock",
-    ]
-    assert [call for call in installs if "--require-hashes" not in call] == []
+    assert _installed(first) == [_BUILD, _RUNTIME]
+    assert [call for call in first if " install " in call and "--require-hashes" not in call] == []
     assert _SERVE in first
     assert house.run("serve", "--data", "my data").returncode == 0
     assert house.calls() == [_SERVE, "JAVA_HOME="]
 
 
-def test_a_changed_lock_is_installed(house: House) -> None:
-    """Packages follow the lock, without a new environment."""
+@pytest.mark.parametrize("command", ["test", "bench", "docs", "lock"])
+def test_only_commands_for_development_add_its_packages(house: House, command: str) -> None:
+    """Commands of the product install the runtime. Tests and tools add their packages once."""
     house.add_python()
-    house.run("serve")
+    (house.root / "benchmarks").mkdir()
+    (house.root / "benchmarks" / "x.py").touch()
+    arguments = {"test": ["unit"], "bench": ["x"]}.get(command, [])
+    house.run("status")
+    assert _installed(house.calls()) == [_BUILD, _RUNTIME]
+    house.run(command, *arguments)
+    assert _installed(house.calls()) == [_BUILD, _DEVELOPMENT]
+    for again in ([command, *arguments], ["status"]):
+        house.run(*again)
+        assert _installed(house.calls()) == []
+
+
+@pytest.mark.parametrize(
+    ("lock", "by_status", "by_docs"),
+    [
+        (_BUILD, [_BUILD, _RUNTIME], [_BUILD, _DEVELOPMENT]),
+        (_RUNTIME, [_BUILD, _RUNTIME], []),
+        (_DEVELOPMENT, [], [_BUILD, _DEVELOPMENT]),
+    ],
+)
+def test_a_changed_lock_is_installed(
+    house: House, lock: str, by_status: list[str], by_docs: list[str]
+) -> None:
+    """A command installs the locks that it needs if they changed, in the same environment."""
+    house.add_python()
+    house.run("docs")
     house.calls()
-    (house.root / "requirements.lock").write_text("another\n")
-    house.run("serve")
-    calls = house.calls()
-    assert _VENV not in calls
-    assert [call for call in calls if " install " in call], calls
+    (house.root / lock).write_text("another\n")
+    for command, expected in (("status", by_status), ("docs", by_docs)):
+        house.run(command)
+        calls = house.calls()
+        assert _installed(calls) == expected
+        assert _VENV not in calls
 
 
-def test_an_interrupted_install_is_done_anew(house: House) -> None:
-    """After a failed install the next use starts from an empty environment."""
+@pytest.mark.parametrize("lock", [_BUILD, _RUNTIME, _DEVELOPMENT])
+def test_an_interrupted_install_starts_again(house: House, lock: str) -> None:
+    """After a failed install, the next command starts from an empty environment."""
     house.add_python()
-    failed = house.run("serve", PIP_FAILS="1")
+    failed = house.run("docs", PIP_FAILS=lock)
     assert failed.returncode == 1
+    assert "ERROR: no space left on device" in failed.stderr
     assert "could not be installed" in failed.stderr
-    assert "-P -m oriel" not in house.calls()
-    assert house.run("serve").returncode == 0
-    assert house.calls()[0] == _VENV
+    assert "-P -m tools.site" not in house.calls()
+    assert house.run("docs").returncode == 0
+    calls = house.calls()
+    assert calls[0] == _VENV
+    assert _installed(calls) == [_BUILD, _RUNTIME, _BUILD, _DEVELOPMENT]
+
+
+def test_files_that_no_command_opens_are_deleted(house: House) -> None:
+    """After the packages are installed, the libraries of Spark that Oriel never loads are gone."""
+    house.add_python()
+    packages = house.root / ".venv" / "lib" / "python3.11" / "site-packages"
+    unused, used = (
+        packages / "pyspark" / "jars" / name for name in ("rocksdbjni-9.8.4.jar", "spark-core.jar")
+    )
+    unused.parent.mkdir(parents=True)
+    for jar in (unused, used):
+        jar.touch()
+    house.run("serve")
+    assert [jar.exists() for jar in (unused, used)] == [False, True]
+
+
+def test_an_install_without_a_terminal_writes_two_lines(house: House) -> None:
+    """It reports start and end with seconds and size, and pip's output is in the log."""
+    house.add_python()
+    lines = house.run("serve").stderr.splitlines()
+    assert lines[1] == f"oriel: installing the packages of {_RUNTIME}"
+    assert re.fullmatch(
+        rf"oriel: installed the packages of {_RUNTIME} in \d+ s: \.venv has \d+ MB", lines[2]
+    )
+    assert len(lines) == 3
+    assert "Collecting pyspark" in (house.root / ".oriel" / "install.log").read_text()
+
+
+def test_an_install_in_a_terminal_rewrites_one_line(house: House) -> None:
+    """The line has the package that pip works on, and the result replaces it."""
+    house.add_python()
+    for lock in (_BUILD, _RUNTIME):
+        (house.root / lock).write_text("pyspark==4.2.0\n")
+    go_on = house.root / "go-on"
+    terminal, end = pty.openpty()
+    with house.start("serve", stderr=end, PIP_WAITS=str(go_on)) as process, os.fdopen(
+        terminal, "rb", buffering=0
+    ) as screen:  # fmt: skip
+        os.close(end)
+        shown = b""
+        while b"installing packages: 1 of 2 (pyspark), " not in shown:
+            shown += screen.read(1000)
+        go_on.touch()
+        with suppress(OSError):  # The end of a terminal.
+            while more := screen.read(1000):
+                shown += more
+        assert process.wait() == 0
+    assert b"\r\x1b[Koriel: installed the packages" in shown
+
+
+def test_a_second_command_waits_for_the_install_of_the_first(house: House) -> None:
+    """Two commands that start together install once, and both run."""
+    house.add_python()
+    go_on = house.root / "go-on"
+    with house.start("serve", PIP_WAITS=str(go_on)) as first:
+        wait_until(lambda: _BUILD in house.notes.read_text(), "pip of the first command",
+                   passing=(FileNotFoundError,))  # fmt: skip
+        with house.start("status", stderr=subprocess.PIPE) as second:
+            assert second.stderr is not None
+            line = second.stderr.readline()
+            assert b"waiting for another command that installs packages" in line
+            go_on.touch()
+            assert (first.wait(), second.wait()) == (0, 0)
+    assert _installed(house.calls()) == [_BUILD, _RUNTIME]
 
 
 def test_a_moved_folder_gets_its_own_environment_anew(house: House) -> None:

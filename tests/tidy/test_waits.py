@@ -17,6 +17,7 @@ PAUSES = {
     ("tests/system/operations/test_routing.py", "done.wait"): "clients leave time to services",
     ("tests/e2e/kafka_broker.py", "admin.list_topics"): "one look of many",
     ("tests/system/kills/kill_campaign.py", "ends.wait"): "a reader pauses between two rounds",
+    ("tests/storage/test_object_outages.py", "_never.wait"): "the object store sends slowly",
     ("tests/storage/test_tailer_pool.py", "stop.wait"): "the pool is supervised in rounds",
 }
 _SLEEPS = {"time.sleep", "asyncio.sleep"}

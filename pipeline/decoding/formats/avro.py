@@ -1,8 +1,8 @@
 """Avro values, by fastavro: each with the schema that it was written with.
 
 A column takes the field of its name, or is null if the writer has none. What a field holds must fit
-the column, as JSON's values must: whole numbers their range, any number a DOUBLE, texts and enums
-(and bytes that are UTF-8) a STRING.
+the column, as JSON's values must: whole numbers their range, any number a DOUBLE, a number that is
+not too large a FLOAT, texts and enums (and bytes that are UTF-8) a STRING.
 """
 
 import json
@@ -28,7 +28,7 @@ from oriel.pipeline.dead_letters import Reason
 from oriel.pipeline.decoding.block_bytes import BlockBytes
 from oriel.pipeline.decoding.faults import Faults, WrongType
 from oriel.pipeline.decoding.formats.registry import SchemaRegistry
-from oriel.pipeline.decoding.values import struct_rows
+from oriel.pipeline.decoding.values import as_float, struct_rows
 from oriel.pipeline.errors import InvalidTopology
 from oriel.pipeline.language import AvroSerde
 
@@ -51,7 +51,7 @@ _FITTING = {
     pa.bool_(): {"boolean"},
     pa.int32(): {"int"},
     pa.int64(): {"int", "long"},
-    pa.float32(): {"float", "double"},
+    pa.float32(): {"float"},
     pa.float64(): {"float", "double"},
     pa.string(): {"string", "enum"},
 }
@@ -286,7 +286,7 @@ def _scalar(value: Any, column_type: pa.DataType) -> Any:
         except UnicodeDecodeError as error:
             raise WrongType(column_type, "bytes that are not UTF-8") from error
     if kind in {int, float} and types.is_floating(column_type):
-        return float(value)
+        return as_float(value, column_type)
     fits = (
         (kind is str and types.is_string(column_type))
         or (kind is int and types.is_integer(column_type))

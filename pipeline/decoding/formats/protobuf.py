@@ -7,7 +7,7 @@ and numbers for an INT.
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
@@ -19,8 +19,8 @@ from google.protobuf.message import DecodeError
 from google.protobuf.message_factory import GetMessageClass
 
 from oriel.pipeline.dead_letters import Reason
-from oriel.pipeline.decoding.faults import Faults
-from oriel.pipeline.decoding.values import struct_rows
+from oriel.pipeline.decoding.faults import Faults, WrongType
+from oriel.pipeline.decoding.values import as_float, struct_rows
 from oriel.pipeline.errors import InvalidTopology
 from oriel.pipeline.language import ProtobufSerde
 
@@ -69,6 +69,8 @@ class ProtobufReader:
                     row = get_row(message_class.FromString(_body(value, header)))
                 except DecodeError:
                     fault[number] = True
+                except WrongType as error:
+                    faults.set_one(number, Reason.WRONG_TYPE, error.detail)
             rows.append(row)
         faults.set(fault, Reason.NOT_PROTOBUF)
         return struct_rows(rows, self.row_type, faults)
@@ -160,8 +162,16 @@ def _converter(field: FieldDescriptor, column_type: pa.DataType, path: str) -> G
     if fits:
         return _unchanged
     if types.is_floating(column_type) and kind in _INTEGERS | _FLOATS:
-        return float
+        return partial(_as_float, column_type, path)
     raise _misfit(field, path)
+
+
+def _as_float(column_type: pa.DataType, path: str, value: float) -> float:
+    try:
+        return as_float(value, column_type)
+    except WrongType as error:
+        error.path.append(path)
+        raise
 
 
 def _unchanged(value: Any) -> Any:

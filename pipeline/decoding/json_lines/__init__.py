@@ -4,8 +4,8 @@ In come the lines of a block. ``BlockReader`` reads those that Arrow's reader re
 ``suspicious_lines`` says which of them it may not, and ``decode_line`` reads such a line.
 """
 
-from oriel.pipeline.decoding.json_lines.arrow_json import BlockReader
+from oriel.pipeline.decoding.json_lines.arrow_json import BlockReader, infinite_rows
 from oriel.pipeline.decoding.json_lines.lines import decode_line
 from oriel.pipeline.decoding.json_lines.suspicious import suspicious_lines
 
-__all__ = ["BlockReader", "decode_line", "suspicious_lines"]
+__all__ = ["BlockReader", "decode_line", "infinite_rows", "suspicious_lines"]

@@ -19,7 +19,7 @@ from typing import Any, NoReturn
 import pyarrow as pa
 
 from oriel.pipeline.dead_letters import Reason
-from oriel.pipeline.decoding.faults import WrongType
+from oriel.pipeline.decoding.faults import WrongType, out_of_range
 
 #: Jackson refuses texts with more: levels (two are taken by the list that Spark's decoder puts
 #: around a line), digits of a number, and characters, in UTF-16, of a name or of text that is read.
@@ -76,6 +76,7 @@ def decode_line(line: bytes, row_type: pa.StructType, text_field: str | None = N
 
     Where a field is repeated, the last one counts, but each of them must have its type. The last
     ``text_field`` must be text; any other column of text takes every value, as its JSON text.
+    The last number of a FLOAT or DOUBLE column must be in the range of the column's type.
     """
     try:
         text = line.decode()
@@ -92,7 +93,7 @@ def decode_line(line: bytes, row_type: pa.StructType, text_field: str | None = N
         return Reason.NOT_JSON
     if _has_lone_surrogate(text):
         return Reason.NOT_JSON
-    if text_field is not None and row is not None and row[text_field] is _NOT_TEXT:
+    if text_field is not None and isinstance(row, dict) and row[text_field] is _NOT_TEXT:
         wrong = WrongType(pa.string(), "what is no text")
         wrong.path.append(text_field)
         return wrong
@@ -167,13 +168,17 @@ def _has_lone_surrogate(text: str) -> bool:
 
 @cache
 def _row_reader(row_type: pa.StructType, text_field: str | None) -> Reader:
-    """What reads an object as a dict of ``row_type``; it raises WrongType where a type is wrong."""
+    """What reads an object as a dict of ``row_type``; it raises WrongType where a type is wrong.
+
+    It returns a WrongType if a number is out of range: the field can be repeated, and Spark
+    checks only the last value.
+    """
     readers = {field.name: _reader(field.type) for field in row_type}
     if text_field is not None:
         readers[text_field] = _read_only_text
     names = dict.fromkeys(readers)
 
-    def read(token: Any) -> dict[str, Any]:
+    def read(token: Any) -> dict[str, Any] | WrongType:
         if type(token) is not _Object:
             raise _wrong(row_type, token)
         row: dict[str, Any] = dict(names)
@@ -185,6 +190,10 @@ def _row_reader(row_type: pa.StructType, text_field: str | None) -> Reader:
         except WrongType as error:
             error.path.insert(0, name)
             raise
+        for name, value in row.items():
+            if type(value) is WrongType:
+                value.path.insert(0, name)
+                return value
         return row
 
     return read
@@ -263,34 +272,39 @@ def _whole_number(token: _Integer) -> int:
     return int(Decimal(token))
 
 
-def _read_double(token: Any) -> float:
-    """A number as a double: infinity where none can hold it, and 0.0 for the integer -0."""
+def _read_double(token: Any) -> float | WrongType:
+    """A number as a double, and 0.0 for the integer -0."""
+    double = _as_double(token, pa.float64())
+    return out_of_range(pa.float64(), token) if math.isinf(double) else double
+
+
+def _read_float(token: Any) -> float | WrongType:
+    """A number rounded once to 32 bits, as ``_read_double``."""
+    double = _as_double(token, pa.float32())
+    # By Arrow from the text: by way of a double it would be rounded twice.
+    single = pa.array([token]).cast(pa.float32())[0].as_py()
+    if math.isinf(single):
+        return out_of_range(pa.float32(), token)
+    return float(single) if double else double
+
+
+def _as_double(token: Any, column_type: pa.DataType) -> float:
     if type(token) is _Integer:
         return float(token) + 0.0
     if type(token) is not _Decimal:
-        raise _wrong(pa.float64(), token)
+        raise _wrong(column_type, token)
     return float(token)
-
-
-def _read_float(token: Any) -> float:
-    """A number rounded once to 32 bits, as ``_read_double``."""
-    double = _read_double(token)
-    try:
-        # By Arrow from the text: by way of a double it would be rounded twice.
-        single = pa.array([token]).cast(pa.float32())[0].as_py()
-    except pa.ArrowInvalid:
-        return double
-    return single if double else double
 
 
 def _map_reader(column_type: pa.MapType) -> Reader:
     """Names and values, a name as often as it is there; only text can be a name."""
     read_item = _reader(column_type.item_type)
 
-    def read(token: Any) -> list[tuple[str, Any]]:
+    def read(token: Any) -> list[tuple[str, Any]] | WrongType:
         if type(token) is not _Object or not pa.types.is_string(column_type.key_type):
             raise _wrong(column_type, token)
-        return [(name, None if item is None else read_item(item)) for name, item in token]
+        pairs = [(name, None if item is None else read_item(item)) for name, item in token]
+        return next((item for _, item in pairs if type(item) is WrongType), pairs)
 
     return read
 
@@ -298,10 +312,11 @@ def _map_reader(column_type: pa.MapType) -> Reader:
 def _list_reader(column_type: pa.ListType) -> Reader:
     read_item = _reader(column_type.value_type)
 
-    def read(token: Any) -> list[Any]:
+    def read(token: Any) -> list[Any] | WrongType:
         if type(token) is not list:
             raise _wrong(column_type, token)
-        return [None if item is None else read_item(item) for item in token]
+        items = [None if item is None else read_item(item) for item in token]
+        return next((item for item in items if type(item) is WrongType), items)
 
     return read
 

@@ -3,10 +3,10 @@
 import argparse
 from collections.abc import Callable, Iterator, Mapping
 
-from oriel.pipeline.plan import ClockSettings, PreparedBatch
+from oriel.pipeline.plan import NO_CLOCK_NOTES, ClockNotes, ClockSettings, PreparedBatch
 
-#: Generous, as clocks of producers and time zones go wrong by hours, and it still saves a store:
-#: behind a record that is a day ahead its partition takes records again a day later.
+#: Clocks of producers and time zones are wrong by hours, so a day rejects none of their records.
+#: After a record that is a day ahead, its partition accepts current records again a day later.
 DEFAULT_MAX_AHEAD_MS = 86_400_000
 
 
@@ -18,7 +18,8 @@ def add_clock_options(parser: argparse.ArgumentParser, duration_ms: Callable[[st
 
     parser.add_argument(
         "--max-ahead", type=duration_or_off, default=argparse.SUPPRESS, metavar="TIME|off",
-        help="records further ahead of wall clock are dead letters (default 1d; with --once off)",
+        help="records further ahead of wall-clock time are dead letters "
+        "(default 1d, for rebuild the bound of the last batch)",
     )  # fmt: skip
     parser.add_argument(
         "--idle-after", type=duration_or_off, metavar="TIME|off",
@@ -26,13 +27,15 @@ def add_clock_options(parser: argparse.ArgumentParser, duration_ms: Callable[[st
     )  # fmt: skip
 
 
-def clock_settings(options: argparse.Namespace) -> ClockSettings:
-    """What the options say; a run with ``--once`` is a replay, whose times may be any.
+def clock_settings(options: argparse.Namespace, last: ClockNotes = NO_CLOCK_NOTES) -> ClockSettings:
+    """Read the settings from the options.
 
-    A store that is computed anew is protected as it was when it was computed first.
+    Args:
+        options: the options of ``oriel run`` or ``oriel rebuild``.
+        last: for a rebuild, the notes of the pipeline's last batch. A rebuild uses the bound of
+            this batch by default, so that the rebuilt store has the records of the run.
     """
-    is_replay = options.once and options.store is None
-    default_ms = None if is_replay else DEFAULT_MAX_AHEAD_MS
+    default_ms = DEFAULT_MAX_AHEAD_MS if last.now_ms < 0 else last.max_ahead_ms
     return ClockSettings(getattr(options, "max_ahead", default_ms), options.idle_after)
 
 

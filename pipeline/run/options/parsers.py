@@ -14,9 +14,12 @@ _UNITS_MS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 def run_parser() -> argparse.ArgumentParser:
     """The options of ``oriel run``."""
     parser = argparse.ArgumentParser(
-        prog="oriel run", description="Run a topology over an event log or a Kafka topic."
+        prog="oriel run",
+        description="Run a topology over an event log or a Kafka topic.",
+        epilog="Exit codes: 0: done or stopped by a signal, 1: an error, 2: an invalid option, 3: "
+        "with --once, all records that the run read are dead letters.",
     )
-    parser.set_defaults(store=None)
+    parser.set_defaults(stores=())
     _add_options(parser)
     pace = parser.add_mutually_exclusive_group()
     pace.add_argument(
@@ -31,10 +34,13 @@ def rebuild_parser() -> argparse.ArgumentParser:
     """The options of ``oriel rebuild``, which is a run that ends by itself."""
     parser = argparse.ArgumentParser(
         prog="oriel rebuild",
-        description="Compute a store anew from its topics, and put it into its place in one step; "
-        "or write all records of a stream's topic, `to(TOPIC)`, again.",
+        description="Compute stores again from their topics, and replace each in one step; or "
+        "write all records of an output topic, `to(TOPIC)`, again.",
     )
-    parser.add_argument("store", help="name of the store; its pipeline must not run")
+    parser.add_argument(
+        "stores", nargs="+", metavar="STORE",
+        help="name of a store; the pipeline must not run. Several stores share one start of Spark",
+    )  # fmt: skip
     _add_options(parser)
     parser.set_defaults(once=True)
     return parser

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from oriel.pipeline.testing import (
         Counters,
+        FunctionRaised,
         KeyValue,
         OutputReader,
         ReadOnlyKeyValueStore,
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Counters",
+    "FunctionRaised",
     "KeyValue",
     "KeyValueStoreConformance",
     "MakeKeyValueStore",

@@ -171,9 +171,9 @@ class ModelWindowStore(ModelStore):
         windows = self._visible(key)
         if not windows:
             return None
-        newest_ms = max(orjson.loads(put.value)["timestamp_ms"] for put in windows)
-        last = 0 if self._window.kind.has_inclusive_end else 1
-        holding = [put for put in windows if put.start_ms <= newest_ms <= put.end_ms - last]
+        times_ms = [orjson.loads(put.value)["timestamp_ms"] for put in windows]
+        # A window that was closed when the record came covers its time and does not contain it.
+        holding = [put for put, ms in zip(windows, times_ms, strict=True) if ms == max(times_ms)]
         return min(holding, key=lambda put: put.end_ms).value
 
     def latest_all(self, scan_range: ScanRange) -> ScanPage:

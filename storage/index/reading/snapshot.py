@@ -216,6 +216,10 @@ class IndexSnapshot:
         # Where others wrote a time that is not in the window, the search must not pass it.
         first = min(lower_bound(prefix, max(first_ms, self.earliest_ms)), self._cursor.key())
         first_from(self._cursor, first)
+        # A window that was closed when the record came does not contain it (semantics of late
+        # records: a record joins the windows that are open). The latest window does.
+        while _timestamp_ms(self._cursor.value()) < newest_ms:
+            self._cursor.next()
         return self._cursor.value()
 
     def _read(

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pytest
 
 from oriel.pipeline.commit import Checkpoint
-from oriel.pipeline.commit.checkpoint import StateVersions
+from oriel.pipeline.commit.versions import StateVersions
 from oriel.pipeline.errors import AlreadyRunning, CheckpointError, Fenced
 from oriel.pipeline.plan import PreparedBatch
 from oriel.pipeline.state.segments import read_segment, write_segment
@@ -233,6 +233,11 @@ def test_state_that_cannot_be_trusted_is_refused(tmp_path: Path) -> None:
         with pytest.raises(CheckpointError, match=f"can't be read.*or let `oriel rebuild {store}`"):
             read_segment(tmp_path / folder, "missing.arrow", RECORDS.schema)
     path.write_bytes(path.read_bytes()[:100])
+    with pytest.raises(CheckpointError, match="is not what the pipeline wrote"):
+        read_segment(tmp_path, name, RECORDS.schema)
+    name = "written-by-an-earlier-version.arrow"
+    path = tmp_path / name
+    path.write_bytes(b"ARROW1")
     with pytest.raises(CheckpointError, match="can't be read"):
         read_segment(tmp_path, name, RECORDS.schema)
     with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, RECORDS.schema) as writer:

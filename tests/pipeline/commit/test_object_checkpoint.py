@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 from oriel.pipeline.commit import Checkpoint, Resumption
-from oriel.pipeline.errors import Fenced
+from oriel.pipeline.commit.resumption import keep_first_offsets
+from oriel.pipeline.errors import CheckpointError, Fenced
 from oriel.storage import current_files
 from tests.object_store import ObjectStore
 
@@ -37,6 +38,30 @@ def test_where_sources_began_is_known_to_the_next_start(
     decided.prepare_spark(["events"], Resumption(0, {}, ends, is_done=True))
     assert decided.end_offsets(0) == ends
     assert not (decided.spark / "sources").exists()
+
+
+def test_a_damaged_note_of_where_sources_began_is_an_error(
+    object_store: ObjectStore, tmp_path: Path
+) -> None:
+    """Whichever bit it is; notes of earlier versions have no digest."""
+    folder, files = object_store.data("damaged-offsets"), current_files()
+    first = Checkpoint(folder, sync=True, scratch=tmp_path / "first")
+    first.prepare_spark(["events"], None)
+    (first.spark / "sources" / "0").mkdir(parents=True)
+    (first.spark / "sources" / "0" / "0").write_bytes(_FIRST)
+    first.note_first_offsets()
+    note = folder / "first-offsets/sources/0/0"
+    content = files.read(note)
+    for bit in range(8 * len(content)):
+        at, flip = bit // 8, 1 << bit % 8
+        files.replace(
+            note, content[:at] + bytes([content[at] ^ flip]) + content[at + 1 :], sync=False
+        )
+        with pytest.raises(CheckpointError, match=r"first-offsets/.*is damaged.*delete the file"):
+            keep_first_offsets(tmp_path / "damaged", folder / "first-offsets")
+    files.replace(note, _FIRST, sync=False)
+    keep_first_offsets(tmp_path / "earlier", folder / "first-offsets")
+    assert (tmp_path / "earlier" / "sources/0/0").read_bytes() == _FIRST
 
 
 def test_the_later_start_fences_the_earlier_off(object_store: ObjectStore, tmp_path: Path) -> None:

@@ -82,7 +82,7 @@ DAMAGED: dict[str, tuple[Callable[[Path], list[Path]], Told, Told]] = {
     "all versions of a store": (
         newest(STATE[0], 5),
         (ForeignCheckpoint, "do not belong together|has no state version"),
-        (CheckpointError, "is damaged .*restore the checkpoint"),
+        (CheckpointError, "is damaged .*Restore the checkpoint"),
     ),
     "the newest log entry": (newest(LOGS[0], 1), None, None),
     "the newest log entry of the last store": (newest(LOGS[1], 1), None, None),

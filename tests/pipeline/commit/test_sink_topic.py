@@ -1,5 +1,6 @@
 """What a checkpoint knows of a stream's topic: what it is, and how far it is published."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -105,7 +106,7 @@ def test_other_steps_are_refused(opened: Opened) -> None:
     with pytest.raises(IncompatibleStore) as refused:
         opened.topic(defined("v > 2"))
     assert "to(out): its chain of steps was t.filter('v > 1')" in str(refused.value)
-    assert "`oriel rebuild 'to(out)'`" in str(refused.value)
+    assert "`oriel rebuild 'to(out)' TOPOLOGY.py`" in str(refused.value)
     assert opened.topic(defined(key_groups=64)).definition.key_groups == 8
 
 
@@ -118,9 +119,7 @@ def test_the_last_generation_with_a_definition_counts(opened: Opened) -> None:
     later = SinkDefinition.recorded(opened.folder, "to(out)")
     assert later is not None
     assert later.state_name == "to(out)"
-    (state / "to(out)@3" / "sink.json").write_bytes(
-        (state / "to(out)" / "sink.json").read_bytes().replace(b'"generation":0', b'"generation":3')
-    )
+    replace(later, generation=3).write(state / "to(out)@3", sync=False)
     assert opened.topic().table_folder == state / "to(out)@3"
 
 
@@ -130,3 +129,14 @@ def test_a_damaged_definition_is_told(opened: Opened) -> None:
     (topic.table_folder / "sink.json").write_text("{")
     with pytest.raises(CheckpointError, match=r"sink\.json is damaged .* backup"):
         opened.topic()
+
+
+def test_a_damaged_note_is_told(opened: Opened) -> None:
+    """The note has the position that the topic has reached."""
+    topic = opened.topic()
+    topic.commit(prepared(0), 0)
+    (note,) = topic.table_folder.glob("published-*")
+    whole = note.read_bytes()
+    note.write_bytes(whole.replace(b'"batch":0', b'"batch":1'))
+    with pytest.raises(CheckpointError, match=rf"{note.name} is damaged .* backup"):
+        opened.topic().newest_record()

@@ -10,7 +10,6 @@ from typing import Any, Self
 
 import orjson
 import pyarrow as pa
-from deltalake import DeltaTable
 
 from oriel import SlidingWindows, StreamsBuilder, Topology, collect_list, count
 from oriel.pipeline.commit import Checkpoint, StoreBatches, StoreTables, define, last_batch
@@ -20,6 +19,7 @@ from oriel.pipeline.sources import EventLog
 from oriel.pipeline.tasks import LocalRunner, run_stages
 from oriel.pipeline.testing.steps import steps_for
 from oriel.storage import DataLayout, Offsets
+from oriel.storage.delta import open_delta
 
 #: Lines of a batch, one of which is no record.
 LINES = 6
@@ -51,14 +51,28 @@ def write_log(folder: Path, batches: int) -> None:
 class Writer:
     """One process's run of a pipeline over a folder with a log."""
 
-    def __init__(self, folder: Path, *, sync: bool = True, tasks: int = 2) -> None:
-        """Open what is there, as a start does; a lock that another holds counts for nothing."""
-        self.data = folder / "data"
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        sync: bool = True,
+        tasks: int = 2,
+        data: Path | None = None,
+        scratch: Path | None = None,
+    ) -> None:
+        """Open what is there, as a start does; a lock that another holds counts for nothing.
+
+        ``data`` is another data folder than that of ``folder``. If it is in a bucket, Spark's log
+        is in ``scratch``.
+        """
+        self.data = data or folder / "data"
         layout = DataLayout(self.data)
         lock = layout.checkpoint("app") / "lock"
         # What a file system without locks comes to: each has the lock on a file of its own.
         lock.unlink(missing_ok=True)
-        self.checkpoint = Checkpoint(layout.checkpoint("app"), sync=sync, lock_wait_s=0)
+        self.checkpoint = Checkpoint(
+            layout.checkpoint("app"), sync=sync, lock_wait_s=0, scratch=scratch
+        )
         self.stores: dict[str, StoreBatches] = {}
         try:
             self._open(folder, layout, sync=sync, tasks=tasks)
@@ -165,7 +179,7 @@ def tables_of(folder: Path) -> dict[str, list[str]]:
     """All rows of the tables as texts, by table: also their revisions are the same."""
     rows: dict[str, list[str]] = {}
     for name in ("first", "second", "_dead_letters"):
-        table = DeltaTable(folder / "data" / "tables" / name).to_pyarrow_table()
+        table = open_delta(folder / "data" / "tables" / name).to_pyarrow_table()
         rows[name] = sorted(map(repr, table.to_pylist()))
     return rows
 
@@ -173,7 +187,7 @@ def tables_of(folder: Path) -> dict[str, list[str]]:
 def newest_of(folder: Path, name: str) -> list[str]:
     """The newest row of each of a store's windows as text: what compaction leaves as it is."""
     newest: dict[tuple[Any, ...], Any] = {}
-    rows = DeltaTable(folder / "data" / "tables" / name).to_pyarrow_table()
+    rows = open_delta(folder / "data" / "tables" / name).to_pyarrow_table()
     for row in rows.sort_by("revision").to_pylist():
         newest[row["key"], row["window_start"]] = row
     return sorted(repr(row) for row in newest.values() if not row["deleted"])

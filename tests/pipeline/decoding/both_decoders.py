@@ -67,9 +67,12 @@ def _decoded(
     for row, block, line in zip(found, by_blocks, alone(ours, rows), strict=True):
         # As text: -0.0 is equal to 0.0 else.
         assert repr(block) == repr(line)
-        # Spark does not know which field is wrong.
-        code = block["reason"] and block["reason"].partition(": ")[0]
-        assert repr(_record(row)) == repr(block | {"reason": code})
+        # Spark only knows the field of a number that is out of range, and not the number.
+        reason = block["reason"] or ""
+        code, _, detail = (row.reason or "").partition(": ")
+        assert reason.partition(": ")[0] == code
+        assert not detail or reason.startswith(f"{row.reason}, not ")
+        assert repr(_record(row)) == repr(block | {"reason": row.reason})
     return found
 
 

@@ -1,6 +1,7 @@
 """Avro values: what fastavro writes comes back, and hostile bytes harm nobody else."""
 
 import json
+import math
 import random
 import struct
 from io import BytesIO
@@ -146,6 +147,10 @@ def test_bytes_behind_a_record_and_missing_ones_are_told() -> None:
         ("long", 2**60 + 1, "DOUBLE", float(2**60 + 1)),
         ("float", 0.5, "DOUBLE", 0.5),
         ("double", 0.1, "FLOAT", struct.unpack("f", struct.pack("f", 0.1))[0]),
+        ("double", math.inf, "FLOAT", math.inf),
+        ("double", -1e39, "FLOAT", "wrong-type"),
+        ("double", 2.0**128 - 2.0**103, "FLOAT", "wrong-type"),
+        ("double", 3.4028235677973362e38, "FLOAT", 2.0**128 - 2.0**104),
         ("long", 5, "INT", 5),
         ("long", 2**31, "INT", "wrong-type"),
         ("int", 2**15, "SMALLINT", "wrong-type"),

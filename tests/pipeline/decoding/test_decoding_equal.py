@@ -1,5 +1,6 @@
 """The block decoder and Spark's say the same of every line, however hostile."""
 
+from operator import add
 from random import Random
 
 import pyarrow as pa
@@ -10,8 +11,10 @@ from pyspark.sql import SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
-from oriel.pipeline.decoding import event_log_decoder, kafka_decoder
-from tests.pipeline.decoding.both_decoders import Message, decoded_log, decoded_messages
+from oriel.pipeline.decoding import BlockDecoder, event_log_decoder, kafka_decoder
+from oriel.pipeline.language import arrow_schema
+from oriel.pipeline.sources.spark_decoding import spark_event_log_decoder
+from tests.pipeline.decoding.both_decoders import Message, decoded_log, decoded_messages, log_rows
 from tests.pipeline.decoding.hostile_lines import HostileLines
 
 #: Lines by the thousand: for CI, not for the inner loop.
@@ -60,6 +63,61 @@ def test_messages_are_decoded_alike(spark: SparkSession, schema: str, seed: int)
     decoded_messages(spark, [message() for _ in range(600)], schema)
 
 
+#: The least numbers that FLOAT and DOUBLE round to infinity.
+LIMITS = {"f": 2**128 - 2**103, "d": 2**1024 - 2**970}
+
+
+@st.composite
+def near_limits(draw: st.DrawFn) -> tuple[str, bytes, bool]:
+    """A column, a number near the limit of its type, and whether the number is out of range."""
+    column = draw(st.sampled_from(sorted(LIMITS)))
+    limit = LIMITS[column]
+    digits = str(limit + draw(st.integers(-3, 3)) * 10 ** draw(st.integers(0, len(str(limit)) - 2)))
+    digits = digits[: draw(st.sampled_from([len(digits), 12, 17, 20]))].ljust(len(digits), "0")
+    exponent = draw(st.sampled_from(["", f"e{len(digits) - 1}", f"E+000{len(digits) - 1}"]))
+    text = f"{digits[0]}.{digits[1:]}{exponent}" if exponent else digits
+    sign = draw(st.sampled_from(["", "-"]))
+    return column, f"{sign}{text}".encode(), int(digits) >= limit
+
+
+@given(st.lists(near_limits(), min_size=200, max_size=400))
+@settings(max_examples=max(2, settings().max_examples // 16))
+def test_numbers_near_the_limits_are_decoded_alike(
+    spark: SparkSession, numbers: list[tuple[str, bytes, bool]]
+) -> None:
+    """A number is a dead letter exactly if its type would round it to infinity."""
+    schema = "f FLOAT, d DOUBLE, lf ARRAY<FLOAT>, ld ARRAY<STRUCT<d: DOUBLE>>"
+    forms = {"f": (b'"f":%s', b'"lf":[null,%s,1]'), "d": (b'"d":%s', b'"ld":[{},{"d":%s}]')}
+    line = b'{"key":"a","timestamp_ms":1,"value":{%s}}'
+    lines = [
+        line % (forms[column][row % 2] % text) for row, (column, text, _) in enumerate(numbers)
+    ]
+    found = decoded_log(spark, lines, schema)
+    assert [row.reason is not None for row in found] == [is_out for _, _, is_out in numbers]
+
+
+def test_numbers_in_maps_are_in_range(spark: SparkSession) -> None:
+    """Only Spark reads a topic of maps by default; Arrow's decoder reads the same records."""
+    schema = "m MAP<STRING, DOUBLE>, l ARRAY<MAP<STRING, STRUCT<f: FLOAT>>>"
+    values = [
+        b'{"m":{"a":1,"b":1e400}}',
+        b'{"l":[{"a":{"f":1e39}}]}',
+        b'{"m":{"a":1e308,"b":null}}',
+    ]
+    rows = log_rows([b'{"key":"a","timestamp_ms":1,"value":%s}' % value for value in values])
+    raw = spark.createDataFrame(pa.Table.from_batches([rows])).coalesce(1)
+    by_spark = spark_event_log_decoder(schema).decode(raw).orderBy("offset").collect()
+    reasons = [row.reason for row in by_spark]
+    assert reasons == [
+        "wrong-type: value.m: a number in the range of DOUBLE expected",
+        "wrong-type: value.l.f: a number in the range of FLOAT expected",
+        None,
+    ]
+    decoder = BlockDecoder(pa.struct(list(arrow_schema(schema))), has_envelope=True)
+    numbers = [", not 1e400", ", not 1e39"]
+    assert decoder.decode(rows)["reason"].to_pylist() == [*map(add, reasons, numbers), None]
+
+
 NAMES = ["a", "A", "`b c`", "`d``e`", "1", "2b", "1e5", "3L", "`4`", "_", "select", "int", "key"]
 TYPES = [
     "INT", "Long", "real", "DECIMAL", "STRING", "ARRAY<INT>", "ARRAY<ARRAY<FLOAT>>", "BYTE",
@@ -84,7 +142,7 @@ def test_limits_of_jackson_are_kept(spark: SparkSession) -> None:
     """Depth, digits, and lengths of names and texts: one more than allowed is refused."""
     line = b'{"key":"a","timestamp_ms":1,"value":{%s}}'
     lines = [line % (b'"x":%s%s' % (b"[" * n, b"]" * n)) for n in (995, 996, 997)]
-    lines += [line % (b'"d":%s' % (b"1" * n)) for n in (999, 1000, 1001)]
+    lines += [line % (b'"d":0.%s' % (b"1" * n)) for n in (999, 1000, 1001)]
     lines += [line % (b'"%s":1' % (b"n" * n)) for n in (50_000, 50_001)]
     lines += [line % (b'"%s":1' % ("\U0001f600" * n).encode()) for n in (25_000, 25_001)]
     lines += [line % (b'"s":["%s"]' % (b"x" * n)) for n in (20_000_000, 20_000_001)]

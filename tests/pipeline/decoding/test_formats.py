@@ -60,7 +60,8 @@ JSON_KEYS: list[tuple[bytes, str | None, str | None]] = [
     (b"12345678901234567890", "12345678901234567890", None),
     (b"true", "true", None),
     (b"NaN", None, "not-json"),
-    (b"1e999", None, "not-json"),
+    (b"1e999", None, "wrong-type"),
+    (b'{"a":[-1e400]}', None, "wrong-type"),
     (b'"\\ud800"', None, "not-json"),
     (b"{", None, "not-json"),
     (b"[" * 100_000, None, "not-json"),
@@ -75,6 +76,9 @@ def test_json_keys_have_one_spelling() -> None:
     assert [(row["key"], row["reason"]) for row in found] == [
         (text, reason) for _, text, reason in JSON_KEYS
     ]
+    details = [row["detail"] for row in found if row["reason"] == "wrong-type"]
+    expected = "key: a number in the range of DOUBLE expected, not"
+    assert details == [f"{expected} 1e999", f"{expected} -1e400"]
 
 
 def test_record_time_by_a_column_of_numbers() -> None:

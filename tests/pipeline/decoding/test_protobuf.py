@@ -1,5 +1,6 @@
 """Protobuf values: what Google's library writes comes back, and hostile bytes harm nobody else."""
 
+import math
 import random
 from typing import Any
 
@@ -92,6 +93,8 @@ def test_values_out_of_range_and_unknown_enums() -> None:
     assert values_of(values, "big BIGINT", PLAIN) == ["wrong-type", {"big": 0}]
     assert values_of(values, "state STRING", PLAIN) == [{"state": "NEW"}, {"state": "9"}]
     assert values_of(values, "state INT", PLAIN) == [{"state": 0}, {"state": 9}]
+    values = [ORDER(price=price).SerializeToString() for price in (1e39, -math.inf)]
+    assert values_of(values, "price FLOAT", PLAIN) == ["wrong-type", {"price": -math.inf}]
 
 
 def test_hostile_bytes_harm_no_other_record() -> None:

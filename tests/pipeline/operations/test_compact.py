@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from oriel.pipeline.operations.compact import main
+from oriel.storage.delta.opening import LogFiles
 from tests.storage.compacted_table import CompactedTable
 from tests.storage.store_tables import SLIDING
 
@@ -72,11 +73,48 @@ def test_an_unknown_store_is_one_line(
 
 
 def test_a_damaged_log_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """What delta-rs says of it, without a trace."""
+    """It names the file and the solution."""
     table = CompactedTable(tmp_path, SLIDING)
     table.commit([{"key": "a", "start": 1}])
-    (table.folder / "_delta_log" / f"{0:020d}.json").write_bytes(b"")
+    entry = table.folder / "_delta_log" / f"{0:020d}.json"
+    entry.write_bytes(b"")
     assert main(["store", "--data", str(tmp_path), "--all"]) == 1
     error = capsys.readouterr().err
     assert error.count("\n") == 1
-    assert "can't be read" in error
+    assert str(entry) in error
+    assert "it is empty or cut off" in error
+    assert "`oriel rebuild store`" in error
+
+
+@pytest.mark.parametrize("has_digests", [True, False])
+@pytest.mark.parametrize("damage", ["page", "footer", "zeros", "empty"])
+def test_a_damaged_file_is_not_compacted(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    damage: str,
+    *,
+    has_digests: bool,
+) -> None:
+    """One line names the file; those of earlier versions have no digests."""
+    table = CompactedTable(tmp_path, SLIDING)
+    for batch in range(3):
+        table.commit([{"key": "a", "start": batch, "n": batch}])
+    if not has_digests:
+        monkeypatch.setattr(LogFiles, "tags", lambda _: {})
+    files = table.live()
+    path = table.folder / min(files)
+    content = path.read_bytes()
+    damaged = {
+        "page": content[:4] + bytes(300) + content[304:],
+        "footer": content[:-300] + bytes(292) + content[-8:],
+        "zeros": bytes(len(content)),
+        "empty": b"",
+    }
+    path.write_bytes(damaged[damage])
+    capsys.readouterr()
+    assert main(["store", "--data", str(tmp_path), "--all"]) == 1
+    (line,) = capsys.readouterr().err.splitlines()
+    assert str(path) in line
+    assert "backup" in line
+    assert table.live() == files

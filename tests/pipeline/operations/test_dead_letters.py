@@ -12,10 +12,10 @@ from deltalake import DeltaTable
 from oriel.pipeline.commit.store_tables import open_dead_letters
 from oriel.pipeline.errors import ReplayRefused
 from oriel.pipeline.operations import compact, dead_letters
-from oriel.pipeline.operations.replay import replay
+from oriel.pipeline.operations.replay import EventLogTarget, replay
 from oriel.pipeline.sources import Message
 from oriel.storage import DataLayout
-from oriel.storage.dead_letters import Selection
+from oriel.storage.dead_letters import Selection, read_replays
 from oriel.storage.delta import DEAD_LETTER_SCHEMA, open_table, write_file
 from tests.object_store import ObjectStore
 
@@ -184,8 +184,106 @@ def test_a_note_that_a_crash_cut_off_is_of_nothing_that_was_sent(
     with noted.open("ab") as file:
         file.write(b'["t",0')
     replayed(tmp_path, capsys, "--event-log", str(log))
-    assert noted.read_bytes() == b'["t",0,1]\n["t",0,2]\n'
+    places = [orjson.loads(line)[:3] for line in noted.read_bytes().splitlines()]
+    assert places == [["t", 0, 1]] * 2 + [["t", 0, 2]] * 2
     assert lines(log) == [b"1", b"2"]
+
+
+def test_a_list_shows_which_letters_were_replayed_and_which_repeat_one(
+    tmp_path: Path, log: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A record that fails again has the offset of its first letter, however often it was sent."""
+    target = ("--event-log", str(log))
+    commit(tmp_path, 0, letter(1), letter(2))
+    replayed(tmp_path, capsys, *target, "--limit", "1")
+    # The line b"1" begins at offset 7. It fails again, is sent again and fails again.
+    commit(tmp_path, 1, letter(7, raw=b"1"))
+    replayed(tmp_path, capsys, *target, "--limit", "2")
+    newest = (log / "t" / "0.jsonl").read_bytes().rindex(b"1\n")
+    commit(tmp_path, 2, letter(newest, raw=b"1"))
+    rows = {row["offset"]: row for row in listed(tmp_path, capsys)}
+    assert {at: row["replayed_ms"] is not None for at, row in rows.items()} == {
+        1: True, 2: True, 7: True, newest: False,
+    }  # fmt: skip
+    assert {at: row["repeats_offset"] for at, row in rows.items()} == {
+        1: None, 2: None, 7: 1, newest: 1,
+    }  # fmt: skip
+    assert [row["offset"] for row in listed(tmp_path, capsys, "--not-replayed")] == [newest]
+    assert dead_letters.main(["list", "--data", str(tmp_path)]) == 0
+    text = capsys.readouterr().out
+    assert text.count("    replayed 20") == 3
+    assert text.count("    repeats the dead letter at 1\n") == 2
+    assert "2  of them repeat one" in text.splitlines()[-1]
+
+
+def test_a_sent_record_has_the_offset_at_which_its_line_begins(
+    tmp_path: Path, log: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """This is true in each partition, also if other producers append lines."""
+    (log / "t" / "1.jsonl").write_bytes(b"one line\n")
+    commit(tmp_path, 0, letter(1), letter(2, partition=1), letter(3))
+    with (log / "t" / "0.jsonl").open("ab") as other:
+        other.write(b"another line\n")
+    replayed(tmp_path, capsys, "--event-log", str(log))
+    origins = read_replays(DataLayout(tmp_path)).origins
+    for (topic, partition), offsets in origins.items():
+        content = (log / topic / f"{partition}.jsonl").read_bytes()
+        for sent, origin in offsets.items():
+            assert content[sent:].partition(b"\n")[0] == b"%d" % origin
+    assert {place: len(offsets) for place, offsets in origins.items()} == {
+        ("t", 0): 2, ("t", 1): 1,
+    }  # fmt: skip
+
+
+def test_notes_of_an_earlier_version_still_count(
+    tmp_path: Path, log: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """They have no time, so ``replayed_ms`` is 0, and the record is not sent again."""
+    commit(tmp_path, 0, letter(1))
+    noted = DataLayout(tmp_path).replayed
+    noted.parent.mkdir()
+    noted.write_bytes(b'["t",0,1]\n')
+    assert [row["replayed_ms"] for row in listed(tmp_path, capsys)] == [0]
+    assert dead_letters.main(["list", "--data", str(tmp_path)]) == 0
+    assert "    replayed -\n" in capsys.readouterr().out
+    assert "0 records were sent" in replayed(tmp_path, capsys, "--event-log", str(log))
+
+
+def test_a_replay_that_is_killed_after_it_sent_sends_no_record_twice(
+    tmp_path: Path, log: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Only the new offsets are unknown, so letters of these records repeat no letter."""
+    commit(tmp_path, 0, letter(1), letter(2))
+    send = EventLogTarget.send
+
+    def killed(target: EventLogTarget, messages: Sequence[Message]) -> list[int]:
+        send(target, messages)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(EventLogTarget, "send", killed)
+        with pytest.raises(KeyboardInterrupt):
+            replayed(tmp_path, capsys, "--event-log", str(log))
+    assert "0 records were sent" in replayed(tmp_path, capsys, "--event-log", str(log))
+    assert lines(log) == [b"1", b"2"]
+    commit(tmp_path, 1, letter(7, raw=b"1"))
+    rows = {row["offset"]: row for row in listed(tmp_path, capsys)}
+    assert rows[7]["repeats_offset"] is None
+    assert rows[1]["replayed_ms"] is not None
+
+
+def test_damaged_notes_are_an_error_that_says_what_to_do(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The message names the file."""
+    commit(tmp_path, 0, letter(1))
+    noted = DataLayout(tmp_path).replayed
+    noted.parent.mkdir()
+    noted.write_bytes(b"\x00\x00\n")
+    assert dead_letters.main(["list", "--data", str(tmp_path)]) == 1
+    (line,) = capsys.readouterr().err.splitlines()
+    assert f"{noted} is damaged" in line
+    assert "delete it" in line
 
 
 @pytest.mark.parametrize(
@@ -241,9 +339,10 @@ class _Sent:
         assert messages
         self._before()
 
-    def send(self, messages: Sequence[Message]) -> None:
+    def send(self, messages: Sequence[Message]) -> list[int]:
         """Keep what is sent."""
         self.messages += messages
+        return [100 + index for index in range(len(messages))]
 
 
 @pytest.mark.slow
@@ -262,3 +361,6 @@ def test_of_two_replays_among_objects_one_sends(object_store: ObjectStore) -> No
         replay(data, wanted, slower, limit=None, again=False)
     assert (len(faster.messages), len(slower.messages)) == (2, 0)
     assert replay(data, wanted, _Sent(), limit=None, again=False).known == 2
+    replays = read_replays(DataLayout(data))
+    assert replays.origins == {("t", 0): {100: 1, 101: 2}}
+    assert list(replays.times_ms["t", 0]) == [1, 2]

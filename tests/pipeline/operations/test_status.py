@@ -11,7 +11,7 @@ import pytest
 
 from oriel.pipeline.operations import status
 from oriel.storage import CommitRecord, DataLayout
-from oriel.storage.monitoring import RunStatus, RunStatusFile, StoreRun
+from oriel.storage.monitoring import STUCK_SECONDS, RunStatus, RunStatusFile, StoreRun
 from oriel.storage.tailer import StatusFile, StoreStatus
 from tests.storage.store_tables import StoreTable, make_definition, make_record
 from tests.storage.waiting import WAIT_SECONDS
@@ -46,6 +46,7 @@ def _data(tmp_path: Path) -> Path:
         stores={"store": StoreRun(record, 7, 2, ("events", 10), {"events": [0]}, 3)},
         maintenance_failures=2,
         lost={"events": 9},
+        log_ends_ms=NOW_MS - 700,
     )
     RunStatusFile(layout.checkpoint("flights")).write(run)
     StatusFile(layout).write({"store": StoreStatus("failed", 1, "CorruptLog: torn")})
@@ -82,10 +83,38 @@ def test_a_table_says_who_runs_how_far_it_is_and_what_is_wrong(
 
 
 def test_a_pipeline_that_ended_is_said_to(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Its last word is still there."""
-    _change(data, has_ended=True)
+    """Its last status is shown, and its lag is unknown."""
+    _change(data, has_ended=True, log_ends_ms=NOW_MS - 2_112_000)
     assert status.main(["--data", str(data)]) == 0
-    assert capsys.readouterr().out.startswith("pipeline flights: does not run; 42 batches")
+    text = capsys.readouterr().out
+    assert text.startswith("pipeline flights: does not run; 42 batches")
+    assert "unknown (100 bytes 35.2 min ago)" in text
+
+
+@pytest.mark.parametrize(
+    ("changes", "line"),
+    [
+        ({}, "is starting (process 4711 on here), no batch in the 10.0 s since its start"),
+        (
+            {"has_ended": True},
+            "does not run. It started 10.0 s ago and stopped before a first batch",
+        ),
+        # All records are read, so the pipeline has nothing to do.
+        (
+            {"log_ends": {"events": {"0": 40, "10": 4}}},
+            "runs (process 4711 on here), no batch in the 10.0 s since its start",
+        ),
+    ],
+)
+def test_a_pipeline_without_a_batch_starts_or_has_stopped(
+    data: Path, capsys: pytest.CaptureFixture[str], changes: dict[str, object], line: str
+) -> None:
+    """The line names no last batch, because this process has committed none."""
+    _change(data, batches=0, batch_ms=NOW_MS - 10_000, phase_seconds={}, **changes)
+    assert status.main(["--data", str(data)]) == 0
+    first = capsys.readouterr().out.splitlines()[0]
+    assert first.startswith(f"pipeline flights: {line}")
+    assert "the last" not in first
 
 
 def _change(data: Path, **changes: object) -> None:
@@ -112,19 +141,22 @@ def test_a_check_says_only_what_is_wrong(data: Path, capsys: pytest.CaptureFixtu
     """A pipeline that does nothing is stuck if there is something to do; code 1 is for both."""
     arguments = ["--data", str(data), "--check"]
     assert status.main(arguments) == 0
-    long_ago_ms = NOW_MS - 1000 * status._STUCK_SECONDS - 1000
+    long_ago_ms = NOW_MS - 1000 * STUCK_SECONDS - 1000
     _change(data, batch_ms=long_ago_ms)
     assert capsys.readouterr().out == ""
     assert status.main(arguments) == 1
-    assert "pipeline flights is stuck: 100 bytes are to come" in capsys.readouterr().out
+    assert (
+        "Pipeline flights has committed no batch for 5.0 min although 100 bytes"
+        in capsys.readouterr().out
+    )
     _change(data, batch_ms=long_ago_ms, log_ends={"events": {"0": 40}})
     assert status.main(arguments) == 0
     _change(data, batch_ms=long_ago_ms, has_ended=True)
     assert status.main(arguments) == 1
-    assert capsys.readouterr().out == "pipeline flights does not run\n"
+    assert capsys.readouterr().out.startswith("Pipeline flights has not run since 2")
     (DataLayout(data).checkpoint("flights") / "status.json").unlink()
     assert status.main(arguments) == 1
-    assert capsys.readouterr().out == "no pipeline has run here\n"
+    assert "No pipeline has run here" in capsys.readouterr().out
 
 
 def test_a_reader_that_ends_first_is_no_error(data: Path) -> None:
@@ -145,6 +177,7 @@ def test_programs_get_json(data: Path, capsys: pytest.CaptureFixture[str]) -> No
     assert store["record"]["counters"]["late"] == 60
     assert store["partitions"][1]["holds_windows_open"] is True
     assert seen["runs"]["flights"][1] is True
+    assert seen["pipelines"][0]["log_end_ms"] == NOW_MS - 700
 
 
 def test_a_folder_without_tables_is_told(
@@ -154,21 +187,3 @@ def test_a_folder_without_tables_is_told(
     assert status.main(["--data", str(tmp_path)]) == 1
     assert "has no tables" in capsys.readouterr().err
     assert not list(tmp_path.iterdir())
-
-
-@pytest.mark.parametrize(
-    ("time_ms", "text"),
-    [(-1, "-"), (0, "1970-01-01 00:00:00"), (253402300799999, "9999-12-31 23:59:59")],
-)
-def test_times_are_utc(time_ms: int, text: str) -> None:
-    """The last ms that a record may have, too."""
-    assert status._time(time_ms) == text
-
-
-@pytest.mark.parametrize(
-    ("span_ms", "text"),
-    [(500, "0.5 s"), (90_000, "1.5 min"), (-7_200_000, "-2.0 h"), (129_600_000, "1.5 d")],
-)
-def test_spans_have_their_largest_unit(span_ms: int, text: str) -> None:
-    """Ahead of wall clock they are negative."""
-    assert status._duration(span_ms) == text

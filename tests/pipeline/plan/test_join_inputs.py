@@ -10,7 +10,7 @@ import pytest
 
 from oriel import InvalidTopology, SessionWindows, StreamsBuilder, count
 from oriel.pipeline.commit import StoreBatches, StoreTables, define
-from oriel.pipeline.commit.checkpoint import StateVersions
+from oriel.pipeline.commit.versions import StateVersions
 from oriel.pipeline.language import Store
 from oriel.pipeline.plan.join import JoinStage
 from oriel.pipeline.state import KeyedState

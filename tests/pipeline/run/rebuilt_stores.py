@@ -39,14 +39,14 @@ class Bench:
                 file.write(orjson.dumps(record) + b"\n")
 
     def run(
-        self, what: Topology, rebuild: str | None = None, *, log: EventLog | None = None
+        self, what: Topology, *rebuild: str, log: EventLog | None = None
     ) -> dict[str, PreparedBatch]:
         """Run to the end of the log, or rebuild; return the last batch of each store."""
         last: dict[str, PreparedBatch] = {}
         read = log or EventLog(self.log)
         run = PipelineRun(self.spark, what, read, self.settings, rebuild)
         try:
-            if rebuild is None:
+            if not rebuild:
                 run.start(lambda _batch, stores: last.update(stores)).awaitTermination()
         except PySparkException:
             assert run.failure is not None

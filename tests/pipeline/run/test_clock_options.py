@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from oriel.pipeline.plan import NO_CLOCK_NOTES, ClockSettings, PreparedBatch
+from oriel.pipeline.plan import NO_CLOCK_NOTES, ClockNotes, ClockSettings, PreparedBatch
 from oriel.pipeline.run.options.clock import clock_settings, idle_lines
-from oriel.pipeline.run.options.parsers import run_parser
+from oriel.pipeline.run.options.parsers import rebuild_parser, run_parser
 from oriel.storage import CommitRecord
 
 DAY_MS, HOUR_MS = 86_400_000, 3_600_000
@@ -16,18 +16,37 @@ DAY_MS, HOUR_MS = 86_400_000, 3_600_000
     ("options", "settings"),
     [
         ([], ClockSettings(DAY_MS, None)),
-        (["--once"], ClockSettings(None, None)),
+        (["--once"], ClockSettings(DAY_MS, None)),
         (["--once", "--max-ahead", "2h"], ClockSettings(2 * HOUR_MS, None)),
+        (["--once", "--max-ahead", "off"], ClockSettings(None, None)),
         (["--max-ahead", "off", "--idle-after", "5m"], ClockSettings(None, 300_000)),
         (["--max-ahead", "3d", "--idle-after", "off"], ClockSettings(3 * DAY_MS, None)),
     ],
 )
-def test_a_live_run_has_a_bound_and_a_replay_has_none(
+def test_a_live_run_and_a_run_once_have_the_same_bound(
     options: list[str], settings: ClockSettings
 ) -> None:
-    """Unless the options say something else."""
+    """The bound is a day in both modes, unless the options set another one."""
     given = run_parser().parse_args(["t.py", "--event-log", "x", "--data", "d", *options])
     assert clock_settings(given) == settings
+
+
+@pytest.mark.parametrize(
+    ("options", "last", "max_ahead_ms"),
+    [
+        ([], ClockNotes(now_ms=1, max_ahead_ms=HOUR_MS), HOUR_MS),
+        ([], ClockNotes(now_ms=1, max_ahead_ms=None), None),
+        ([], NO_CLOCK_NOTES, DAY_MS),
+        (["--max-ahead", "2h"], ClockNotes(now_ms=1, max_ahead_ms=None), 2 * HOUR_MS),
+    ],
+)
+def test_a_rebuild_has_the_bound_of_the_last_batch(
+    options: list[str], last: ClockNotes, max_ahead_ms: int | None
+) -> None:
+    """A version of an earlier release has no notes, so the rebuild uses the default."""
+    arguments = ["s", "t.py", "--event-log", "x", "--data", "d", *options]
+    settings = clock_settings(rebuild_parser().parse_args(arguments), last)
+    assert settings.max_ahead_ms == max_ahead_ms
 
 
 def test_a_bound_is_a_time_or_off(capsys: pytest.CaptureFixture[str]) -> None:

@@ -110,3 +110,7 @@ def test_a_record_on_which_a_mended_function_raises_no_more_is_applied_when_it_i
     assert dead_letters.main(["list", "--data", str(tmp_path / "data"), "--json"]) == 0
     rows = [orjson.loads(text) for text in capsys.readouterr().out.splitlines()]
     assert sorted(row["reason"] for row in rows) == ["function-raised", "not-json", "not-json"]
+    repeated, first = [row for row in rows if row["reason"] == "not-json"]
+    assert repeated["repeats_offset"] == first["offset"]
+    assert (repeated["replayed_ms"], first["repeats_offset"]) == (None, None)
+    assert [row["replayed_ms"] is None for row in rows].count(True) == 1

@@ -25,7 +25,7 @@ def _told(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> list[str]:
-    progress = Progress(100, EventLog(log))
+    progress = Progress(100, EventLog(log), log)
     for seconds, stores in seconds_and_batches:
         clock = SimpleNamespace(monotonic=lambda now=100 + seconds: now)
         monkeypatch.setattr(progress_module, "time", clock)

@@ -3,7 +3,7 @@
 import threading
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, ClassVar, cast
 
 import pytest
 from pyspark.sql import SparkSession
@@ -14,6 +14,7 @@ from oriel.pipeline.run import RunSettings, queries
 from oriel.pipeline.run.progress import Progress
 from oriel.pipeline.run.queries import Queries
 from oriel.pipeline.sources import Kafka
+from tests.e2e.runs_in_one_process import after_start
 
 
 class _Query:
@@ -60,6 +61,7 @@ def run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
         class Run:
             failure = None
             maintenance_failures = 0
+            counters: ClassVar[dict[str, dict[str, int]]] = {}
 
             def __init__(self, *_: Any) -> None:
                 """Take what a run takes."""
@@ -78,7 +80,7 @@ def run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
         builder = StreamsBuilder()
         builder.stream("t", "v INT").group_by_key().count().materialize("s")
         settings = RunSettings(tmp_path, "x", None if once else 1, 1)
-        progress = Progress(0, log)
+        progress = Progress(0, log, tmp_path)
         no_spark = cast("SparkSession", None)
         Queries(no_spark, builder.build(), log, settings).run(
             progress, threading.Event(), most_seconds
@@ -96,7 +98,7 @@ def test_a_run_waits_for_a_log_and_says_so_once(
 ) -> None:
     """However long it takes once it has begun; at the start every wait is told."""
     run([TIMEOUT, None], ("down", "down", None, "gone", "gone", "gone", None))
-    assert capsys.readouterr().err.splitlines() == [
+    assert after_start(capsys.readouterr().err) == [
         "waiting: down",
         "waiting: down",
         "Kafka answers again",
@@ -118,7 +120,7 @@ def test_queries_that_fail_though_the_log_answers_end_a_run(
 ) -> None:
     """Three times another is begun, and the reason told; then the error is the run's."""
     run([TIMEOUT, TIMEOUT, TIMEOUT, None])
-    told = capsys.readouterr().err.splitlines()
+    told = after_start(capsys.readouterr().err)
     assert told == [f"going on after: {TIMEOUT}"] * 3
     with pytest.raises(RuntimeError, match="no answer"):
         run([TIMEOUT] * 4)

@@ -2,6 +2,7 @@
 
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -14,7 +15,7 @@ from oriel.pipeline.errors import KafkaUnavailable
 from oriel.pipeline.plan import PreparedBatch
 from oriel.pipeline.run import main, run_report
 from oriel.pipeline.run.run_report import RunReport
-from oriel.storage import DataLayout, Offsets, set_up_console
+from oriel.storage import DataLayout, Offsets
 from oriel.storage.monitoring import (
     PartitionOverview,
     RunStatus,
@@ -86,6 +87,48 @@ def test_a_log_end_that_is_older_than_the_offset_does_not_mean_caught_up(
     finally:
         log_ends.put(0)
         report.end()
+
+
+def test_a_run_reports_when_the_log_end_was_read(report: RunReport, tmp_path: Path) -> None:
+    """The status has the time at which the run last read the end of its log."""
+    began_ms = time.time_ns() // 1_000_000
+    report._write_seconds = 0
+
+    def log_ends_ms() -> int:
+        report.beat()
+        return _status(tmp_path)[0].log_ends_ms
+
+    read_ms = wait_until(log_ends_ms, "the time of the log's end")
+    assert began_ms <= read_ms <= time.time_ns() // 1_000_000
+
+
+@pytest.mark.parametrize(
+    ("totals", "rates"),
+    [
+        ([(0, None), (1, 10)], [None, None]),
+        ([(0, 10), (1, 40), (3, 40)], [None, 30, 10]),
+        # The mean is over the last ten seconds, as far as the totals reach back.
+        ([(0, 0), (5, 100), (10, 200), (15, 200), (20, 200)], [None, 20, 20, 10, 0]),
+    ],
+)
+def test_records_per_second_are_a_mean_over_ten_seconds(
+    totals: list[tuple[float, int | None]], rates: list[float | None]
+) -> None:
+    """The rate is unknown before the second total, and falls to 0 without records."""
+    rate = run_report._Rate()
+    assert [rate.with_total(*total) for total in totals] == rates
+
+
+def test_a_record_that_several_stores_read_counts_once() -> None:
+    """Stores of one topic have the same records, and stores of other topics add theirs."""
+
+    def run(records: int, *topics: str) -> StoreRun:
+        offsets = {topic: {"0": 1} for topic in topics}
+        return StoreRun(make_record(1, offsets=offsets, counters={"input": records}), 0, 0)
+
+    stores = {"a": run(5, "t"), "b": run(9, "t", "u"), "c": run(7, "v"), "d": run(7, "v")}
+    assert run_report._records(stores) == 16
+    assert run_report._records({}) is None
 
 
 def _status(data: Path) -> tuple[RunStatus, bool]:
@@ -193,4 +236,3 @@ def test_an_error_is_one_line_for_programs_too(
     line = orjson.loads(capsys.readouterr().err)
     assert (line["level"], line["event"], line["application"]) == ("error", "error", "none")
     assert line["message"] + "\n" == text
-    set_up_console("text")

@@ -14,6 +14,7 @@ from pyspark.sql import SparkSession
 from oriel import Topology
 from oriel.pipeline.plan import PreparedBatch
 from oriel.pipeline.run import PipelineRun, RunSettings
+from oriel.pipeline.run.progress import Progress
 from oriel.pipeline.sources import EventLog
 
 #: Key, time, value; the value is None for a record without one.
@@ -67,6 +68,8 @@ class Stores:
     folder: Path
     last: dict[str, PreparedBatch] = field(default_factory=dict)
     batches: int = 0
+    #: Also follows the batches of the next run.
+    progress: Progress | None = None
 
     def run(
         self,
@@ -82,6 +85,8 @@ class Stores:
         )
         log = EventLog(self.folder / "log", batch_bytes, small_batch_bytes)
         run = PipelineRun(self.spark, topology, log, settings)
+        if self.progress is not None:
+            self.progress.begin(run.counters)
         try:
             run.start(self._follow).awaitTermination()
         except PySparkException:
@@ -95,9 +100,11 @@ class Stores:
         settings = RunSettings(
             self.folder / "data", "app", trigger_ms=None, tasks=2, key_groups=8, sync=False
         )
-        PipelineRun(self.spark, topology, EventLog(self.folder / "log"), settings, store).close()
+        PipelineRun(self.spark, topology, EventLog(self.folder / "log"), settings, [store]).close()
 
-    def _follow(self, _batch: int, stores: dict[str, PreparedBatch]) -> None:
+    def _follow(self, batch: int, stores: dict[str, PreparedBatch]) -> None:
+        if self.progress is not None:
+            self.progress.on_batch(batch, stores)
         self.batches += 1
         self.last.update(stores)
 

@@ -119,9 +119,36 @@ def test_every_type_but_text_is_exact(spark: SparkSession) -> None:
     ]  # fmt: skip
     lines = [value(text) for text in bad]
     assert reasons(spark, lines) == dict.fromkeys(lines, "wrong-type")
-    good = [b'{"d":1e400}', b'{"d":-0.0}', b'{"l":[]}', b'{"l":[1,null ]}', b"{}"]
+    good = [b'{"d":1e308}', b'{"d":-0.0}', b'{"l":[]}', b'{"l":[1,null ]}', b"{}"]
     good += [b'{"o":{"x":null,"y":[]}}', b'{"l":[1,null],"s":"~line","o":{"y":[{}, null]}}']
     assert set(reasons(spark, [value(text) for text in good]).values()) == {None}
+
+
+def test_a_number_out_of_range_is_a_wrong_type(spark: SparkSession) -> None:
+    """A number that FLOAT or DOUBLE rounds to infinity makes a dead letter that names the field."""
+    schema = "d DOUBLE, l ARRAY<DOUBLE>, o STRUCT<f: FLOAT>, n ARRAY<STRUCT<d: DOUBLE>>"
+    wrong = {
+        b'{"d":1e400}': "d: a number in the range of DOUBLE expected",
+        b'{"d":-1e400,"o":{"f":1e39}}': "d: a number in the range of DOUBLE expected",
+        b'{"d":1,"d":2e308}': "d: a number in the range of DOUBLE expected",
+        b'{"l":[1,null,1e309]}': "l: a number in the range of DOUBLE expected",
+        b'{"o":{"f":3.4028236e38}}': "o.f: a number in the range of FLOAT expected",
+        b'{"n":[null,{},{"d":1e999}]}': "n.d: a number in the range of DOUBLE expected",
+    }
+    lines = [value(text) for text in wrong]
+    # Spark and Arrow only see the last value of a repeated field.
+    good = [b'{"d":1e400,"d":1}', b'{"o":{"f":1e39},"o":null}', b'{"other":1e400}', b'{"d":1e-400}']
+    found = decoded_log(spark, [*lines, *map(value, good)], schema)
+    reasons_of_good = [row.reason for row in found[len(lines) :]]
+    assert [row.reason for row in found[: len(lines)]] == [
+        f"wrong-type: value.{detail}" for detail in wrong.values()
+    ]
+    assert reasons_of_good == [None] * len(good)
+    messages = [(b"k", text, 1_000_000) for text in (*wrong, *good)]
+    assert [row.reason for row in decoded_messages(spark, messages, schema)] == [
+        *(f"wrong-type: {detail}" for detail in wrong.values()),
+        *reasons_of_good,
+    ]
 
 
 def test_monstrous_lines_are_dead_letters_and_no_errors(spark: SparkSession) -> None:

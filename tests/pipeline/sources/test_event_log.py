@@ -116,6 +116,38 @@ def test_broken_promises_are_loud(folder: Path) -> None:
         partition_files(folder / "missing")
 
 
+def test_a_changed_block_is_found(tmp_path: Path) -> None:
+    """The last 64 KiB before the end of a batch, however long and whatever follows."""
+    for partition, lines in {"0": 1, "1": 50_000, "2": 1}.items():
+        path = ensure_topic_folder(tmp_path, "t") / f"{partition}.jsonl"
+        path.write_bytes(b"1234\n" * lines)
+    log, path = EventLog(tmp_path), tmp_path / "t" / "1.jsonl"
+    blocks = log.read_blocks({"t": {"2": 5}}, {"t": {"0": 5, "1": 200_000, "2": 5}})
+    # What was read before is not read again.
+    assert {name: end for name, (end, _) in blocks["t"].items()} == {"0": 5, "1": 200_000}
+    whole = path.read_bytes()
+    # Bytes before the block and after the batch are not compared.
+    for unseen in (200_000 - 65_537, 200_000):
+        path.write_bytes(_changed(whole, unseen))
+        log.refuse_changed("s", blocks)
+    for seen in (200_000 - 65_536, 199_999):
+        path.write_bytes(_changed(whole, seen))
+        with pytest.raises(EventLogError, match="bytes 134464 to 200000 are not the") as raised:
+            log.refuse_changed("a store", blocks)
+        assert str(raised.value).startswith(f"event log {path}: ")
+        assert "restore the file from a backup" in str(raised.value)
+        assert str(raised.value).endswith("`oriel rebuild 'a store'`")
+    # A reader has its own errors for these.
+    path.write_bytes(whole[:100])
+    (tmp_path / "t" / "0.jsonl").unlink()
+    log.refuse_changed("s", blocks)
+
+
+def _changed(content: bytes, position: int) -> bytes:
+    """Return the content with one byte changed."""
+    return content[:position] + b"X" + content[position + 1 :]
+
+
 def test_a_part_of_the_log_is_read_in_batches_up_to_its_end(folder: Path) -> None:
     """Whole lines, an equal share of each partition that is behind; what is there, no more."""
     (folder / "0.jsonl").write_bytes(b"aa\nbb\ncc\ndd\n")

@@ -1,15 +1,19 @@
 """What a cluster is told that one machine is not; no cluster is needed for it."""
 
+import socket
 import subprocess
 import sys
+import time
 import zipfile
 from pathlib import Path
 
 import pytest
 
-from oriel.pipeline.spark import is_cluster, with_conf
-from oriel.pipeline.spark.cluster import cluster_settings, worker_python
+from oriel.pipeline.errors import ClusterUnavailable
+from oriel.pipeline.spark import build_session, cluster, is_cluster, session, with_conf
+from oriel.pipeline.spark.cluster import cluster_settings, refuse_unreachable, worker_python
 from oriel.pipeline.spark.python_files import send_package
+from tests.ports import reserved_port
 
 
 @pytest.mark.parametrize("master", ["local", "local[2]", "local[*]", "local[2,4]"])
@@ -24,6 +28,40 @@ def test_one_machine_is_no_cluster(master: str) -> None:
 def test_a_master_with_executors_is_a_cluster(master: str) -> None:
     """Whatever runs tasks in processes that begin without this one's environment."""
     assert is_cluster(master)
+
+
+def test_a_master_that_does_not_listen_is_named_before_java_starts(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The error has each address with its reason, and what to check."""
+    monkeypatch.setattr(cluster, "_TRY_SECONDS", 0.0)
+    monkeypatch.setattr(session, "local_python", lambda _: pytest.fail("Java is prepared"))
+    first, second = reserved_port(), reserved_port()
+    master = f"spark://127.0.0.1:{first},localhost:{second}"
+    with pytest.raises(ClusterUnavailable) as refused:
+        build_session("app", extra={"spark.master": master})
+    assert str(refused.value) == (
+        f"no session on the cluster {master}: no connection to 127.0.0.1:{first} (Connection "
+        f"refused), no connection to localhost:{second} (Connection refused). Check the host and "
+        "port of --master, that the master runs there, and that this machine reaches it"
+    )
+
+
+def test_a_master_that_starts_or_that_one_cannot_connect_to_by_name_passes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """One standalone master of several is enough. Spark itself judges other masters."""
+    for master in ("yarn", "k8s://https://nowhere.invalid:6443", "spark://nowhere.invalid"):
+        refuse_unreachable(master)
+    port = reserved_port()
+    listening: list[socket.socket] = []
+    # The master begins to listen while it is waited for.
+    monkeypatch.setattr(
+        time, "sleep", lambda _: listening.append(socket.create_server(("127.0.0.1", port)))
+    )
+    refuse_unreachable(f"spark://nowhere.invalid:7077,127.0.0.1:{port}")
+    (listener,) = listening
+    listener.close()
 
 
 def test_conf_overrides_settings_and_adds_to_lists() -> None:

@@ -40,6 +40,25 @@ def test_what_children_print_goes_to_a_file(
     assert capfd.readouterr() == ("after\n", "before\nto stderr\nours\n")
 
 
+def test_a_process_still_prints_to_its_own_stderr(tmp_path: Path) -> None:
+    """Only its children write to the file."""
+    script = f"""
+import subprocess, sys
+from pathlib import Path
+from oriel.pipeline.spark import LogFile
+
+with LogFile(Path({str(tmp_path)!r}), "run").outputs_of_children():
+    print("ours", file=sys.stderr)
+    subprocess.run(["sh", "-c", "echo theirs >&2"], check=True)
+print("after", file=sys.stderr)
+"""
+    ended = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    )
+    assert ended.stderr == "ours\nafter\n"
+    assert LogFile(tmp_path, "run").of_last_start().endswith("\ntheirs\n")
+
+
 def test_outputs_that_have_grown_are_put_aside(tmp_path: Path) -> None:
     """While somebody writes to them, too, who goes on in what is left."""
     log_file = LogFile(tmp_path, "run")

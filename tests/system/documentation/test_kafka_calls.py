@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from oriel.pipeline import language
+from oriel.pipeline.language import arrow_schema
 from oriel.testing import Record, TopologyTestDriver
 from tests.documentation.kafka_calls import (
     CLASSES,
@@ -67,16 +68,23 @@ def test_the_code_of_a_row_runs(row: Row, code: str) -> None:
         return
     driver = TopologyTestDriver(scope["builder"].build())
     readers = [driver.create_output_reader(store) for store in stores]
-    topics = sorted(_topics(scope), key=lambda topic: topic not in {"prices", "stock"})
+    columns = _columns(scope)
+    topics = sorted(columns, key=lambda topic: topic not in {"prices", "stock"})
     for time_ms in (1, _LATER_MS):
+        given = {**_VALUE, "started": time_ms}
         for topic in topics:
-            driver.pipe_input(topic, Record("7", {**_VALUE, "started": time_ms}, time_ms))
+            value = {name: given[name] for name in columns[topic] & given.keys()}
+            driver.pipe_input(topic, Record("7", value, time_ms))
     assert sum(reader.queue_size for reader in readers) > 0, f"{row.place}: {code} writes nothing"
     assert (driver.dropped, driver.late) == (0, 0)
 
 
-def _topics(scope: dict[str, Any]) -> set[str]:
-    return set(scope["builder"].build().topics)
+def _columns(scope: dict[str, Any]) -> dict[str, set[str]]:
+    """The columns of each topic, whatever stream reads them."""
+    columns: dict[str, set[str]] = {}
+    for source in scope["builder"].build().sources:
+        columns.setdefault(source.topic, set()).update(arrow_schema(source.schema).names)
+    return columns
 
 
 def _stores(result: Any, code: str, name: str = "row") -> Iterator[str]:

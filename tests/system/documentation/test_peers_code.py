@@ -5,15 +5,28 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from deltalake import DeltaTable
 
-from oriel.storage import DataLayout
+from tests.app.serving import Serving
 from tests.documentation.pages import IN_SPARK, blocks
-from tests.storage.store_tables import StoreTable, make_definition
+from tests.documentation.table_queries import (
+    CURRENT_ROWS,
+    QUERIES,
+    as_served,
+    over,
+    run_python,
+    served,
+    spark_queries,
+)
 from tests.tidy.project import ROOT
 from tests.windows.kafka_peer import class_path
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from pyspark.sql import SparkSession
+
+    from tests.e2e.runs_in_one_process import Runs
 
 _KAFKA_STREAMS = ROOT / "docs" / "for-kafka-streams.md"
 _SPARK = ROOT / "docs" / "for-spark.md"
@@ -36,6 +49,20 @@ abstract class Page {
     Instant from, to;
 %s
 }
+"""
+
+_ORDERS = """\
+from oriel import SessionWindows, SlidingWindows, StreamsBuilder, TimeWindows, count, sum
+
+builder = StreamsBuilder()
+orders = builder.stream("orders", schema="amount DOUBLE").group_by_key()
+for store, windows in (
+    ("minutes", TimeWindows.of_size_and_grace(60_000, 60_000)),
+    ("ten_minutes", SlidingWindows.of_time_difference_and_grace(600_000, 300_000)),
+    ("sessions", SessionWindows.of_inactivity_gap_and_grace(60_000, 300_000)),
+):
+    orders.windowed_by(windows).aggregate(orders=count(), revenue=sum("amount")).materialize(store)
+topology = builder.build()
 """
 
 
@@ -73,13 +100,43 @@ def test_the_spark_code_of_the_guide_is_analysed(spark: "SparkSession") -> None:
     assert scope["paid"].isStreaming
 
 
+@pytest.fixture(scope="module")
+def tables(tmp_path_factory: pytest.TempPathFactory, runs: "Runs") -> "Iterator[Serving]":
+    """Serve tables that the pipeline wrote in three batches: minutes, ten minutes and sessions."""
+    folder = tmp_path_factory.mktemp("tables")
+    topology, log = folder / "orders.py", folder / "events" / "orders" / "0.jsonl"
+    topology.write_text(_ORDERS)
+    log.parent.mkdir(parents=True)
+    for times in (range(0, 3_000, 25), range(2_900, 4_800, 40), (5_000, 4_950, 5_400, 5_200)):
+        with log.open("a") as file:
+            file.writelines(
+                f'{{"key": "{("oslo", "lisbon")[second % 3 == 0]}", "timestamp_ms": {second}000,'
+                f' "value": {{"amount": {second % 7}}}}}\n'
+                for second in times
+            )
+        options = ["--event-log", str(folder / "events"), "--data", str(folder / "data"), "--once"]
+        ended = runs.run(str(topology), *options)
+        assert ended.code == 0, ended.told
+    service = Serving(folder / "data")
+    service.wait_for_status("/readyz", 200)
+    yield service
+    service.end()
+
+
 @pytest.mark.slow
-def test_the_query_for_the_rows_that_count_runs(spark: "SparkSession", tmp_path: Path) -> None:
-    """Of a window that was written twice it gives the newer row, of one that is gone nothing."""
-    (query,) = (b.text for b in blocks(ROOT / "docs" / "tables.md") if b.note == IN_SPARK)
-    table = StoreTable(tmp_path, make_definition("store"))
-    table.commit([{"key": "a", "start": 0, "n": 1}, {"key": "b", "start": 0, "n": 2}])
-    table.commit([{"key": "a", "start": 0, "n": 3}, {"key": "b", "start": 0, "deleted": True}])
-    path = DataLayout(tmp_path).table("store")
-    rows = spark.sql(query.replace("DATA/tables/STORE", str(path))).collect()
-    assert [(row["key"], row["n"]) for row in rows] == [("a", 3)]
+def test_the_queries_for_tables_return_what_the_service_returns(
+    tables: Serving, spark: "SparkSession"
+) -> None:
+    """Spark, DuckDB, Polars and pandas find the rows of the pipeline's tables that count."""
+    stores = ("minutes", "ten_minutes", "sessions")
+    expected = {store: served(tables, store) for store in stores}
+    paths = [tables.data / "tables" / store for store in stores]
+    for path in paths:
+        rows = DeltaTable(path).to_pyarrow_table().num_rows
+        assert rows > len(expected[path.name][CURRENT_ROWS]) > 0
+        for query in spark_queries():
+            spark.sql(over(query, path))
+        found = {name: as_served(spark.table(name).toArrow()) for name in QUERIES}
+        assert found == expected[path.name]
+    for tool in range(3):
+        assert run_python(tool, paths) == expected

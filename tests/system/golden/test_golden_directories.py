@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import orjson
 import pytest
@@ -15,18 +14,16 @@ from oriel.storage.index import IndexFolder
 from oriel.storage.tailer.store import StoreTailer
 from tests.app.api_client import ApiClient
 from tests.e2e.kafka_broker import Broker, messages_of
-from tests.e2e.runs_in_one_process import Ended, Runs
+from tests.e2e.runs_in_one_process import Runs
 from tests.golden.directories import (
     LOG,
     SINK,
     archives,
     topologies,
-    topology,
     unpack,
-    write_log,
 )
+from tests.golden.pipelines import Directory
 from tests.storage.waiting import WAIT_SECONDS, wait_until
-from tests.system.kills.table_checks import told_letters, told_rows
 
 pytestmark = pytest.mark.e2e
 
@@ -36,51 +33,6 @@ REFUSED = [name for name in NAMES if name.startswith(("state1", "state2"))]
 CONTINUED = [name for name in NAMES if name not in REFUSED]
 #: What the topology ``sink`` writes.
 TOPIC = "sold"
-COUNTERS = ("input", "applied", "late", "dead_lettered", "filtered")
-
-
-class Directory:
-    """A data directory next to a log that the pipeline reads."""
-
-    def __init__(self, folder: Path, runs: Runs) -> None:
-        """Write the whole log into ``folder``, without a data directory."""
-        self.folder, self.data = folder, folder / "data"
-        self._runs = runs
-        write_log(folder / "log")
-
-    def run(self, name: str, *more: str, command: tuple[str, ...] = ("run",)) -> Ended:
-        """Run the topology ``name`` to the end of the log."""
-        paths = ["--event-log", str(self.folder / "log"), "--data", str(self.data)]
-        return self._runs.oriel(*command, str(topology(name)), *paths, "--cores", "2", *more)
-
-    @property
-    def stores(self) -> list[str]:
-        """The stores that have a table."""
-        names = {path.name for path in (self.data / "tables").iterdir()}
-        return sorted(name for name in names if not name.startswith("_"))
-
-    def rows(self, store: str) -> list[dict[str, Any]]:
-        """The newest row of each window of a store, without what a reader does not see."""
-        newest = [rows[-1] for _, rows in sorted(told_rows(self.data / "tables" / store).items())]
-        hidden = {"deleted", "revision"}
-        return [
-            {name: value for name, value in row.items() if name not in hidden}
-            for row in newest
-            if not row["deleted"]
-        ]
-
-    def record(self, store: str) -> Any:
-        """The last commit's position, clocks and counters that every format has."""
-        record = DeltaLog(self.data / "tables" / store).snapshot().record
-        assert record is not None
-        counters = {name: record.counters[name] for name in COUNTERS}
-        return record.offsets, record.stream_time_ms, record.close_ms, counters
-
-    @property
-    def letters(self) -> set[Any]:
-        """The dead letters of the stores that have a table, and of no store in particular."""
-        letters = told_letters(self.data / "tables" / "_dead_letters")
-        return {letter for letter in letters if letter[2] in {None, *self.stores}}
 
 
 @pytest.fixture(scope="module", name="undisturbed")

@@ -1,5 +1,6 @@
 """Dead letters of a real broker: what they keep of a message, and that it can be sent again."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -50,7 +51,7 @@ def test_a_message_is_kept_whole_and_sent_again_as_it_was(
         )
     producer.flush()
     run = [str(tmp_path / "readings.py"), "--kafka", address, "--data", data, "--once"]
-    assert kafka_runs.run(*run).code == 0
+    assert kafka_runs.run(*run).code == 3, "all records of this run are dead letters"
     replay = ["dead-letters", "replay", "--data", data, "--kafka", address]
     told = kafka_runs.oriel(*replay)
     assert told.code == 0, told.told
@@ -77,6 +78,17 @@ def test_a_message_is_kept_whole_and_sent_again_as_it_was(
         ("null-key", None, 8, [{"key": "h", "value": b""}]),
         ("null-value", b"t", 9, None),
     ]  # fmt: skip
+    assert kafka_runs.run(*run).code == 3
+    rows = kafka_runs.oriel("dead-letters", "list", "--data", data, "--json").output.splitlines()
+    first, second = (
+        {row["offset"]: row for row in map(json.loads, rows) if row["reason"] == reason}
+        for reason in ("not-utf8", "not-json")
+    )
+    for letters_of_reason in (first, second):
+        old, new = sorted(letters_of_reason)
+        assert letters_of_reason[new]["repeats_offset"] == old
+        assert letters_of_reason[old]["replayed_ms"] > 0
+        assert letters_of_reason[new]["replayed_ms"] is None
 
 
 def _messages(address: str, count: int) -> list[tuple[bytes | None, bytes | None, int, Any]]:

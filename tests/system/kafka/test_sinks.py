@@ -247,8 +247,8 @@ def test_other_steps_are_refused_or_write_all_anew(pipeline: Pipeline, kafka_run
     assert refused.code == 1
     (line,) = refused.told
     assert f"{pipeline.sink}: its chain of steps was" in line
-    assert "write to another topic" in line
-    assert f"`oriel rebuild '{pipeline.sink}'`" in line
+    assert "use other names for changed stores and output topics" in line
+    assert f"`oriel rebuild '{pipeline.sink}' TOPOLOGY.py`" in line
     ended = kafka_runs.oriel("rebuild", pipeline.sink, *other)
     assert ended.code == 0, ended.told
     messages = Counter(m.source for m in pipeline.messages())

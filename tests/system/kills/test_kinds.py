@@ -176,8 +176,8 @@ def _current(kind: str, windows: list[Json]) -> Json:
     if kind == "session":
         return max(windows, key=lambda one: (one["window_end_ms"], one["window_start_ms"]))
     newest_ms = max(one["timestamp_ms"] for one in windows)
-    is_exclusive = kind != "sliding"
-    holding = (one for one in windows if one["window_end_ms"] - is_exclusive >= newest_ms)
+    # A window that was closed when the record came covers its time without the record.
+    holding = (one for one in windows if one["timestamp_ms"] == newest_ms)
     return min(holding, key=lambda one: one["window_end_ms"])
 
 

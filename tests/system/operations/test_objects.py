@@ -1,7 +1,6 @@
 """End to end over S3: runs that are killed, runs at the same time, the service, the commands."""
 
 import json
-import os
 import re
 import signal
 import subprocess
@@ -22,6 +21,7 @@ from tests.e2e.with_warm_python import warm_oriel
 from tests.object_store import ObjectStore
 from tests.storage.waiting import wait_until
 from tests.system.cluster.cluster_runs import digests_of, run_here
+from tests.system.operations.live_run import LiveRun, newest_windows
 
 pytestmark = pytest.mark.e2e
 
@@ -38,34 +38,6 @@ topology = builder.build()
 """
 _BATCH_BYTES = 20_000
 _LAST = "the last key"
-
-
-class LiveRun:
-    """`oriel run` that goes on until it is ended."""
-
-    def __init__(self, log: Path, *options: str) -> None:
-        """Start it; what it says goes to ``log``."""
-        self._log = log
-        with log.open("wb") as output:
-            self.process = subprocess.Popen(
-                warm_oriel("run", *options),
-                stderr=output,
-                stdout=subprocess.DEVNULL,
-                start_new_session=True,
-            )
-
-    def told(self) -> str:
-        """All that it said."""
-        return self._log.read_text()
-
-    def wait_for(self, words: str) -> None:
-        """Wait until it says ``words``."""
-        wait_until(self.told, words, lambda told: words in told, process=self.process)
-
-    def kill(self) -> None:
-        """End it with its JVM and its workers, as a power cut would."""
-        os.killpg(self.process.pid, signal.SIGKILL)
-        self.process.wait()
 
 
 class Finished:
@@ -187,14 +159,14 @@ def test_commands_work_on_objects(
     again = ["dead-letters", "replay", "--event-log", str(finished.log)]
     assert told(*again) != told(*again)
     notes = current_files().names(finished.data / "replayed" / "_dead_letters")
-    assert notes == [f"{0:012d}.jsonl"]
-    rows = _windows(finished.data)
+    assert sorted(notes) == [f"{0:012d}.jsonl", f"{0:012d}.sent.jsonl"]
+    rows = newest_windows(finished.data)
     told("compact", "tumbling", "--all")
     assert len(open_delta(finished.data / "tables" / "tumbling").file_uris()) == 1
     told("backup", "--to", str(tmp_path / "backup"))
     restored = finished.data.with_name("restored")
     told("restore", "--from", str(tmp_path / "backup"), data=restored)
-    assert _windows(restored) == _windows(finished.data) == rows
+    assert newest_windows(restored) == newest_windows(finished.data) == rows
     assert main(["restore", "--from", str(tmp_path / "backup"), "--data", uri(restored)]) == 1
     assert "is there already" in capfd.readouterr().err
     assert main(["backup", "--to", "s3://bucket/backup", "--data", uri(finished.data)]) == 1
@@ -203,22 +175,13 @@ def test_commands_work_on_objects(
 
 def test_a_rescaled_store_is_computed_anew(finished: Finished) -> None:
     """Each of the two commands puts another generation of the state in its place, same windows."""
-    rows = _windows(finished.data)
+    rows = newest_windows(finished.data)
     assert main(["rescale", "tumbling", "16", "--data", uri(finished.data)]) == 0
-    assert _windows(finished.data) == rows
+    assert newest_windows(finished.data) == rows
     command = warm_oriel("rebuild", "tumbling", *finished.options, "--data", uri(finished.data))
     found = subprocess.run(command, capture_output=True, text=True, check=False)
     assert found.returncode == 0, found.stderr
-    assert _windows(finished.data) == rows
+    assert newest_windows(finished.data) == rows
     names = current_files().names(finished.data / "checkpoints" / "topology" / "state")
     assert sorted(names) == ["sessions", "tumbling@2"]
     assert not current_files().is_folder(DataLayout(finished.data).rebuild("tumbling"))
-
-
-def _windows(data: Path) -> dict[tuple[object, ...], tuple[object, ...]]:
-    """The newest row of each window of the store, without what says when it was written."""
-    rows = open_delta(data / "tables" / "tumbling").to_pyarrow_table().sort_by("revision")
-    return {
-        (row["key"], row["window_start"]): (row["n"], row["mean"], row["timestamp"])
-        for row in rows.to_pylist()
-    }

@@ -13,6 +13,7 @@ from pyspark.sql import SparkSession
 
 from oriel.pipeline.run import command as command_line
 from oriel.pipeline.run.command import main
+from tests.e2e.runs_in_one_process import after_start
 
 # Spark runs: not for the inner loop.
 pytestmark = pytest.mark.slow
@@ -56,10 +57,10 @@ def command(
         path.write_text(text)
         arguments = [str(path), "--event-log", str(log.parent), "--once", "--no-sync"]
         assert main([*arguments, "--data", str(tmp_path / "data")]) == 1
-        told = capfd.readouterr().err.removeprefix("starting Spark\n")
-        assert told.count("\n") == 1, told[:2000]
-        assert told.startswith("oriel run: ")
-        return told
+        lines = after_start(capfd.readouterr().err)
+        assert len(lines) == 1, lines[:10]
+        assert lines[0].startswith("oriel run: ")
+        return lines[0] + "\n"
 
     return run
 
@@ -182,8 +183,8 @@ def test_java_that_does_not_start_is_one_line(tmp_path: Path, log: Path, has_jav
         env=os.environ | {"JAVA_HOME": str(tmp_path / "home")},
     )  # fmt: skip
     assert ended.returncode == 1
-    begun, told = ended.stderr.splitlines()
-    assert begun == "starting Spark"
+    assert ended.stderr.startswith("starting Spark\nstarting Spark: starting Java (after ")
+    (told,) = after_start(ended.stderr)
     if has_java:
         assert told.startswith("oriel run: Java did not start: ")
         assert "no room for Java" in told

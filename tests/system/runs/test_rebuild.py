@@ -6,16 +6,21 @@ from typing import Any
 
 import orjson
 import pytest
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from oriel import StreamsBuilder, TimeWindows, Topology, count, sum
 from oriel.pipeline.commit import Replacement, StoreTables
 from oriel.pipeline.errors import CheckpointError, FilesFailed, InvalidTopology
+from oriel.pipeline.run.rebuild import Rebuild
+from oriel.pipeline.run.run_report import RunReport
 from oriel.pipeline.sources import EventLog
 from oriel.storage import DataLayout, ForeignCheckpoint, IncompatibleStore, WindowRange
 from oriel.storage.delta import DeltaLog
 from oriel.storage.index import IndexFolder, IndexReader, build_generation
+from oriel.storage.monitoring import overview
 from oriel.storage.tailer import store as tailing
+from tests.bits import flip_bit
 from tests.pipeline.run.rebuilt_stores import RECORDS, Bench, counting
 
 pytestmark = pytest.mark.slow
@@ -44,6 +49,45 @@ def test_a_changed_filter_is_refused_and_a_rebuild_brings_it(bench: Bench) -> No
     assert bench.newest("s") == bench.fresh(changed).newest("s")
     assert (record.counters["input"], record.counters["filtered"]) == (27, 13)
     assert not (bench.settings.data / "rebuilds" / "s").exists()
+
+
+def test_the_status_has_the_counters_of_the_rebuilt_store(bench: Bench) -> None:
+    """The status also has the counters of the other stores, and does not show a running pipeline.
+
+    The pipeline was killed, so its last heartbeat is the modification time of the status file.
+    """
+    bench.append("t", 0, *RECORDS)
+    checkpoint = bench.settings.data / "checkpoints" / "app"
+    report = RunReport(checkpoint, "app", "bytes", dict, dict)
+    report.on_batch(bench.run(counting("v >= 0", "s", "other")), {})
+    report.beat()
+    before = {store.name: store.record for store in overview(bench.settings.data).stores}
+    changed = counting("v % 2 = 0", "s", "other")
+    bench.run(changed, "s")
+    seen = overview(bench.settings.data)
+    assert not seen.runs["app"][1]
+    now = {store.name: store.record for store in seen.stores}
+    assert now["s"] == bench.fresh(changed).last["s"].record != before["s"]
+    assert now["other"] == before["other"]
+    report.end()
+
+
+def test_a_rebuild_takes_no_damaged_rows(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rows of a damaged file get no valid digest in the new table, and the old table stays."""
+    bench.append("t", 0, *RECORDS)
+    bench.run(counting())
+    rows = bench.newest("s")
+    newest_rows = Rebuild._newest_rows
+
+    def of_damaged_files(rebuild: Rebuild, table: Path, *others: Any) -> Any:
+        flip_bit(min(table.glob("*.parquet")))
+        return newest_rows(rebuild, table, *others)
+
+    monkeypatch.setattr(Rebuild, "_newest_rows", of_damaged_files)
+    with pytest.raises(PySparkException, match=r"\.parquet: the data file is damaged") as raised:
+        bench.run(counting("v % 2 = 0"), "s")
+    assert "`oriel rebuild s`" in str(raised.value)
+    assert bench.newest("s") == rows
 
 
 @dataclass(frozen=True)

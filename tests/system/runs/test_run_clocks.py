@@ -7,6 +7,7 @@ from typing import Any
 import orjson
 import pytest
 from deltalake import DeltaTable
+from pyspark.sql import SparkSession
 
 from oriel import (
     JoinWindows,
@@ -19,21 +20,30 @@ from oriel import (
     count,
 )
 from oriel.pipeline.commit import Checkpoint
-from oriel.pipeline.commit.checkpoint import StateVersions
+from oriel.pipeline.commit.versions import StateVersions
 from oriel.pipeline.errors import FilesFailed
 from oriel.pipeline.operations import clock
 from oriel.pipeline.plan import ClockSettings, PreparedBatch
+from oriel.pipeline.run import PipelineRun, RunSettings
+from oriel.pipeline.run.options import clock_settings, run_parser
+from oriel.pipeline.sources import EventLog
 from oriel.storage import WindowRange
 from oriel.storage.delta import DeltaLog, Limits, UpkeepSettings
 from oriel.storage.index import IndexFolder
 from oriel.storage.index.reading.reader import IndexReader
 from oriel.storage.tailer.store import StoreTailer
+from tests.bits import flip_bit
 from tests.pipeline.run.clock_runs import YEAR_9999, ClockRuns, runs
+from tests.pipeline.run.topic_logs import Stores, write_topics
+from tests.storage.waiting import wait_until
 
 __all__ = ["runs"]
 
 # A dozen runs of a streaming query: too long for the inner loop.
 pytestmark = pytest.mark.slow
+
+#: The start of the year 2100, in ms.
+YEAR_2100 = 4_102_444_800_000
 
 
 def topology(
@@ -85,6 +95,47 @@ def test_a_record_from_the_future_is_a_dead_letter_whoever_decodes_it(
         assert [row["n"] for row in runs.rows(store)] == [1, 1]
     letters = runs.letters()
     assert [(reason, store) for reason, _, store in letters] == [("timestamp-ahead", None)] * 2
+
+
+@pytest.mark.parametrize("mode", ["live", "--once"])
+def test_a_live_run_a_run_once_and_a_rebuild_give_the_same_result(
+    spark: SparkSession, tmp_path: Path, mode: str
+) -> None:
+    """A record of the year 2100 is the only dead letter, and the other rows are unchanged."""
+    records = [record(time, key) for time in range(0, 400, 7) for key in ("k", "other")]
+    undisturbed = Stores(spark, tmp_path / "undisturbed")
+    write_topics(undisturbed.folder / "log", {"t": {0: records, 1: records[::3]}})
+    undisturbed.run(topology("s"))
+    wanted = undisturbed.counters("s")
+    wanted["input"] += 1
+    wanted["dead_lettered"] += 1
+
+    stores = Stores(spark, tmp_path)
+    with_future = [*records[:50], record(YEAR_2100), *records[50:]]
+    write_topics(tmp_path / "log", {"t": {0: with_future, 1: records[::3]}})
+    arguments = ["t.py", "--event-log", "log", "--data", "data"]
+    given = run_parser().parse_args([*arguments, *(["--once"] if mode == "--once" else [])])
+    settings = RunSettings(
+        tmp_path / "data", "app", None if given.once else given.trigger, tasks=2, key_groups=8,
+        clocks=clock_settings(given),
+    )  # fmt: skip
+    run = PipelineRun(spark, topology("s"), EventLog(tmp_path / "log", 1000), settings)
+    try:
+        query = run.start(lambda _batch, last: stores.last.update(last))
+        wait_until(lambda: stores.last and stores.counters("s") == wanted, "all records")
+        query.stop()
+    finally:
+        run.close()
+    letters = stores.dead_letters()
+    assert [(letter[3], letter[4]) for letter in letters] == [(None, "timestamp-ahead")]
+    assert stores.newest("s") == undisturbed.newest("s") != []
+
+    log = EventLog(tmp_path / "log")
+    PipelineRun(spark, topology("s"), log, settings, rebuild=["s"]).close()
+    rebuilt = DeltaLog(tmp_path / "data" / "tables" / "s").newest_record()
+    assert rebuilt is not None
+    assert rebuilt.counters == wanted
+    assert (stores.newest("s"), stores.dead_letters()) == (undisturbed.newest("s"), letters)
 
 
 @pytest.mark.parametrize("failing", [1, 2, 3])
@@ -203,6 +254,40 @@ def test_a_clock_that_ran_ahead_is_set_back_and_the_answers_return(
     assert "holds windows open" in shown
 
 
+def joined(store: str) -> StreamsBuilder:
+    """A store of a join of streams."""
+    builder = StreamsBuilder()
+    left, right = builder.stream("t", "v STRING"), builder.stream("u", "w STRING")
+    results = left.join(right, JoinWindows.of_time_difference_and_grace(10, 5))
+    results.group_by_key().count().materialize(store)
+    return builder
+
+
+@pytest.mark.parametrize("what", ["row", "state"])
+def test_a_clock_is_not_set_back_by_a_damaged_file(
+    runs: ClockRuns, capsys: pytest.CaptureFixture[str], what: str
+) -> None:
+    """The greatest final window and the kind of a join are read from files that are compared."""
+    runs.append({0: [record(100), record(YEAR_9999, "bad")]})
+    runs.append({0: [("k", 100, {"w": "x"})]}, "u")
+    runs.run(topology("s") if what == "row" else joined("s").build())
+    (prepared,) = runs.last.values()
+    folder = runs.data / "tables/s"
+    names = [file.path for file in prepared.files]
+    if what == "state":
+        folder = runs.data / "checkpoints/app/state/s"
+        names = list(prepared.state_files)
+    assert names
+    for name in names:
+        flip_bit(folder / name)
+    capsys.readouterr()
+    assert clock.main(["--data", str(runs.data), "--set", "t", "0", "113"]) == 1
+    told = capsys.readouterr().err
+    assert [name for name in names if str(folder / name) in told]
+    assert "not what" in told
+    assert "`oriel rebuild s`" in told
+
+
 def test_compaction_leaves_what_a_wrong_clock_hides(runs: ClockRuns) -> None:
     """The table was compacted with the wrong clock; set back, the answers are there again."""
     runs.upkeep = UpkeepSettings(limits=Limits(small_files=2))
@@ -292,10 +377,7 @@ def test_what_cannot_be_set_is_one_line(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """A pipeline that runs, a clock that isn't ahead, names that are not there."""
-    builder = StreamsBuilder()
-    left, right = builder.stream("t", "v STRING"), builder.stream("u", "w STRING")
-    joined = left.join(right, JoinWindows.of_time_difference_and_grace(10, 5))
-    joined.group_by_key().count().materialize("joined")
+    builder = joined("joined")
     builder.stream("t", "v STRING").group_by_key().count().materialize("s")
     runs.append({0: [record(100), record(YEAR_9999)]})
     runs.append({0: [("k", 100, {"w": "x"})]}, topic="u")

@@ -55,7 +55,7 @@ class Site:
                 record = {"key": f"k{value % 3}", "value": {"v": value}, "timestamp_ms": value}
                 file.write(orjson.dumps(record) + b"\n")
 
-    def run(self, wanted: Topology | None = None, rebuild: str | None = None) -> None:
+    def run(self, wanted: Topology | None = None, *rebuild: str) -> None:
         """Run to the end of the log, or until a publication fails."""
         settings = RunSettings(
             self.data, "app", None, tasks=2, sync=False, publish_options={"none": ""}
@@ -63,7 +63,7 @@ class Site:
         log = EventLog(self.log)
         run = PipelineRun(self.spark, wanted or topology(), log, settings, rebuild)
         try:
-            if rebuild is None:
+            if not rebuild:
                 run.start(lambda _batch, _stores: None).awaitTermination()
         except PySparkException:
             if not isinstance(run.failure, _KilledError):

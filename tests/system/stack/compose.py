@@ -43,7 +43,7 @@ class Stack:
         self.project = project
         self._environment: Mapping[str, str] = {**engine.environment, "SPEED": SPEED, **variables}
         self._program = _compose_program(engine)
-        self._file = _write_file(self._program, project, replaced or {})
+        self._file = _write_file(project, replaced or {})
 
     def compose(self, *arguments: str) -> str:
         """Run Compose and return its output."""
@@ -149,11 +149,8 @@ def _compose_program(engine: Engine) -> tuple[str, ...]:
     return ("docker-compose",)
 
 
-def _write_file(program: tuple[str, ...], project: str, replaced: dict[str, str]) -> Path:
+def _write_file(project: str, replaced: dict[str, str]) -> Path:
     """Write the file that Compose reads: docker-compose.yml as it is where nothing is replaced."""
-    if program == ("docker-compose",):
-        # Version 1 rejects only this line.
-        replaced = {"\nname: oriel\n": "\n", **replaced}
     text = _TEXT
     for old, new in replaced.items():
         assert old in text

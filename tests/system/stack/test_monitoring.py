@@ -9,6 +9,7 @@ from typing import Any
 
 import httpx
 import pytest
+import yaml
 
 from tests.system.stack.compose import SERVICES, Stack
 from tests.system.stack.images import make_base_image, make_prometheus_image
@@ -64,6 +65,22 @@ def test_the_rules_load(prometheus: _Prometheus) -> None:
         "evaluated rules",
     )
     assert len(rules) == text.count("- alert:")
+
+
+def test_no_alert_is_about_the_late_records_of_the_demo(prometheus: _Prometheus) -> None:
+    """1.2 percent of the flights are late."""
+    rules = yaml.safe_load((ROOT / "monitoring" / "prometheus" / "alerts.yml").read_text())
+    (late,) = (
+        rule["expr"] for group in rules["groups"] for rule in group["rules"]
+        if rule["alert"] == "OrielManyLateRecords"
+    )  # fmt: skip
+    share = late.rpartition(" > ")[0]
+    wait_for(
+        lambda: prometheus.get("query", query=share)["result"],
+        lambda shares: any(float(one["value"][1]) > 0 for one in shares),
+        "late records",
+    )
+    assert prometheus.get("query", query=late)["result"] == []
 
 
 def test_every_expression_of_the_dashboard_returns_data(prometheus: _Prometheus) -> None:

@@ -94,6 +94,7 @@ def test_the_health_check_of_the_pipeline_notices_suspended_processes(stack: Sta
     """The check fails while the pipeline is suspended, and succeeds after it continues."""
     kind, *check = SERVICES["pipeline"]["healthcheck"]["test"]
     assert kind == "CMD"
+    check[-1] = "--pipeline=demo/flights.py"
     wait_for(lambda: stack.execute("pipeline", *check), lambda done: done[0] == 0, "success")
     with stack.suspended("pipeline"):
         wait_for(lambda: stack.execute("pipeline", *check), lambda done: done[0] != 0, "failure")
@@ -120,6 +121,29 @@ def _documented(program: str) -> list[str]:
     page = (ROOT / "docs" / "stack.md").read_text().replace("\\\n", " ")
     (command,) = re.findall(rf"(/opt/kafka/bin/{program} [^`\n]*)", page)
     return shlex.split(command)
+
+
+def _require_retirement(mine: Stack) -> None:
+    """A pipeline that ran before does not matter for this one, and can be retired."""
+    ended = (
+        # A status of an earlier version, which has no digest.
+        """mkdir /data/checkpoints/flights && sed -e 's/"has_ended":false/"has_ended":true/' """
+        """-e 's/,"digest":"[^"]*"}$/}/' /data/checkpoints/mine/status.json """
+        "> /data/checkpoints/flights/status.json"
+    )
+    mine.require("pipeline", "sh", "-c", ended)
+    _, *check = (part.replace("${TOPOLOGY:-demo/flights.py}", "/project/mine.py")
+                 for part in SERVICES["pipeline"]["healthcheck"]["test"])  # fmt: skip
+    oriel = ("python", "-P", "-m", "oriel")
+    mine.require("pipeline", *check)
+    code, output = mine.execute("pipeline", *oriel, "status", "--data=/data", "--check")
+    assert (code, output[:30]) == (1, "Pipeline flights has not run s"), output
+    assert 'oriel_pipeline_up{application="flights"} 0' in mine.get("/metrics").text
+    mine.require("pipeline", *oriel, "retire", "flights", "--data=/data")
+    mine.require("pipeline", *oriel, "status", "--data=/data", "--check")
+    assert 'application="flights"' not in mine.get("/metrics").text
+    states = {one["pipeline"]: one["state"] for one in mine.get("/v1/status").json()["pipelines"]}
+    assert states == {"flights": "retired", "mine": "running"}
 
 
 def test_another_topology_runs(stack: Stack, tmp_path: Path) -> None:
@@ -151,5 +175,6 @@ def test_another_topology_runs(stack: Stack, tmp_path: Path) -> None:
 
         mine.wait_until_healthy("pipeline", "api")
         wait_for(revenue, lambda total: total == 15, "a revenue of 15")
+        _require_retirement(mine)
     finally:
         mine.compose("down", "--volumes", "--timeout=1")

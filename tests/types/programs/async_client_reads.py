@@ -36,6 +36,7 @@ async def clients() -> None:
     ) as client:
         assert_type(client, AsyncClient)
         assert_type(await client.stores(), list[StoreSummary])
+        assert_type(await client.status(), dict[str, Any])
         assert_type(
             await client.store("departures"),
             AsyncReadOnlyWindowStore | AsyncReadOnlySessionStore | AsyncReadOnlyKeyValueStore,

@@ -4,8 +4,10 @@ from typing import assert_type
 
 from oriel.client import (
     Client,
+    Gone,
     InvalidRequest,
     Key,
+    KeysOfSeveralShards,
     NotAllowed,
     NotFound,
     NotReady,
@@ -31,6 +33,13 @@ def newest(client: Client, key: Key) -> Window | None:
     except NotFound as error:
         assert_type(error, NotFound)
         assert_type(error.code, str)
+    except Gone as error:
+        assert_type(error, Gone)
+        assert_type(error.code, str)
+    except KeysOfSeveralShards as error:
+        assert_type(error, KeysOfSeveralShards)
+        assert_type(error.code, str)
+        assert_type(error.owners, tuple[int, ...])
     except InvalidRequest as error:
         assert_type(error, InvalidRequest)
         assert_type(error.code, str)

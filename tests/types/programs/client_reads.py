@@ -37,6 +37,7 @@ def clients() -> None:
     ) as client:
         assert_type(client, Client)
         assert_type(client.stores(), list[StoreSummary])
+        assert_type(client.status(), dict[str, Any])
         assert_type(
             client.store("departures"),
             ReadOnlyWindowStore | ReadOnlySessionStore | ReadOnlyKeyValueStore,
@@ -56,6 +57,7 @@ def windows(store: ReadOnlyWindowStore) -> None:
     assert_type(store.wait_for(Position(offsets={"flights": {0: 10}})), Position)
     assert_type(store.keys("E", limit=10), Results[str])
     assert_type(store.watch("EWR", after=3), Iterator[Change[Window]])
+    assert_type(store.watch(columns=["n"], current=True), Iterator[Change[Window]])
     assert_type(store.fetch("EWR", 0, "2013-01-02", limit=20, final=True), Results[Window])
     assert_type(store.backward_fetch("EWR", time_to=datetime.now(UTC)), Results[Window])
     assert_type(store.covering("EWR", 10), Results[Window])
@@ -166,4 +168,5 @@ def changes(change: Change[Row], removed: Removed, position: Position) -> None:
     assert_type(removed.end_ms, int | None)
     assert_type(position.version, int)
     assert_type(position.offsets["flights"][0], int)
+    assert_type(position.history, str)
     assert_type(Position(), Position)

@@ -8,6 +8,7 @@ from pyspark.sql import SparkSession
 from oriel import KStream, Topology
 from oriel.testing import (
     Counters,
+    FunctionRaised,
     KeyValue,
     OutputReader,
     ReadOnlyKeyValueStore,
@@ -24,6 +25,7 @@ from oriel.testing import (
 def runs(topology: Topology, delays: KStream) -> None:
     """A run of a topology, batch by batch."""
     assert_type(TopologyTestDriver(topology, max_ahead_ms=1_000), TopologyTestDriver)
+    assert_type(TopologyTestDriver(topology, collect_function_errors=True), TopologyTestDriver)
     with TopologyTestDriver(topology, idle_after_ms=timedelta(minutes=1)) as driver:
         assert_type(driver, TopologyTestDriver)
         record = Record("EWR", {"delay": 4.0}, timestamp_ms=10, headers={"trace": b"7f3a"})
@@ -31,6 +33,10 @@ def runs(topology: Topology, delays: KStream) -> None:
         assert_type(driver.pipe_input("flights", record), None)
         assert_type(driver.pipe_input("flights", [record], partition=1), None)
         assert_type(driver.pipe_inputs([("flights", record), ("flights", record, 1)]), None)
+        try:
+            driver.pipe_input("flights", record)
+        except FunctionRaised as error:
+            assert_type(error, FunctionRaised)
         assert_type(driver.advance_wall_clock_time(60_000), None)
         assert_type(driver.read_output("departures"), list[dict[str, Any]])
         assert_type(driver.create_output_reader("departures"), OutputReader)

@@ -82,7 +82,7 @@ def told(value: Mapping[str, Any]) -> dict[str, Any]:
 
 def _driven(topology: Topology, case: Case) -> TopologyTestDriver:
     """A driver that was given the log as it is, a batch each time the topic changes."""
-    driver = TopologyTestDriver(topology)
+    driver = TopologyTestDriver(topology, collect_function_errors=True)
     for topic in case.topics:
         driver.pipe_input(topic, [])
     if follows_pairs(case.tree):

@@ -1,5 +1,5 @@
-/* Making and changing elements. Everything shown goes through text nodes or setAttribute: no text
-   becomes markup. What did not change is not touched, so that focus and selected text stay. */
+/* Creates and changes elements. Every text is a text node or an attribute, so that no text becomes
+   markup. What did not change stays untouched: focus and selected text survive. */
 
 export function element(name, attributes = {}, ...children) {
   return fill(document.createElement(name), attributes, children);
@@ -7,6 +7,13 @@ export function element(name, attributes = {}, ...children) {
 
 export function svgElement(name, attributes = {}, ...children) {
   return fill(document.createElementNS("http://www.w3.org/2000/svg", name), attributes, children);
+}
+
+/* A button that calls `onClick`. */
+export function button(text, onClick, attributes = {}) {
+  const made = element("button", { type: "button", ...attributes }, text);
+  made.addEventListener("click", onClick);
+  return made;
 }
 
 function fill(node, attributes, children) {
@@ -28,8 +35,8 @@ export function setAttribute(node, name, value) {
   else if (node.getAttribute(name) !== String(value)) node.setAttribute(name, value);
 }
 
-/* Makes a parent's children those of the items, in their order. A child stays with its item's key
-   and is moved only where the order asks for it. */
+/* Makes the children of a parent those of the items, in their order. A child stays with the key of
+   its item and moves only if the order requires it. */
 export function reconcile(parent, items, keyOf, make, update) {
   const kept = parent.reconciled ?? new Map();
   const now = new Map();
@@ -44,4 +51,13 @@ export function reconcile(parent, items, keyOf, make, update) {
   });
   for (const [key, child] of kept) if (!now.has(key)) child.remove();
   parent.reconciled = now;
+}
+
+/* A list of names with their texts, such as counters. */
+export function definitions(list, pairs) {
+  reconcile(list, pairs, ([name]) => name,
+    () => element("div", {}, element("dt"), element("dd")), (pair, [name, text]) => {
+      setText(pair.firstChild, name);
+      setText(pair.lastChild, text);
+    });
 }

@@ -4,7 +4,7 @@ const UNITS_OF_TIME = [["d", 86400000], ["h", 3600000], ["min", 60000], ["s", 10
 const AGES = [
   ["year", 31557600000], ["day", 86400000], ["h", 3600000], ["min", 60000], ["s", 1000],
 ];
-/* An aggregate whose name ends so has that unit. */
+/* The unit of an aggregate whose name ends with this word. */
 const SUFFIXES = new Map(Object.entries({
   ms: "ms", s: "s", sec: "s", seconds: "s", min: "min", minutes: "min", hours: "h",
   bytes: "bytes", percent: "%", km: "km", miles: "miles", m: "m", kg: "kg",
@@ -12,13 +12,16 @@ const SUFFIXES = new Map(Object.entries({
 }));
 
 const integers = new Intl.NumberFormat("en-US", { maximumFractionDigits: 0 });
-const decimals = new Intl.NumberFormat("en-US", { maximumSignificantDigits: 7 });
+const exact = new Intl.NumberFormat("en-US", { maximumSignificantDigits: 17 });
+const rounded = new Intl.NumberFormat("en-US", { maximumSignificantDigits: 4 });
 const compact = new Intl.NumberFormat("en-US",
   { notation: "compact", maximumSignificantDigits: 4 });
 
+export const DECIMALS_MAX = 9;
+
 let zone = "utc";
 
-/* "utc" or "local": how times are written from now on. */
+/* Writes times in "utc" or "local" from now on. */
 export function setZone(name) {
   zone = name;
 }
@@ -27,25 +30,40 @@ export function zoneName() {
   return zone === "utc" ? "UTC" : "local time";
 }
 
-/* 2013-01-01 10:00:00, with milliseconds only where there are some. */
-export function time(timeMs) {
+function inZone(timeMs) {
   const instant = new Date(Number(timeMs));
-  if (Number.isNaN(instant.getTime())) return String(timeMs);
-  const shifted = zone === "utc" ? instant
-    : new Date(instant.getTime() - instant.getTimezoneOffset() * 60000);
-  return shifted.toISOString().replace("T", " ").replace("Z", "").replace(/\.000$/, "");
+  if (Number.isNaN(instant.getTime()) || zone === "utc") return instant;
+  return new Date(instant.getTime() - instant.getTimezoneOffset() * 60000);
 }
 
-/* The same without milliseconds, where these do not tell windows apart. */
+/* 2013-01-01 10:00:00. Milliseconds only if they are not zero. */
+export function time(timeMs) {
+  const instant = inZone(timeMs);
+  if (Number.isNaN(instant.getTime())) return String(timeMs);
+  return instant.toISOString().replace("T", " ").replace("Z", "").replace(/\.000$/, "");
+}
+
+/* The same without milliseconds. */
 export function clock(timeMs) {
   return time(Math.floor(Number(timeMs) / 1000) * 1000);
 }
 
-/* Two times; the second without its date where that is the first one's. */
+/* Two times. The second has no date if both are on the same day. */
 export function span(fromMs, toMs) {
   const [from, to] = [time(fromMs), time(toMs)];
   const isSameDay = from.slice(0, 10) === to.slice(0, 10);
   return `${from} – ${isSameDay ? to.slice(11) : to}`;
+}
+
+/* The value of an <input type="datetime-local"> for a time, and the time for a value. */
+export function inputTime(timeMs) {
+  const instant = inZone(timeMs);
+  return Number.isNaN(instant.getTime()) ? "" : instant.toISOString().slice(0, 19);
+}
+
+export function fromInput(text) {
+  const ms = Date.parse(zone === "utc" ? `${text}Z` : text);
+  return Number.isNaN(ms) ? null : ms;
 }
 
 /* 90 min, 1500 ms: in the largest unit without a fraction. */
@@ -54,7 +72,7 @@ export function duration(ms) {
   return `${integers.format(ms / size)} ${unit}`;
 }
 
-/* How long ago, in one unit: 3 s, 12 min, 4 days. */
+/* 3 s, 12 min, 4 days: in one unit, rounded down. */
 export function age(ms) {
   const [unit, size] = AGES.find(([, size]) => ms >= size) ?? ["s", 1000];
   const count = Math.max(0, Math.floor(ms / size));
@@ -66,25 +84,28 @@ export function isNumber(value) {
   return typeof value === "number" || typeof value === "bigint";
 }
 
+/* All digits of an integer, four significant digits of a fraction, and no fewer than all digits
+   before the decimal point. */
 export function number(value) {
   if (typeof value === "bigint" || Number.isInteger(value)) return integers.format(value);
-  const isTiny = value !== 0 && Math.abs(value) < 1e-4;
-  return isTiny || Math.abs(value) >= 1e15 ? String(value) : decimals.format(value);
+  const size = Math.abs(value);
+  if (size < 1e-4 || size >= 1e15) return String(Number(value.toPrecision(4)));
+  return size >= 1000 ? integers.format(value) : rounded.format(value);
 }
 
-/* As short as the label of an axis or a tile must be. */
+/* All digits. */
+export function exactNumber(value) {
+  if (typeof value === "bigint" || Number.isInteger(value)) return integers.format(value);
+  return Math.abs(value) < 1e-4 || Math.abs(value) >= 1e15 ? String(value) : exact.format(value);
+}
+
+/* Short enough for the label of an axis or a tile. */
 export function shortNumber(value) {
-  if (typeof value === "bigint" || Math.abs(value) >= 10000) return compact.format(value);
-  return brief(value);
+  return typeof value === "bigint" || Math.abs(value) >= 10000 ? compact.format(value)
+    : number(value);
 }
 
-/* A number that is read at a glance: of a fraction five digits. */
-export function brief(value) {
-  return Number.isInteger(value) || !Number.isFinite(value) || Math.abs(value) < 1e-4
-    ? number(value) : number(Number(value.toPrecision(5)));
-}
-
-/* The value of an aggregate. */
+/* The value of an aggregate without a format of its own. */
 export function value(content) {
   if (content === null || content === undefined) return "–";
   if (isNumber(content)) return number(content);
@@ -94,20 +115,32 @@ export function value(content) {
   return String(content);
 }
 
-/* The unit of an aggregate: records of a count, else what its name ends with; "" if unknown. */
-export function unitOf(aggregate) {
-  if (/^count\(/.test(aggregate.function)) return "records";
+/* How a view writes an aggregate: its unit and its decimals (null: as `number`). `formats` are the
+   formats of the address. The default unit of a count is records. Other aggregates have the unit
+   that their name ends with. */
+export function formatOf(aggregate, formats = []) {
   const words = aggregate.name.toLowerCase().split("_");
-  return words.length > 1 ? SUFFIXES.get(words.at(-1)) ?? "" : "";
+  let unit = /^count\(/.test(aggregate.function) ? "records" : "";
+  if (words.length > 1) unit = SUFFIXES.get(words.at(-1)) ?? unit;
+  const [, digits = "", ownUnit] = formats.map((text) => text.split(":"))
+    .find(([name]) => name === aggregate.name) ?? [];
+  const decimals = /^\d$/.test(digits) ? Number(digits) : null;
+  return { name: aggregate.name, unit: ownUnit ?? unit, decimals };
 }
 
-export function withUnit(text, unit) {
-  return unit === "" ? text : `${text} ${unit}`;
+/* An amount in its format. */
+export function amount(content, { decimals, unit }, isUnitShown = true) {
+  let text = value(content);
+  if (isNumber(content) && decimals !== null) {
+    text = Intl.NumberFormat("en-US",
+      { minimumFractionDigits: decimals, maximumFractionDigits: decimals }).format(content);
+  }
+  return isUnitShown && unit !== "" ? `${text} ${unit}` : text;
 }
 
-/* What kind of windows a store has, in words. */
+/* The kind of a store's windows in words. */
 export function windowText({ kind, size_ms: sizeMs, advance_ms: advanceMs, grace_ms: graceMs }) {
-  if (kind === "none") return "no windows, one row a key";
+  if (kind === "none") return "no windows, one row per key";
   const shape = {
     hopping: () => `hopping, ${duration(sizeMs)} every ${duration(advanceMs)}`,
     sliding: () => `sliding, ${duration(sizeMs)} difference`,

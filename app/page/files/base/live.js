@@ -1,27 +1,26 @@
-/* Hearing of changes: Server-Sent Events of a store, and asking now and then where there are none.
+/* Updates: Server-Sent Events of a store, or polling if no stream is available.
 
-   EventSource sends no headers, so no token: the stream is read from fetch. */
+   EventSource can't send a token, so the stream is read with fetch. */
 
-import { ask, pathOf } from "./service.js";
+import { pathOf, request } from "./service.js";
 
 const POLL_MS = 2000;
-/* The service gives a sign of life every 15 s. */
+/* The service sends a heartbeat every 15 s. */
 const SILENCE_MS = 40000;
 const RETRY_MS = [250, 500, 1000, 2000, 5000];
 
 export class Live {
-  /* onEvent(event) is told { name: "change" | "reset" | "poll", data } with the event's JSON,
-     onState "live", "polling" (the stream is away) or "asking" (there is none to be had). It begins
-     behind a version that was read; with key null it watches all keys, with store null there is
-     no stream: it polls. */
-  constructor({ store, key, version }, onEvent, onState) {
-    this.watched = { store, key };
-    this.onEvent = onEvent;
-    this.onState = onState;
-    this.lastId = version;
+  /* Calls onEvent with { name: "change" | "reset" | "poll", data, id }, where data is JSON, and onState
+     with "live", "fallback" (the stream failed) or "polling" (nothing can be streamed).
+
+     query has the parameters of `watch`. Its `after` is the place that was read, or the id of the last event. store is null
+     if there is nothing to stream. */
+  constructor({ store, query = {} }, onEvent, onState) {
+    Object.assign(this, { store, query, onEvent, onState });
+    this.lastId = query.after;
     this.failures = 0;
     this.ending = new AbortController();
-    if (store === null) this.poll("asking");
+    if (store === null) this.poll("polling");
     else this.follow();
   }
 
@@ -38,14 +37,14 @@ export class Live {
       } catch {
         if (this.ending.signal.aborted) return;
         this.failures += 1;
-        if (this.failures > 1) this.poll();
+        if (this.failures > 1) this.poll("fallback");
       }
       const step = Math.min(this.failures, RETRY_MS.length - 1);
       await new Promise((resolve) => setTimeout(resolve, RETRY_MS[step]));
     }
   }
 
-  poll(state = "polling") {
+  poll(state) {
     clearTimeout(this.polling);
     this.onState(state);
     this.polling = setTimeout(() => {
@@ -60,11 +59,13 @@ export class Live {
     this.ending.signal.addEventListener("abort", end);
     let silence = setTimeout(end, SILENCE_MS);
     try {
-      const { store, key } = this.watched;
-      const path = pathOf("watch", { store }, { key, after: this.lastId });
-      const answer = await ask(path, { accept: "text/event-stream", signal: stream.signal });
-      const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
-      this.isFollowing();
+      const path = pathOf("watch", { store: this.store }, { ...this.query, after: this.lastId });
+      const response = await request(path,
+        { accept: "text/event-stream", signal: stream.signal });
+      const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
+      clearTimeout(this.polling);
+      this.failures = 0;
+      this.onState("live");
       let rest = "";
       for (let part = await reader.read(); !part.done; part = await reader.read()) {
         clearTimeout(silence);
@@ -79,13 +80,7 @@ export class Live {
     }
   }
 
-  isFollowing() {
-    clearTimeout(this.polling);
-    this.failures = 0;
-    this.onState("live");
-  }
-
-  /* One event: its lines are "name: value". A sign of life has an id only. */
+  /* One event: its lines are "name: value". A heartbeat has an id only. */
   take(block) {
     const fields = Object.fromEntries(block.split("\n").map((line) => {
       const colon = line.indexOf(": ");
@@ -93,6 +88,6 @@ export class Live {
     }));
     if (fields.id !== undefined) this.lastId = fields.id;
     if (fields.data === undefined) return;
-    this.onEvent({ name: fields.event, data: fields.data });
+    this.onEvent({ name: fields.event, data: fields.data, id: fields.id });
   }
 }

@@ -1,4 +1,4 @@
-/* Asking the service: paths out of its own operations, tokens, 64-bit integers, problems. */
+/* Requests to the service: paths from its own operations, tokens, 64-bit integers, problems. */
 
 import { OPERATIONS } from "../operations.js";
 
@@ -24,53 +24,64 @@ export function fits(operation, kind) {
   return OPERATIONS[operation].storeKinds.includes(kind);
 }
 
-/* The path of an operation; a parameter of the query that is null is left out. */
+/* The path of an operation. A query parameter without a value is left out, a list is repeated. */
 export function pathOf(operation, parameters = {}, query = {}) {
   if (parameters.key === "." || parameters.key === "..") {
-    // Browsers take these two for steps in the path, even when written as %2E.
-    throw new Problem("A browser can't ask for this key", "Use curl --path-as-is for it.");
+    // Browsers resolve these two as steps of the path, even when they are written as %2E.
+    throw new Problem("A browser can't request this key", "Use curl --path-as-is for it.");
   }
   const path = OPERATIONS[operation].path.replace(/{(\w+)}/g,
     (_, name) => encodeURIComponent(parameters[name]));
-  const given = Object.entries(query).filter(([, value]) => value !== null && value !== undefined);
-  const search = new URLSearchParams(given).toString();
+  const pairs = Object.entries(query)
+    .flatMap(([name, value]) => [value].flat().map((item) => [name, item]))
+    .filter(([, value]) => value !== null && value !== undefined);
+  const search = new URLSearchParams(pairs).toString();
   return search ? `${path}?${search}` : path;
 }
 
-/* The answer to a request that went well.
-
-   Throws a Problem with the service's own code, "unreachable" where nothing answers; an
-   AbortError where the signal ended it. */
-export async function ask(path, { accept = "application/json", signal } = {}) {
-  const headers = { Accept: accept };
-  if (token()) headers.Authorization = `Bearer ${token()}`;
-  let answer;
-  try {
-    answer = await fetch(path, { headers, signal });
-  } catch (error) {
-    if (error.name === "AbortError") throw error;
-    throw new Problem("The service can't be reached", "The page goes on asking.", "unreachable");
-  }
-  if (answer.ok) return answer;
-  throw await problemOf(answer);
+/* Where a stream starts after a response with this position. */
+export function placeOf({ version, history }) {
+  return `${version}-${history}`;
 }
 
-async function problemOf(answer) {
+/* The response to a successful request.
+
+   Throws a Problem with the code of the service, or with "unreachable" if nothing responds, and an
+   AbortError if the signal ended the request. */
+export async function request(path, { accept = "application/json", signal, body } = {}) {
+  const headers = { Accept: accept };
+  if (body) headers["Content-Type"] = "application/json";
+  if (token()) headers.Authorization = `Bearer ${token()}`;
+  let response;
   try {
-    const { title, detail, code } = JSON.parse(await answer.text());
+    response = await fetch(path, { headers, signal, method: body ? "POST" : "GET",
+      body: body && JSON.stringify(body) });
+  } catch (error) {
+    if (error.name === "AbortError") throw error;
+    throw new Problem("The service can't be reached",
+      "Check that oriel serve runs. The page tries again every second.", "unreachable");
+  }
+  if (response.ok) return response;
+  throw await problemOf(response);
+}
+
+async function problemOf(response) {
+  try {
+    const { title, detail, code } = JSON.parse(await response.text());
     return new Problem(title, detail, code);
   } catch {
-    return new Problem("The service is not there", `Something else answered ${answer.status}.`);
+    return new Problem("The service can't be reached",
+      `Another server responded with status ${response.status}.`, "unreachable");
   }
 }
 
 export async function get(path, options) {
-  return parse(await (await ask(path, options)).text());
+  return parse(await (await request(path, options)).text());
 }
 
 /* 64-bit integers keep all digits: beyond 2^53 they become BigInt. */
 export function parse(text) {
-  // Looking at each value takes ten times as long, and few answers have such integers.
+  // A look at each value takes ten times as long, and few responses have such integers.
   if (!/[:,[]-?\d{16}/.test(text)) return JSON.parse(text);
   return JSON.parse(text, (name, value, context) =>
     Number.isInteger(value) && !Number.isSafeInteger(value) && /^-?\d+$/.test(context?.source)

@@ -1,95 +1,125 @@
-/* The chart of one aggregate over time, drawn by uPlot (a global of its own script).
+/* The chart of keys and aggregates over time, drawn by uPlot (a global of its own script).
 
-   Final windows are a full line, open ones a dashed line with hollow points. Where windows are
-   missing the line breaks. Sessions are bars from their start to their end. */
+   Final windows are a full line, open ones a dashed line. Where windows are missing, the line
+   breaks. Sessions are bars from their start to their end. If a pixel has several windows, the
+   line is their mean in a band from the least to the greatest value. */
 
 import { element, setAttribute } from "../base/dom.js";
 import { shortNumber, time } from "../base/formats.js";
-import { instantOf, isGap } from "../base/windows.js";
+import { endOf, instantOf } from "../base/range.js";
+import { isCondensed, meanColumns, pointColumns } from "./columns.js";
 
 const { uPlot } = window;
 const HEIGHT = 280;
 const SPAN_MIN_MS = 1000;
-/* Steps of an axis on which there are no fractions. */
+/* Colors in the style sheet: --line-0 and so on. */
+export const COLORS = 6;
+/* Steps of an axis of integers. */
 const WHOLE_STEPS = Array.from({ length: 18 }, (_, power) => [1, 2, 5].map((n) => n * 10 ** power))
   .flat();
+/* The final line, the open line, the least and the greatest value of each series. */
+const PER_SERIES = 4;
 
 const LINE = uPlot.paths.linear();
 const STEPS = uPlot.paths.stepped({ align: 1 });
 
-/* Steps; where they would be narrower than a pixel a line, of which uPlot draws what one sees. */
-function stepsOrLine(plot, series, first, last) {
-  return (last - first > plot.width ? LINE : STEPS)(plot, series, first, last);
-}
-
 export class Chart {
-  /* onPick(row) is told the window under the pointer or the keyboard's cursor, null for none;
-     onZoom(fromMs, toMs) a span that was drawn with the pointer. */
-  constructor(onPick, onZoom) {
-    this.onPick = onPick;
-    this.onZoom = onZoom;
+  /* onPick(ms) receives the time under the pointer, or null. onStep(step) receives a move of the
+     keyboard's cursor. onZoom(fromMs, toMs) receives a range that was drawn with the pointer. */
+  constructor({ onPick, onStep, onZoom }) {
+    Object.assign(this, { onPick, onZoom });
     this.node = element("div", { class: "chart" });
-    this.rows = [];
     this.plot = null;
-    this.drawnFor = "";
-    this.node.addEventListener("keydown", (event) => this.step(event));
+    this.madeFor = "";
+    this.node.addEventListener("keydown", (event) => {
+      const step = { ArrowLeft: -1, ArrowRight: 1, PageUp: -10, PageDown: 10, Home: -Infinity,
+        End: Infinity }[event.key];
+      if (step === undefined) return;
+      event.preventDefault();
+      onStep(step);
+    });
     new ResizeObserver(() => this.fit()).observe(this.node);
     matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => {
-      this.drawnFor = "";
+      this.madeFor = "";
       if (this.shown) this.show(this.shown);
     });
   }
 
-  /* shown: { rows, window, aggregate, unit, isLocal, fromMs, toMs }. Rows are oldest first; fromMs
-     and toMs are the ends of the axis, null: those of the rows. */
+  /* shown: { series, earlier, window, threshold, isFitted, isLocal, fromMs, toMs }.
+
+     A series is { rows, aggregate, format, color }, rows oldest first. `earlier` are series of an
+     earlier time with `shiftMs`. fromMs and toMs are the ends of the axis, null: those of the
+     windows. */
   show(shown) {
     this.shown = shown;
-    const { rows, window, aggregate, unit, isLocal, fromMs, toMs } = shown;
-    this.rows = rows;
-    const drawnFor = [aggregate.name, unit, window.kind, isLocal].join("/");
-    if (drawnFor !== this.drawnFor) this.make(window, aggregate, unit, isLocal);
-    this.drawnFor = drawnFor;
-    const { data, rowOf } = columns(rows, aggregate.name, window);
-    this.rowOf = rowOf;
+    const { series, earlier, window } = shown;
+    const width = this.node.clientWidth || 600;
+    const all = [...series, ...earlier];
+    const drawn = all.map(({ rows, aggregate, shiftMs = 0 }) => {
+      const name = aggregate.name;
+      return isCondensed(rows, width, window.kind) ? meanColumns(rows, name, window, width, shiftMs)
+        : pointColumns(rows, name, window, shiftMs);
+    });
+    this.isCondensed = all.some(({ rows }) => isCondensed(rows, width, window.kind));
+    const madeFor = JSON.stringify([this.isCondensed, window, shown.isLocal, shown.isFitted,
+      shown.threshold, all.map(({ aggregate, format, color }) => [aggregate, format, color]),
+      earlier.length]);
+    if (madeFor !== this.madeFor) this.make(all);
+    this.madeFor = madeFor;
+    const nulls = drawn.map((columns) => columns.map(() => 1));
+    const data = drawn.length === 1 ? drawn[0] : uPlot.join(drawn, nulls);
+    data.slice(1).forEach(widenGaps);
     this.plot.batch(() => {
       this.plot.setData(data, false);
-      this.plot.setScale("x", extent(rows, window.kind, fromMs, toMs));
+      this.plot.setScale("x", this.extent());
     });
+    const [{ rows }] = series;
     setAttribute(this.node, "aria-valuemax", Math.max(0, rows.length - 1));
-    setAttribute(this.node, "data-windows", rows.length);
+    setAttribute(this.node, "data-windows",
+      series.filter(({ aggregate }) => aggregate === series[0].aggregate)
+        .reduce((count, each) => count + each.rows.length, 0));
+    Object.assign(this.node, { plot: this.plot, series });
   }
 
-  /* Shows which window is picked elsewhere; null: none. */
-  pick(row) {
-    const at = row === null ? -1 : this.rowOf?.indexOf(row) ?? -1;
-    this.picked = at < 0 ? null : this.rows.indexOf(row);
-    if (at < 0) this.plot?.setCursor({ left: -10, top: -10 });
+  /* Marks a window of the first series; null: none. `text` describes the window, or the newest
+     one, to a screen reader. */
+  mark(row, text) {
+    const { rows } = this.shown.series[0];
+    setAttribute(this.node, "aria-valuetext", text);
+    setAttribute(this.node, "aria-valuenow", row === null ? Math.max(0, rows.length - 1)
+      : rows.indexOf(row));
+    if (row === null) this.plot.setCursor({ left: -10, top: -10 });
     else {
-      const left = this.plot.valToPos(this.plot.data[0][at], "x");
-      const shownValue = this.plot.data[1][at] ?? this.plot.data[2][at];
-      this.plot.setCursor({ left, top: this.plot.valToPos(shownValue ?? 0, "y") });
+      const left = this.plot.valToPos(instantOf(row, this.shown.window) / 1000, "x");
+      this.plot.setCursor({ left, top: 10 });
     }
   }
 
-  /* What a reader of screens says of the picked window. */
-  describe(text) {
-    setAttribute(this.node, "aria-valuetext", text);
-    setAttribute(this.node, "aria-valuenow", this.picked ?? Math.max(0, this.rows.length - 1));
-  }
-
-  make(window, aggregate, unit, isLocal) {
+  make(all) {
     this.plot?.destroy();
+    const { window, isLocal, isFitted, threshold } = this.shown;
     const style = getComputedStyle(document.documentElement);
-    const colour = (name) => style.getPropertyValue(name).trim();
-    const isSessions = window.kind === "session";
+    const color = (name) => style.getPropertyValue(name).trim();
     const isPhone = matchMedia("(max-width: 720px)").matches;
-    const paths = isSessions ? (plot, series, first, last) => this.bars(plot, series, first, last)
-      : window.kind === "hopping" ? LINE : stepsOrLine;
     const axis = {
-      stroke: colour("--soft"), font: "12px system-ui, sans-serif",
-      grid: { stroke: colour("--grid"), width: 1 }, ticks: { show: false },
+      stroke: color("--soft"), font: "12px system-ui, sans-serif",
+      grid: { stroke: color("--grid"), width: 1 }, ticks: { show: false },
     };
-    const line = { stroke: colour("--accent"), width: 2, paths, spanGaps: false };
+    // Aggregates of one unit share an axis. The first unit is on the left, the second on the right.
+    const units = [...new Set(all.map(({ format }) => format.unit))];
+    const axisOf = (unit) => {
+      const those = all.filter(({ format }) => format.unit === unit);
+      const names = [...new Set(those.map(({ aggregate }) => aggregate.name))].join(", ");
+      const isWhole = those.every(({ aggregate }) => /^(byte|short|integer|long)/
+        .test(aggregate.type)) && !this.isCondensed;
+      const isFirst = unit === units[0];
+      return { ...axis, scale: `y ${unit}`, side: isFirst ? 3 : 1, grid: { ...axis.grid, show: isFirst },
+        values: (plot, splits) => splits.map(shortNumber), size: isPhone ? 44 : 60,
+        incrs: isWhole ? WHOLE_STEPS : undefined, labelFont: axis.font, labelSize: 22,
+        label: isPhone ? undefined : unit ? `${names}, ${unit}` : names };
+    };
+    const scales = units.map((unit) => [`y ${unit}`, { range: (plot, low, high) =>
+      around(low, high, isFitted, unit === units[0] ? threshold : null) }]);
     this.plot = new uPlot({
       width: this.node.clientWidth || 600,
       height: HEIGHT,
@@ -98,25 +128,15 @@ export class Chart {
       legend: { show: false },
       cursor: { y: false, points: { size: 9 }, drag: { x: true, y: false, setScale: false } },
       select: { over: true },
-      scales: {
-        x: { time: true, auto: false },
-        y: { range: (_, low, high) => around(low, high, isSessions) },
-      },
+      scales: { x: { time: true, auto: false }, ...Object.fromEntries(scales) },
       axes: [
         { ...axis, values: (plot, splits) => timeLabels(splits), space: isPhone ? 80 : 110 },
-        { ...axis, values: (plot, splits) => splits.map(shortNumber), size: isPhone ? 44 : 60,
-          incrs: /^(byte|short|integer|long)/.test(aggregate.type) ? WHOLE_STEPS : undefined,
-          label: isPhone ? undefined : unit ? `${aggregate.name}, ${unit}` : aggregate.name,
-          labelFont: axis.font, labelSize: 22 },
+        ...units.slice(0, 2).map(axisOf),
       ],
-      series: [
-        {},
-        { ...line, label: "final", fill: isSessions ? colour("--accent-soft") : undefined,
-          points: { show: isSessions ? false : undefined, size: 5, fill: colour("--accent") } },
-        { ...line, label: "open", dash: [5, 4], points: { size: 7, fill: colour("--card"),
-          show: (plot, series, first, last) => !isSessions && last - first < plot.width / 4,
-          filter: (plot, series, isShown) => isShown ? this.starts(plot.data[series]) : null } },
-      ],
+      series: [{}, ...all.flatMap((each) => this.seriesOf(each, window, color))],
+      bands: this.isCondensed ? all.map((each, at) => ({
+        series: [PER_SERIES * at + 4, PER_SERIES * at + 3], fill: `${color(each.color)}33`,
+      })) : [],
       hooks: {
         setSelect: [(plot) => {
           const { left, width } = plot.select;
@@ -124,114 +144,120 @@ export class Chart {
           plot.setSelect({ left: 0, width: 0 }, false);
           if (toMs - fromMs >= SPAN_MIN_MS) this.onZoom(Math.floor(fromMs), Math.ceil(toMs));
         }],
+        draw: [(plot) => this.drawThreshold(plot, `y ${units[0]}`, color("--bad"))],
       },
-    }, [[], [], []], this.node);
-    // uPlot's own hook of its cursor is called for new data, too: that would change what is picked.
-    this.plot.over.addEventListener("mousemove", (event) => {
-      const at = this.plot.posToIdx(event.offsetX);
-      this.onPick(this.rowOf[at] ?? this.rowOf[at - 1] ?? null);
-    });
+    }, [[], ...all.flatMap(() => [[], [], [], []])], this.node);
+    // uPlot also calls its own hook of the cursor for new data, which would change what is marked.
+    this.plot.over.addEventListener("mousemove",
+      (event) => this.onPick(this.plot.posToVal(event.offsetX, "x") * 1000));
     this.plot.over.addEventListener("mouseleave", () => this.onPick(null));
+    const names = [...new Set(all.map(({ aggregate }) => aggregate.name))].join(", ");
     for (const [name, content] of Object.entries({
-      role: "slider", tabindex: 0, "aria-label": `${aggregate.name} over time`, "aria-valuemin": 0,
+      role: "slider", tabindex: 0, "aria-label": `${names} over time`, "aria-valuemin": 0,
       "aria-valuenow": 0,
     })) this.node.setAttribute(name, content);
   }
 
-  /* Sessions as bars, over the pixels of their time and at least three wide. */
-  bars(plot, series, first, last) {
+  seriesOf(each, window, color) {
+    const stroke = color(each.color);
+    const isSession = window.kind === "session";
+    const isSteps = window.kind === "tumbling" && !this.isCondensed;
+    const paths = isSession ? (plot, series) => this.bars(plot, series, each)
+      : isSteps ? STEPS : LINE;
+    const line = { scale: `y ${each.format.unit}`, stroke, width: 2, paths, spanGaps: false };
+    const edge = { ...line, stroke: undefined, width: 0, points: { show: false } };
+    const isSparse = (plot) => !isSession && !this.isCondensed
+      && each.rows.length < plot.width / 12;
+    return [
+      { ...line, label: "final", fill: isSession ? `${stroke}40` : undefined,
+        width: each.shiftMs ? 1.5 : 2,
+        points: { show: (plot) => isSparse(plot) && !each.shiftMs, size: 5, fill: stroke } },
+      { ...line, label: "open", dash: [5, 4], width: each.shiftMs ? 1.5 : 2,
+        points: { show: isSparse, size: 7, fill: color("--card"),
+          filter: (plot, series, isShown) => isShown ? this.starts(plot, series, each) : null } },
+      edge, edge,
+    ];
+  }
+
+  /* Sessions as bars over the pixels of their time, at least three wide. */
+  bars(plot, series, { rows, aggregate, format, shiftMs = 0 }) {
     const path = new Path2D();
-    const [instants, values] = [plot.data[0], plot.data[series]];
-    const ground = plot.valToPos(Math.max(0, plot.scales.y.min), "y", true);
-    // One that began before the axis may reach into it.
-    for (let at = Math.max(0, first - 1); at <= last; at += 1) {
-      const row = this.rowOf[at];
-      if (row === null || values[at] === null) continue;
-      const left = plot.valToPos(instants[at], "x", true);
-      const right = plot.valToPos(row.window_end_ms / 1000, "x", true);
-      const top = plot.valToPos(values[at], "y", true);
+    const isFinal = plot.series[series].label === "final";
+    const scale = `y ${format.unit}`;
+    const ground = plot.valToPos(Math.max(0, plot.scales[scale].min), scale, true);
+    for (const row of rows) {
+      if (row.final !== isFinal || row[aggregate.name] === null) continue;
+      const left = plot.valToPos((row.window_start_ms + shiftMs) / 1000, "x", true);
+      const right = plot.valToPos((row.window_end_ms + shiftMs) / 1000, "x", true);
+      const top = plot.valToPos(Number(row[aggregate.name]), scale, true);
       path.rect(left, Math.min(top, ground), Math.max(3, right - left), Math.abs(ground - top));
     }
     return { stroke: path, fill: path, clip: null, band: null, gaps: null, flags: 0 };
   }
 
-  /* Where windows begin that have a value: the end of a step has no point of its own. */
-  starts(values) {
-    return values.flatMap((amount, at) =>
-      amount !== null && this.rowOf[at] !== this.rowOf[at - 1] ? [at] : []);
+  /* The indexes at which a window of a series starts: the end of a step has no point. */
+  starts(plot, series, { rows, shiftMs = 0 }) {
+    const starts = new Set(rows.map((row) => (instantOf(row, this.shown.window) + shiftMs) / 1000));
+    return plot.data[series].flatMap((amount, at) =>
+      (amount !== null && amount !== undefined && starts.has(plot.data[0][at]) ? [at] : []));
   }
 
-  step(event) {
-    const picked = this.picked ?? this.rows.length - 1;
-    const last = this.rows.length - 1;
-    const at = {
-      ArrowLeft: Math.max(0, picked - 1), ArrowRight: Math.min(last, picked + 1),
-      PageUp: Math.max(0, picked - 10), PageDown: Math.min(last, picked + 10),
-      Home: 0, End: last,
-    }[event.key];
-    if (at === undefined || last < 0) return;
-    event.preventDefault();
-    this.onPick(this.rows[at]);
+  drawThreshold(plot, scale, stroke) {
+    const { threshold } = this.shown;
+    if (threshold === null) return;
+    const y = plot.valToPos(threshold, scale, true);
+    const { left, width } = plot.bbox;
+    Object.assign(plot.ctx, { strokeStyle: stroke, lineWidth: devicePixelRatio });
+    plot.ctx.setLineDash([6, 4]);
+    plot.ctx.beginPath();
+    plot.ctx.moveTo(left, y);
+    plot.ctx.lineTo(left + width, y);
+    plot.ctx.stroke();
+    plot.ctx.setLineDash([]);
+  }
+
+  /* The ends of the axis in seconds, with a little room. */
+  extent() {
+    const { series, window, fromMs, toMs } = this.shown;
+    const rows = series.map((each) => each.rows).filter((each) => each.length > 0);
+    const first = Math.min(...rows.map((each) => instantOf(each[0], window)));
+    const last = Math.max(...rows.map((each) => endOf(each.at(-1), window)));
+    // A session of the range can start before it.
+    const from = window.kind === "session" ? Math.min(fromMs ?? Infinity, first) : fromMs;
+    const [min, max] = [from ?? (rows.length ? first : 0), toMs ?? (rows.length ? last : 1)];
+    const room = Math.max(500, (max - min) * 0.01);
+    return { min: (min - room) / 1000, max: (max + room) / 1000 };
   }
 
   fit() {
-    if (this.plot && this.node.clientWidth > 0) {
-      this.plot.setSize({ width: this.node.clientWidth, height: HEIGHT });
-    }
+    if (!this.plot || this.node.clientWidth === 0) return;
+    this.plot.setSize({ width: this.node.clientWidth, height: HEIGHT });
   }
 }
 
-/* uPlot's columns (seconds, final values, open values) and the row of each index. A null between
-   two instants breaks the line. The first open window also ends the line of the final ones. */
-function columns(rows, aggregate, window) {
-  const [instants, finals, opens, rowOf] = [[], [], [], []];
-  const push = (instant, final, open, row) => {
-    instants.push(instant);
-    finals.push(final);
-    opens.push(open);
-    rowOf.push(row);
-  };
-  const amountOf = (row) => row[aggregate] === null ? null : Number(row[aggregate]);
-  // The step of a tumbling window ends with it, not where the next one begins.
-  const endStep = (row) => {
-    if (window.kind !== "tumbling") return;
-    const amount = amountOf(row);
-    push((row.window_end_ms - 1) / 1000, row.final ? amount : null, row.final ? null : amount, row);
-  };
-  const joinsLines = window.kind !== "session";
-  rows.forEach((row, number) => {
-    const before = rows[number - 1];
-    const instant = instantOf(row, window.kind) / 1000;
-    const isAfterGap = before !== undefined && joinsLines && isGap(before, row, window);
-    if (isAfterGap) {
-      endStep(before);
-      push((instants.at(-1) + instant) / 2, null, null, null);
-    }
-    const amount = amountOf(row);
-    const isFirstOpen = joinsLines && !row.final && before?.final === true && !isAfterGap;
-    push(instant, row.final || isFirstOpen ? amount : null, row.final ? null : amount, row);
-  });
-  if (rows.length > 0) endStep(rows.at(-1));
-  return { data: [instants, finals, opens], rowOf };
+/* Makes a gap as wide as the distance between the two values around it. uPlot breaks a line only
+   up to the next time, which can belong to another series. */
+function widenGaps(values) {
+  let [from, isGap] = [0, false];
+  for (let at = 0; at <= values.length; at += 1) {
+    if (values[at] === null) isGap = true;
+    if (at < values.length && (values[at] === null || values[at] === undefined)) continue;
+    if (isGap) values.fill(null, from, at);
+    [from, isGap] = [at + 1, false];
+  }
 }
 
-/* The ends of the axis, with a little room, in seconds. */
-function extent(rows, kind, fromMs, toMs) {
-  const first = rows.length ? instantOf(rows[0], kind) : 0;
-  const last = rows.length ? Math.max(instantOf(rows.at(-1), kind), rows.at(-1).window_end_ms) : 1;
-  const [min, max] = [fromMs ?? first, toMs ?? last];
-  const room = Math.max(500, (max - min) * 0.01);
-  return { min: (min - room) / 1000, max: (max + room) / 1000 };
-}
-
-function around(low, high, fromZero) {
-  if (low === null) return [0, 1];
-  const [least, greatest] = fromZero ? [Math.min(0, low), Math.max(0, high)] : [low, high];
+/* The ends of a value axis. It contains zero, unless it is fitted to the values. */
+function around(low, high, isFitted, threshold) {
+  const known = [low, high, threshold].filter((each) => each !== null && Number.isFinite(each));
+  if (known.length === 0) return [0, 1];
+  if (!isFitted) known.push(0);
+  const [least, greatest] = [Math.min(...known), Math.max(...known)];
   const room = (greatest - least) * 0.08 || Math.abs(greatest) * 0.1 || 1;
-  return [least === 0 || (low >= 0 && least < room) ? 0 : least - room, greatest + room];
+  return [least === 0 ? 0 : least - room, greatest === 0 && least < 0 ? 0 : greatest + room];
 }
 
-/* Times of the axis: the day stands where it begins anew, seconds only where they differ. */
+/* Times of the axis. A date is shown where a day begins, seconds only if they differ. */
 function timeLabels(splits) {
   const texts = splits.map((seconds) => time(Math.round(seconds * 1000)));
   const isDays = texts.every((text) => text.slice(11) === "00:00:00");

@@ -1,5 +1,5 @@
-/* The box in which a key is searched: as one types, the service is asked for keys that begin so.
-   Nothing is chosen before Enter or a click. */
+/* The search for a key. While you type, the box lists the keys with this prefix. Enter or a click
+   chooses one. */
 
 import { element, reconcile, setAttribute, setText } from "../base/dom.js";
 import { get, pathOf } from "../base/service.js";
@@ -8,23 +8,24 @@ const OFFERED = 50;
 const SHORT_WAIT_MS = 80;
 
 export class KeyBox {
-  constructor(onChoose) {
-    this.onChoose = onChoose;
+  /* onChoose(key) receives the chosen key. With isCleared the box is empty after a choice. */
+  constructor(id, label, onChoose, isCleared = false) {
+    Object.assign(this, { onChoose, isCleared });
     this.store = null;
     this.keys = [];
     this.at = -1;
     this.input = element("input", {
-      id: "key", type: "search", role: "combobox", autocomplete: "off", spellcheck: "false",
-      "aria-expanded": "false", "aria-controls": "offered", "aria-autocomplete": "list",
+      id, type: "search", role: "combobox", autocomplete: "off", spellcheck: "false",
+      "aria-expanded": "false", "aria-controls": `${id}-offered`, "aria-autocomplete": "list",
     });
-    this.list = element("ul", { id: "offered", role: "listbox", "aria-label": "Keys" });
+    this.list = element("ul", { id: `${id}-offered`, role: "listbox", "aria-label": "Keys" });
     this.list.hidden = true;
     this.node = element("div", { class: "keybox" },
-      element("label", { for: "key" }, "Key"), this.input, this.list);
+      element("label", { for: id }, label), this.input, this.list);
     this.input.addEventListener("input", () => this.search());
     this.input.addEventListener("keydown", (event) => this.step(event));
     this.input.addEventListener("focus", () => this.input.select());
-    // The first click opens the list and selects all; a second one sets the cursor, as ever.
+    // The first click opens the list and selects the text. A second one places the cursor.
     this.input.addEventListener("mousedown", (event) => {
       if (!this.list.hidden) return;
       event.preventDefault();
@@ -33,7 +34,7 @@ export class KeyBox {
       this.search("");
     });
     this.input.addEventListener("blur", () => this.close());
-    // Before the box loses the focus.
+    // This event precedes the loss of focus.
     this.list.addEventListener("pointerdown", (event) => {
       const option = event.target.closest("[role=option]");
       event.preventDefault();
@@ -47,16 +48,16 @@ export class KeyBox {
 
   show(store, key, keyType) {
     this.store = store;
-    // Numbers and composites are not found by how their text begins: all are offered.
+    // Integers and composite keys have no prefix of text, so all of them are listed.
     this.isSearched = keyType === "text";
-    this.chosen = key;
-    if (document.activeElement !== this.input) this.input.value = key;
+    this.chosen = this.isCleared ? "" : key;
+    if (document.activeElement !== this.input) this.input.value = this.chosen;
   }
 
   search(prefix = this.input.value) {
     clearTimeout(this.waiting);
-    this.asking?.abort();
-    this.asking = new AbortController();
+    this.reading?.abort();
+    this.reading = new AbortController();
     this.prefix = this.isSearched ? prefix : "";
     this.cursor = undefined;
     this.isLoading = false;
@@ -64,45 +65,45 @@ export class KeyBox {
   }
 
   async more() {
-    const { asking } = this;
+    const { reading } = this;
     if (this.cursor === null || this.isLoading) return;
     this.isLoading = true;
     const query = { prefix: this.prefix, limit: OFFERED, cursor: this.cursor };
     try {
-      const page = await get(pathOf("listKeys", { store: this.store }, query), asking);
+      const page = await get(pathOf("listKeys", { store: this.store }, query), reading);
       this.keys = this.cursor === undefined ? page.keys : [...this.keys, ...page.keys];
       if (this.cursor === undefined) this.at = -1;
       this.cursor = page.next_cursor;
       this.open();
     } catch (error) {
-      // What is chosen is shown meanwhile; a search that fails is told by the empty list.
+      // The chosen key stays visible. The list shows why the search failed.
       if (error.name !== "AbortError") this.open(error.message);
     } finally {
-      if (asking === this.asking) this.isLoading = false;
+      if (reading === this.reading) this.isLoading = false;
     }
   }
 
   open(problem = null) {
     if (document.activeElement !== this.input) return;
-    const note = problem ?? (this.keys.length ? null : `No key begins with “${this.prefix}”.`);
+    const note = problem ?? (this.keys.length ? null : `No keys with the prefix “${this.prefix}”`);
     const items = note === null ? this.keys : [note];
     reconcile(this.list, items, (item, number) => `${number}/${item}`,
       () => element("li", {}), (option, item, number) => {
         option.key = note === null ? item : undefined;
         setText(option, item === "" ? "(the empty key)" : item);
         setAttribute(option, "role", note === null ? "option" : "presentation");
-        setAttribute(option, "id", `offered-${number}`);
+        setAttribute(option, "id", `${this.input.id}-offered-${number}`);
         setAttribute(option, "aria-selected", note === null ? String(number === this.at) : null);
       });
     this.list.hidden = false;
     setAttribute(this.input, "aria-expanded", "true");
-    setAttribute(this.input, "aria-activedescendant", this.at < 0 ? null : `offered-${this.at}`);
+    setAttribute(this.input, "aria-activedescendant", this.at < 0 ? null : `${this.input.id}-offered-${this.at}`);
     if (this.at >= 0) this.list.children[this.at].scrollIntoView({ block: "nearest" });
   }
 
   close() {
     clearTimeout(this.waiting);
-    this.asking?.abort();
+    this.reading?.abort();
     this.list.hidden = true;
     this.at = -1;
     setAttribute(this.input, "aria-expanded", "false");
@@ -133,7 +134,7 @@ export class KeyBox {
   }
 
   choose(key) {
-    this.chosen = key;
+    this.chosen = this.isCleared ? "" : key;
     this.close();
     this.input.select();
     this.onChoose(key);

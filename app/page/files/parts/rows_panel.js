@@ -1,17 +1,15 @@
-/* A store without windows: the row of a key, and the rows of all keys that begin as it does. */
+/* A store without windows: the row of a key, and the rows of all keys with a prefix. */
 
 import { go } from "../base/address.js";
-import { element, reconcile, setText } from "../base/dom.js";
-import {
-  brief, clock, isNumber, time, unitOf, value, withUnit, zoneName,
-} from "../base/formats.js";
-import { get, pathOf } from "../base/service.js";
+import { definitions, element, setText } from "../base/dom.js";
+import { amount, clock, formatOf, time, zoneName } from "../base/formats.js";
+import { REQUEST_ROWS } from "../base/range.js";
+import { get, pathOf, placeOf } from "../base/service.js";
 import { Share } from "./share.js";
 import { Table } from "./table.js";
 import { valueColumns } from "./windows_panel.js";
 
 const PAGE_ROWS = 100;
-const FILE_ROWS = 10000;
 
 export class RowsPanel {
   constructor(page) {
@@ -23,31 +21,36 @@ export class RowsPanel {
     this.since = element("p", { class: "note" });
     this.prefix = element("input", { id: "prefix", type: "search", autocomplete: "off" });
     this.prefix.addEventListener("input", () => this.readRows().catch((e) => page.showProblem(e)));
-    this.table = new Table("Rows", () => this.more(), (row) => go({ key: row.key }));
+    this.table = new Table("Rows", () => this.more(), (row) => go({ keys: [row.key] }));
     this.share = new Share((error) => page.showProblem(error));
     this.row = element("section", { class: "card", "aria-label": "Row" }, this.caption, this.values,
       this.since);
     this.node = element("div", { class: "panel" }, this.note, this.row,
       element("section", { class: "card", "aria-label": "Rows" },
-        element("label", { class: "narrow" }, "Rows of keys that begin with", this.prefix),
+        element("label", { class: "narrow" }, "Keys with this prefix", this.prefix),
         this.table.node, this.share.node));
   }
 
   async show(choice, detail) {
     Object.assign(this, { choice, detail });
+    const [key] = choice.keys;
     await this.readRows().catch((error) => {
-      if (error.code !== "forbidden" || this.prefix.value === choice.key) throw error;
-      // A token for some keys does not list all of them.
-      this.prefix.value = choice.key;
+      if (error.code !== "forbidden" || this.prefix.value === key) throw error;
+      // A token with a key prefix can't list all keys.
+      this.prefix.value = key;
       return this.readRows();
     });
-    // The key itself comes first among those that begin with it.
-    const { rows } = await get(this.path(choice.key, 1, null));
-    this.newest = rows.length > 0 && rows[0].key === choice.key ? rows[0] : null;
+    // Among the keys with this prefix, the key itself is the first.
+    const { rows } = await get(this.path(key, 1, null));
+    this.newest = rows.length > 0 && rows[0].key === key ? rows[0] : null;
     this.draw();
   }
 
-  /* A change may be of any row that is listed, so they are read again from the top. */
+  get watched() {
+    return { after: this.after };
+  }
+
+  /* Any listed row can have changed, so the first page is read again. */
   async apply(events, detail) {
     await this.show(this.choice, detail);
   }
@@ -58,12 +61,12 @@ export class RowsPanel {
     if (prefix !== this.prefix.value) return;
     const isLonger = this.rows !== undefined && this.listed === prefix
       && this.rows.length > page.rows.length;
-    // Pages that were read before stay behind the first one.
+    // The pages after the first one stay.
     const rest = isLonger ? this.rows.slice(page.rows.length) : [];
     this.rows = [...page.rows, ...rest];
     if (!isLonger) this.cursor = page.next_cursor;
     this.listed = prefix;
-    this.version = page.position.version;
+    this.after = placeOf(page.position);
     this.drawTable();
   }
 
@@ -90,22 +93,15 @@ export class RowsPanel {
 
   draw() {
     const { choice, newest } = this;
+    const [key] = choice.keys;
     this.note.hidden = newest !== null;
     this.row.hidden = newest === null;
-    setText(this.note, `The key “${choice.key}” has no row here. Search for another one.`);
+    setText(this.note, `The key “${key}” has no row. Search for another key.`);
     if (newest === null) return;
-    setText(this.caption, `Row of ${choice.key || "the empty key"}`);
-    const values = this.detail.definition.aggregates.map((aggregate) => {
-      const content = newest[aggregate.name];
-      const text = isNumber(content) ? brief(content) : value(content);
-      return [aggregate.name, withUnit(text, unitOf(aggregate))];
-    });
+    setText(this.caption, `Row of ${key || "the empty key"}`);
     setText(this.since, `Newest record ${time(newest.timestamp_ms)} ${zoneName()}`);
-    reconcile(this.values, values, ([name]) => name,
-      () => element("div", {}, element("dt"), element("dd")), (pair, [name, text]) => {
-        setText(pair.firstChild, name);
-        setText(pair.lastChild, text);
-      });
+    definitions(this.values, this.detail.definition.aggregates.map((aggregate) =>
+      [aggregate.name, amount(newest[aggregate.name], formatOf(aggregate, choice.formats))]));
   }
 
   drawTable() {
@@ -117,8 +113,8 @@ export class RowsPanel {
     ];
     this.table.show(columns, this.rows, {
       keyOf: (row) => row.key, isWhole: this.cursor === null,
-      isPicked: (row) => row.key === this.choice.key,
+      isPicked: (row) => row.key === this.choice.keys[0],
     });
-    this.share.show(this.path(this.listed, FILE_ROWS, null), this.choice.store);
+    this.share.show([this.path(this.listed, REQUEST_ROWS, null)], [this.choice.store]);
   }
 }

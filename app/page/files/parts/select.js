@@ -1,4 +1,4 @@
-/* A labelled box of choices, which keeps itself as it is while nothing changes. */
+/* A labeled box of choices. */
 
 import { element, reconcile, setText } from "../base/dom.js";
 

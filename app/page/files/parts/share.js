@@ -1,7 +1,8 @@
-/* What is shown, for elsewhere: the request as a curl line, and its answer as a file. */
+/* The request of a view as a curl line, and its response as a file. */
 
-import { element, setText } from "../base/dom.js";
-import { ask, token } from "../base/service.js";
+import { button, element, setText } from "../base/dom.js";
+import { REQUEST_ROWS } from "../base/range.js";
+import { request, token } from "../base/service.js";
 
 const FORMS = [
   ["CSV", "text/csv", "csv"],
@@ -9,46 +10,45 @@ const FORMS = [
 ];
 
 export class Share {
-  /* onProblem(error) is told why a file could not be had. */
+  /* onProblem(error) receives why a file could not be saved. */
   constructor(onProblem) {
     this.line = element("code", { tabindex: 0, role: "textbox", "aria-readonly": "true",
-      "aria-label": "The request as a curl line" });
-    this.told = element("span", { role: "status", class: "note" });
-    const copy = element("button", { type: "button" }, "Copy");
-    copy.addEventListener("click", () => this.copy());
-    const downloads = FORMS.map(([name, accept, ending]) => {
-      const button = element("button", { type: "button" }, `Save ${name}`);
-      button.addEventListener("click", () => this.save(accept, ending).catch(onProblem));
-      return button;
-    });
+      "aria-label": "Request as a curl line" });
+    this.said = element("span", { role: "status", class: "note" });
+    const downloads = FORMS.map(([name, accept, ending]) =>
+      button(`Save ${name}`, () => this.save(accept, ending).catch(onProblem)));
     this.node = element("div", { class: "share" }, this.line,
-      element("div", { class: "row" }, copy, ...downloads, this.told));
+      element("div", { class: "row" }, button("Copy", () => this.copy()), ...downloads, this.said));
   }
 
-  /* path is the request; name that of the file, without its ending. */
-  show(path, name) {
-    this.path = path;
-    this.name = name;
+  /* paths are the requests, names those of their files without an ending. */
+  show(paths, names) {
+    Object.assign(this, { paths, names });
     const header = token() ? " -H \"Authorization: Bearer $ORIEL_TOKEN\"" : "";
-    setText(this.line, `curl${header} ${quoted(location.origin + path)}`);
+    setText(this.line,
+      `curl${header} ${paths.map((path) => quoted(location.origin + path)).join(" ")}`);
   }
 
   async copy() {
     const isCopied = await navigator.clipboard?.writeText(this.line.textContent)
       .then(() => true, () => false);
     if (!isCopied) getSelection().selectAllChildren(this.line);
-    setText(this.told, isCopied ? "Copied." : "Selected: copy it with the keyboard.");
+    setText(this.said, isCopied ? "Copied" : "Selected. Copy it with the keyboard.");
   }
 
   async save(accept, ending) {
-    const answer = await ask(this.path, { accept });
-    const address = URL.createObjectURL(await answer.blob());
-    const anchor = element("a", { href: address, download: `${this.name}.${ending}` });
-    anchor.click();
-    URL.revokeObjectURL(address);
-    const count = Number(answer.headers.get("oriel-items")).toLocaleString("en-US");
-    const isCut = answer.headers.has("oriel-next-cursor");
-    setText(this.told, `Saved ${count}${isCut ? ", the most of one request" : ""}.`);
+    let [count, isCut] = [0, false];
+    for (const [at, path] of this.paths.entries()) {
+      const response = await request(path, { accept });
+      const address = URL.createObjectURL(await response.blob());
+      element("a", { href: address, download: `${this.names[at]}.${ending}` }).click();
+      URL.revokeObjectURL(address);
+      count += Number(response.headers.get("oriel-items"));
+      isCut ||= Number(response.headers.get("oriel-items")) === REQUEST_ROWS
+        && response.headers.has("oriel-next-cursor");
+    }
+    setText(this.said, `Saved ${count.toLocaleString("en-US")}`
+      + `${isCut ? ", the most of one request" : ""}.`);
   }
 }
 

@@ -1,14 +1,16 @@
-/* A table of any length: only the rows in view are elements, more are asked for near the end. */
+/* A table of any length: only the rows in view are elements, and more are read near the end. */
 
 import { element, reconcile, setAttribute, setText } from "../base/dom.js";
 
 const ROW_PX = 34;
-/* Rows beside those in view, so that none is missing while it scrolls. */
+/* Rows above and below the visible ones, so that none is missing during a scroll. */
 const SPARE = 8;
+/* Rows that usually arrive on top of the table in one update. */
+const NEAR = 64;
 
 export class Table {
-  /* onEnd() is told that the end is near; onPick(item) which row was clicked, or chosen by the
-     arrow keys and Enter. */
+  /* Calls onEnd near the end of the rows, and onPick(item) for a row that was clicked, or chosen
+     with the arrow keys and Enter. */
   constructor(label, onEnd, onPick = () => {}) {
     this.onEnd = onEnd;
     this.head = element("tr", { "aria-rowindex": 1 });
@@ -30,14 +32,16 @@ export class Table {
     new ResizeObserver(() => this.draw()).observe(this.node);
   }
 
-  /* columns: { name, title, cell(item) → text or Node, kind }; keyOf(item) tells rows apart. */
+  /* columns: { name, title, cell(item), kind, hint(item), state(item) }. keyOf(item) is unique. */
   show(columns, items, { keyOf, isWhole, isPicked = () => false }) {
-    // Who reads further down keeps what is in view when rows come on top.
-    const top = this.items[Math.floor(this.node.scrollTop / ROW_PX)];
-    const at = this.node.scrollTop > 0 && top !== undefined
-      ? items.findIndex((item) => keyOf(item) === this.keyOf(top)) : -1;
-    const moved = at < 0 ? 0 : at - Math.floor(this.node.scrollTop / ROW_PX);
+    // If the user has scrolled, the visible rows stay where they are when rows arrive on top.
+    const topAt = Math.floor(this.node.scrollTop / ROW_PX);
+    const top = this.node.scrollTop > 0 ? this.items[topAt] : undefined;
+    const at = top === undefined ? -1 : indexNear(items, topAt,
+      (item) => keyOf(item) === this.keyOf(top));
+    const moved = at < 0 ? 0 : at - topAt;
     Object.assign(this, { columns, items, keyOf, isWhole, isPicked });
+    this.node.items = items;
     reconcile(this.head, columns, (column) => column.name,
       (column) => element("th", { scope: "col", class: column.kind }),
       (head, column) => setText(head, column.title));
@@ -70,7 +74,8 @@ export class Table {
       (cell, column) => {
         const content = column.cell(item);
         setText(cell, content);
-        if (content.length > 24) setAttribute(cell, "title", content);
+        const hint = column.hint?.(item) ?? (content.length > 24 ? content : null);
+        setAttribute(cell, "title", hint);
         if (column.state) setAttribute(cell, "data-state", column.state(item));
       });
   }
@@ -99,6 +104,12 @@ export class Table {
     if (top < this.node.scrollTop) this.node.scrollTop = top;
     else if (top > this.node.scrollTop + inView) this.node.scrollTop = top - inView;
   }
+}
+
+/* The index of an item, which is usually at its former index or shortly after it. */
+function indexNear(items, former, isSame) {
+  const near = items.slice(former, former + NEAR).findIndex(isSame);
+  return near < 0 ? items.findIndex(isSame) : former + near;
 }
 
 function spare(body, rows) {

@@ -1,4 +1,4 @@
-/* How windows overlap: one bar a window, from its start to its end, the newest at the bottom. */
+/* How windows overlap: one bar per window, from its start to its end, the newest at the bottom. */
 
 import { element, reconcile, setAttribute, setText, svgElement } from "../base/dom.js";
 import { time } from "../base/formats.js";
@@ -10,7 +10,7 @@ const STEP = 15;
 const WIDTH = 1000;
 
 export class Timeline {
-  /* onPick(row) is told the window under the pointer, null for none. */
+  /* onPick(row) receives the window under the pointer, or null. */
   constructor(onPick) {
     this.bars = svgElement("g");
     this.drawing = svgElement("svg", {
@@ -23,7 +23,7 @@ export class Timeline {
     this.drawing.addEventListener("pointerleave", () => onPick(null));
   }
 
-  /* rows are oldest first; shown are those up to the picked one, or the newest. */
+  /* Shows the windows up to the marked one, or the newest. rows are oldest first. */
   show(rows, picked) {
     const at = picked === null ? rows.length : Math.max(rows.indexOf(picked) + 1, BARS);
     const shown = rows.slice(Math.max(0, at - BARS), at);

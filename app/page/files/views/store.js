@@ -1,13 +1,15 @@
-/* The page of a store: its key, how far it has come, and its windows or rows. */
+/* The page of a store: its keys, how current it is, and its windows or rows. */
 
-import { complete, go, link } from "../base/address.js";
-import { element, setAttribute, setText } from "../base/dom.js";
+import { complete, go, link, write } from "../base/address.js";
+import { button, element, setAttribute, setText } from "../base/dom.js";
 import { windowText } from "../base/formats.js";
 import { get, pathOf } from "../base/service.js";
+import { SERIES_MAX } from "../parts/chart_card.js";
 import { Facts } from "../parts/facts.js";
 import { KeyBox } from "../parts/keys.js";
 import { RowsPanel } from "../parts/rows_panel.js";
 import { WindowsPanel } from "../parts/windows_panel.js";
+import { addToBoard } from "./board.js";
 
 export class StorePage {
   constructor(page) {
@@ -15,15 +17,19 @@ export class StorePage {
     this.title = element("h1");
     this.kind = element("p", { class: "note" });
     this.wall = element("a", {}, "All keys");
-    this.keys = new KeyBox((key) => go({ key }));
+    this.board = button("Add to board", () => addToBoard(write({ ...this.choice, view: null })));
+    this.keys = new KeyBox("key", "Key", (key) => go({ keys: [key] }));
+    this.more = new KeyBox("add-key", "Add a key",
+      (key) => go({ keys: [...this.choice.keys, key].slice(0, SERIES_MAX) }), true);
     this.controls = element("div", { class: "controls" });
     this.facts = new Facts();
     this.note = element("p", { class: "note empty" },
-      "This store has no key yet. The first one is shown as soon as it is there.");
+      "This store has no key yet. The page shows the first key when a record creates it.");
     this.note.hidden = true;
     this.node = element("div", {},
       element("div", { class: "head" },
-        element("div", { class: "title" }, this.title, this.kind, this.wall), this.controls),
+        element("div", { class: "title" }, this.title, this.kind, this.wall, this.board),
+        this.controls),
       this.facts.words, this.note, this.facts.node);
   }
 
@@ -33,19 +39,21 @@ export class StorePage {
     document.title = `${store} · Oriel`;
     setText(this.title, store);
     setText(this.kind, windowText(detail.definition.window));
-    setAttribute(this.wall, "href", link({ view: "wall", store }));
+    setAttribute(this.wall, "href", link({ view: "wall", store, formats: choice.formats }));
     this.facts.show(detail);
     this.choice = choice;
-    if (choice.key === undefined) {
+    if (choice.keys.length === 0) {
       const { keys } = await get(pathOf("listKeys", { store }, { limit: 1 }));
       this.note.hidden = keys.length > 0;
       if (keys.length === 0) return;
-      [choice.key] = keys;
-      complete({ store, key: choice.key });
+      choice.keys = keys;
+      complete({ store, keys });
     }
-    document.title = `${choice.key} · ${store} · Oriel`;
+    document.title = `${choice.keys.join(", ")} · ${store} · Oriel`;
     this.usePanel(detail.definition.window.kind);
-    this.keys.show(store, choice.key, detail.definition.key_type);
+    for (const box of [this.keys, this.more]) {
+      box.show(store, choice.keys[0], detail.definition.key_type);
+    }
     await this.panel.show(choice, detail);
   }
 
@@ -54,22 +62,22 @@ export class StorePage {
     if (this.panel instanceof Panel) return;
     this.panel?.node.remove();
     this.panel = new Panel(this.page);
-    this.controls.replaceChildren(this.keys.node, ...this.panel.controls);
+    const isWindowed = Panel === WindowsPanel;
+    this.board.hidden = !isWindowed;
+    this.controls.replaceChildren(this.keys.node, ...(isWindowed ? [this.more.node] : []),
+      ...this.panel.controls);
     this.facts.node.before(this.panel.node);
   }
 
   watched() {
-    const { store, key } = this.choice;
-    if (key === undefined) return { store: null, key: null, version: null };
-    // The rows of all keys are listed where there are no windows.
-    const isOfKey = this.panel instanceof WindowsPanel;
-    return { store, key: isOfKey ? key : null, version: this.panel.version };
+    if (this.choice.keys.length === 0) return { store: null };
+    return { store: this.choice.store, query: this.panel.watched };
   }
 
   async apply(events) {
-    if (this.choice.key === undefined) {
-      // The first key may have come.
-      await this.page.load();
+    if (this.choice.keys.length === 0) {
+      // The first key can exist by now. The page waits for this call before it loads the view.
+      this.page.load();
       return;
     }
     const detail = await get(pathOf("describeStore", { store: this.choice.store }));

@@ -1,0 +1,129 @@
+"""The connections of one worker, and which of them are closed for others."""
+
+import asyncio
+import resource
+from collections import deque
+from collections.abc import Callable
+from typing import Protocol
+
+from oriel.app.contract import Limits, Overloaded
+
+#: Seconds between two checks for connections that are past a deadline.
+_LOOK_SECONDS = 1.0
+#: File descriptors that are left for indexes, logs and whatever else the worker opens.
+_RESERVED_DESCRIPTORS = 64
+#: Bytes of a body after which a connection pauses, and the number of paused connections that
+#: continue in one turn of the event loop. Otherwise many long bodies would block everything else.
+LONG_PIECE_BYTES = 32 * 1024
+_READS_A_TURN = 16
+
+
+class Connection(Protocol):
+    """What is known here of a connection."""
+
+    transport: asyncio.Transport
+
+    def end_if_late(self, now: float) -> None:
+        """Close the connection when it is past a deadline."""
+
+    def refuse(self, error: Overloaded) -> None:
+        """Respond with an error and close the connection."""
+
+    def read_again(self) -> None:
+        """Continue to read after a pause."""
+
+
+class Connections:
+    """The connections of one worker: what they may do, and which of them are silent."""
+
+    def __init__(self, limits: Limits) -> None:
+        """There are none."""
+        self.limits = limits
+        self.all: set[Connection] = set()
+        #: Those that have no whole request, in the order in which they became silent.
+        self.silent: dict[Connection, None] = {}
+        #: Connections whose request waits for its body, or has a body and waits in the queue. The
+        #: order is the order in which the requests began.
+        self.arriving: dict[Connection, None] = {}
+        #: Connections whose clients have not taken what was sent to them, since when. The order is
+        #: the order of these times.
+        self.stuck: dict[Connection, float] = {}
+        #: Connections that pause before they read more of a body.
+        self._paused: deque[Connection] = deque()
+        #: Bytes of the bodies of all connections.
+        self.body_bytes = 0
+        self.is_ending = False  # If True, each response is the last one of its connection.
+        descriptors, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+        # Where the system allows fewer files, accepting one too many would fail and stay unseen.
+        affordable = max(descriptors // 2, descriptors - _RESERVED_DESCRIPTORS)
+        self.most = min(limits.connections, affordable)
+        #: The header fields of every response: the list of uvicorn, which makes another one each
+        #: second, and the same fields as bytes.
+        self._default_headers: list[tuple[bytes, bytes]] = []
+        self._default_head = b""
+
+    def default_head(self, headers: list[tuple[bytes, bytes]]) -> bytes:
+        """Return the header fields of every response as bytes; made once per list of uvicorn."""
+        if headers is not self._default_headers:
+            self._default_head = b"".join(b"%b: %b\r\n" % header for header in headers)
+            self._default_headers = headers
+        return self._default_head
+
+    async def look_around(self, say_number: Callable[[int], None]) -> None:
+        """End what is past a deadline, once a second, as long as the task of this runs.
+
+        ``say_number`` gets the number of connections each time.
+        """
+        loop = asyncio.get_running_loop()
+        while True:
+            await asyncio.sleep(_LOOK_SECONDS)
+            now = loop.time()
+            for connection in list(self.all):
+                connection.end_if_late(now)
+            say_number(len(self.all))
+
+    def read_later(self, connection: Connection) -> None:
+        """Let a connection that paused read on when it is its turn."""
+        if not self._paused:
+            asyncio.get_running_loop().call_soon(self._let_read)
+        self._paused.append(connection)
+
+    def _let_read(self) -> None:
+        for _ in range(min(len(self._paused), _READS_A_TURN)):
+            self._paused.popleft().read_again()
+        if self._paused:
+            asyncio.get_running_loop().call_soon(self._let_read)
+
+    def make_room(self) -> bool:
+        """Close the connection that is silent for longest, or else the slowest one.
+
+        Slow clients do not take the response to their request, or do not send its body. Returns
+        False if there are none.
+        """
+        late = asyncio.get_running_loop().time() - _LOOK_SECONDS
+        oldest = next(iter(self.silent), None)
+        if oldest is None:
+            oldest, since = next(iter(self.stuck.items()), (None, late))
+            if oldest is None or since > late:
+                oldest = next(iter(self.arriving), None)
+        if oldest is None:
+            return False
+        for kind in (self.silent, self.stuck, self.arriving):
+            kind.pop(oldest, None)
+        oldest.transport.abort()
+        return True
+
+    def bound_bodies(self) -> None:
+        """Refuse the requests that wait longest for their bodies until the others fit."""
+        limits = self.limits
+        while self.arriving:
+            if len(self.arriving) > limits.arriving_bodies:
+                message = f"{limits.arriving_bodies} requests wait for their bodies"
+                option = "--limit-arriving-bodies"
+            elif self.body_bytes > limits.arriving_bytes:
+                message = f"the bodies of all requests have {limits.arriving_bytes} bytes"
+                option = "--limit-arriving-bytes"
+            else:
+                return
+            oldest = next(iter(self.arriving))
+            oldest.refuse(Overloaded(f"{message} already ({option}). Send the request again later"))

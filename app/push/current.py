@@ -1,0 +1,68 @@
+"""The current windows of keys, read once for all streams that send them."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from oriel.app.reads import without_columns
+from oriel.storage.index import IndexSnapshot, IndexState
+
+#: Bytes of windows that are kept for the other streams of a worker.
+CACHE_BYTES = 16 * 1024 * 1024
+#: Keys that one piece reads at most. No other request is served meanwhile.
+_KEYS_MAX = 256
+
+
+class CurrentPiece(NamedTuple):
+    """The current windows of some keys, and the keys of them that have no window."""
+
+    state: IndexState
+    windows: list[bytes]
+    removed: list[str]
+
+
+class CurrentWindows:
+    """Reads the current windows of keys, and keeps what was read last."""
+
+    def __init__(self) -> None:
+        """Nothing is read yet."""
+        self._kept: dict[tuple[str, int, str, str, frozenset[str]], bytes | None] = {}
+        self._kept_bytes = 0
+        #: How many windows were read from an index.
+        self.reads = 0
+
+    def piece(
+        self,
+        snapshot: IndexSnapshot,
+        keys: Sequence[str],
+        left_out: frozenset[str],
+        bytes_max: int,
+    ) -> CurrentPiece:
+        """Read the windows of the first keys, up to a number of bytes."""
+        windows: list[bytes] = []
+        removed: list[str] = []
+        size = 0
+        for key in keys[:_KEYS_MAX]:
+            window = self._current(snapshot, key, left_out)
+            if window is None:
+                removed.append(key)
+            else:
+                windows.append(window)
+            size += len(key if window is None else window)
+            if size >= bytes_max:
+                break
+        return CurrentPiece(snapshot.state, windows, removed)
+
+    def _current(self, snapshot: IndexSnapshot, key: str, left_out: frozenset[str]) -> bytes | None:
+        state = snapshot.state
+        place = state.table_id, state.version, state.digest, key, left_out
+        if place not in self._kept:
+            self.reads += 1
+            window = snapshot.current(key)
+            if window is not None:
+                (window,) = without_columns([window], left_out)
+            if self._kept_bytes >= CACHE_BYTES:
+                self._kept.clear()
+                self._kept_bytes = 0
+            self._kept[place] = window
+            self._kept_bytes += 300 + len(key) + len(window or b"")
+        return self._kept[place]

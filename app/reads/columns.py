@@ -1,0 +1,42 @@
+"""Items of a response with some of their aggregates only."""
+
+from collections.abc import Collection
+
+import orjson
+
+from oriel.app.contract import InvalidParameter
+from oriel.storage import StoreDefinition
+
+
+def left_out_columns(
+    store: str, definition: StoreDefinition, chosen: Collection[str] | None
+) -> frozenset[str]:
+    """Return the aggregates that items do not have if a request chooses these columns.
+
+    Args:
+        chosen: Names of aggregates, or None for all.
+
+    Raises:
+        InvalidParameter: A name is not an aggregate of the store.
+    """
+    if chosen is None:
+        return frozenset()
+    known = {aggregate.name for aggregate in definition.aggregates}
+    unknown = [name for name in chosen if name not in known]
+    if unknown:
+        columns = ", ".join(sorted(known))
+        message = f"store {store!r} has no column {unknown[0][:80]!r}; it has: {columns}"
+        raise InvalidParameter(message)
+    return frozenset(known.difference(chosen))
+
+
+def without_columns(items: list[bytes], left_out: Collection[str]) -> list[bytes]:
+    """Return JSON items without these aggregates."""
+    if not left_out:
+        return items
+    return [
+        orjson.dumps(
+            {name: value for name, value in orjson.loads(item).items() if name not in left_out}
+        )
+        for item in items
+    ]

@@ -1,0 +1,161 @@
+"""Whether places that clients name are in the history of a store, by the log of its table."""
+
+import asyncio
+import re
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from oriel.app.contract import InvalidParameter, place_of_cursor
+from oriel.storage import HistoryLost, Place, is_object
+from oriel.storage.delta import DeltaLog
+from oriel.storage.files import Stamp
+from oriel.storage.index import IndexState
+
+#: Digests that are kept. Clients that follow a store ask for the newest ones.
+_KEPT_MAX = 4096
+#: Seconds for which an object is taken as unchanged: a look at it takes as long as a request.
+_OBJECT_SECONDS = 1.0
+
+#: The place in the entity tag of a page that has a cursor.
+_PLACE_OF_TAG = re.compile(rb"\+(\d{1,18})-([0-9a-f]{1,8})-([0-9a-f]{1,8})")
+#: Tags of one request whose places are looked up.
+_TAGS_MAX = 8
+#: Parameters that name a version, and their values if they name none.
+_VERSIONS = {"min_version": -1, "as_of_version": None, "since_version": None}
+
+
+class LogDigests:
+    """The digests of log entries, each read once while its file stays the same.
+
+    For any number of threads.
+    """
+
+    def __init__(self) -> None:
+        """Read nothing yet."""
+        self._kept: dict[tuple[Path, int], tuple[Stamp, str]] = {}
+
+    def digest(self, log: DeltaLog, version: int) -> str:
+        """Return the digest of a version's entry, "" if the log does not have it."""
+        stamp = log.stamp(version)
+        if stamp is None:
+            return ""
+        kept = self.kept(log, version, stamp)
+        if kept is None:
+            entry = log.read(version)
+            kept = "" if entry is None else entry.digest
+            self.keep(log, version, stamp, kept)
+        return kept
+
+    def kept(self, log: DeltaLog, version: int, stamp: Stamp) -> str | None:
+        """Return the digest of an entry that was read before from the same file."""
+        of_stamp, digest = self._kept.get((log.table, version), (None, ""))
+        return digest if of_stamp == stamp else None
+
+    def keep(self, log: DeltaLog, version: int, stamp: Stamp, digest: str) -> None:
+        """Keep a digest; the stamp was taken before the entry was read."""
+        if len(self._kept) >= _KEPT_MAX:
+            self._kept.clear()
+        # A torn entry is written again, perhaps within the resolution of the file's time.
+        if digest:
+            self._kept[log.table, version] = stamp, digest
+
+
+class StoreHistory:
+    """The history of one store, as its log has it now; used on the event loop."""
+
+    def __init__(self, log: DeltaLog) -> None:
+        """Look at nothing yet."""
+        self._log = log
+        self._is_remote = is_object(log.table)
+        self._digests = LogDigests()
+        self._seen: dict[int, tuple[float, str]] = {}
+
+    async def digest(self, version: int) -> str:
+        """Return the digest of a version's log entry, "" if the log does not have it."""
+        if self._is_remote:
+            return await self._remote_digest(version)
+        stamp = self._log.stamp(version)
+        kept = None if stamp is None else self._digests.kept(self._log, version, stamp)
+        if stamp is None or kept is not None:
+            return kept or ""
+        # An entry may be long.
+        return await asyncio.to_thread(self._digests.digest, self._log, version)
+
+    async def why_lost(self, place: Place, state: IndexState) -> str | None:
+        """Return why a place is not known to be in the store's history; None if it is.
+
+        ``state`` is that of the index. The index can be older than the place.
+        """
+        if place == state.place:
+            return None
+        if place.table != state.place.table:
+            return "the table was replaced by another"
+        logged = state.digest
+        if place.version != state.version:
+            logged = await self.digest(place.version)
+        if logged:
+            if Place.of(place.version, state.table_id, logged) == place:
+                return None
+            return f"version {place.version} was replaced by another"
+        return f"version {place.version} is not in the log of the table"
+
+    async def refuse_lost(self, query: Mapping[str, Any], state: IndexState) -> None:
+        """Refuse a request with a version or cursor of a lost history.
+
+        Raises:
+            HistoryLost: the store's history does not have it, as far as the log says.
+            InvalidParameter: the request has a history without its version.
+        """
+        for place in _places(query, state):
+            reason = await self.why_lost(place, state)
+            if reason is not None:
+                message = (
+                    f"store {self._log.table.name!r}: {reason}, so the request is of a history "
+                    "that a restore ended. Read the store again from the start, without cursor "
+                    f"and history (it is at version {state.version})."
+                )
+                raise HistoryLost(message)
+
+    async def known_tags(self, tags: bytes, state: IndexState) -> list[bytes]:
+        """Return the places in entity tags of pages that the store's history has."""
+        known = []
+        for match in list(_PLACE_OF_TAG.finditer(tags))[:_TAGS_MAX]:
+            place = Place(int(match[1]), match[2].decode(), match[3].decode())
+            if await self.why_lost(place, state) is None:
+                known.append(match[0])
+        return known
+
+    async def has(self, state: IndexState) -> bool:
+        """Whether the log has the version of an index, as far as the index knows its entry."""
+        return not state.digest or await self.digest(state.version) == state.digest
+
+    async def _remote_digest(self, version: int) -> str:
+        now = time.monotonic()
+        seen_at, digest = self._seen.get(version, (-_OBJECT_SECONDS, ""))
+        if now - seen_at < _OBJECT_SECONDS:
+            return digest
+        digest = await asyncio.to_thread(self._digests.digest, self._log, version)
+        if len(self._seen) >= _KEPT_MAX:
+            self._seen.clear()
+        self._seen[version] = now, digest
+        return digest
+
+
+def _places(query: Mapping[str, Any], state: IndexState) -> Iterator[Place]:
+    """The places that a request names."""
+    if query.get("cursor") is not None:
+        place = place_of_cursor(query["cursor"], state.table_id)
+        if place is not None:
+            yield place
+    if query["history"] is None:
+        return
+    versions = [query[name] for name, none in _VERSIONS.items() if query.get(name, none) != none]
+    if not versions:
+        message = "history is of a version, so it needs min_version, as_of_version or since_version"
+        raise InvalidParameter(message)
+    for version in versions:
+        place = Place.read(version, query["history"])
+        if place is not None:
+            yield place

@@ -1,0 +1,227 @@
+"""Checks of tables against states, and of states against event logs and the topics of Kafka."""
+
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import orjson
+
+from oriel.pipeline.language import of_topics
+from oriel.pipeline.operations.verification.findings import (
+    RESTORE,
+    Check,
+    Finding,
+    Site,
+    rebuild,
+)
+from oriel.pipeline.operations.verification.states import (
+    application_of,
+    decisions,
+    is_state_of_store,
+    newest_decided,
+    store_of,
+)
+from oriel.pipeline.operations.verification.table_views import TableView
+from oriel.pipeline.plan import PreparedBatch
+from oriel.storage import CommitRecord, StoreDefinition, current_files, without_digest
+from oriel.storage.delta import has_table
+
+if TYPE_CHECKING:
+    # It imports Spark, which a check without Kafka does without.
+    from oriel.pipeline.sources import TopicLog
+
+#: What a pipeline over Kafka remembers of its topics, in its checkpoint.
+_KAFKA_RECORD = "kafka.json"
+#: What brokers say that have no ids of topics.
+_NO_ID = "AAAAAAAAAAAAAAAAAAAAAA"
+_OTHER_RECORDS = (
+    "The offsets name other records: connect to the cluster of this pipeline with --kafka, or "
+    "start it again with an empty data directory"
+)
+_COUNTED = ("applied", "late", "dead_lettered", "filtered")
+
+
+class TablesAndStates(Check):
+    """The table of each store against the newest decision of its state."""
+
+    def subjects(self, site: Site) -> Iterable[Path]:
+        """See ``Check``."""
+        return filter(is_state_of_store, site.states)
+
+    def find(self, site: Site, subject: Path, _only: Collection[Path] | None) -> Iterator[Finding]:
+        """See ``Check``."""
+        store = store_of(subject)
+        table = site.layout.table(store)
+        if not decisions(subject):
+            # The first batch is being computed, or a rebuild was killed.
+            return
+        if not has_table(table):
+            if _is_in_topology(subject):
+                yield Finding(table, f"the table of store {store!r} is missing", rebuild(store))
+            return
+        view = site.table(table)
+        definition = view.definition
+        prepared = newest_decided(subject)
+        if view.problems or prepared is None:
+            # These are findings of their own.
+            return
+        if definition is None:
+            yield Finding(table, "the table has no definition of a store", rebuild(store))
+        elif definition.state_name == subject.name and _is_in_topology(subject):
+            yield from _differences(subject, prepared, view, definition)
+
+
+def _is_in_topology(state: Path) -> bool:
+    """Whether a store is not more than a batch behind the others: those that left stay behind."""
+    folder = state.parent
+    batches = [decisions(folder / name)[-1:] for name in current_files().names(folder)]
+    newest = max((batch for found in batches for batch in found), default=-1)
+    return decisions(state)[-1] >= newest - 1
+
+
+def _differences(
+    state: Path, prepared: PreparedBatch, view: TableView, definition: StoreDefinition
+) -> Iterator[Finding]:
+    application = application_of(state)
+    if application is not None and definition.application != application:
+        problem = f"the table belongs to application {definition.application}"
+        yield Finding(view.folder, f"{problem}, the checkpoint to {application}", RESTORE)
+        return
+    action = rebuild(definition.name)
+    decided, recorded = prepared.record, view.transactions.get(definition.application, -1)
+    # A batch is decided before it is committed.
+    if recorded == decided.batch + 1:
+        path = state / f"{recorded:012d}.json"
+        problem = f"the table has batch {recorded}, and its decision is missing"
+        yield Finding(path, problem, "Start the pipeline: it computes this state again")
+    elif recorded not in {decided.batch - 1, decided.batch}:
+        problem = f"the table is at batch {recorded}, the state in {state} at {decided.batch}"
+        yield Finding(view.folder, problem, action)
+    record = view.record
+    if record is not None and record.batch == recorded == decided.batch:
+        for name in ("offsets", "counters"):
+            of_table, of_state = getattr(record, name), getattr(decided, name)
+            if of_table != of_state:
+                problem = f"the {name} of batch {recorded} are {_text(of_table)} in the table"
+                problem += f" and {_text(of_state)} in the state in {state}"
+                yield Finding(view.folder, problem, action)
+    decision = state / f"{decided.batch:012d}.json"
+    for place, one in ((decision, decided), (view.folder, record)):
+        if one is not None and not _is_balanced(one):
+            counters = _text(one.counters)
+            problem = f"the counters of batch {one.batch} do not add up to the input: {counters}"
+            yield Finding(place, problem, action)
+
+
+def _is_balanced(record: CommitRecord) -> bool:
+    counted = sum(record.counters.get(name, 0) for name in _COUNTED)
+    return record.counters.get("input", counted) == counted
+
+
+def _text(fields: Mapping[str, object]) -> str:
+    return orjson.dumps(fields, option=orjson.OPT_SORT_KEYS).decode()
+
+
+class EventLogs(Check):
+    """The offsets of each decision against the files of the event log."""
+
+    of_backups = False
+
+    def subjects(self, site: Site) -> Iterable[Path]:
+        """See ``Check``."""
+        return site.states if site.event_log is not None else ()
+
+    def find(self, site: Site, subject: Path, _only: Collection[Path] | None) -> Iterator[Finding]:
+        """See ``Check``."""
+        assert site.event_log is not None
+        prepared = newest_decided(subject) if decisions(subject) else None
+        if prepared is None:
+            return
+        for topic, partitions in sorted(of_topics(prepared.record.offsets).items()):
+            for partition, offset in sorted(partitions.items()):
+                path = site.event_log / topic / f"{partition}.jsonl"
+                problem = _log_problem(path, offset)
+                if problem is not None:
+                    told = f"{problem}, and store {store_of(subject)!r} has read up to {offset:,}"
+                    yield Finding(path, told, f"{RESTORE}, or name the log of this pipeline")
+
+
+def _log_problem(path: Path, offset: int) -> str | None:
+    if offset == 0:
+        return None
+    try:
+        with path.open("rb") as file:
+            size = file.seek(0, 2)
+            if size < offset:
+                return f"the file has {size:,} bytes"
+            file.seek(offset - 1)
+            return None if file.read(1) == b"\n" else f"no line ends at {offset:,}"
+    except FileNotFoundError:
+        return "the file is missing"
+
+
+class KafkaTopics(Check):
+    """The offsets of each decision against the topics in Kafka."""
+
+    of_backups = False
+
+    def subjects(self, site: Site) -> Iterable[Path]:
+        """See ``Check``."""
+        states = site.states if site.ask_topic is not None else ()
+        return (state for state in states if has_kafka_record(state.parent.parent))
+
+    def find(self, site: Site, subject: Path, _only: Collection[Path] | None) -> Iterator[Finding]:
+        """See ``Check``."""
+        prepared = newest_decided(subject) if decisions(subject) else None
+        if prepared is None or not _is_in_topology(subject):
+            return
+        path = subject / f"{prepared.record.batch:012d}.json"
+        known = _topic_ids(subject.parent.parent)
+        for topic, partitions in sorted(of_topics(prepared.record.offsets).items()):
+            log, store = site.topic(topic), store_of(subject)
+            if log is None or not _is_same(known.get(topic), log.id):
+                problem = "does not exist" if log is None else "was deleted and created again"
+                told = f"topic {topic!r} {problem} in Kafka, and store {store!r} has read it"
+                yield Finding(path, told, _OTHER_RECORDS)
+                continue
+            for partition, offset in sorted(partitions.items()):
+                found = _partition_problem(log, partition, offset)
+                if found is not None:
+                    told = f"partition {partition} of topic {topic!r} {found[0]} in Kafka, and "
+                    yield Finding(
+                        path, f"{told}store {store!r} has read up to {offset:,}", found[1]
+                    )
+
+
+def has_kafka_record(checkpoint: Path) -> bool:
+    """Return whether the pipeline of a checkpoint reads Kafka."""
+    return current_files().exists(checkpoint / _KAFKA_RECORD)
+
+
+def _topic_ids(checkpoint: Path) -> Mapping[str, str]:
+    try:
+        content = current_files().read(checkpoint / _KAFKA_RECORD)
+        ids: dict[str, str] = orjson.loads(without_digest(content))["topic_ids"]
+    except (FileNotFoundError, KeyError, TypeError, ValueError):
+        # A finding of its own.
+        return {}
+    return ids
+
+
+def _is_same(known: str | None, topic_id: str) -> bool:
+    """Whether a topic can be the one whose id is known."""
+    return known in {None, _NO_ID, topic_id} or topic_id == _NO_ID
+
+
+def _partition_problem(log: "TopicLog", partition: str, offset: int) -> tuple[str, str] | None:
+    """Return what is wrong with a partition that was read up to ``offset``, and what to do."""
+    if partition not in log.latest:
+        return ("does not exist", _OTHER_RECORDS) if offset else None
+    if offset > log.latest[partition]:
+        return f"ends at {log.latest[partition]:,}", _OTHER_RECORDS
+    if offset < log.earliest[partition]:
+        return f"begins at {log.earliest[partition]:,}", (
+            "Records were deleted before they were read: start the pipeline with "
+            "`--on-data-loss continue`, which counts them, or with an empty data directory"
+        )
+    return None

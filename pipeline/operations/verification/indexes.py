@@ -1,0 +1,70 @@
+"""Checks of indexes: the file itself, and each row against the table."""
+
+import re
+from collections.abc import Collection, Iterable, Iterator
+from pathlib import Path
+
+from oriel.pipeline.operations.verification.findings import Check, Finding, Site, first_line
+from oriel.storage import ALL_KEYS, Shard, StorageError, current_files, errors
+from oriel.storage.delta import has_table
+from oriel.storage.index import (
+    IndexFolder,
+    check_in_own_process,
+    damage,
+    data_bytes,
+    index_differences,
+)
+
+_SHARD = re.compile(r"(?P<format>_format-\d+)(?:-shard-(?P<number>\d+)-of-(?P<count>\d+))?")
+_REBUILD = "Delete the directory of this index: the service rebuilds it from the table"
+
+
+class Indexes(Check):
+    """The index of each store that this version of Oriel reads."""
+
+    of_backups = False
+
+    def subjects(self, site: Site) -> Iterable[Path]:
+        """See ``Check``."""
+        formats = site.layout.index_formats
+        for name in sorted(current_files().names(formats)):
+            match = _SHARD.fullmatch(name)
+            if match is None or match["format"] != site.layout.indexes.name:
+                continue
+            stores = sorted(current_files().names(formats / name))
+            # The tailer's own files begin with an underscore.
+            yield from (formats / name / store for store in stores if not store.startswith("_"))
+
+    def find(self, site: Site, subject: Path, _only: Collection[Path] | None) -> Iterator[Finding]:
+        """See ``Check``."""
+        table = site.layout.table(subject.name)
+        generation = IndexFolder(subject).current()
+        if generation is None:
+            if any(subject.glob("generation-*")):
+                yield Finding(subject / "CURRENT", "it names no index that exists", _REBUILD)
+            return
+        path = generation / "data.mdb"
+        site.count(data_bytes(generation))
+        told = damage(generation)
+        if told is not None:
+            yield Finding(path, f"a reader found the index damaged ({told})", _REBUILD)
+            return
+        if not has_table(table) or site.table(table).problems:
+            # The table is a finding of its own.
+            return
+        try:
+            for problem in _problems(generation, table):
+                yield Finding(path, problem, _REBUILD)
+        except errors.IndexDamaged as error:
+            yield Finding(path, first_line(error), _REBUILD)
+        except StorageError as error:
+            problem = f"the index cannot be compared with the table ({first_line(error)})"
+            yield Finding(path, problem, "Repeat the check when the service has caught up")
+
+
+def _problems(generation: Path, table: Path) -> Iterator[str]:
+    shard = _SHARD.fullmatch(generation.parent.parent.name)
+    assert shard is not None
+    check_in_own_process(generation)
+    of = Shard(int(shard["number"]), int(shard["count"])) if shard["count"] else ALL_KEYS
+    yield from index_differences(generation, table, of)

@@ -1,0 +1,212 @@
+"""Checks of checkpoints: decisions of batches, segments of state, and all other JSON files."""
+
+import re
+from collections.abc import Collection, Iterable, Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import orjson
+import pyarrow as pa
+
+from oriel.pipeline.commit import SinkDefinition, StateVersions
+from oriel.pipeline.errors import CheckpointError
+from oriel.pipeline.operations.verification.findings import (
+    RESTORE,
+    Check,
+    Finding,
+    Site,
+    first_line,
+    rebuild,
+)
+from oriel.pipeline.plan import PreparedBatch
+from oriel.pipeline.state import named_digest
+from oriel.storage import (
+    CommitRecord,
+    StorageError,
+    current_files,
+    is_sink_name,
+    without_digest,
+)
+from oriel.storage.dead_letters import read_replays
+from oriel.storage.files import file_digest
+from oriel.storage.monitoring import STATUS_FILE
+
+_DECISION = re.compile(r"(\d+)(?:\.\d+)?\.json")
+#: A last field as long as a digest, whose name is not that of a digest.
+_DAMAGED_DIGEST = re.compile(rb',"[^"]*":"[^"]{21}"\}$')
+#: How the error of a damaged decision says what is wrong with it.
+_CAUSE = re.compile(r"is damaged \((.+)\)\.")
+#: A batch is committed or prepared again with the one before it; older ones are left over.
+_NEEDED = 2
+_JSON_ERRORS = (CheckpointError, KeyError, TypeError, ValueError)
+
+
+def store_of(state: Path) -> str:
+    """Return the store (or sink) of the directory of a state, without the generation."""
+    return state.name.partition("@")[0]
+
+
+def versions_of(state: Path) -> StateVersions:
+    """Return the versions of a state, which refuse those of another application."""
+    return StateVersions(state, sync=False, application=application_of(state))
+
+
+def application_of(state: Path) -> str | None:
+    """Return the application of the checkpoint of a state, None if it cannot be read."""
+    try:
+        content = current_files().read(state.parent.parent / "application.json")
+        return str(orjson.loads(without_digest(content))["application"])
+    except (OSError, KeyError, TypeError, ValueError):
+        # A finding of its own.
+        return None
+
+
+def decisions(state: Path) -> list[int]:
+    """Return the batches that have a decision in the directory of a state, ascending."""
+    matches = filter(None, map(_DECISION.fullmatch, current_files().names(state)))
+    return sorted({int(match[1]) for match in matches})
+
+
+class CheckpointFiles(Check):
+    """The JSON files of a checkpoint that are not decisions."""
+
+    def subjects(self, site: Site) -> Iterable[Path]:
+        """See ``Check``."""
+        return site.checkpoints
+
+    def find(self, site: Site, subject: Path, _only: Collection[Path] | None) -> Iterator[Finding]:
+        """See ``Check``."""
+        files = current_files()
+        states = [subject / "state" / name for name in files.names(subject / "state")]
+        for folder in (subject, subject / "epochs", *states):
+            for name in sorted(files.names(folder)):
+                if not name.endswith(".json") or name.startswith(".") or name == STATUS_FILE:
+                    continue
+                if folder.parent.name == "state" and _DECISION.fullmatch(name):
+                    continue
+                try:
+                    content = files.read(folder / name)
+                    site.count(len(content))
+                    _parse(subject, folder, name, content)
+                except FileNotFoundError:
+                    continue
+                except _JSON_ERRORS as error:
+                    problem = f"the file is damaged ({first_line(error)})"
+                    yield Finding(folder / name, problem, RESTORE)
+        if states and not files.exists(subject / "application.json"):
+            yield Finding(subject / "application.json", "the file is missing", RESTORE)
+
+
+def _parse(checkpoint: Path, folder: Path, name: str, content: bytes) -> None:
+    """Read a JSON file of a checkpoint as the pipeline does."""
+    fields = orjson.loads(_whole(content))
+    if folder == checkpoint and name == "application.json":
+        str(fields["application"])
+    elif name.startswith("published-"):
+        CommitRecord(**fields)
+    elif name == "sink.json":
+        SinkDefinition.recorded(checkpoint, store_of(folder))
+
+
+def _whole(content: bytes) -> bytes:
+    """Return a JSON object without its digest.
+
+    Raises:
+        ValueError: The content is not what was written, or the name of its digest is damaged.
+    """
+    json_object = without_digest(content)
+    if json_object == content and _DAMAGED_DIGEST.search(content):
+        message = "the name of its digest is damaged"
+        raise ValueError(message)
+    return json_object
+
+
+class States(Check):
+    """The decisions of each store, and the segments that they refer to."""
+
+    def subjects(self, site: Site) -> Iterable[Path]:
+        """See ``Check``."""
+        return site.states
+
+    def find(self, site: Site, subject: Path, only: Collection[Path] | None) -> Iterator[Finding]:
+        """See ``Check``."""
+        if not current_files().is_folder(subject):
+            return
+        versions = versions_of(subject)
+        loaded: list[PreparedBatch] = []
+        batches = decisions(subject)
+        for batch in batches:
+            try:
+                with suppress(FileNotFoundError):
+                    _whole(current_files().read(versions.path(batch)))
+                prepared = versions.load(batch)
+            except (CheckpointError, ValueError) as error:
+                cause = _CAUSE.search(str(error))
+                problem = f"the decision is damaged ({cause[1] if cause else first_line(error)})"
+                yield Finding(versions.path(batch), problem, rebuild(store_of(subject)))
+                continue
+            # It can go meanwhile.
+            if prepared is not None:
+                site.count(0)
+                loaded += [prepared] if batch >= batches[-1] - 1 else []
+        for name in sorted({name for prepared in loaded for name in prepared.state_files}):
+            path = subject / name
+            if only is not None and path not in only:
+                continue
+            found = _segment_problem(site, path)
+            if found is not None:
+                yield Finding(path, found, rebuild(store_of(subject)))
+
+
+class ReplayedLetters(Check):
+    """The marks of dead letters that were replayed."""
+
+    def subjects(self, site: Site) -> Iterable[Path]:
+        """See ``Check``."""
+        return [site.layout.replayed]
+
+    def find(self, site: Site, subject: Path, _only: Collection[Path] | None) -> Iterator[Finding]:
+        """See ``Check``."""
+        try:
+            read_replays(site.layout)
+        except StorageError as error:
+            problem = "the marks of replayed dead letters are damaged"
+            action = f"{RESTORE}. Without it, `oriel dead-letters replay` sends all records again"
+            yield Finding(subject, f"{problem} ({type(error.__cause__).__name__})", action)
+
+
+def _segment_problem(site: Site, path: Path) -> str | None:
+    """Return what is wrong with a segment, None if nothing is."""
+    try:
+        with current_files().open(path) as source:
+            site.count(source.size())
+            named = named_digest(path.name)
+            if named is not None:
+                if file_digest(source) == named:
+                    return None
+                return "the state file does not have the digest in its name"
+            # A file of an earlier version.
+            file = pa.ipc.open_file(source)
+            for number in range(file.num_record_batches):
+                file.get_batch(number).validate(full=True)
+    except FileNotFoundError:
+        return "the state file is missing"
+    except (OSError, ValueError, pa.ArrowException) as error:
+        return f"the state file cannot be read ({first_line(error)})"
+    return None
+
+
+def newest_decided(state: Path) -> PreparedBatch | None:
+    """Return the newest decision that is whole, None if there is none."""
+    versions = versions_of(state)
+    for batch in reversed(decisions(state)[-_NEEDED:]):
+        with suppress(CheckpointError):
+            prepared = versions.load(batch)
+            if prepared is not None:
+                return prepared
+    return None
+
+
+def is_state_of_store(state: Path) -> bool:
+    """Whether a state is a store's and not a sink's, which has no table."""
+    return not is_sink_name(store_of(state))

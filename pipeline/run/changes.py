@@ -1,0 +1,116 @@
+"""What a topology changes for its stores and sinks since they were made: all of it, at once.
+
+Each rebuild reads the whole log, and each start of Spark costs seconds. So one error names every
+store that has to be rebuilt, and `oriel rebuild` computes several.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+from oriel.pipeline.commit import (
+    Checkpoint,
+    SinkDefinition,
+    differences,
+    refuse_changes,
+    sink_differences,
+)
+from oriel.pipeline.errors import InvalidTopology
+from oriel.pipeline.language import Store, Topology
+from oriel.pipeline.run.publishing import refuse_publications
+from oriel.storage import DataLayout, StoreDefinition, say
+from oriel.storage.delta import DeltaLog, has_table
+
+
+class Change(NamedTuple):
+    """What changes for a store or a sink, and of which topics the schema or decoding changes."""
+
+    differences: Sequence[str]
+    topics: Sequence[str]
+
+
+#: A store or sink of the topology, and what the topology says of it.
+Defined = tuple[Store, StoreDefinition | SinkDefinition]
+
+
+def refuse_unfit(
+    topology: Topology, publish_options: Mapping[str, str] | None, rebuild: Sequence[str]
+) -> None:
+    """Refuse a run or a rebuild that cannot succeed, by what the topology says alone.
+
+    Raises:
+        InvalidTopology: a store to rebuild does not exist, or no cluster to publish to is named.
+    """
+    names = [unit.name for unit in topology.units]
+    unknown = [name for name in rebuild if name not in names]
+    if unknown:
+        message = (
+            f"the topology has no store {', '.join(map(repr, unknown))}; it has {', '.join(names)}"
+        )
+        raise InvalidTopology(message)
+    if publish_options is None:
+        writing = topology.sinks if rebuild else topology.units
+        refuse_publications(u for u in writing if not rebuild or u.name in rebuild)
+
+
+def check_changes(
+    layout: DataLayout,
+    checkpoint: Checkpoint,
+    topology: Topology,
+    units: Iterable[Defined],
+    rebuilt: Sequence[str],
+) -> None:
+    """Refuse to run a topology that changes stores; after a rebuild, only report them.
+
+    Raises:
+        IncompatibleStore: the message names each store and each difference.
+    """
+    changes = {
+        unit.name: change
+        for unit, defined in units
+        if (change := _change(layout, checkpoint, unit, defined)).differences
+    }
+    if not rebuilt:
+        topics = dict.fromkeys(topic for change in changes.values() for topic in change.topics)
+        readers = {
+            topic: [unit.name for unit in topology.units if topic in unit.topics]
+            for topic in topics
+        }
+        refuse_changes({name: change.differences for name, change in changes.items()}, readers)
+    elif changes:
+        names = ", ".join(changes)
+        line = f"rebuild: the topology also changes {names}: rebuild them before the next run"
+        say("rebuild", line, level="warning")
+
+
+def _change(
+    layout: DataLayout,
+    checkpoint: Checkpoint,
+    unit: Store,
+    defined: StoreDefinition | SinkDefinition,
+) -> Change:
+    recorded: StoreDefinition | SinkDefinition | None = None
+    if isinstance(defined, SinkDefinition):
+        recorded = SinkDefinition.recorded(checkpoint.folder, unit.name)
+        found = sink_differences(recorded, defined) if recorded is not None else []
+    elif has_table(table := layout.table(unit.name)):
+        recorded = DeltaLog(table).snapshot().definition
+        # A table of another application is refused as it is opened.
+        is_own = recorded.application == defined.application
+        found = differences(recorded, defined) if is_own else []
+    topics = [] if recorded is None else _changed_topics(unit, recorded, defined)
+    return Change(found if recorded is not None else [], topics)
+
+
+def _changed_topics(
+    unit: Store,
+    recorded: StoreDefinition | SinkDefinition,
+    defined: StoreDefinition | SinkDefinition,
+) -> list[str]:
+    """Return the topics that a store has read with another schema or decoding."""
+    before, now = recorded.sources or (), defined.sources or ()
+    # The texts of sources begin with the topic.
+    return [
+        source.topic
+        for source, text in zip(unit.sources, now, strict=True)
+        if text not in before and [each for each in before if each.startswith(f"{source.topic} (")]
+    ]

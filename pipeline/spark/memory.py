@@ -1,0 +1,47 @@
+"""Memory for Java: a share of what the container or the systemd service may use."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+#: Java's heap without a limit.
+_DEFAULT = "2g"
+#: Python, Spark's workers and the file cache need the other half.
+_SHARE = 0.5
+#: Spark does not start with less than about 450 MB.
+_LEAST_MB = 512
+_MB = 1 << 20
+
+
+def driver_memory(root: Path = Path("/")) -> str:
+    """Return the heap for Spark's driver: half of the memory limit of this process's cgroup.
+
+    Args:
+        root: The directory that has ``proc`` and ``sys``.
+    """
+    limit = min(_limits(root), default=None)
+    return _DEFAULT if limit is None else f"{max(int(limit * _SHARE / _MB), _LEAST_MB)}m"
+
+
+def _limits(root: Path) -> Iterator[int]:
+    """Yield the memory limits of the process's cgroup and of the cgroups around it, in bytes."""
+    for line in _text(root / "proc/self/cgroup").splitlines():
+        _, controllers, name = line.split(":", 2)
+        if controllers not in {"", "memory"}:
+            continue
+        folder, file = "sys/fs/cgroup", "memory.max"
+        if controllers:  # version 1
+            folder, file = f"{folder}/memory", "memory.limit_in_bytes"
+        # In a container, the path is sometimes one of the host, and then only the root exists.
+        path = Path(name.lstrip("/"))
+        for parent in (path, *path.parents):
+            limit = _text(root / folder / parent / file).strip()
+            # Version 1 has a number near 2**63 for no limit, version 2 the word max.
+            if limit.isdecimal() and int(limit) < 1 << 60:
+                yield int(limit)
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text()
+    except OSError:
+        return ""

@@ -1,0 +1,77 @@
+"""Reports what happens while Spark starts: one line for each phase, when the phase begins."""
+
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from pyspark import SparkContext
+
+from oriel.pipeline.spark.log_file import LogFile
+from oriel.storage import say
+
+_LOOK_SECONDS = 0.1
+#: What Ivy writes when it begins to resolve packages, once per package, and once per download.
+_RESOLVES, _FOUND, _DOWNLOADS = "\n:: resolving dependencies ::", "\n\tfound ", "\ndownloading "
+
+
+class StartPhases:
+    """Prints the phases of one start of Spark, each with the seconds since the run began."""
+
+    def __init__(self, started: float, log: LogFile) -> None:
+        """Count from ``started``, in seconds of ``time.monotonic``.
+
+        ``log`` has the output of Java and Ivy.
+        """
+        self._started = started
+        self._log = log
+
+    def begin(self, phase: str) -> None:
+        """Print that a phase begins."""
+        seconds = round(time.monotonic() - self._started, 1)
+        line = f"starting Spark: {phase} (after {seconds} s)"
+        say("starting", line, phase=phase, seconds=seconds)
+
+    def end(self) -> None:
+        """Print how long the start took."""
+        seconds = round(time.monotonic() - self._started, 1)
+        say("started", f"Spark is ready after {seconds} s", seconds=seconds)
+
+    @contextmanager
+    def watched(self) -> Iterator[None]:
+        """Print the phases of the session that is built inside the block.
+
+        Java reports its phases in its output only, so a thread reads the output.
+        """
+        stop = threading.Event()
+        thread = threading.Thread(
+            target=self._watch, args=(stop,), name="start-phases", daemon=True
+        )
+        thread.start()
+        try:
+            yield
+        finally:
+            stop.set()
+            thread.join()
+
+    def _watch(self, stop: threading.Event) -> None:
+        """Print each phase until ``stop`` is set, and at least one."""
+        last = None
+        while True:
+            kind, phase = self._phase()
+            if kind != last:
+                last = kind
+                self.begin(phase)
+            if stop.wait(_LOOK_SECONDS):
+                return
+
+    def _phase(self) -> tuple[str, str]:
+        """Return the kind of the current phase, and its name."""
+        if SparkContext._gateway is not None:  # noqa: SLF001 - Spark has no other way
+            return "session", "creating the session"
+        said = self._log.of_last_start()
+        if _DOWNLOADS in said:
+            return "download", f"downloading {said.count(_FOUND)} packages"
+        if _RESOLVES in said:
+            return "resolve", "resolving packages"
+        return "java", "starting Java"

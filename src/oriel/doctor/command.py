@@ -1,0 +1,76 @@
+"""The command line of ``oriel doctor``."""
+
+import argparse
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+
+from oriel.doctor.registry import as_json, examined
+from oriel.doctor.results import Level, Subject
+
+#: Columns of a terminal line: the level and the check, then the text.
+_LEVEL_WIDTH, _CHECK_WIDTH = 9, 14
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Print what each check found; return 0 if there is no problem, 1 if there is one.
+
+    Example:
+        ``oriel doctor --data data --kafka localhost:9092 --port 8080``
+    """
+    parser = argparse.ArgumentParser(
+        prog="oriel doctor",
+        description="Check what this machine, a data directory and their surroundings need, and "
+        "print what to do. Nothing is changed.",
+    )
+    parser.add_argument(
+        "--data", type=_data, metavar="FOLDER", help="the data directory, or s3://BUCKET/PATH"
+    )
+    parser.add_argument("--index", type=Path, help="directory of the indexes. Default: DATA/index")
+    parser.add_argument("--event-log", type=Path, metavar="FOLDER", help="the event log to read")
+    parser.add_argument("--kafka", metavar="HOST:PORT", help="bootstrap servers, with commas")
+    parser.add_argument("--host", default="127.0.0.1", help="the address of --port")
+    parser.add_argument("--port", type=int, help="a port on which the service is to listen")
+    parser.add_argument("--tls-cert", type=Path, metavar="FILE", help="its certificate chain, PEM")
+    parser.add_argument("--tls-key", type=Path, metavar="FILE", help="the private key, PEM")
+    parser.add_argument("--url", help="the address of a service that runs")
+    parser.add_argument("--json", action="store_true", help="print one JSON object per line")
+    options = parser.parse_args(arguments)
+    counts = Counter[Level]()
+    subject = Subject(
+        data=options.data,
+        index=options.index,
+        event_log=options.event_log,
+        kafka=tuple(filter(None, (options.kafka or "").split(","))),
+        url=options.url,
+        host=options.host,
+        port=options.port,
+        tls_cert=options.tls_cert,
+        tls_key=options.tls_key,
+    )
+    for name, result in examined(subject):
+        counts[result.level] += 1
+        if options.json:
+            print(as_json(name, result), flush=True)
+        else:
+            head = f"{result.level:<{_LEVEL_WIDTH}}{name:<{_CHECK_WIDTH}}"
+            print(f"{head}{result}", flush=True)
+    if not options.json:
+        print(f"{_counted(counts[Level.PROBLEM], 'problem')}, "
+              f"{_counted(counts[Level.WARNING], 'warning')}.")  # fmt: skip
+    return int(counts[Level.PROBLEM] > 0)
+
+
+def _data(text: str) -> Path:
+    """Return the data directory as the other commands read it, if their packages are installed."""
+    try:
+        from oriel.storage import data_folder  # noqa: PLC0415 - see the package
+    except ModuleNotFoundError as error:
+        if error.name is None or error.name.split(".")[0] == "oriel":
+            raise
+        return Path(text)
+    return data_folder(text)
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

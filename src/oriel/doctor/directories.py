@@ -1,0 +1,149 @@
+"""Checks of the data directory: rights, space, object store, and the times of its files."""
+
+import os
+import shutil
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import ClassVar
+
+from oriel.doctor.results import Check, Result, Subject, ok, problem, warning
+
+#: A compaction writes a table's files again before the old ones go.
+_LEAST_BYTES, _FEW_BYTES, _FEW_PERCENT = 256 << 20, 2 << 30, 5
+_FEW_FILES = 10_000
+#: Clocks of machines differ by less than this.
+_AHEAD_SECONDS = 60.0
+#: Levels of directories whose rights are checked: DATA/checkpoints/NAME/state.
+_LEVELS = 3
+
+
+class Rights(Check):
+    """Whether this user can write into the data directory and read what is there."""
+
+    name: ClassVar[str] = "rights"
+
+    def results(self, subject: Subject) -> Iterator[Result]:
+        """See ``Check``."""
+        data, user = subject.data, f"user {os.geteuid()}"
+        if data is None or _is_remote(data):
+            return
+        if not data.exists():
+            parent = next(one for one in data.absolute().parents if one.exists())
+            if os.access(parent, os.W_OK | os.X_OK):
+                yield ok(f"{data} does not exist yet, and {user} can make it")
+            else:
+                action = f"Make it, and give it to this user: chown {os.geteuid()} {data}"
+                yield problem(f"{data} does not exist, and {user} cannot make it", action)
+            return
+        for folder in (data, *_below(data, _LEVELS)):
+            if not os.access(folder, os.R_OK | os.W_OK | os.X_OK):
+                owner = folder.stat().st_uid
+                found = f"{folder} belongs to user {owner}, and {user} cannot write into it"
+                yield problem(found, f"Run Oriel as its owner, or: chown -R {os.geteuid()} {data}")
+                return
+        owner = data.stat().st_uid
+        if os.geteuid() == 0 and owner != 0:
+            found = f"{data} belongs to user {owner}, and this is root"
+            yield warning(found, "Run Oriel as the owner: files of root stop its other commands")
+        else:
+            yield ok(f"{user} can read and write {data}")
+
+
+def _below(folder: Path, levels: int) -> Iterator[Path]:
+    """Yield the directories below one, down to a level."""
+    try:
+        children = sorted(one for one in folder.iterdir() if one.is_dir() and not one.is_symlink())
+    except OSError:
+        # The parent is reported.
+        return
+    for child in children:
+        yield child
+        if levels > 1:
+            yield from _below(child, levels - 1)
+
+
+class Disk(Check):
+    """Free space and free files where data and index are."""
+
+    name: ClassVar[str] = "disk"
+
+    def results(self, subject: Subject) -> Iterator[Result]:
+        """See ``Check``."""
+        seen = set[int]()
+        for named in (subject.data, subject.index):
+            if named is None or _is_remote(named):
+                continue
+            folder = next(one for one in (named, *named.absolute().parents) if one.exists())
+            device = folder.stat().st_dev
+            if device not in seen:
+                seen.add(device)
+                yield _space(named, folder)
+
+
+def _space(named: Path, folder: Path) -> Result:
+    usage, system = shutil.disk_usage(folder), os.statvfs(folder)
+    found = f"{usage.free / 1e9:,.1f} of {usage.total / 1e9:,.1f} GB are free for {named}"
+    action = "Free space on its file system, or shorten retention (`oriel run --log-retention`)"
+    if usage.free < _LEAST_BYTES:
+        return problem(found, action)
+    if usage.free < min(_FEW_BYTES, usage.total * _FEW_PERCENT / 100):
+        return warning(found, action)
+    if system.f_files and system.f_favail < _FEW_FILES:
+        return warning(f"{system.f_favail:,} more files fit on the file system of {named}", action)
+    return ok(found)
+
+
+class ObjectStore(Check):
+    """Whether the object store of the data responds, and this user can write and delete there."""
+
+    name: ClassVar[str] = "object store"
+
+    def results(self, subject: Subject) -> Iterator[Result]:
+        """See ``Check``."""
+        if subject.data is None or not _is_remote(subject.data):
+            return
+        from oriel.storage import StorageError, current_files, uri  # noqa: PLC0415 - see the package
+
+        probe = subject.data / f"_doctor-{os.getpid()}-{time.time_ns()}"
+        begun = time.monotonic()
+        try:
+            current_files().reach(subject.data)
+            current_files().create(probe, b"written by oriel doctor, can be deleted", sync=True)
+            current_files().delete(probe)
+        except (OSError, StorageError) as error:
+            action = "Check its address and the credentials in the environment (docs/cluster.md)"
+            yield problem(f"{uri(subject.data)}: {str(error).rstrip('.')}", action)
+            return
+        milliseconds = 1000 * (time.monotonic() - begun)
+        yield ok(f"{uri(subject.data)} took and deleted an object in {milliseconds:,.0f} ms")
+
+
+class CommitTimes(Check):
+    """Whether the newest commits are from the future: then a clock is or was wrong."""
+
+    name: ClassVar[str] = "commit times"
+
+    def results(self, subject: Subject) -> Iterator[Result]:
+        """See ``Check``."""
+        if subject.data is None or _is_remote(subject.data):
+            return
+        newest = [
+            max(entry.stat().st_mtime for entry in entries)
+            for log in subject.data.glob("tables/*/_delta_log")
+            if (entries := list(log.glob("*.json")))
+        ]
+        if not newest:
+            return
+        ahead_seconds = max(newest) - time.time()
+        if ahead_seconds > _AHEAD_SECONDS:
+            found = f"The newest commit is {ahead_seconds:,.0f} s ahead of this machine's clock"
+            yield problem(found, "Set the clock of the machine that is wrong (see `date`)")
+        else:
+            yield ok(f"The newest commit is {max(0.0, -ahead_seconds):,.0f} s old")
+
+
+def _is_remote(path: Path) -> bool:
+    from oriel.storage import is_object  # noqa: PLC0415 - see the package
+
+    return is_object(path)

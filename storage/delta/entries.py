@@ -1,0 +1,159 @@
+"""Entries of a Delta log: how Oriel seals one, and how everyone reads it.
+
+The seal is the first value of ``commitInfo``: the version, the length of the entry, and a digest of
+all its bytes except the length and the digest themselves. An entry that is shorter than its seal
+says, or that ends with zeros, was torn by a power loss. An entry of any other content than its
+seal says is damaged. Entries of other tools and of earlier versions have no seal.
+"""
+
+import re
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from oriel.storage.errors import CorruptLog
+from oriel.storage.files import create_file, current_files, digest
+from oriel.storage.layout import DEAD_LETTERS
+from oriel.storage.position import COMMIT_APPLICATION_KEY
+
+Action = dict[str, Any]
+
+_SEAL_KEY = "oriel_entry"
+#: Key of the table's id in ``commitInfo``: an entry of another table has a valid seal, too.
+TABLE_KEY = "oriel_table"
+
+_NO_SEAL = f"{0:010d}:xxh3:{0:016x}"
+_SEAL = re.compile(
+    rb'\{"commitInfo":\{"' + _SEAL_KEY.encode() + rb'":"(\d+):((\d{10}):(xxh3:[0-9a-f]{16}))"'
+)
+#: No seal is longer, with the table's id after it.
+_SEAL_BYTES = 200
+
+_ONE_ENTRY = threading.RLock()
+
+
+def way_out(table: Path) -> str:
+    """Return what replaces a damaged file of a table."""
+    restore = "Put the file back from a backup"
+    if table.name == DEAD_LETTERS:
+        return restore
+    return f"{restore}, or rebuild the store from its topics with `oriel rebuild {table.name}`"
+
+
+def sealed_entry(actions: Sequence[Action], version: int, table_id: str) -> bytes:
+    """Return the entry of ``version`` with a seal; the first action is its ``commitInfo``."""
+    seal = {_SEAL_KEY: f"{version}:{_NO_SEAL}", TABLE_KEY: table_id}
+    first = {"commitInfo": {**seal, **actions[0]["commitInfo"]}}
+    content = b"\n".join(map(orjson.dumps, [first, *actions[1:]]))
+    match = _SEAL.match(content)
+    assert match is not None
+    seal_text = f"{len(content):010d}:{_digest(content, match)}".encode()
+    return content[: match.start(2)] + seal_text + content[match.end(2) :]
+
+
+def entry_content(path: Path) -> bytes:
+    """Read the file of an entry.
+
+    Raises:
+        CorruptLog: a directory has its name.
+        FileNotFoundError: it is not there.
+    """
+    try:
+        return current_files().read(path)
+    except IsADirectoryError as error:
+        raise damaged_entry(path, "it is a directory") from error
+
+
+def read_actions(path: Path, content: bytes) -> list[Action] | None:
+    """Read the actions of an entry, in its order; None if it is torn: empty or cut off.
+
+    Raises:
+        CorruptLog: the entry is not the one that Oriel wrote to this file.
+    """
+    match = _SEAL.match(content)
+    if match is None:
+        _refuse_damaged_seal(path, content)
+    elif not _is_as_sealed(path, content, match):
+        return None
+    try:
+        actions = [orjson.loads(line) for line in content.splitlines() if line.strip()]
+    except orjson.JSONDecodeError:
+        return None
+    if not actions or not all(isinstance(action, dict) for action in actions):
+        return None
+    if match is not None:
+        return actions
+    # A cut between two lines leaves whole lines. Each commit of the pipeline ends with its txn
+    # action, so without it lines are missing. A commit of others has no such mark: of these a
+    # cut inside a line is noticed, one between two lines is not.
+    is_ours = COMMIT_APPLICATION_KEY in first_action(actions, "commitInfo", {})
+    if is_ours and not any("txn" in action for action in actions):
+        return None
+    return actions
+
+
+def _refuse_damaged_seal(path: Path, content: bytes) -> None:
+    """Refuse an entry that has a part of a seal: a power loss leaves the first bytes whole."""
+    begin = content[:_SEAL_BYTES]
+    if len(content) >= _SEAL_BYTES and (_SEAL_KEY.encode() in begin or TABLE_KEY.encode() in begin):
+        raise damaged_entry(path)
+
+
+def _is_as_sealed(path: Path, content: bytes, match: re.Match[bytes]) -> bool:
+    """Return whether an entry is as its seal says; False if it is torn.
+
+    Raises:
+        CorruptLog: the entry is damaged, or it is the entry of another version.
+    """
+    is_right = _digest(content, match) == match[4].decode()
+    if is_right and len(content) == int(match[3]):
+        if entry_version(path) != int(match[1]):
+            raise damaged_entry(path, f"it is entry {int(match[1])} of a log")
+        return True
+    if not is_right and (len(content) < int(match[3]) or content.endswith(b"\0")):
+        return False
+    raise damaged_entry(path)
+
+
+def _digest(content: bytes, match: re.Match[bytes]) -> str:
+    return digest(content[: match.start(2)] + content[match.end(2) :])
+
+
+def damaged_entry(path: Path, reason: str = "it is not what was written") -> CorruptLog:
+    """Return the error that an entry is damaged, which says what to do."""
+    action = way_out(path.parent.parent)
+    return CorruptLog(f"{path}: the log entry is damaged: {reason}. {action}")
+
+
+def missing_entry(table: Path, version: int) -> CorruptLog:
+    """Return the error that a log lacks an entry, which says what to do."""
+    return CorruptLog(f"{table}: entry {version} of the log is missing. {way_out(table)}")
+
+
+def first_action(actions: Sequence[Action], name: str, default: Any) -> Any:
+    """The first action of that name, which an entry has once at most."""
+    return next((action[name] for action in actions if name in action), default)
+
+
+def create_entry(log: Path, version: int, content: bytes, *, sync: bool) -> None:
+    """Write a version's entry, which is seen whole or not at all, and never overwritten.
+
+    Raises:
+        FileExistsError: somebody else has taken the version.
+    """
+    # Threads of one process would write one draft: batches, and the upkeep beside them.
+    with _ONE_ENTRY:
+        create_file(log / entry_name(version), content, sync=sync)
+
+
+def entry_name(version: int) -> str:
+    """The file name of a version's entry: 20 digits, so that names sort as versions do."""
+    return f"{version:020d}.json"
+
+
+def entry_version(path: Path) -> int:
+    """Return the version of the entry in a file."""
+    return int(path.name.partition(".")[0])

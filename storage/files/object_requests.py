@@ -1,0 +1,203 @@
+"""Requests to an object store: retries while it is unavailable, and its errors as those of files.
+
+An object store restarts in tens of seconds, and a pipeline that runs for months must survive that.
+So a request that gets no response, or a response that the store is busy, is sent again for a
+minute. One log line names the store and the object that the process waits for.
+"""
+
+import os
+import re
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
+
+from oriel.storage.console import say
+from oriel.storage.errors import ObjectStoreFailed
+from oriel.storage.files.places import bucket_and_key, uri
+
+if TYPE_CHECKING:
+    from obstore.store import S3Store
+
+_Result = TypeVar("_Result")
+
+#: Seconds for which a request is sent again, from its first failure on.
+RETRY_SECONDS = 60.0
+#: The same for the first request of a command, which a person waits for.
+FIRST_RETRY_SECONDS = 5.0
+#: Seconds without a byte after which a request has failed. A part of an upload is one request.
+SILENT_SECONDS = 20.0
+#: A request of the client is bounded by the silence above, not by its size.
+_WHOLE_REQUEST = timedelta(hours=1)
+_CONNECT = timedelta(seconds=5)
+#: The client retries single failures itself. It spends few attempts quickly, so outages are ours.
+_CLIENT_RETRIES = 2
+_FIRST_PAUSE_SECONDS = 0.1
+_MOST_PAUSE_SECONDS = 2.0
+
+_NO_BUCKET = "NoSuchBucket"
+#: The client has exceptions for these statuses, but not if a list request gets them.
+_REFUSED = re.compile(r"status code: (?:401|403)\b")
+#: No or a broken response, or a store that is busy or fails. 501: it will never work.
+_UNAVAILABLE = re.compile(r"HTTP error: |status code: (?:408|429|5(?!01)\d\d)\b")
+
+
+class _Unavailable(Exception):
+    """A request got no response, and can be sent again."""
+
+
+class _Outage(NamedTuple):
+    """An object store that does not respond: since when by the monotonic clock, and to what."""
+
+    since: float
+    request: str
+
+
+#: The outages that this process sees, by endpoint and bucket.
+_outages: dict[tuple[str, str], _Outage] = {}
+
+
+def waiting_for() -> str | None:
+    """Return which object store does not respond to this process, None if all do."""
+    # A copy: other threads change it.
+    for (endpoint, _), outage in _outages.copy().items():
+        seconds = time.monotonic() - outage.since
+        return f"object store {endpoint}: no response for {seconds:.0f} s to {outage.request}"
+    return None
+
+
+class ObjectRequests:
+    """The requests of one process, by bucket."""
+
+    def __init__(self) -> None:
+        """Nothing is requested before the first file."""
+        self._stores: dict[str, S3Store] = {}
+
+    def send(
+        self,
+        action: str,
+        path: Path,
+        request: Callable[["S3Store", str], _Result],
+        *,
+        is_first: bool = False,
+    ) -> _Result:
+        """Return what ``request`` returns for the store and the key of ``path``.
+
+        It is called again while the store is unavailable, so it must be safe to repeat. ``action``
+        is a verb for messages. ``is_first``: a person waits for it, so it is not repeated for long.
+
+        Raises:
+            FileNotFoundError: The object does not exist.
+            FileExistsError: The object already exists.
+            ObjectStoreFailed: the store rejects the request, or is unavailable for too long.
+        """
+        bucket, key = bucket_and_key(path)
+        store, place = self._store(bucket), (_endpoint(), bucket)
+        retry_seconds = FIRST_RETRY_SECONDS if is_first else RETRY_SECONDS
+        failed_at, pause = None, _FIRST_PAUSE_SECONDS
+        while True:
+            began = time.monotonic()
+            try:
+                with _errors_of_files(path):
+                    result = request(store, key)
+            except _Unavailable as error:
+                now = time.monotonic()
+                if failed_at is None:
+                    # A person waits for the first request, also while it has no response.
+                    failed_at = began if is_first else now
+                if now - failed_at >= retry_seconds:
+                    raise _failed(path, error.__cause__ or error) from error.__cause__
+                outage = _Outage(began, f"the request to {action} {uri(path)} ({error})")
+                # Once per outage, however many threads have requests.
+                if not is_first and _outages.setdefault(place, outage) is outage:
+                    _report(outage, retry_seconds)
+                time.sleep(pause)
+                pause = min(2 * pause, _MOST_PAUSE_SECONDS)
+            else:
+                if _outages and (ended := _outages.pop(place, None)) is not None:
+                    _report_end(ended)
+                return result
+
+    def _store(self, bucket: str) -> "S3Store":
+        from obstore.store import S3Store  # noqa: PLC0415 - only where there are objects
+
+        store = self._stores.get(bucket)
+        if store is None:
+            store = self._stores[bucket] = S3Store(
+                bucket,
+                client_options={
+                    "timeout": _WHOLE_REQUEST,
+                    "read_timeout": timedelta(seconds=SILENT_SECONDS),
+                    "connect_timeout": _CONNECT,
+                    # Options that are given here replace those of the environment.
+                    "allow_http": os.environ.get("AWS_ALLOW_HTTP", "").lower() in {"1", "true"},
+                },
+                # A request that had no response for this long is not sent again by the client.
+                retry_config={"max_retries": _CLIENT_RETRIES, "retry_timeout": _CONNECT},
+            )
+        return store
+
+
+def _report(outage: _Outage, retry_seconds: float) -> None:
+    line = (
+        f"object store {_endpoint()}: no response to {outage.request}. Trying again for "
+        f"{retry_seconds:.0f} s. Check that it runs, and the network"
+    )
+    say("object-store-unavailable", line, level="warning", request=outage.request)
+
+
+def _report_end(outage: _Outage) -> None:
+    seconds = time.monotonic() - outage.since
+    line = f"object store {_endpoint()}: responds again after {seconds:.0f} s"
+    say("object-store-available", line)
+
+
+def not_there(path: Path) -> FileNotFoundError:
+    """Return the error of a read of an object that does not exist."""
+    return FileNotFoundError(2, "there is no such object", uri(path))
+
+
+@contextmanager
+def _errors_of_files(path: Path) -> Iterator[None]:
+    """Raise errors of the client as those of ``Files``, in one line that says what to do."""
+    from obstore import exceptions  # noqa: PLC0415
+
+    try:
+        yield
+    except FileNotFoundError as error:
+        if _NO_BUCKET in str(error):
+            message = f"there is no bucket {bucket_and_key(path)[0]!r}: make it, or name another"
+            raise ObjectStoreFailed(message) from error
+        raise not_there(path) from error
+    except exceptions.AlreadyExistsError as error:
+        raise FileExistsError(17, "the object already exists", uri(path)) from error
+    except exceptions.BaseError as error:
+        line = str(error).partition("\n")[0]
+        if _UNAVAILABLE.search(line):
+            # Without how long each attempt took.
+            raise _Unavailable(line.rpartition(" - ")[2][:200]) from error
+        raise _failed(path, error) from error
+
+
+def _failed(path: Path, error: BaseException) -> ObjectStoreFailed:
+    """Return what is wrong with the object store, as far as its response says it."""
+    text = str(error)
+    bucket = bucket_and_key(path)[0]
+    if _NO_BUCKET in text:
+        return ObjectStoreFailed(f"there is no bucket {bucket!r}: make it, or name another")
+    if _REFUSED.search(text.partition("\n")[0]):
+        return ObjectStoreFailed(
+            f"the object store refuses access to {uri(path)}: see to AWS_ACCESS_KEY_ID, "
+            "AWS_SECRET_ACCESS_KEY and AWS_REGION, and to the rights of their owner"
+        )
+    return ObjectStoreFailed(
+        f"the object store at {_endpoint()} can't be used for {uri(path)} "
+        f"({text.partition(chr(10))[0][:200]}): see to AWS_ENDPOINT_URL, AWS_ALLOW_HTTP (for http) "
+        "and the network, and start again; nothing is lost"
+    )
+
+
+def _endpoint() -> str:
+    return os.environ.get("AWS_ENDPOINT_URL", "AWS")

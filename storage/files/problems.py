@@ -1,0 +1,77 @@
+"""Errors of the disk in one line that names the file and what to do."""
+
+import errno
+import os
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import NamedTuple
+
+
+class _Problem(NamedTuple):
+    """What is wrong, and what to do about it at a place."""
+
+    told: str
+    action: str
+
+
+#: A container sees directories of the host under other names, but with their owners.
+_RIGHTS = "Let user {user} read and write {place} (in a container, the mounted directory)"
+_PROBLEMS = {
+    errno.ENOSPC: _Problem("the disk is full", "Free space on the file system of {place}"),
+    errno.EDQUOT: _Problem("the quota is used up", "Free space or raise the quota for {place}"),
+    errno.EROFS: _Problem("the file system is read-only", "Make {place} writable, or remount it"),
+    errno.EACCES: _Problem("access is denied", _RIGHTS),
+    errno.EPERM: _Problem("access is denied", _RIGHTS),
+    errno.EISDIR: _Problem("it is not a file", "Restore the file, or delete the directory"),
+    errno.EIO: _Problem("the device fails", "Check the device and the mount of {place}"),
+    errno.EMFILE: _Problem("too many files are open", "Raise the limit with `ulimit -n`"),
+    errno.ENFILE: _Problem("too many files are open", "Close files of other processes"),
+}
+#: How Rust and Python write the number of an error.
+_NUMBER = re.compile(r"(?:os error |\[[Ee]rrno )(\d+)")
+#: How Java writes it.
+_PHRASES = {os.strerror(number): number for number in _PROBLEMS}
+_PATH = re.compile(r"(?:(?<![^\s:'\"(])|(?<=file://))(/[^\s:'\"(),]+)")
+
+
+def disk_problem(error: BaseException | str, place: Path | None = None) -> str | None:
+    """Return an error of the disk in one line, None if ``error`` is not one.
+
+    Args:
+        error: an ``OSError``, or the error of a library, whose text has number and path.
+        place: what the file system is called that needs space; default: the file's directory.
+    """
+    text, filename = str(error), None
+    number = error.errno if isinstance(error, OSError) else None
+    if isinstance(error, OSError):
+        filename = error.filename2 or error.filename
+    if number not in _PROBLEMS:
+        # Outside of an OSError a text can quote another process's error.
+        match = _NUMBER.search(text)
+        of_phrase = (known for phrase, known in _PHRASES.items() if phrase in text)
+        number = int(match[1]) if match else next(of_phrase, None)
+    problem = _PROBLEMS.get(number or 0)
+    if problem is None:
+        return None
+    if filename is None:
+        found = _PATH.search(text)
+        filename = found[1] if found else place
+    path = Path(os.fsdecode(filename)) if filename is not None else None
+    where = place or (path.parent if path is not None else "the data directory")
+    return (
+        f"{path or where}: {problem.told} ({os.strerror(number or 0)}). "
+        f"{problem.action.format(place=where, user=os.geteuid())} and start again. Nothing is lost"
+    )
+
+
+@contextmanager
+def names_file(path: Path) -> Iterator[None]:
+    """Let an error of writing name the file: the system names files only when they are opened."""
+    try:
+        yield
+    except OSError as error:
+        if error.filename is None:
+            error.filename = str(path)
+        raise

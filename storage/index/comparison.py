@@ -1,0 +1,250 @@
+"""Compare an index with its table: find rows that are wrong, missing or surplus in a sound index.
+
+Each row becomes a hash of its record key and one of its content, with the first as its seed. So
+nothing is written to disk, and no second index is built. The index is read within one read
+transaction, which ends before the table is read. Rows that are too many for the memory are compared
+part by part, each part as of the version that the index has by then.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import chain, islice
+from pathlib import Path
+from typing import Any
+
+import lmdb
+import numpy as np
+import numpy.typing as npt
+from xxhash import xxh3_64_intdigest
+
+from oriel.storage.delta import DeltaLog, TableSnapshot
+from oriel.storage.errors import StoreNotReady
+from oriel.storage.index.checksums import checked_content, content_of
+from oriel.storage.index.generation import STATE_KEY, open_for_reading, storage_error
+from oriel.storage.index.lengths import length_keys
+from oriel.storage.index.rows import file_tables
+from oriel.storage.index.state import IndexState
+from oriel.storage.key_codec import decode_prefix, prefix_of, window_times
+from oriel.storage.shards import Shard
+
+#: Windows of a part, and records that are read at once.
+_PART_WINDOWS, _CHUNK = 1 << 21, 10_000
+
+_Hashes = npt.NDArray[np.uint64]
+
+
+def index_differences(generation: Path, table: Path, shard: Shard) -> Iterator[str]:
+    """Yield how an index differs from its table; nothing if it doesn't.
+
+    A tailer can follow the table meanwhile. The structure of the index must have been checked.
+
+    Raises:
+        IndexDamaged: the index can't be read.
+        StorageError: the index can't be compared with the table now.
+    """
+    opened = open_for_reading(generation)
+    try:
+        yield from _Comparison(opened, DeltaLog(table), shard).problems()
+    except lmdb.Error as error:
+        raise storage_error(error, generation) from error
+    finally:
+        opened.env.close()
+
+
+class _TooManyRows(Exception):
+    """A part of the table has more rows than a part may have."""
+
+
+class _Part:
+    """Hashes of the rows of an index or of a table, of one part of all record keys."""
+
+    def __init__(self, number: int, of: int) -> None:
+        self._number, self._of = np.uint64(number), np.uint64(of)
+        no_hashes = np.zeros(0, np.uint64)
+        self._chunks = [(no_hashes, no_hashes, np.zeros(0, np.int64))]
+        self._count = 0
+
+    def add(
+        self,
+        keys: Sequence[bytes],
+        contents: Iterable[bytes],
+        revisions: npt.NDArray[np.int64],
+        stands: npt.NDArray[np.bool_] | None = None,
+    ) -> None:
+        """Take in rows; the rows of which ``stands`` is false remove their windows."""
+        hashed = list(map(xxh3_64_intdigest, keys))
+        rows = np.fromiter(map(xxh3_64_intdigest, contents, hashed), np.uint64, len(hashed))
+        if stands is not None:
+            rows[~stands] = 0
+        of_keys = np.array(hashed, np.uint64)
+        is_mine = of_keys % self._of == self._number
+        self._chunks.append((of_keys[is_mine], rows[is_mine], revisions[is_mine]))
+        self._count += int(is_mine.sum())
+        if self._count > 2 * _PART_WINDOWS:
+            self._drop_superseded()
+            if len(np.unique(self._chunks[0][0])) > _PART_WINDOWS * 3 // 2:
+                raise _TooManyRows
+
+    def windows(self) -> tuple[_Hashes, _Hashes]:
+        """Hashes of the keys and rows of all windows, in the order of the first."""
+        self._drop_superseded()
+        ((keys, rows, _),) = self._chunks
+        return keys[rows > 0], rows[rows > 0]
+
+    def _drop_superseded(self) -> None:
+        """Keep the rows of the highest revision of each key.
+
+        These can be several if others wrote them: then a window counts against a removal, and each
+        of the windows is accepted.
+        """
+        keys, rows, revisions = (np.concatenate(parts) for parts in zip(*self._chunks, strict=True))
+        order = np.lexsort((revisions, keys))
+        keys, rows, revisions = keys[order], rows[order], revisions[order]
+        counts = revisions == revisions[np.searchsorted(keys, keys, "right") - 1]
+        self._chunks = [(keys[counts], rows[counts], revisions[counts])]
+        self._count = int(counts.sum())
+
+
+@dataclass
+class _Counts:
+    missing: int = 0
+    surplus: int = 0
+    different: int = 0
+    version: int = 0
+    example: str = ""
+
+
+class _Comparison:
+    def __init__(self, opened: Any, log: DeltaLog, shard: Shard) -> None:
+        self._opened, self._log, self._shard = opened, log, shard
+
+    def problems(self) -> Iterator[str]:
+        with self._opened.env.begin() as txn:
+            state = self._state(txn)
+            windows = txn.stat(self._opened.windows)["entries"]
+            are_lengths_right = self._are_lengths_right(txn)
+        if not are_lengths_right:
+            yield "its sessions and its sessions by length are not the same"
+        record = self._snapshot(state).record
+        # An old entry can be cleaned up: then nothing says where the table is.
+        if record is not None and state.record != record:
+            yield f"the index has the position {state.record}, the table has {record}"
+        counts = _Counts()
+        of = windows // _PART_WINDOWS + 1
+        parts = [(number, of) for number in range(of)]
+        while parts:
+            number, of = parts.pop()
+            try:
+                self._compare(number, of, counts)
+            except _TooManyRows:
+                parts += [(number, 2 * of), (number + of, 2 * of)]
+        if counts.example:
+            yield (
+                f"the index differs from version {counts.version} of the table: "
+                f"{counts.missing:,} rows are missing, {counts.surplus:,} are surplus, "
+                f"{counts.different:,} are different, for example {counts.example}"
+            )
+
+    def _compare(self, number: int, of: int, counts: _Counts) -> None:
+        """Compare a part of all rows, and count its differences."""
+        index, table = _Part(number, of), _Part(number, of)
+        with self._opened.env.begin() as txn:
+            state = self._state(txn)
+            for records in self._records(txn, self._opened.windows):
+                visible = [one for one in records if _is_visible(one[0], state)]
+                keys = [key for key, _ in visible]
+                contents = (content_of(value) for _, value in visible)
+                index.add(keys, contents, np.zeros(len(keys), np.int64))
+        snapshot = self._snapshot(state)
+        for rows in self._table_rows(snapshot, state):
+            table.add(
+                rows["record"].to_numpy().tolist(),
+                rows["json"].to_numpy().tolist(),
+                rows["revision"].to_numpy(),
+                rows["stands"].to_numpy(),
+            )
+        (mine, my_rows), (theirs, their_rows) = index.windows(), table.windows()
+        if np.array_equal(mine, theirs) and np.array_equal(my_rows, their_rows):
+            return
+        surplus, missing = np.setdiff1d(mine, theirs), np.setdiff1d(theirs, mine)
+        different = np.setdiff1d(mine[~np.isin(my_rows, their_rows)], surplus)
+        counts.missing += len(missing)
+        counts.surplus += len(surplus)
+        counts.different += len(different)
+        found = np.concatenate([different, missing, surplus])
+        if len(found) and not counts.example:
+            counts.version = state.version
+            counts.example = self._example(int(found[0]), snapshot, state)
+
+    def _state(self, txn: Any) -> IndexState:
+        value = txn.get(STATE_KEY, db=self._opened.meta)
+        return IndexState.from_json(checked_content(STATE_KEY, value))
+
+    def _snapshot(self, state: IndexState) -> TableSnapshot:
+        """The version of the table that the index has.
+
+        Raises:
+            StoreNotReady: the index is of another table, which the tailer notices by itself.
+        """
+        snapshot = self._log.snapshot(state.version)
+        is_digest_known = state.digest and snapshot.digest
+        if snapshot.table_id != state.table_id or (
+            is_digest_known and state.digest != snapshot.digest
+        ):
+            message = f"{self._log.table} was replaced since the index was at {state.version}"
+            raise StoreNotReady(message)
+        return snapshot
+
+    def _records(self, txn: Any, database: Any) -> Iterator[list[tuple[bytes, bytes]]]:
+        records = iter(txn.cursor(database))
+        while chunk := list(islice(records, _CHUNK)):
+            yield chunk
+
+    def _table_rows(self, snapshot: TableSnapshot, state: IndexState) -> Iterator[Any]:
+        for name in snapshot.files:
+            kept, digest = snapshot.kept.get(name), snapshot.digests.get(name)
+            path = self._log.table / name
+            yield from file_tables(
+                path, state.definition, state.earliest_ms, kept, self._shard, digest
+            )
+
+    def _are_lengths_right(self, txn: Any) -> bool:
+        """Whether sums of hashes of both keys of all sessions are equal."""
+        difference = 0
+        for records in self._records(txn, self._opened.lengths):
+            difference -= sum(xxh3_64_intdigest(key) for key, _ in records)
+        if self._state(txn).definition.window.kind.is_session:
+            for records in self._records(txn, self._opened.windows):
+                difference += sum(map(xxh3_64_intdigest, length_keys([key for key, _ in records])))
+        return difference == 0
+
+    def _example(self, key_hash: int, snapshot: TableSnapshot, state: IndexState) -> str:
+        """Describe the window whose record key has this hash."""
+        with self._opened.env.begin() as txn:
+            of_index = (
+                key for chunk in self._records(txn, self._opened.windows) for key, _ in chunk
+            )
+            of_table = (
+                key
+                for rows in self._table_rows(snapshot, state)
+                for key in rows["record"].to_pylist()
+            )
+            for key in chain(of_index, of_table):
+                if xxh3_64_intdigest(key) == key_hash:
+                    return _described(key, state)
+        return "a window that was removed meanwhile"
+
+
+def _is_visible(key: bytes, state: IndexState) -> bool:
+    """Whether a read shows this record: expired ones are removed later."""
+    by_end = state.definition.window.kind.expires_by_end
+    return not state.earliest_ms or window_times(key)[by_end] >= state.earliest_ms
+
+
+def _described(key: bytes, state: IndexState) -> str:
+    name = decode_prefix(prefix_of(key), state.definition.keys)
+    described = "a long key" if name is None else f"key {name!r}"
+    if not state.definition.window.kind.is_windowed:
+        return described
+    start_ms, end_ms = window_times(key)
+    return f"{described}, window {start_ms} to {end_ms}"

@@ -1,0 +1,52 @@
+"""One tailer per data folder and index format, and what follows if none runs."""
+
+import fcntl
+import logging
+import os
+from contextlib import suppress
+from pathlib import Path
+
+from oriel.storage.index import IndexFolder, require_verification
+from oriel.storage.layout import INDEX_FORMAT, DataLayout
+from oriel.storage.shards import ALL_KEYS, Shard
+from oriel.storage.tailer.tables import stores_with_indexes
+
+logger = logging.getLogger(__name__)
+
+LOCK_FILE = f".tailer-format-{INDEX_FORMAT}.lock"
+
+
+def take_lock(data: Path, shard: Shard = ALL_KEYS, *, wait: bool) -> int | None:
+    """Become the one tailer of a data folder; the lock lasts as long as the process.
+
+    Returns:
+        The lock's file descriptor, or None when another tailer has it and ``wait`` is false.
+    """
+    data.mkdir(parents=True, exist_ok=True)
+    name = LOCK_FILE if shard.is_all else f"{LOCK_FILE}-{shard.number}-of-{shard.count}"
+    descriptor = os.open(data / name, os.O_RDWR | os.O_CREAT, 0o644)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        if not wait:
+            os.close(descriptor)
+            return None
+        logger.info("another tailer serves %s; waiting for it to end", data)
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+    return descriptor
+
+
+def require_verifications(layout: DataLayout) -> None:
+    """Let readers of each index wait until a tailer has verified it, unless a tailer runs."""
+    stores = stores_with_indexes(layout)
+    if not stores:
+        return
+    with suppress(OSError):
+        lock = take_lock(layout.index_root or layout.root, layout.shard, wait=False)
+        if lock is None:
+            # It verified the indexes when it started.
+            return
+        for name in stores:
+            if (generation := IndexFolder(layout.index(name)).current()) is not None:
+                require_verification(generation)
+        os.close(lock)

@@ -1,0 +1,65 @@
+"""A process that crashes casts suspicion on the index that it used, and on no other."""
+
+import socket
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from oriel.app.server import supervisor as supervising
+from oriel.app.server.supervisor import Supervisor
+from oriel.storage import DataLayout
+from oriel.storage.index import IndexFolder, IndexWriter, damage, is_suspect
+from tests.storage.store_tables import SLIDING
+from tests.storage.written_index import write_index
+
+_CHILD: Any = SimpleNamespace(name="worker 0", ended_pid=4711)
+
+
+@pytest.fixture
+def generations(tmp_path: Path) -> list[Path]:
+    """The indexes of two stores."""
+    found = []
+    for name in ("a", "b"):
+        folder = IndexFolder(DataLayout(tmp_path).index(name))
+        write_index(folder, [], None, SLIDING)
+        generation = folder.current()
+        assert generation is not None
+        found.append(generation)
+    return found
+
+
+@pytest.fixture
+def supervisor(tmp_path: Path) -> Supervisor:
+    """A supervisor that has started nothing."""
+    return Supervisor(DataLayout(tmp_path), socket.socket(), workers=1)
+
+
+def test_the_index_that_was_read(
+    supervisor: Supervisor, generations: list[Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The second crash marks it as damaged."""
+    monkeypatch.setattr(supervising, "was_reading", lambda one, _: one == generations[1])
+    supervisor._suspect_indexes(_CHILD, is_writer=False)
+    assert [is_suspect(one) for one in generations] == [False, True]
+    supervisor._suspect_indexes(_CHILD, is_writer=False)
+    assert [damage(one) is not None for one in generations] == [False, True]
+
+
+def test_the_index_that_the_tailer_had_open(
+    supervisor: Supervisor, generations: list[Path]
+) -> None:
+    """Its mark says so."""
+    writer = IndexWriter(generations[0])
+    supervisor._suspect_indexes(_CHILD, is_writer=True)
+    writer.close()
+    assert [is_suspect(one) for one in generations] == [True, False]
+
+
+def test_all_indexes_if_nothing_says_which(supervisor: Supervisor, generations: list[Path]) -> None:
+    """However often: a crash for another reason must not rebuild every index."""
+    for _ in range(3):
+        supervisor._suspect_indexes(_CHILD, is_writer=False)
+    assert [is_suspect(one) for one in generations] == [True, True]
+    assert [damage(one) for one in generations] == [None, None]

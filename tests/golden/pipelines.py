@@ -1,0 +1,55 @@
+"""A data directory next to the golden log, and the pipelines that write it."""
+
+from pathlib import Path
+from typing import Any
+
+from oriel.storage.delta import DeltaLog
+from tests.e2e.runs_in_one_process import Ended, Runs
+from tests.golden.directories import topology, write_log
+from tests.system.kills.table_checks import told_letters, told_rows
+
+COUNTERS = ("input", "applied", "late", "dead_lettered", "filtered")
+
+
+class Directory:
+    """A data directory next to a log that the pipeline reads."""
+
+    def __init__(self, folder: Path, runs: Runs) -> None:
+        """Write the whole log into ``folder``, without a data directory."""
+        self.folder, self.data = folder, folder / "data"
+        self._runs = runs
+        write_log(folder / "log")
+
+    def run(self, name: str, *more: str, command: tuple[str, ...] = ("run",)) -> Ended:
+        """Run the topology ``name`` to the end of the log."""
+        paths = ["--event-log", str(self.folder / "log"), "--data", str(self.data)]
+        return self._runs.oriel(*command, str(topology(name)), *paths, "--cores", "2", *more)
+
+    @property
+    def stores(self) -> list[str]:
+        """The stores that have a table."""
+        names = {path.name for path in (self.data / "tables").iterdir()}
+        return sorted(name for name in names if not name.startswith("_"))
+
+    def rows(self, store: str) -> list[dict[str, Any]]:
+        """The newest row of each window of a store, without what a reader does not see."""
+        newest = [rows[-1] for _, rows in sorted(told_rows(self.data / "tables" / store).items())]
+        hidden = {"deleted", "revision"}
+        return [
+            {name: value for name, value in row.items() if name not in hidden}
+            for row in newest
+            if not row["deleted"]
+        ]
+
+    def record(self, store: str) -> Any:
+        """The last commit's position, clocks and counters that every format has."""
+        record = DeltaLog(self.data / "tables" / store).snapshot().record
+        assert record is not None
+        counters = {name: record.counters[name] for name in COUNTERS}
+        return record.offsets, record.stream_time_ms, record.close_ms, counters
+
+    @property
+    def letters(self) -> set[Any]:
+        """The dead letters of the stores that have a table, and of no store in particular."""
+        letters = told_letters(self.data / "tables" / "_dead_letters")
+        return {letter for letter in letters if letter[2] in {None, *self.stores}}

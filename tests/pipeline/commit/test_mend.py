@@ -1,0 +1,28 @@
+"""Which partition keeps windows open after `oriel clock --set` has moved clocks."""
+
+import pytest
+
+from oriel.pipeline.commit import Mend
+from oriel.pipeline.plan import ClockNotes, PreparedBatch
+from oriel.storage import CommitRecord
+
+
+@pytest.mark.parametrize(
+    ("clocks", "idle", "holder"),
+    [
+        ({"0": 5, "1": 9}, [], 0),
+        ({"0": 5, "1": 3}, [], 1),
+        ({"0": 5, "1": 3}, [1], 0),
+        ({"0": 2, "1": 3}, [], 0),
+    ],
+    ids=["nothing moved", "behind the holder", "idle", "both moved"],
+)
+def test_the_slowest_clock_keeps_windows_open(
+    clocks: dict[str, int], idle: list[int], holder: int
+) -> None:
+    """Among the holder so far and those that were moved; idle partitions do not count."""
+    record = CommitRecord(3, {"t": {"0": 10, "1": 10}}, {"t": {"0": 5, "1": 9}}, 3, {"input": 1})
+    notes = ClockNotes(idle={"t": idle}, held_by=("t", 0))
+    batch = PreparedBatch(record, {}, {}, [], [], changed=0, open_records=0, clock_notes=notes)
+    mended = Mend({"t": clocks}, 1, 1, ["set back"]).applied(batch)
+    assert mended.clock_notes.held_by == ("t", holder)

@@ -1,0 +1,90 @@
+"""What `oriel run` and `oriel rebuild` reject before Spark starts."""
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from oriel.pipeline.commit import Checkpoint
+from oriel.pipeline.commit import checkpoint as checkpoints
+from oriel.pipeline.run import command as command_line
+from oriel.pipeline.run.command import main, rebuild
+
+_PLAIN = """
+from oriel import StreamsBuilder, TimeWindows, count
+
+builder = StreamsBuilder()
+windows = TimeWindows.of_size_and_grace(10, 5)
+stream = builder.stream("t", "v INT")
+stream.group_by_key().windowed_by(windows).aggregate(n=count()).materialize("s")
+topology = builder.build()
+"""
+#: Its file can only be imported once Spark runs.
+_WITH_SPARK = f"from pyspark.sql import functions as F\n{_PLAIN}"
+
+Command = Callable[..., str]
+
+
+@pytest.fixture
+def command(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Command:
+    """Run a command that must fail without Spark; return its line on stderr."""
+
+    def no_session(*_: object, **__: object) -> None:
+        pytest.fail("Spark was started")
+
+    monkeypatch.setattr(command_line, "build_session", no_session)
+    monkeypatch.setattr(checkpoints, "LOCK_WAIT_SECONDS", 0.0)
+    (tmp_path / "log" / "t").mkdir(parents=True)
+
+    def run(text: str, *stores: str) -> str:
+        path = tmp_path / "app.py"
+        path.write_text(text)
+        options = [str(path), "--event-log", str(tmp_path / "log"), "--data", str(tmp_path / "d")]
+        called = rebuild([*stores, *options]) if stores else main([*options, "--once"])
+        assert called == 1
+        (line,) = capsys.readouterr().err.splitlines()
+        return line
+
+    return run
+
+
+@pytest.fixture
+def running(tmp_path: Path) -> Path:
+    """Give the checkpoint of a pipeline."""
+    folder = tmp_path / "d" / "checkpoints" / "app"
+    Checkpoint(folder, sync=False).close()
+    return folder
+
+
+@pytest.mark.parametrize("text", [_PLAIN, _WITH_SPARK])
+@pytest.mark.parametrize("stores", [(), ("s",)], ids=["run", "rebuild"])
+def test_a_pipeline_that_runs_is_named(
+    command: Command, running: Path, text: str, stores: tuple[str, ...]
+) -> None:
+    """Its process must be stopped first."""
+    with Checkpoint(running, sync=False):
+        line = command(text, *stores)
+    assert f"process {os.getpid()} on " in line
+    assert line.endswith(f"runs this pipeline (it holds {running / 'lock'}); stop it first")
+
+
+@pytest.mark.usefixtures("running")
+def test_all_unknown_stores_are_named(command: Command) -> None:
+    """A name that is misspelled costs no start of Spark."""
+    line = command(_PLAIN, "s", "x", "y")
+    assert line == "oriel rebuild: the topology has no store 'x', 'y'; it has s"
+
+
+@pytest.mark.parametrize("text", [_PLAIN, _WITH_SPARK])
+def test_a_pipeline_that_never_ran_is_named(command: Command, text: str) -> None:
+    """There is nothing to compute again."""
+    assert "nothing has run yet, begin with `oriel run`" in command(text, "s")
+
+
+def test_an_output_topic_needs_a_cluster(command: Command) -> None:
+    """The option is named."""
+    line = command(_PLAIN.replace("stream.group", "stream.to('out')\nstream.group"))
+    assert "name the cluster with --publish-to HOST:PORT" in line

@@ -1,0 +1,24 @@
+"""The note of the last batch of which all rows are in Kafka."""
+
+from pathlib import Path
+from typing import cast
+
+import pytest
+from pyspark.sql import SparkSession
+
+from oriel.pipeline.run.publishing import Publisher
+
+
+@pytest.mark.parametrize("bit", range(8))
+def test_a_damaged_note_never_names_a_later_batch(tmp_path: Path, bit: int) -> None:
+    """The rows of the last batch are then written again; those of no batch are left out."""
+    publisher = Publisher(cast("SparkSession", None), {}, tmp_path, sync=False)
+    publisher.remember(12)
+    assert publisher.published_batch() == 12
+    path = tmp_path / "published.json"
+    content = path.read_bytes()
+    for at in range(len(content)):
+        path.write_bytes(content[:at] + bytes([content[at] ^ 1 << bit]) + content[at + 1 :])
+        assert publisher.published_batch() in {-1, 12}, at
+    path.write_bytes(b'{"batch":11}')
+    assert publisher.published_batch() == 11, "of an earlier version"

@@ -1,0 +1,126 @@
+"""What a run reports of the records that it rejected."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from oriel import StreamsBuilder, Topology
+from oriel.pipeline.run.progress import Progress
+from oriel.pipeline.run.rejections import Rejections
+from oriel.pipeline.sources import EventLog
+from oriel.storage import DataLayout
+from tests.bits import flip_bit
+from tests.pipeline.run.topic_logs import Stores, write_topics
+
+pytestmark = pytest.mark.slow
+
+Run = Callable[..., tuple[list[str], bool]]
+
+RAISED = (
+    "{} of this run: function-raised, for example topic t, partition 0, offset {}: store 's', "
+    "aggregate: ValueError: unlucky   number"
+)
+NOT_JSON = (
+    "1 dead letter of this run: not-json, for example topic t, partition 0, offset 45: the line is "
+    "not one JSON object"
+)
+
+
+def only_negative(_key: str, value: dict[str, Any], total: int) -> int:
+    """Add up, and raise on a number above 0."""
+    if value["v"] > 0:
+        message = "unlucky \n\x1b number"
+        raise ValueError(message)
+    return total + int(value["v"])
+
+
+def topology() -> Topology:
+    """A store that uses negative numbers only."""
+    builder = StreamsBuilder()
+    values = builder.stream("t", "v INT").group_by_key()
+    values.aggregate(lambda: 0, only_negative, schema="total BIGINT").materialize("s")
+    return builder.build()
+
+
+@pytest.fixture(name="run")
+def _run(spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Run:
+    """Append records and run: the warnings, and whether the run rejected all records."""
+    stores = Stores(spark, tmp_path)
+
+    def run(*records: Any, **options: Any) -> tuple[list[str], bool]:
+        write_topics(tmp_path / "log", {"t": {0: records}})
+        progress = Progress(0, EventLog(tmp_path / "log"), tmp_path / "data")
+        stores.progress = progress
+        stores.run(topology(), **options)
+        capsys.readouterr()
+        progress.rejections.report(now=True)
+        return capsys.readouterr().err.splitlines(), progress.has_rejected_all
+
+    return run
+
+
+@pytest.mark.parametrize("small_batch_bytes", [0, 2**26])
+def test_a_run_reports_each_reason_with_a_count_and_an_example(
+    run: Run, small_batch_bytes: int
+) -> None:
+    """The most frequent reason is first, and a detail is one printable line."""
+    records = [("k", 1, {"v": 5}), b"hello", ("k", 2, {"v": -1}), ("k", 3, {"v": 6})]
+    assert run(*records, small_batch_bytes=small_batch_bytes) == (
+        [
+            RAISED.format("2 dead letters", 0),
+            NOT_JSON,
+        ],
+        False,
+    )
+
+
+def test_a_run_reports_only_the_records_that_it_rejected(run: Run) -> None:
+    """Dead letters and applied records of earlier runs do not count."""
+    assert run(("k", 1, {"v": -1}), b"hello")[1] is False
+    assert run() == ([], False)
+    lines, has_rejected_all = run(("k", 1, {"v": 1}))
+    assert lines == [RAISED.format("1 dead letter", 52)]
+    assert has_rejected_all
+    assert run(("k", 1, {"v": -1})) == ([], False)
+
+
+def test_a_run_does_not_report_damaged_dead_letters(
+    spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The warning names the damaged file and what restores it."""
+    write_topics(tmp_path / "log", {"t": {0: [b"hello"]}})
+    stores = Stores(spark, tmp_path)
+    stores.run(topology())
+    (file,) = stores.last["s"].dead_letters
+    flip_bit(DataLayout(tmp_path / "data").dead_letters / file.path)
+    rejections = Rejections(tmp_path / "data")
+    capsys.readouterr()
+    rejections.add(stores.last)
+    rejections.report(now=True)
+    (line,) = capsys.readouterr().err.splitlines()
+    assert f"{file.path}: the data file is damaged" in line
+    assert "from a backup" in line
+
+
+def test_a_report_repeats_a_reason_only_if_its_count_has_changed(
+    spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A live run reports at most every 10 s, and its last report has the remaining counts."""
+    write_topics(tmp_path / "log", {"t": {0: [b"hello", b"world", ("k", 1, {"v": 1})]}})
+    progress = Progress(0, EventLog(tmp_path / "log"), tmp_path / "data")
+    stores = Stores(spark, tmp_path, progress=progress)
+    stores.run(topology(), batch_bytes=1)
+    assert stores.batches == 3
+    progress.rejections.report()
+    assert len(capsys.readouterr().err.splitlines()) == 3
+    write_topics(tmp_path / "log", {"t": {0: [b"again"]}})
+    stores.run(topology())
+    capsys.readouterr()
+    progress.rejections.report()
+    assert capsys.readouterr().err == ""
+    progress.rejections.report(now=True)
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("3 dead letters of this run: not-json, for example topic t,")

@@ -1,0 +1,61 @@
+"""The lines about Spark's start."""
+
+import io
+import re
+import subprocess
+import time
+from contextlib import redirect_stderr
+from pathlib import Path
+
+import pytest
+from pyspark import SparkContext
+
+from oriel.pipeline.spark import LogFile, StartPhases
+from tests.storage.waiting import wait_until
+
+#: What Ivy writes to the output of Java.
+_RESOLVES = ":: resolving dependencies :: org.apache.spark#spark-submit-parent-1;1.0"
+_FOUND = "\tfound org.example#{};1.0 in central"
+_DOWNLOADS = "downloading https://repository.example/{}-1.0.jar ..."
+
+
+def test_each_phase_of_a_start_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A phase is printed when it begins, with the seconds since the run began."""
+    monkeypatch.setattr(SparkContext, "_gateway", None)
+    log = LogFile(tmp_path, "run")
+    phases = StartPhases(time.monotonic(), log)
+
+    def java_writes(*lines: str) -> None:
+        subprocess.run(["printf", "%s\\n", *lines], check=True)
+
+    with redirect_stderr(io.StringIO()) as told:
+
+        def wait_for_phase(phase: str) -> None:
+            wait_until(told.getvalue, phase, lambda text: f"starting Spark: {phase} (" in text)
+
+        with log.outputs_of_children(), phases.watched():
+            wait_for_phase("starting Java")
+            java_writes("WARNING: Using incubator modules", _RESOLVES)
+            wait_for_phase("resolving packages")
+            java_writes(*map(_FOUND.format, "ab"), *map(_DOWNLOADS.format, "ab"))
+            wait_for_phase("downloading 2 packages")
+            java_writes(_FOUND.format("c"), _DOWNLOADS.format("c"))
+            monkeypatch.setattr(SparkContext, "_gateway", object())
+            wait_for_phase("creating the session")
+        phases.end()
+    *begun, ended = told.getvalue().splitlines()
+    assert len(begun) == 4
+    assert [line for line in begun if not re.search(r" \(after \d+\.\d s\)$", line)] == []
+    assert re.fullmatch(r"Spark is ready after \d+\.\d s", ended)
+
+
+def test_a_session_that_is_built_at_once_has_its_phase(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Java runs already, so it is not started."""
+    monkeypatch.setattr(SparkContext, "_gateway", object())
+    phases = StartPhases(time.monotonic(), LogFile(tmp_path, "run"))
+    with redirect_stderr(io.StringIO()) as told, phases.watched():
+        pass
+    (line,) = told.getvalue().splitlines()
+    assert line.startswith("starting Spark: creating the session (after ")

@@ -1,0 +1,72 @@
+"""A damaged or foreign state file is an error that names the file and the solution."""
+
+import shutil
+from pathlib import Path
+from random import Random
+
+import pyarrow as pa
+import pytest
+
+from oriel.pipeline.errors import CheckpointError
+from oriel.pipeline.state import open_segment, write_regrouped, write_segment
+from tests.campaigns import cases
+
+ROWS = pa.table({"key": [f"key {n}" for n in range(200)], "total": list(range(200))})
+
+
+def _store(folder: Path, name: str, rows: pa.Table = ROWS) -> tuple[Path, str]:
+    """Write a segment of a store, and return the folder of its state and the file's name."""
+    store = folder / name
+    store.mkdir(parents=True)
+    return store, write_segment(store, rows, "000000000007-0001", sync=False)
+
+
+@cases(300, 6_000)
+def test_a_flipped_bit_is_found(tmp_path: Path, number: int) -> None:
+    """Any byte of the file counts, also one that Arrow does not read."""
+    store, name = _store(tmp_path, "orders@1")
+    content = (store / name).read_bytes()
+    random = Random(number)
+    for _ in range(number):
+        damaged = bytearray(content)
+        damaged[random.randrange(len(content))] ^= 1 << random.randrange(8)
+        (store / name).write_bytes(damaged)
+        with pytest.raises(CheckpointError) as raised:
+            open_segment(store, name)
+        assert f"state file {store / name} is not what the pipeline wrote" in str(raised.value)
+        assert "`oriel rebuild orders`" in str(raised.value)
+    (store / name).write_bytes(content)
+    assert open_segment(store, name).replace_schema_metadata(None) == ROWS
+
+
+def test_a_cut_or_zeroed_file_is_found(tmp_path: Path) -> None:
+    """An empty file as well."""
+    store, name = _store(tmp_path, "orders")
+    content = (store / name).read_bytes()
+    cuts = [content[:end] for end in range(0, len(content), 97)]
+    for damaged in [*cuts, bytes(len(content)), content + b"\0"]:
+        (store / name).write_bytes(damaged)
+        with pytest.raises(CheckpointError, match="Restore the checkpoint from a backup"):
+            open_segment(store, name)
+
+
+def test_a_file_of_another_state_is_named(tmp_path: Path) -> None:
+    """The message says for which store and batch the file was written."""
+    store, name = _store(tmp_path, "orders")
+    other, foreign = _store(tmp_path, "users", ROWS.slice(7))
+    shutil.copy(other / foreign, store / name)
+    with pytest.raises(CheckpointError) as raised:
+        open_segment(store, name)
+    assert "it is the segment 000000000007-0001 of the state users" in str(raised.value)
+
+
+def test_a_file_of_an_earlier_version_has_no_digest(tmp_path: Path) -> None:
+    """Such a file is read, and `oriel rescale` writes it with a digest."""
+    store, name = _store(tmp_path, "orders")
+    (store / name).rename(store / "000000000007-0001-old.arrow")
+    assert len(open_segment(store, "000000000007-0001-old.arrow")) == len(ROWS)
+    target = tmp_path / "orders@1"
+    target.mkdir()
+    written = write_regrouped(store, target, "000000000007-0001-old.arrow", 4, sync=False)
+    assert written.startswith("000000000007-0001-old-xxh3_")
+    assert open_segment(target, written).replace_schema_metadata(None) == ROWS

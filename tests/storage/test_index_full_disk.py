@@ -1,0 +1,131 @@
+"""A full disk kills no tailer: it says so, keeps the last version, and continues later."""
+
+import errno
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import lmdb
+import pytest
+
+from oriel.storage import DataLayout, StoreNotReady
+from oriel.storage.index import IndexFolder, IndexWriter
+from oriel.storage.tailer import StatusFile, StoreStatus, failures, status
+from oriel.storage.tailer.failures import problem_of
+from tests.storage.store_tables import StoreTable, make_definition
+from tests.storage.waiting import wait_until
+
+_LONG = StoreStatus("failed", 1, "x" * 100_000)
+
+
+def _full(*_: object, **__: object) -> Any:
+    raise OSError(errno.ENOSPC, "No space left on device")
+
+
+def test_the_lock_file_has_all_its_blocks(tmp_path: Path) -> None:
+    """LMDB maps it: a block that the disk can't give would end the process with SIGBUS."""
+    writer = IndexWriter(IndexFolder(tmp_path).new_generation())
+    lock_file = (writer.generation / "lock.mdb").stat()
+    writer.close()
+    assert lock_file.st_blocks * 512 >= lock_file.st_size > 0
+
+
+def test_no_room_for_the_lock_file_is_an_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The generation can't be opened now; a retry may do."""
+    monkeypatch.setattr(os, "posix_fallocate", _full)
+    generation = IndexFolder(tmp_path).new_generation()
+    with pytest.raises(StoreNotReady) as raised:
+        IndexWriter(generation)
+    assert problem_of(raised.value, tmp_path).startswith(f"disk full: {tmp_path} ")
+
+
+def _caused(cause: Exception) -> StoreNotReady:
+    error = StoreNotReady("index 'store' can't be used now")
+    error.__cause__ = cause
+    return error
+
+
+def test_a_full_disk_is_named_with_its_solution(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whether the system, LMDB or LMDB's word for a write that was cut short says so."""
+    cut_short = _caused(lmdb.Error("mdb_txn_commit: Input/output error"))
+    assert problem_of(cut_short, tmp_path).startswith("StoreNotReady: ")
+    monkeypatch.setattr(failures, "is_full", lambda _: True)
+    for error in (OSError(errno.EDQUOT, "x"), _caused(lmdb.DiskError("x")), cut_short):
+        problem = problem_of(error, tmp_path)
+        assert problem.startswith(f"disk full: {tmp_path} ")
+        assert "Free space" in problem
+
+
+def test_the_status_is_overwritten_on_a_full_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In the blocks that the file has. A longer one, or a first one, is an error."""
+    file = StatusFile(DataLayout(tmp_path))
+    file.write({"store": StoreStatus("following", 1, "longer than what follows")})
+    monkeypatch.setattr(status, "replace_file", _full)
+    file.write({"store": StoreStatus("failed", 1, "disk full")})
+    assert file.read().stores == {"store": StoreStatus("failed", 1, "disk full")}
+    with pytest.raises(OSError, match="No space"):
+        file.write({"store": _LONG})
+    with pytest.raises(OSError, match="No space"):
+        StatusFile(DataLayout(tmp_path / "other")).write({})
+
+
+def test_a_silent_tailer_on_a_full_disk_has_a_reason(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It could not write even its first status."""
+    StoreTable(tmp_path, make_definition())
+    silence = StatusFile(DataLayout(tmp_path)).read().silence
+    assert silence == "nothing was heard of the tailer"
+    monkeypatch.setattr(status, "is_full", lambda _: True)
+    silence = StatusFile(DataLayout(tmp_path)).read().silence
+    assert silence == f"nothing was heard of the tailer; disk full: free space on {tmp_path}"
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A disk of 4 MiB."""
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=4m", "tmpfs", str(disk)]
+    if subprocess.run(mount, capture_output=True, check=False).returncode:
+        pytest.skip("only root can mount a disk")
+    yield disk
+    subprocess.run(["umount", "--lazy", str(disk)], check=True)
+
+
+@pytest.mark.slow
+def test_a_tailer_survives_a_full_disk(small_disk: Path) -> None:
+    """It starts without a byte free, and builds the index as soon as there is space."""
+    StoreTable(small_disk, make_definition()).commit([{"key": "a", "start": 1}])
+    filler = small_disk / "filler"
+    with suppress(OSError), filler.open("wb", buffering=0) as file:
+        while True:
+            file.write(bytes(4096))
+    told = small_disk.with_name("stderr")
+    command = [sys.executable, "-m", "oriel.storage.tailer", "--data", str(small_disk)]
+    with told.open("wb") as stderr:
+        process = subprocess.Popen(command, stderr=stderr)
+    try:
+        wait_until(told.read_text, "the reason", lambda text: "disk full: " in text)
+        silence = StatusFile(DataLayout(small_disk)).read().silence
+        assert silence is not None
+        assert "disk full: free space on" in silence
+        assert process.poll() is None, "the tailer died"
+        filler.unlink()
+        read = StatusFile(DataLayout(small_disk)).read
+        following = StoreStatus("following", 1)
+        wait_until(read, "the index", lambda seen: seen.stores.get("store") == following)
+        assert process.poll() is None, "the tailer died"
+    finally:
+        process.kill()
+        process.wait()

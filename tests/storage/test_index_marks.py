@@ -1,0 +1,85 @@
+"""Damaged marks and replaced files of an index: responses are correct, or it is rebuilt."""
+
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from oriel.app.routes.health import store_problem
+from oriel.storage import StoreNotReady
+from oriel.storage.index import IndexReader, damage, was_reading
+from oriel.storage.tailer import StoreStatus, TailerStatus
+from tests.storage.followed import check_in_this_process
+from tests.storage.test_index_trust import _ROWS, AtRest, store
+
+__all__ = ["store"]
+
+_FILES = ["CURRENT", "WRITTEN", "DIED", "DAMAGED", "SUSPECT", "UNVERIFIED", "CRASHED"]
+_FILES += ["data.mdb", "lock.mdb"]
+_FOLLOWING = TailerStatus(None, stores={"store": StoreStatus("following", 1)})
+
+
+def _folder(path: Path) -> None:
+    path.unlink(missing_ok=True)
+    path.mkdir()
+    (path / "file").write_bytes(b"content")
+
+
+def _written(content: bytes) -> Callable[[Path], None]:
+    def damage_file(path: Path) -> None:
+        # Not in place: a mapped file that becomes shorter ends each process that reads it.
+        path.unlink(missing_ok=True)
+        path.write_bytes(content)
+
+    return damage_file
+
+
+def _zeroed(path: Path) -> None:
+    _written(bytes(path.stat().st_size if path.exists() else 40))(path)
+
+
+_DAMAGES: dict[str, Callable[[Path], None]] = {
+    "zeroed": _zeroed,
+    "empty": _written(b""),
+    "not-text": _written(b"\xff\xfe\x80" * 20),
+    "line": _written(b"closed boot x xxh3:0\n"),
+    "long-name": _written(b"x" * 5000),
+    "folder": _folder,
+}
+
+
+@pytest.fixture(autouse=True)
+def _fast_looks() -> Iterator[None]:
+    with check_in_this_process():
+        yield
+
+
+@pytest.mark.parametrize("damage_file", _DAMAGES.values(), ids=_DAMAGES)
+@pytest.mark.parametrize("name", _FILES)
+@pytest.mark.parametrize("is_running", [False, True], ids=["at-rest", "running"])
+def test_a_replaced_file_of_an_index_harms_nothing(
+    store: AtRest, name: str, damage_file: Callable[[Path], None], *, is_running: bool
+) -> None:
+    """Readers get windows or an error of ours; afterwards the index has all windows."""
+    if is_running:
+        store.catch_up()
+    generation = store.generation()
+    damage_file((store.folder.path if name == "CURRENT" else generation) / name)
+    if is_running:
+        # As it does when nothing changes: a process opens an LMDB file only once.
+        store.tailer._rest()
+    else:
+        store.restart()
+    was_reading(generation, 1)
+    store_problem(store.layout, "store", _FOLLOWING)
+    reader = IndexReader(store.folder)
+    with suppress(StoreNotReady), reader.snapshot() as snapshot:
+        assert len(snapshot.keys("", 1000).keys) == len({row["key"] for row in _ROWS})
+    reader.close()
+    store.catch_up()
+    store.assert_content(1, *_ROWS)
+    assert store_problem(store.layout, "store", _FOLLOWING) is None
+    assert damage(store.generation()) is None
+    shutil.rmtree(store.folder.path)

@@ -1,0 +1,190 @@
+"""Object stores that restart, are busy, never respond or respond slowly."""
+
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from oriel.storage import DataLayout, ObjectStoreFailed
+from oriel.storage.files import FilesByPlace, object_requests, use_files, waiting_for
+from oriel.storage.tailer.process import Tailer
+from oriel.storage.tailer.status import StatusFile
+from tests.object_store import BUCKET, ObjectStore
+from tests.storage.object_store_gate import Gate, gate_to
+from tests.storage.waiting import WAIT_SECONDS, wait_until
+
+pytestmark = pytest.mark.slow
+
+#: More than the client's own retries, which end after about four seconds.
+_ATTEMPTS = 25
+
+
+@pytest.fixture
+def gate(object_store: ObjectStore, monkeypatch: pytest.MonkeyPatch) -> Iterator[Gate]:
+    """Give an open gate to the object store, which is the endpoint of this process."""
+    monkeypatch.setattr(object_requests, "_outages", {})
+    # The files that are in place remember the endpoint of their first request.
+    with gate_to(object_store.environment["AWS_ENDPOINT_URL"]) as gate, use_files(FilesByPlace()):
+        monkeypatch.setenv("AWS_ENDPOINT_URL", gate.address)
+        yield gate
+
+
+def _fill(sink: pa.NativeFile) -> None:
+    sink.write(b"written")
+
+
+_EFFECTS: dict[str, Callable[[FilesByPlace, Path], object]] = {
+    "read": lambda files, folder: files.read(folder / "f"),
+    "open": lambda files, folder: files.open(folder / "f").read(),
+    "map": lambda files, folder: files.map(folder / "f").read(),
+    "names": lambda files, folder: files.names(folder),
+    "is_folder": lambda files, folder: files.is_folder(folder),
+    "create": lambda files, folder: files.create(folder / "new", b"new", sync=True),
+    "replace": lambda files, folder: files.replace(folder / "f", b"new", sync=True),
+    "write": lambda files, folder: files.write(folder / "new", _fill, sync=True).size,
+    "copy": lambda files, folder: files.copy(folder / "f", folder / "new", sync=True),
+    "delete": lambda files, folder: files.delete(folder / "f"),
+    "delete_folder": lambda files, folder: files.delete_folder(folder),
+}
+
+
+def test_every_effect_outlives_a_restart_of_the_store(
+    gate: Gate, object_store: ObjectStore, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Each waits until the store responds again, and two lines report the outage once."""
+    files = FilesByPlace()
+    folders = {name: object_store.data(f"restart-{name}") for name in _EFFECTS}
+    for folder in folders.values():
+        files.create(folder / "f", b"content", sync=True)
+    gate.close()
+    with ThreadPoolExecutor(len(_EFFECTS)) as pool:
+        doing = {
+            name: pool.submit(effect, FilesByPlace(), folders[name])
+            for name, effect in _EFFECTS.items()
+        }
+        wait_until(
+            lambda: gate.attempts, "attempts", lambda seen: seen >= _ATTEMPTS * len(_EFFECTS)
+        )
+        told = waiting_for()
+        gate.open()
+        found = {name: one.result() for name, one in doing.items()}
+    assert told is not None
+    assert told.startswith(f"object store {gate.address}: no response for ")
+    assert waiting_for() is None
+    assert found == {
+        **dict.fromkeys(_EFFECTS),
+        "read": b"content",
+        "open": b"content",
+        "map": b"content",
+        "names": ["f"],
+        "is_folder": True,
+        "write": 7,
+    }
+    names = {name: sorted(files.names(folders[name])) for name in ("create", "write", "copy")}
+    assert names == {name: ["f", "new"] for name in names}
+    assert files.read(folders["replace"] / "f") == b"new"
+    assert [files.names(folders[name]) for name in ("delete", "delete_folder")] == [[], []]
+    first, last = capfd.readouterr().err.splitlines()
+    assert f"object store {gate.address}: no response to the request to " in first
+    assert f"s3://{BUCKET}/restart-" in first
+    assert last.startswith(f"object store {gate.address}: responds again after ")
+
+
+def test_a_store_that_never_responds_is_named(
+    gate: Gate,
+    object_store: ObjectStore,
+    capfd: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A request ends after a time without a byte, one line names it, and then it is an error."""
+    monkeypatch.setattr(object_requests, "SILENT_SECONDS", 0.3)
+    monkeypatch.setattr(object_requests, "RETRY_SECONDS", 1.0)
+    path = object_store.data("silent") / "f"
+    FilesByPlace().create(path, b"content", sync=True)
+    gate.fall_silent()
+    with pytest.raises(ObjectStoreFailed, match=rf"at {gate.address} can't be used for s3://"):
+        FilesByPlace().read(path)
+    (line,) = capfd.readouterr().err.splitlines()
+    assert line.startswith(
+        f"object store {gate.address}: no response to the request to read s3://{BUCKET}/silent/f ("
+    )
+    assert line.endswith("). Trying again for 1 s. Check that it runs, and the network")
+    # A command's first request is not repeated for long, and its error says all.
+    monkeypatch.setattr(object_requests, "FIRST_RETRY_SECONDS", 0.2)
+    monkeypatch.setattr(object_requests, "RETRY_SECONDS", WAIT_SECONDS)
+    with pytest.raises(ObjectStoreFailed, match=rf"at {gate.address} can't be used for s3://"):
+        FilesByPlace().reach(path.parent)
+    assert capfd.readouterr().err == ""
+    gate.open()
+    assert FilesByPlace().read(path) == b"content"
+    assert waiting_for() is None
+
+
+class _Dribbling(BaseHTTPRequestHandler):
+    """Sends an object in pieces, with a pause after each."""
+
+    def do_GET(self) -> None:
+        self.send_response(200)
+        self.send_header("Content-Length", "60")
+        self.send_header("ETag", '"1"')
+        self.send_header("Last-Modified", "Tue, 15 Nov 1994 12:45:26 GMT")
+        self.end_headers()
+        for _ in range(6):
+            self.wfile.write(10 * b"x")
+            _never.wait(0.2)
+
+    def log_message(self, *_: object) -> None:
+        """Say nothing."""
+
+
+_never = threading.Event()
+
+
+def test_a_slow_read_is_not_cut(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """An object can take longer than a silence that ends a request, while bytes arrive."""
+    monkeypatch.setattr(object_requests, "SILENT_SECONDS", 0.6)
+    monkeypatch.setattr(object_requests, "RETRY_SECONDS", 0.0)
+    monkeypatch.setenv("ORIEL_CACHE", str(tmp_path))
+    server = ThreadingHTTPServer(("127.0.0.1", 0), _Dribbling)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    environment = {
+        "AWS_ENDPOINT_URL": f"http://127.0.0.1:{server.server_port}",
+        "AWS_ALLOW_HTTP": "true",
+        "AWS_ACCESS_KEY_ID": "test",
+        "AWS_SECRET_ACCESS_KEY": "test",
+        "AWS_REGION": "us-east-1",
+    }
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    assert FilesByPlace().read(Path("s3:/bucket/read")) == 60 * b"x"
+    assert FilesByPlace().map(Path("s3:/bucket/mapped")).read() == 60 * b"x"
+    server.shutdown()
+
+
+def test_the_tailer_lives_while_the_store_never_responds(
+    gate: Gate, object_store: ObjectStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its heartbeat doesn't stop, and its problem names the store."""
+    monkeypatch.setattr(object_requests, "SILENT_SECONDS", 0.3)
+    layout = DataLayout(object_store.data("tailed"), tmp_path / "index")
+    gate.fall_silent()
+    tailer = Tailer(layout.root, tmp_path / "index")
+    status = StatusFile(DataLayout(layout.root, tmp_path / "index"))
+
+    def problem() -> str | None:
+        tailer.round()
+        return status.read().problem
+
+    found = wait_until(problem, "the problem")
+    assert found is not None
+    assert found.startswith(f"object store {gate.address}: no response for ")
+    heartbeat = status.heartbeat()
+    tailer.round()
+    assert status.heartbeat() != heartbeat
+    gate.open()
+    wait_until(problem, "no problem", lambda seen: seen is None)
+    tailer.end()

@@ -1,0 +1,243 @@
+"""Check every reader of a damaged file: ``python -m tests.system.damage.flips DATA SCRATCH``.
+
+The process reads paths, one per line, and prints what is wrong with the responses of each reader
+of this file as a JSON list. It is a process of its own, because a damaged index can end it.
+"""
+
+import logging
+import re
+import sys
+import traceback
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import orjson
+
+from oriel.pipeline.commit import SinkDefinition
+from oriel.pipeline.errors import PipelineError
+from oriel.storage import DataLayout, StorageError
+from oriel.storage.delta import LOG_FOLDER, DeltaLog
+from oriel.storage.layout import DEAD_LETTERS
+from oriel.storage.tailer import stores_with_tables
+from tests.system.damage import readers
+from tests.system.damage.readers import Known, Place, Refused, Unclear
+
+#: A message about damage has one of these: what the user can do.
+SOLUTION = re.compile(
+    r"[Rr]estore|rebuil|[Rr]emove|[Dd]elete|retry|again|back from a backup|start .*empty|"
+    r"[Uu]pgrade|read the store anew|give .* up|[Nn]ame the (folder|directory)|--name|run the|"
+    r"another backup|it is at version"
+)
+Reader = Callable[[Place, str], Any]
+
+
+#: One in so many damaged indexes is read as if its writer was killed, which takes a process.
+_KILLED_WRITERS = 8
+#: A damaged file is read by so many of its readers, which other damages share out.
+_READERS = 3
+#: The readers of files by their path, and the group of the path that says what they read.
+_READERS_OF: dict[str, tuple[int, list[Reader]]] = {
+    r"tables/([^/]+)/.*": (1, [
+        readers.served_letters, readers.listed_letters, readers.compacted,
+    ]),
+    r"checkpoints/[^/]+/state/(to\([^/]+)/.*": (1, [readers.opened_sink]),
+    r"checkpoints/[^/]+/state/([^/@]+).*": (1, [readers.opened_store]),
+    r"checkpoints/[^/]+/status\.json": (0, [readers.health]),
+    r"checkpoints/([^/]+)/.*": (1, [readers.opened_checkpoint]),
+    r"index/[^/]+/[^/]+": (0, [readers.health]),
+    r"replayed/.*": (0, [readers.served_letters, readers.listed_letters]),
+    r"backup/.*": (0, [readers.restored, readers.verified_backup]),
+}  # fmt: skip
+
+
+class Readers:
+    """The readers of each file, and what they read of the intact directory."""
+
+    def __init__(self, data: Path, scratch: Path) -> None:
+        """Read nothing yet."""
+        layout = DataLayout(data)
+        logs = {path.name: _log(path) for path in layout.checkpoints.iterdir()}
+        self._place = Place(data, scratch, dict(_known(layout)), logs)
+        self._wanted: dict[tuple[Reader, str], list[Any]] = {}
+        self._draws = 0
+
+    def learn(self, path: Path) -> None:
+        """Let the readers of an intact file say what is right."""
+        for reader, subject in self._readers(path, is_every=True):
+            if (reader, subject) not in self._wanted:
+                self._wanted[reader, subject] = list(self._right(reader, subject))
+
+    def wrong(self, path: Path) -> tuple[list[str], bool]:
+        """Return what is wrong with the responses of the readers of a damaged file.
+
+        Also return whether a reader refuses the file.
+        """
+        wrong, is_refused = [], False
+        self._draws += 1
+        every = self._readers(path, is_every=False)
+        for reader, subject in Random(self._draws).sample(every, min(len(every), _READERS)):
+            told = f"{reader.__name__}({subject})"
+            try:
+                found = _read(reader, self._place, subject)
+            except Refused as refused:
+                is_refused = True
+                wrong += [f"{told}: {problem}" for problem in _unclear(path, str(refused))]
+            except Unclear as unclear:
+                wrong.append(f"{told}: {unclear}")
+            else:
+                if found not in self._wanted[reader, subject]:
+                    wrong.append(f"{told}: {_difference(found, self._wanted[reader, subject])}")
+        if is_refused:
+            wrong += self._not_found(path)
+        return wrong, is_refused
+
+    def _right(self, reader: Reader, subject: str) -> Iterator[Any]:
+        """Yield each right result of a reader: the file can be whole, or its version is gone."""
+        found = _read(reader, self._place, subject)
+        yield found
+        if reader is readers.opened_store:
+            # The pipeline computes the state of a damaged decision again.
+            yield {**found, "prepared": None, "state": {}}
+            # A store that has committed its newest batch does not need the one before it.
+            yield {**found, "starts": {}}
+        if reader is readers.opened_sink:
+            # Without a note, the newest batch is published again.
+            yield {**found, "published": None}
+        table = self._place.layout.tables / subject
+        if (table / LOG_FOLDER).is_dir():
+            # A newest entry that is torn is not committed yet.
+            newest = max((table / LOG_FOLDER).glob("*.json"))
+            newest.rename(newest.with_suffix(".aside"))
+            try:
+                yield _read(reader, self._place, subject)
+            except Refused:
+                pass
+            finally:
+                newest.with_suffix(".aside").rename(newest)
+
+    def _not_found(self, path: Path) -> Iterator[str]:
+        """Yield why ``oriel verify`` does not find a damaged file."""
+        if path.parts[0] == "backup":
+            return
+        damaged = self._place.data / path
+        if damaged.parent.name == LOG_FOLDER and not damaged.exists():
+            # Without the newest entry, the table is at the version before, which is not damage.
+            return
+        # A digest that differs accuses the file that it is of.
+        names = {damaged, damaged.with_suffix(".parquet"), *damaged.parents}
+        # The clocks that were set are a part of the decision next to them.
+        names.add(damaged.with_name(damaged.name.removeprefix("clock-")))
+        try:
+            findings = _read(readers.findings, self._place, str(path))
+        except (Refused, Unclear) as error:
+            yield f"oriel verify: {error}"
+        else:
+            if names.isdisjoint(one.path for one in findings):
+                yield f"oriel verify does not name it: {findings}"
+
+    def _readers(self, path: Path, *, is_every: bool) -> list[tuple[Reader, str]]:
+        """Return the readers of a file, each with what it reads."""
+        match path.parts:
+            case ["tables", str(store), *_] if store != DEAD_LETTERS:
+                return self._readers_of_table(store)
+            case ["index", _, str(store), _, *_]:
+                # The tailer's own files are not in a directory of a store.
+                found: list[Reader] = [readers.verified_index]
+                if is_every or self._draws % _KILLED_WRITERS == 0:
+                    found.append(readers.index_of_killed_writer)
+                return [(reader, store) for reader in found]
+        for pattern, (group, found) in _READERS_OF.items():
+            match_ = re.fullmatch(pattern, path.as_posix())
+            if match_ is not None:
+                return [(reader, match_[group] if group else "") for reader in found]
+        message = f"nobody reads {path}"
+        raise ValueError(message)
+
+    def _readers_of_table(self, store: str) -> list[tuple[Reader, str]]:
+        known = self._place.stores[store]
+        found: list[Reader] = [
+            readers.rebuilt, readers.changes, readers.opened_store, readers.compacted,
+        ]  # fmt: skip
+        if known.definition.window.kind.is_windowed:
+            found.append(readers.final_rows)
+        versions = [f"{store}@{known.version}", f"{store}@{known.version // 2}"]
+        return [(reader, store) for reader in found] + [(readers.as_of, v) for v in versions]
+
+
+def _known(layout: DataLayout) -> Iterator[tuple[str, Known]]:
+    for store in stores_with_tables(layout):
+        snapshot = DeltaLog(layout.table(store)).snapshot()
+        names = [path.parents[1].name for path in layout.checkpoints.glob(f"*/state/{store}")]
+        batch = -1 if snapshot.record is None else snapshot.record.batch
+        application = snapshot.definition.application
+        checkpoint = layout.checkpoint(names[0])
+        yield store, Known(snapshot.definition, checkpoint, application, batch, snapshot.version)
+    for folder in layout.checkpoints.glob("*/state/to(*)"):
+        checkpoint = folder.parents[1]
+        defined = SinkDefinition.recorded(checkpoint, folder.name)
+        assert defined is not None
+        application = orjson.loads((checkpoint / "application.json").read_bytes())["application"]
+        yield folder.name, Known(defined, checkpoint, application)
+
+
+def _log(checkpoint: Path) -> dict[str, str]:
+    recorded: dict[str, str] = orjson.loads((checkpoint / "log.json").read_bytes())
+    return {name: text for name, text in recorded.items() if name != "digest"}
+
+
+def _read(reader: Reader, place: Place, subject: str) -> Any:
+    """Return what a reader reads.
+
+    Raises:
+        Refused: The reader says what is wrong.
+        Unclear: The reader fails otherwise.
+    """
+    try:
+        return reader(place, subject)
+    except (PipelineError, StorageError) as error:
+        raise Refused(str(error)) from error
+    except (Refused, Unclear):
+        raise
+    except Exception as error:
+        last = traceback.extract_tb(error.__traceback__)[-1]
+        message = f"{type(error).__name__} at {last.filename}:{last.lineno}: {error}"
+        raise Unclear(message) from error
+
+
+def _unclear(path: Path, text: str) -> Iterator[str]:
+    """Yield why a message is not clear."""
+    if not SOLUTION.search(text):
+        yield f"no solution: {text}"
+    if not any(part in text for part in path.parts) and not re.search(r"version \d+", text):
+        yield f"no name: {text}"
+
+
+def _difference(found: Any, wanted: list[Any]) -> str:
+    """Describe in short how a result differs from each that is right."""
+    if isinstance(found, dict) and isinstance(wanted[0], dict):
+        names = [name for name in found if found[name] != wanted[0].get(name)]
+        return f"other {names}: {str([found[name] for name in names])[:300]}"
+    return f"{str(found)[:300]} not {str(wanted)[:300]}"
+
+
+def main(arguments: list[str]) -> None:
+    """Check each path that is written to stdin, after the lines with intact ones."""
+    logging.disable(logging.CRITICAL)
+    data, scratch = map(Path, arguments)
+    checked = Readers(data, scratch)
+    answers, sys.stdout = sys.stdout, sys.stderr
+    for line in sys.stdin:
+        command, path = orjson.loads(line)
+        found = None
+        if command == "learn":
+            checked.learn(Path(path))
+        else:
+            found = checked.wrong(Path(path))
+        answers.write(orjson.dumps(found).decode() + "\n")
+        answers.flush()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,72 @@
+"""Files that few data directories have: of sinks, of commands, and of a backup."""
+
+import shutil
+from pathlib import Path
+
+from oriel.pipeline.commit import (
+    Checkpoint,
+    Mend,
+    SinkDefinition,
+    SinkTopic,
+    StateVersions,
+    settle_log,
+)
+from oriel.pipeline.operations import backup, compact
+from oriel.pipeline.plan import PreparedBatch
+from oriel.storage import DataLayout
+from oriel.storage.dead_letters import note_line
+from oriel.storage.tailer import StatusFile, StoreStatus, stores_with_tables
+from tests.pipeline.commit.writers import Writer, write_log
+
+#: A store of the first golden topology whose table is compacted, and whose clock was set.
+_COMPACTED, _SET = "hopping", "sessions"
+#: A store whose state a sink takes over.
+_TAKEN = "totals"
+#: Batches of the data directory that the backup is of.
+_BATCHES = 4
+
+
+def add_rare_files(data: Path, scratch: Path, topology: str) -> None:
+    """Add to the data directory of a topology what its pipeline does not write."""
+    layout = DataLayout(data)
+    assert compact.main([_COMPACTED, "--all", "--data", str(data)]) == 0
+    _set_clock(layout.checkpoint(topology) / "state" / _SET)
+    _add_sink(layout, layout.checkpoint(topology) / "state" / _TAKEN)
+    place = ("orders", 0, 5)
+    notes = [note_line(place, 700_000, None), note_line(place, 700_000, 900)]
+    layout.replayed.parent.mkdir()
+    layout.replayed.write_bytes(b"".join(notes))
+    stores = stores_with_tables(layout)
+    StatusFile(layout).write({store: StoreStatus("following", 1) for store in stores})
+    # A small one, because each damage of it is looked for in all of its files.
+    shutil.rmtree(data / "backup", ignore_errors=True)
+    write_log(scratch, _BATCHES)
+    writer = Writer(scratch, sync=False)
+    writer.run()
+    writer.close()
+    assert backup.main(["--data", str(writer.data), "--to", str(data / "backup")]) == 0
+
+
+def _newest(state: Path) -> PreparedBatch:
+    prepared = StateVersions(state, sync=False).last_decided()
+    assert prepared is not None
+    return prepared
+
+
+def _set_clock(state: Path) -> None:
+    record = _newest(state).record
+    clocks = Mend(record.stream_time_ms, record.close_ms, record.observed_ms, ["set back"])
+    clocks.write(state, record.batch)
+
+
+def _add_sink(layout: DataLayout, state: Path) -> None:
+    prepared = _newest(state)
+    defined = SinkDefinition("sold", ("orders",), ("filter",), "none", 4)
+    with Checkpoint(layout.checkpoint("sink"), sync=False) as checkpoint:
+        settle_log(checkpoint.folder, {"event log": "17 of device 3"}, sync=False)
+        topic = SinkTopic(layout, checkpoint, defined, lambda *_: None, sync=False)
+        versions = checkpoint.versions(defined.name)
+        for name in prepared.state_files:
+            shutil.copy(state / name, versions.folder / name)
+        versions.decide(prepared.record.batch, prepared, [])
+        topic.commit(prepared, prepared.record.batch)

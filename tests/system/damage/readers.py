@@ -1,0 +1,367 @@
+"""Every reader of the files of a data directory, in one process and without Spark.
+
+A reader returns what it has read, or it raises the error that a user would see. Readers that write
+work in ``Place.scratch``, with copies of the files that they change.
+"""
+
+import io
+import os
+import shutil
+import tempfile
+from collections.abc import Callable
+from contextlib import redirect_stderr, redirect_stdout
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+from unittest.mock import patch
+
+import pyarrow as pa
+
+from oriel.app.server import Service
+from oriel.pipeline.commit import (
+    Checkpoint,
+    SinkDefinition,
+    SinkTopic,
+    StateVersions,
+    StoreBatches,
+    StoreTables,
+    settle_log,
+)
+from oriel.pipeline.operations import compact, dead_letters, restore, verify
+from oriel.pipeline.operations.verification import CHECKS, Check, Finding, Site, confirmed
+from oriel.pipeline.plan import StorePlans
+from oriel.pipeline.run.final_rows import final_rows_up_to
+from oriel.pipeline.state import open_segment
+from oriel.storage import DataLayout, ScanRange, StoreDefinition
+from oriel.storage.delta import arrow_type
+from oriel.storage.index import IndexFolder, IndexReader, outcome_of_look, trust
+from oriel.storage.index.check import find_damage
+from oriel.storage.layout import DEAD_LETTERS
+from oriel.storage.tailer import require_verifications
+from tests.app.api_client import ApiClient
+from tests.system.damage.served import follow
+
+#: More than any store of the campaign has.
+_ROWS_MAX = 1_000
+
+
+class Refused(Exception):
+    """A reader has refused what it found; the text is what its user sees."""
+
+
+class Unclear(Exception):
+    """A reader has failed otherwise than with an error for its user."""
+
+
+@dataclass(frozen=True)
+class Known:
+    """What a pipeline knows of a store from its topology: its definition and its state."""
+
+    definition: Any
+    checkpoint: Path
+    application: str
+    batch: int = -1
+    version: int = -1
+
+
+@dataclass(frozen=True)
+class Place:
+    """The data directory that is read, and a directory for what readers write.
+
+    ``stores`` also has the sinks. ``logs`` has what each checkpoint says of its event log.
+    """
+
+    data: Path
+    scratch: Path
+    stores: dict[str, Known]
+    logs: dict[str, dict[str, str]]
+
+    @property
+    def layout(self) -> DataLayout:
+        """The layout of the data directory."""
+        return DataLayout(self.data)
+
+    def copy(self, *paths: str) -> DataLayout:
+        """Return the layout of a new data directory with copies of some paths."""
+        target = self.scratch / "copy"
+        shutil.rmtree(target, ignore_errors=True)
+        for path in paths:
+            if (self.data / path).is_dir():
+                shutil.copytree(self.data / path, target / path, dirs_exist_ok=True)
+        return DataLayout(target)
+
+    def with_index(self, store: str = "") -> DataLayout:
+        """Return the layout of the data directory with a copy of the index of a store, or none."""
+        layout = DataLayout(self.data, self.scratch / "index")
+        shutil.rmtree(layout.indexes, ignore_errors=True)
+        if store:
+            shutil.copytree(self.layout.index(store), layout.index(store))
+        return layout
+
+
+@cache
+def _service(data: Path) -> ApiClient:
+    """Return a client of a service that stays, because making one takes longer than a request."""
+    return ApiClient(Service(data))
+
+
+def _get(layout: DataLayout, *targets: str) -> list[Any]:
+    client = _service(layout.root)
+    return [_body(client, target) for target in targets]
+
+
+def _body(client: ApiClient, target: str) -> Any:
+    answer = client.get(target)
+    if answer.status == 200:
+        return answer.json
+    text = answer.json.get("detail", "")
+    if answer.status in {404, 410, 503}:
+        raise Refused(text)
+    message = f"{target}: status {answer.status}: {text}"
+    raise Unclear(message)
+
+
+def _rows(body: dict[str, Any]) -> dict[str, Any]:
+    assert body["next_cursor"] is None
+    rows = body.get("windows", body.get("rows"))
+    return {"rows": rows, "offsets": body["position"]["offsets"]}
+
+
+def _all(store: str) -> str:
+    return f"/v1/stores/{store}/all?limit=1000"
+
+
+def as_of(place: Place, subject: str) -> Any:
+    """Read a version of a table through the service: ``STORE@VERSION``."""
+    store, _, version = subject.partition("@")
+    (body,) = _get(place.layout, f"{_all(store)}&as_of_version={version}")
+    return _rows(body)
+
+
+def rebuilt(place: Place, store: str) -> Any:
+    """Build the index of a store from its table, and read all rows."""
+    layout = place.with_index()
+    _follow(layout, store)
+    return _indexed(layout, store)
+
+
+def _indexed(layout: DataLayout, store: str) -> Any:
+    """Read all rows of an index as a worker does that opens it."""
+    reader = IndexReader(IndexFolder(layout.index(store)))
+    try:
+        with reader.snapshot() as snapshot:
+            page = snapshot.scan(ScanRange(limit=_ROWS_MAX))
+            assert page.next_after is None
+            return page.entries, snapshot.state.offsets
+    finally:
+        reader.close()
+
+
+def changes(place: Place, store: str) -> Any:
+    """Read the changes since the first version, with an index that is whole."""
+    (body,) = _get(place.layout, f"/v1/stores/{store}/changes?since_version=0")
+    return {name: body[name] for name in ("changes", "through_version", "next_cursor")}
+
+
+def verified_index(place: Place, store: str) -> Any:
+    """Read the index after the tailer has verified it, or built it again."""
+    layout = place.with_index(store)
+    require_verifications(layout)
+    _follow(layout, store)
+    return _indexed(layout, store)
+
+
+def index_of_killed_writer(place: Place, store: str) -> Any:
+    """Read an index whose writer was killed, so that it has no digest to compare."""
+    layout = place.with_index(store)
+    boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    for mark in layout.index(store).glob("generation-*/WRITTEN"):
+        mark.write_text(f"open {boot}")
+    require_verifications(layout)
+    with patch.object(trust, "check_in_own_process", _look_in_fork):
+        _follow(layout, store)
+    return _indexed(layout, store)
+
+
+def _look_in_fork(generation: Path) -> None:
+    """Look through a generation in a fork: a new Python takes longer than the look."""
+    with tempfile.TemporaryFile("w+") as found:
+        process = os.fork()
+        if process == 0:
+            try:
+                found.write(find_damage(generation) or "")
+                found.flush()
+            finally:
+                os._exit(0)
+        code = os.waitstatus_to_exitcode(os.waitpid(process, 0)[1])
+        found.seek(0)
+        problem = found.read()
+    outcome_of_look(generation, code or bool(problem), problem, "")
+
+
+def _follow(layout: DataLayout, store: str) -> None:
+    problem = follow(layout, store)
+    if problem is not None:
+        raise Refused(problem)
+
+
+def opened_store(place: Place, store: str) -> Any:
+    """Open the table and the state of a store as a start of the pipeline does."""
+    known = place.stores[store]
+    states = known.checkpoint.relative_to(place.data) / "state" / known.definition.state_name
+    layout = place.copy(f"tables/{store}", "tables/_dead_letters", str(states))
+    tables = StoreTables(layout, known.definition, _types(known.definition), sync=False)
+    return _recovered(layout.root / states, tables, known)
+
+
+def _types(definition: StoreDefinition) -> dict[str, pa.DataType]:
+    return {each.name: arrow_type(each.type) for each in definition.aggregates}
+
+
+def _recovered(states: Path, tables: StoreTables | SinkTopic, known: Known) -> Any:
+    versions = StateVersions(states, sync=False, application=known.application)
+    is_sink = isinstance(tables, SinkTopic)
+    plans = SimpleNamespace(store=SimpleNamespace(is_sink=is_sink, name=tables.definition.name))
+    plans.select_columns = lambda _key_groups: None
+    batches = StoreBatches(cast("StorePlans", plans), tables, versions, tasks=2)
+    recovered = batches.recover()
+    if recovered is None:
+        # The first batch is refused if the table has others.
+        batches.begin(0, {})
+    assert recovered is not None
+    prepared = versions.decided(recovered.batch)
+    files = sorted(prepared.state_files) if prepared is not None else []
+    state = {name: open_segment(states, name) for name in files}
+    return {
+        "batch": recovered.batch, "starts": recovered.starts, "ends": recovered.ends,
+        "prepared": prepared, "state": {name: _content(table) for name, table in state.items()},
+    }  # fmt: skip
+
+
+def _content(table: pa.Table) -> bytes:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_file(sink, table.schema) as writer:
+        writer.write_table(table)
+    return bytes(sink.getvalue())
+
+
+def opened_sink(place: Place, sink: str) -> Any:
+    """Open the state of a sink as a start of the pipeline does."""
+    known = place.stores[sink]
+    layout = place.copy(str(known.checkpoint.relative_to(place.data)), "tables/_dead_letters")
+    folder = layout.checkpoint(known.checkpoint.name)
+    defined = known.definition
+    assert isinstance(defined, SinkDefinition)
+    with Checkpoint(folder, sync=False) as checkpoint:
+        topic = SinkTopic(layout, checkpoint, defined, lambda *_: None, sync=False)
+    found = _recovered(topic.table_folder, topic, known)
+    return {**found, "published": topic.newest_record()}
+
+
+def opened_checkpoint(place: Place, name: str) -> Any:
+    """Take over a checkpoint as a start of the pipeline does."""
+    path = f"checkpoints/{name}"
+    layout = place.copy(path)
+    folder = layout.checkpoint(name)
+    settle_log(folder, place.logs[name], sync=False)
+    with Checkpoint(folder, sync=False) as checkpoint:
+        # A start reads the states of its stores next, which name the application.
+        for state in sorted((folder / "state").iterdir()):
+            versions = checkpoint.versions(state.name)
+            versions.load(versions.newest())
+        return checkpoint.application
+
+
+def final_rows(place: Place, store: str) -> Any:
+    """Read the final rows of a store as stores that read them do."""
+    known = place.stores[store]
+    states = known.checkpoint / "state" / known.definition.state_name
+    decided = StateVersions(states, sync=False).decided(known.batch)
+    rows = final_rows_up_to(place.layout.table(store), known.batch, decided)
+    return sorted(map(str, rows.to_pylist()))
+
+
+def compacted(place: Place, store: str) -> Any:
+    """Compact a table, then read it through the service."""
+    layout = place.copy(f"tables/{store}")
+    _command(compact.main, store, "--data", layout.root, "--all")
+    if store == DEAD_LETTERS:
+        return _letters(layout)
+    _follow(layout, store)
+    return _indexed(layout, store)
+
+
+def served_letters(place: Place, _store: str) -> Any:
+    """List and count dead letters through the service."""
+    return _letters(place.layout)
+
+
+def _letters(layout: DataLayout) -> Any:
+    page, counts = _get(layout, "/v1/deadLetters?limit=1000", "/v1/deadLetters/count")
+    letters = sorted(page["letters"], key=str)
+    return letters, {name: counts[name] for name in counts if name != "version"}
+
+
+def listed_letters(place: Place, _store: str) -> Any:
+    """List dead letters with the command."""
+    return sorted(_command(dead_letters.main, "list", "--json", "--data", place.data).splitlines())
+
+
+def restored(place: Place, _path: str) -> Any:
+    """Make a data directory of the backup; return the content of all of its files."""
+    target = place.scratch / "restored"
+    shutil.rmtree(target, ignore_errors=True)
+    _command(restore.main, "--from", place.data / "backup", "--data", target)
+    found = {path: path.read_bytes() for path in sorted(target.rglob("*")) if path.is_file()}
+    return {str(path.relative_to(target)): content for path, content in found.items()}
+
+
+def health(place: Place, _path: str) -> Any:
+    """Request the pages on the state of the service; return nothing, because all of it can vary."""
+    client = _service(place.data)
+    for target in ("/healthz", "/readyz", "/metrics", "/v1/status", "/v1/stores"):
+        answer = client.get(target)
+        if answer.status not in {200, 503}:
+            message = f"{target}: status {answer.status}: {answer.body[:300]!r}"
+            raise Unclear(message)
+
+
+def _command(main: Callable[[list[str]], int], *arguments: object) -> str:
+    with redirect_stdout(io.StringIO()) as output, redirect_stderr(io.StringIO()) as told:
+        code = main([str(argument) for argument in arguments])
+    if code:
+        raise Refused(told.getvalue())
+    return output.getvalue()
+
+
+@dataclass(frozen=True)
+class _Near(Check):
+    """A check that only looks at what a path belongs to."""
+
+    check: Check
+    path: Path
+
+    def subjects(self, site: Site) -> list[Path]:
+        """See ``Check``."""
+        return [one for one in self.check.subjects(site) if self.path.is_relative_to(one)]
+
+    def find(self, site: Site, subject: Path, only: Any) -> Any:
+        """See ``Check``."""
+        return self.check.find(site, subject, only)
+
+
+def findings(place: Place, path: str) -> list[Finding]:
+    """Return the damage that ``oriel verify`` finds near a path."""
+    site = Site(place.layout, shows_progress=False)
+    checks = [_Near(check, place.data / path) for check in CHECKS]
+    return [finding for finding in confirmed(site, checks) if finding.is_damage]
+
+
+def verified_backup(place: Place, _path: str) -> None:
+    """Check the backup with ``oriel verify``; findings are on stdout, errors on stderr."""
+    with redirect_stdout(io.StringIO()) as output, redirect_stderr(io.StringIO()) as told:
+        code = verify.main(["--backup", str(place.data / "backup")])
+    if code:
+        raise Refused(output.getvalue() + told.getvalue())

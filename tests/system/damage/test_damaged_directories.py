@@ -1,0 +1,239 @@
+"""A damaged file of a data directory gives an error that says what to do, never a wrong row."""
+
+import re
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from random import Random, randrange
+from typing import Any
+
+import orjson
+import pytest
+
+from oriel.storage import DataLayout
+from oriel.storage.delta import add_checkpoint
+from tests.campaigns import cases
+from tests.e2e.runs_in_one_process import Ended, Runs
+from tests.golden.directories import TOPOLOGIES, topology, write_log
+from tests.system.damage.campaign import Campaign, ReadingProcess
+from tests.system.damage.damages import (
+    Sources,
+    cut_off,
+    draw_damage,
+    files_by_class,
+    of_another_day,
+    of_another_directory,
+    swap,
+    zero_file,
+    zero_page,
+)
+from tests.system.damage.rare_files import add_rare_files
+
+pytestmark = pytest.mark.e2e
+
+#: A message about damage has one of these: what the user can do.
+SOLUTION = re.compile(
+    r"restore|rebuil|remove|delete|retry|again|back from a backup|start .*empty|upgrade|"
+    r"give .* up|name the folder|--name|run the"
+)
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A data directory to damage, and what each version of its tables has.
+
+    ``versions`` also has the versions that follow when a pipeline has read the rest of the log.
+    """
+
+    folder: Path
+    sources: Sources
+    versions: dict[str, list[dict[str, Any]]]
+    topology_of: dict[str, str]
+
+
+@pytest.fixture(scope="module", name="prepared")
+def _prepared(runs: Runs, tmp_path_factory: pytest.TempPathFactory) -> Prepared:
+    """Make three directories: one to damage, one of an earlier day, one of somebody else."""
+    folder = tmp_path_factory.mktemp("damage")
+    topology_of: dict[str, str] = {}
+    write_log(folder / "log", part=4)
+    _run_all(runs, folder / "log", folder / "data")
+    _index(runs, folder / "data")
+    shutil.copytree(folder / "data", folder / "earlier")
+    write_log(folder / "log", part=2)
+    _run_all(runs, folder / "log", folder / "data")
+    for name in TOPOLOGIES:
+        states = folder / "data" / "checkpoints" / name / "state"
+        topology_of |= {path.name.partition("@")[0]: name for path in states.iterdir()}
+    for table in DataLayout(folder / "data").tables.iterdir():
+        add_checkpoint(table)
+    _index(runs, folder / "data")
+    write_log(folder / "other-log", part=3)
+    _run_all(runs, folder / "other-log", folder / "foreign")
+    _index(runs, folder / "foreign")
+    backup = runs.oriel("backup", "--data", str(folder / "data"), "--to", str(folder / "backup"))
+    assert backup.code == 0, backup.told
+    shutil.move(folder / "backup", folder / "data" / "backup")
+    shutil.copytree(folder / "data", folder / "whole")
+    write_log(folder / "log")
+    _run_all(runs, folder / "log", folder / "whole")
+    ended = runs.call("tests.system.damage.served", str(folder / "whole"), "versions")
+    assert ended.code == 0, ended.told
+    sources = Sources(folder / "earlier", folder / "foreign")
+    return Prepared(folder, sources, orjson.loads(ended.output), topology_of)
+
+
+def _run_all(runs: Runs, log: Path, data: Path) -> None:
+    for name in TOPOLOGIES:
+        ended = _run(runs, name, log, data, "--max-batch-bytes", "5000")
+        assert ended.code == 0, ended.told
+
+
+def _run(runs: Runs, name: str, log: Path, data: Path, *more: str) -> Ended:
+    paths = ["--event-log", str(log), "--data", str(data)]
+    return runs.run(str(topology(name)), *paths, "--once", "--cores", "2", *more)
+
+
+def _served(runs: Runs, data: Path) -> dict[str, Any]:
+    ended = runs.call("tests.system.damage.served", str(data))
+    assert ended.code == 0, ended.told
+    found: dict[str, Any] = orjson.loads(ended.output)
+    return found
+
+
+def _index(runs: Runs, data: Path) -> None:
+    found = _served(runs, data)["after"]
+    assert [store for store, read in found.items() if "rows" not in read] == []
+
+
+@cases(12, 200)
+def test_a_damaged_file_gives_the_right_rows_or_an_error_with_a_solution(
+    prepared: Prepared, runs: Runs, tmp_path: Path, number: int
+) -> None:
+    """One file of each directory is damaged, then the service reads it and the pipeline resumes."""
+    classes = sorted(files_by_class(prepared.folder / "data"))
+    found = []
+    for seed in range(number):
+        data = tmp_path / "data"
+        shutil.copytree(prepared.folder / "data", data)
+        wrong = _damaged_run(prepared, runs, data, Random(seed), classes[seed % len(classes)])
+        if wrong is not None:
+            found.append(f"seed {seed}: {wrong}")
+        shutil.rmtree(data, ignore_errors=True)
+    assert found == []
+
+
+@pytest.fixture(scope="module", name="varied")
+def _varied(prepared: Prepared, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a copy of the directory to damage, with every kind of file."""
+    folder = tmp_path_factory.mktemp("varied")
+    shutil.copytree(prepared.folder / "data", folder / "data")
+    add_rare_files(folder / "data", folder / "small", TOPOLOGIES[0])
+    return folder / "data"
+
+
+@contextmanager
+def _campaign(data: Path, scratch: Path) -> Iterator[Campaign]:
+    """Yield a campaign in which nothing must be found, and which leaves the directory as it is."""
+    before = _contents(data)
+    with ReadingProcess(data, scratch) as process:
+        # pytest prints the seed of all tests (`-p randomly`), which this one follows from.
+        campaign = Campaign(data, process, randrange(2**32))
+        yield campaign
+    assert campaign.found == [], f"seed {campaign.seed}"
+    assert _contents(data) == before
+
+
+def _contents(data: Path) -> dict[Path, bytes]:
+    files = (path for path in data.rglob("*") if path.is_file())
+    # Each reader of an index takes a place in its lock file.
+    return {path: path.read_bytes() for path in files if path.name != "lock.mdb"}
+
+
+@cases(160, 20_000)
+def test_each_reader_of_a_flipped_bit_reads_the_same_or_says_what_to_do(
+    varied: Path, tmp_path: Path, number: int
+) -> None:
+    """Flip bits of each byte class of each kind of file, without Spark."""
+    with _campaign(varied, tmp_path) as campaign:
+        campaign.flip(number)
+
+
+@cases(60, 2_000)
+def test_each_reader_of_a_replaced_file_reads_the_same_or_says_what_to_do(
+    prepared: Prepared, varied: Path, tmp_path: Path, number: int
+) -> None:
+    """Cut off, zero and swap files, and take others from an earlier day or elsewhere."""
+    damages = [cut_off, zero_page, zero_file, swap, of_another_day, of_another_directory]
+    with _campaign(varied, tmp_path) as campaign:
+        campaign.damage(number, damages, prepared.sources)
+
+
+def _damaged_run(
+    prepared: Prepared, runs: Runs, data: Path, random: Random, kind: str
+) -> str | None:
+    """Damage one file of ``data``; return what is wrong with the responses, None if nothing is."""
+    path = random.choice(files_by_class(data)[kind])
+    done = draw_damage(random)(data, path, random, prepared.sources)
+    if done is None:
+        return None
+    told = f"{kind} {path}, {done}"
+    # The pipeline and the index read the table only if the index is rebuilt.
+    if kind in {"data file", "Delta entry", "Delta checkpoint"} and random.random() < 1 / 2:
+        shutil.rmtree(data / "index")
+    if kind == "backup":
+        restored = data.with_name("restored")
+        ended = runs.oriel("restore", "--from", str(data / "backup"), "--data", str(restored))
+        shutil.rmtree(data)
+        if ended.code:
+            return _why_not_clear(told, ended)
+        shutil.move(restored, data)
+    wrong = _why_wrong(prepared, _served(runs, data), told)
+    if wrong is not None:
+        return wrong
+    name = _topology_of(prepared, path)
+    ended = _run(runs, name, prepared.folder / "log", data)
+    if ended.code:
+        wrong = _why_not_clear(told, ended)
+    return wrong or _why_wrong(prepared, _served(runs, data), f"{told}, after the run")
+
+
+def _topology_of(prepared: Prepared, path: Path) -> str:
+    """Return the topology that reads a file of the data directory."""
+    if path.parts[0] == "checkpoints":
+        return path.parts[1]
+    named = [name for store, name in prepared.topology_of.items() if store in path.parts]
+    return named[0] if named else TOPOLOGIES[0]
+
+
+def _why_not_clear(told: str, ended: Ended) -> str | None:
+    """Why the error of a command isn't clear, None if it is."""
+    text = " ".join(ended.told)
+    is_clear = ended.code in {1, 3} and "oriel " in text and SOLUTION.search(text)
+    return None if is_clear else f"{told}: exit code {ended.code}: {ended.told[-5:]}"
+
+
+def _why_wrong(prepared: Prepared, served: dict[str, Any], told: str) -> str | None:
+    """Why a response is wrong, None if each is right or an error with a solution."""
+    for moment, stores in served.items():
+        for store, read in stores.items():
+            place = f"{told}: {store} {moment} the tailer's work"
+            if "rows" in read:
+                wanted = prepared.versions[store]
+                if {name: read[name] for name in ("rows", "offsets")} not in wanted:
+                    return f"{place}: {_difference(read, wanted)}"
+            elif read["status"] not in {404, 503} or not (
+                SOLUTION.search(read["error"]) or SOLUTION.search(read.get("problem") or "")
+            ):
+                return f"{place}: {read}"
+    return None
+
+
+def _difference(read: dict[str, Any], wanted: list[dict[str, Any]]) -> str:
+    """Describe in short how a response differs from each that is right."""
+    counts = [len(one["rows"]) for one in wanted]
+    known = [row for one in wanted for row in one["rows"]]
+    other = [row for row in read["rows"] if row not in known]
+    return f"{len(read['rows'])} rows, not {counts}, at {read['offsets']}, other rows {other[:2]}"

@@ -1,0 +1,118 @@
+"""Takeovers over S3 while tables are compacted, without Spark: so many takeovers are quick."""
+
+import threading
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from oriel.pipeline.commit import Maintenance, maintenance
+from oriel.pipeline.errors import Fenced
+from oriel.storage.delta import Limits, TableUpkeep, UpkeepSettings, open_delta
+from oriel.storage.files import FilesByPlace, HookedFiles, use_files
+from tests.campaigns import cases
+from tests.object_store import ObjectStore
+from tests.pipeline.commit.writers import (
+    Writer,
+    newest_of,
+    tables_of,
+    undisturbed,
+    write_log,
+)
+
+# An object store is started.
+pytestmark = pytest.mark.slow
+
+_SETTINGS = UpkeepSettings(limits=Limits(small_files=2))
+#: Operations of the pipeline's thread before a takeover, at most: those of about two batches.
+_OPERATIONS_MAX = 100
+#: Batches that the log has for each takeover.
+_BATCHES = 5
+
+
+class Process:
+    """A process that runs batches, and compacts the tables beside them."""
+
+    def __init__(self, folder: Path, bucket: Path, number: int) -> None:
+        """Take over the pipeline in ``bucket``, whose log is in ``folder``."""
+        scratch = folder / f"scratch-{number}"
+        self.writer = Writer(folder, data=bucket / "data", scratch=scratch)
+        tables = self.writer.data / "tables"
+        self.kept = Maintenance(
+            {name: TableUpkeep(tables / name, _SETTINGS) for name in self.writer.stores},
+            TableUpkeep(tables / "_dead_letters", _SETTINGS),
+            {name: store.recorded_batch() for name, store in self.writer.stores.items()},
+            self.writer.checkpoint.check_epoch,
+        )
+        self.kept.start()
+
+    def run(self, batches: int | None = None) -> None:
+        """Run so many batches, or to the end of the log."""
+        done = 0
+        while done != batches and self.writer.is_behind:
+            try:
+                self.writer.run_batch()
+            except Exception:
+                # Whatever a process sees of its successor, see PipelineRun.failure.
+                self.writer.checkpoint.check_epoch()
+                raise
+            self.kept.batch_committed(
+                min(store.recorded_batch() for store in self.writer.stores.values())
+            )
+            done += 1
+
+    def close(self, *, finish: bool) -> None:
+        """End as a process does; with ``finish`` after the compaction that is due."""
+        self.kept.close(finish=finish)
+        self.writer.close()
+
+
+@cases(3, 50)
+def test_after_takeovers_newest_rows_are_those_of_a_local_run(
+    tmp_path: Path, object_store: ObjectStore, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    """Superseded rows can differ: compaction removes some, and how many depends on the moment."""
+    monkeypatch.setattr(maintenance, "_BATCHES", 1)
+    random, batches = Random(number), _BATCHES * (number + 1)
+    expected = undisturbed(tmp_path / "local", batches)
+    bucket = object_store.data(f"takeovers-{number}")
+    write_log(tmp_path, batches)
+    process = Process(tmp_path, bucket, 0)
+    for takeover in range(1, number + 1):
+        successor = _taken_over(process, tmp_path, bucket, takeover, random)
+        process.close(finish=False)
+        process = successor
+    process.run()
+    process.close(finish=True)
+    for name in ("first", "second"):
+        assert newest_of(bucket, name) == newest_of(tmp_path / "local", name)
+        files = open_delta(bucket / "data" / "tables" / name).file_uris()
+        assert [file for file in files if "compact-" in file]
+    assert tables_of(bucket)["_dead_letters"] == expected["_dead_letters"]
+
+
+def _taken_over(
+    process: Process, folder: Path, bucket: Path, number: int, random: Random
+) -> Process:
+    """Run a process until another takes over at a random operation; return the other one.
+
+    The first process is suspended meanwhile, but its compaction continues. Then it runs on.
+    """
+    left, batches = random.randrange(_OPERATIONS_MAX), random.randrange(3)
+    of_pipeline = threading.current_thread()
+    successors: list[Process] = []
+
+    def suspend(_operation: str, _path: Path) -> None:
+        nonlocal left
+        if threading.current_thread() is not of_pipeline:
+            return
+        left -= 1
+        if left == -1:
+            with use_files(FilesByPlace()):
+                successors.append(Process(folder, bucket, number))
+                successors[0].run(batches)
+
+    with use_files(HookedFiles(suspend)), pytest.raises(Fenced, match=r"took over.*epoch"):
+        process.run()
+    (successor,) = successors
+    return successor
