@@ -82,7 +82,7 @@ def _is_in_topology(state: Path) -> bool:
 def _differences(
     state: Path, prepared: PreparedBatch, view: TableView, definition: StoreDefinition
 ) -> Iterator[Finding]:
-    application = application_of(state)
+    application = application_of(state.parent.parent)
     if application is not None and definition.application != application:
         problem = f"the table belongs to application {definition.application}"
         yield Finding(view.folder, f"{problem}, the checkpoint to {application}", RESTORE)

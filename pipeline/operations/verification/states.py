@@ -48,13 +48,13 @@ def store_of(state: Path) -> str:
 
 def versions_of(state: Path) -> StateVersions:
     """Return the versions of a state, which refuse those of another application."""
-    return StateVersions(state, sync=False, application=application_of(state))
+    return StateVersions(state, sync=False, application=application_of(state.parent.parent))
 
 
-def application_of(state: Path) -> str | None:
-    """Return the application of the checkpoint of a state, None if it cannot be read."""
+def application_of(checkpoint: Path) -> str | None:
+    """Return the application of a checkpoint, None if it cannot be read."""
     try:
-        content = current_files().read(state.parent.parent / "application.json")
+        content = current_files().read(checkpoint / "application.json")
         return str(orjson.loads(without_digest(content))["application"])
     except (OSError, KeyError, TypeError, ValueError):
         # A finding of its own.
@@ -93,8 +93,25 @@ class CheckpointFiles(Check):
                 except _JSON_ERRORS as error:
                     problem = f"the file is damaged ({first_line(error)})"
                     yield Finding(folder / name, problem, RESTORE)
-        if states and not files.exists(subject / "application.json"):
-            yield Finding(subject / "application.json", "the file is missing", RESTORE)
+        application = subject / "application.json"
+        if states and not files.exists(application):
+            yield Finding(application, "the file is missing", RESTORE)
+        elif found := _other_application(subject, states):
+            yield Finding(application, found, RESTORE)
+
+
+def _other_application(checkpoint: Path, states: Iterable[Path]) -> str | None:
+    """Return the problem if ``application.json`` names an application that no state is of."""
+    own, owners = application_of(checkpoint), set()
+    for state in states:
+        for batch in decisions(state)[-_NEEDED:]:
+            # A damaged decision, or one of an earlier version without an owner.
+            with suppress(OSError, KeyError, TypeError, ValueError):
+                content = current_files().read(StateVersions(state, sync=False).path(batch))
+                owners.add(str(orjson.loads(without_digest(content))["owner"]["application"]))
+    if own is None or not owners or own in owners:
+        return None
+    return f"the file is of application {own}, the states are of {', '.join(sorted(owners))}"
 
 
 def _parse(checkpoint: Path, folder: Path, name: str, content: bytes) -> None:

@@ -16,7 +16,7 @@ from oriel.pipeline.operations import verify
 from oriel.pipeline.operations.verification import Site, confirmed
 from oriel.pipeline.operations.verification.agreement import KafkaTopics
 from oriel.pipeline.sources import TopicLog
-from oriel.storage import DataLayout
+from oriel.storage import DataLayout, with_digest
 from oriel.storage.delta import (
     DeltaLog,
     TableUpkeep,
@@ -131,6 +131,11 @@ def _miscount(path: Path) -> None:
     path.write_bytes(orjson.dumps(fields))
 
 
+def _belong_elsewhere(path: Path) -> None:
+    """Replace the application by another one, in an intact file."""
+    path.write_bytes(with_digest(orjson.dumps({"application": "elsewhere"})))
+
+
 def _leave_behind(path: Path) -> None:
     """Remove the newest entries of a table, as an older backup of it would."""
     for version in range(2, BATCHES + 1):
@@ -154,6 +159,7 @@ def _leave_behind(path: Path) -> None:
         (_state("first", f"{BATCHES - 1:012d}-*.arrow"), _delete, "missing", "oriel rebuild first"),
         (_state("first", f"{BATCHES - 1:012d}-*.arrow"), _cut, "the digest", "oriel rebuild first"),
         ("checkpoints/app/application.json", _delete, "is missing", "Restore it from a backup"),
+        ("checkpoints/app/application.json", _belong_elsewhere, "elsewhere, the states", "Restore"),
         ("checkpoints/app/log.json", _garble, "is damaged", "Restore it from a backup"),
         ("tables/second", _delete, "table of store 'second' is missing", "oriel rebuild second"),
     ],
