@@ -1,8 +1,9 @@
 """What stands before every read: bounds on bytes, times and work, and who may ask for what.
 
 Nothing in here knows a store. ``Connections`` makes the HTTP protocol of a worker's connections,
-``Gate`` has the places of its requests, ``AllowedHosts`` knows the names that it goes by, and
-``AccessGuard`` the tokens. Each refusal is an error of the contract.
+``Gate`` has the places of its requests, ``Turns`` divides long work into steps, ``AllowedHosts``
+knows the names that the worker goes by, and ``AccessGuard`` the tokens. Each refusal is an error of
+the contract.
 """
 
 from oriel.app.guards.access import (
@@ -27,6 +28,7 @@ from oriel.app.guards.gate import (
 from oriel.app.guards.hosts import AllowedHosts, is_loopback
 from oriel.app.guards.protocol import protocol_of
 from oriel.app.guards.tokens import BadKeys, BadTokenFile
+from oriel.app.guards.turns import Turns
 from oriel.app.guards.verifiers import TokenSettings, make_verifiers
 
 __all__ = [
@@ -45,6 +47,7 @@ __all__ = [
     "Scope",
     "Send",
     "TokenSettings",
+    "Turns",
     "check_keys",
     "hide_other_stores",
     "is_loopback",

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from oriel.app.contract import Limits, Overloaded, RequestTooSlow, ShuttingDown
+from oriel.app.guards.turns import Turns
 
 Scope = dict[str, Any]
 Receive = Callable[[], Awaitable[Any]]
@@ -86,6 +87,20 @@ class Gate:
         #: Long responses that are being sent. The order is the order of their last pieces.
         self._long: OrderedDict[object, _LongResponse] = OrderedDict()
         self.is_closing = False
+        #: One step of all long reads in each turn of the event loop.
+        self.steps = Turns(1)
+
+    async def begin_list(self) -> None:
+        """Wait until a list of keys may begin. It takes some ms before its first step ends.
+
+        Without this, all lists that arrive in a turn of the event loop would begin in this turn.
+
+        Raises:
+            Overloaded: as many lists as the limit of requests wait.
+        """
+        if self.steps.waiting >= self.limits.requests:
+            raise Overloaded(_full("lists of keys wait", self.limits.requests, "requests"))
+        await self.steps.begin()
 
     def enter(self) -> None:
         """Take a place for a request; ``leave`` gives it back.

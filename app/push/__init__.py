@@ -6,10 +6,8 @@ has come to a version, out goes what it changed. Nothing is lost or repeated ove
 """
 
 from oriel.app.push.streams import EventStreams, watched_store
-from oriel.app.push.turns import Turns
 
 __all__ = [
     "EventStreams",
-    "Turns",
     "watched_store",
 ]

@@ -21,11 +21,10 @@ from oriel.app.contract import (
     decode_path,
     problem_answer,
 )
-from oriel.app.guards import AccessGuard, Gate, Scope, Send
+from oriel.app.guards import AccessGuard, Gate, Scope, Send, Turns
 from oriel.app.push.changes import ChangeReader, Changes, ResetNeeded, Rows
 from oriel.app.push.current import CurrentPiece, CurrentWindows
 from oriel.app.push.events import EventId, event, frame, heartbeat
-from oriel.app.push.turns import Turns
 from oriel.app.reads import StoreCatalog, StoreView, left_out_columns, position_of
 from oriel.storage import Place, StoreNotReady, UnknownStore
 from oriel.storage.index import IndexState
@@ -94,6 +93,11 @@ class _Denied(Exception):
         self.problem = problem
 
 
+#: Steps of all streams in one turn of the event loop. Each step wakes a stream, and the stream
+#: sends its event in the next turn.
+_STEPS_A_TURN = 64
+
+
 class EventStreams:
     """The event streams of a worker."""
 
@@ -104,7 +108,7 @@ class EventStreams:
         self._access = access
         self.reader = ChangeReader()
         self.current = CurrentWindows()
-        self.turns = Turns()
+        self.turns = Turns(_STEPS_A_TURN)
 
     def close(self) -> None:
         """End what reads for the streams; there are none any more."""

@@ -1,6 +1,5 @@
 """The stores of one data folder, as this process reads them."""
 
-import asyncio
 import time
 from bisect import bisect_left
 from collections.abc import Mapping
@@ -233,8 +232,6 @@ class StoreCatalog:
         """Look at nothing yet; who waits for a store's position takes a place of the gate."""
         self.layout = layout
         self.gate = gate or Gate(Limits())
-        #: Held for a step of a long read, see ``oriel.app.reads.steps``.
-        self.long_reads = asyncio.Lock()
         self._views: dict[str, StoreView] = {}
         #: Reads that the indexes don't answer.
         self.table_reads = TableReads(layout)

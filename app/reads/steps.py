@@ -1,9 +1,9 @@
 """Reads of a whole page, in steps between which other requests are answered."""
 
-import asyncio
 from functools import partial
 
 from oriel.app.contract import Operation, WrongStoreKind, reads_of_kind
+from oriel.app.guards import Turns
 from oriel.app.reads.catalog import StoreCatalog, StoreView
 from oriel.app.reads.pages import ReadPage, ReadRequest
 from oriel.app.reads.table_reads import is_as_of
@@ -51,7 +51,7 @@ async def _read_page_at(
         page = request.read.function(snapshot, request)
     if page.rest is not None:
         with catalog.gate.long_read():
-            page = await _rest_of_page(page, view, state, catalog.long_reads)
+            page = await _rest_of_page(page, view, state, catalog.gate.steps)
     return state, page
 
 
@@ -67,21 +67,25 @@ def _read_whole(store: TableStore, request: ReadRequest) -> ReadPage:
 
 
 async def _rest_of_page(
-    page: ReadPage, view: StoreView, state: IndexState, turns: asyncio.Lock
+    page: ReadPage, view: StoreView, state: IndexState, turns: Turns
 ) -> ReadPage:
     """Read the rest of a page of which a step is there.
 
     Each step has a snapshot of its own: a long one would hinder the writer and whoever closes the
-    index. A page is of one version, so it ends early where the store moves on. ``turns`` lets one
-    long read take one step in each round of the loop, however many are under way.
+    index. A page is of one version, so it ends early where the store moves on. ``turns`` runs one
+    step of all long reads in each turn of the event loop.
     """
     items = page.items
     while page.rest is not None:
-        async with turns:
-            await asyncio.sleep(0)
-            with view.snapshot() as snapshot:
-                if snapshot.state != state:
-                    break
-                page = page.rest.read.function(snapshot, page.rest)
+        following = await turns.run(partial(_read_step, view, state, page.rest))
+        if following is None:
+            break
+        page = following
         items.extend(page.items)
     return page._replace(items=items)
+
+
+def _read_step(view: StoreView, state: IndexState, rest: ReadRequest) -> ReadPage | None:
+    """Read the next step of a page, or return None if the store has another version now."""
+    with view.snapshot() as snapshot:
+        return rest.read.function(snapshot, rest) if snapshot.state == state else None

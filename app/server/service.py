@@ -117,6 +117,7 @@ class Service:
             self._check(scope)
             if scope["method"] == "POST":
                 receive = await whole_body(receive)
+                await self.gate.begin_list()
             await self._in_place(scope, receive, send)
         except (ApiError, UnknownStore) as error:
             await _send_problem(error, scope, send)

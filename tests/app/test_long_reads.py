@@ -8,6 +8,8 @@ from typing import Any
 import orjson
 import pytest
 
+from oriel.app.contract import Limits
+from oriel.app.guards import Turns
 from oriel.app.reads import pages
 from tests.app.api_client import Answer, Served, served, starts
 from tests.app.problem_shape import assert_problem
@@ -89,6 +91,70 @@ def test_others_are_answered_between_the_steps(
     assert ended.count("all?limit=1000") == 5
 
 
+def test_lists_of_keys_begin_in_turns(many: Served) -> None:
+    """A read that arrives after 50 lists responds first, and none of the lists is refused."""
+    ended: list[str] = []
+
+    async def list_keys() -> None:
+        body = orjson.dumps(KEYS)
+        answer = await many.client.call(f"{ROOT}/latestOfKeys", method="POST", body=body)
+        assert len(items(answer)) == len(KEYS)
+        ended.append("latestOfKeys")
+
+    async def read() -> None:
+        assert (await many.client.call(f"{ROOT}/latest/k01")).status == 200
+        ended.append("latest")
+
+    async def all_at_once() -> None:
+        await asyncio.gather(*(list_keys() for _ in range(50)), read())
+
+    asyncio.run(all_at_once())
+    assert ended.index("latest") < 5
+    assert ended.count("latestOfKeys") == 50
+
+
+def test_lists_of_keys_beyond_the_limit_of_requests_are_refused(
+    many: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As many lists as requests may wait for their turn."""
+    monkeypatch.setattr(many.service.gate, "limits", Limits(requests=3))
+
+    async def list_keys() -> Answer:
+        return await many.client.call(f"{ROOT}/latestOfKeys", method="POST", body=b'["k01"]')
+
+    async def all_at_once() -> list[Answer]:
+        return await asyncio.gather(*(list_keys() for _ in range(5)))
+
+    answers = asyncio.run(all_at_once())
+    assert sorted(answer.status for answer in answers) == [200, 200, 200, 503, 503]
+    assert_problem(answers[-1], 503, "overloaded", "--limit-requests")
+
+
+@pytest.mark.parametrize(("first", "later"), [(20, 40), (3, 0), (0, 3)])
+def test_work_begins_while_other_work_continues(first: int, later: int) -> None:
+    """Every fourth step begins work while work in progress waits; none of it waits forever."""
+    order: list[str] = []
+
+    async def run() -> None:
+        turns = Turns(1)
+
+        async def begin() -> None:
+            await turns.begin()
+            order.append("first")
+
+        async def proceed() -> None:
+            await turns.run(lambda: None)
+            order.append("later")
+
+        await asyncio.gather(*(begin() for _ in range(first)), *(proceed() for _ in range(later)))
+
+    asyncio.run(run())
+    assert order.count("first") == first
+    assert order.count("later") == later
+    if first and later:
+        assert order[:8] == ["later", "later", "later", "first"] * 2
+
+
 def test_a_page_ends_where_the_store_moves_on(
     store: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -96,16 +162,18 @@ def test_a_page_ends_where_the_store_moves_on(
     store.commit(*({"key": key, "start": 10} for key in KEYS))
     monkeypatch.setattr(pages, "_FIRST_STEP", 2)
     monkeypatch.setattr(pages, "_STEP", 2)
-    turns: list[float] = []
+    steps = store.service.gate.steps
+    run, turns = steps.run, list[Callable[[], Any]]()
 
-    async def commit_in_between(seconds: float) -> None:
-        turns.append(seconds)
+    async def commit_in_between(step: Callable[[], Any]) -> Any:
+        turns.append(step)
         if len(turns) == 3:
             store.commit({"key": "new", "start": 99})
+        return await run(step)
 
     view = store.service.catalog.view("store")
     with monkeypatch.context() as patch:
-        patch.setattr("oriel.app.reads.steps.asyncio.sleep", commit_in_between)
+        patch.setattr(steps, "run", commit_in_between)
         first = store.get(f"{ROOT}/all?limit=1000").json
     # The catalog has forgotten it with the commit, and one process may open an index once.
     view.close()

@@ -1,4 +1,4 @@
-"""Streams that catch up share a bounded part of each event loop turn."""
+"""Long work has a bounded share of each event loop turn."""
 
 import asyncio
 from functools import partial
@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from oriel.app.contract import Limits
-from oriel.app.push import Turns
+from oriel.app.guards import Turns
 from oriel.app.server import Service
 from oriel.app.server.settings import ServiceSettings
 from tests.app.api_client import ApiClient, served
@@ -32,7 +32,7 @@ def _turns_of_steps(step_seconds: float) -> list[int]:
         asyncio.get_running_loop().call_soon(count)
 
     async def run() -> None:
-        turns = Turns(lambda: now)
+        turns = Turns(64, lambda: now)
         asyncio.get_running_loop().call_soon(count)
         await asyncio.gather(*(turns.run(step) for _ in range(_STEPS)))
 
@@ -55,7 +55,7 @@ def test_an_error_in_a_step_ends_its_stream_only() -> None:
     async def run() -> list[object]:
         loop = asyncio.get_running_loop()
         loop.set_exception_handler(lambda *_: ran.append(-1))
-        turns = Turns()
+        turns = Turns(64)
         wrong = asyncio.ensure_future(turns.run(lambda: 1 // 0))
         left = asyncio.ensure_future(turns.run(partial(ran.append, 1)))
         others = [asyncio.ensure_future(turns.run(partial(ran.append, i))) for i in (2, 3)]
