@@ -99,7 +99,7 @@ def read_replays(layout: DataLayout) -> Replays:
             return Replays() if stamp is None else _file_replays(path, stamp)
         of_file = [] if stamp is None else _whole_lines(path)
         return _replays(chain(of_file, *notes))
-    except (ValueError, TypeError) as error:
+    except (IsADirectoryError, ValueError, TypeError) as error:
         message = (
             f"{uri(path)} is damaged: {error}. Restore it, or delete it: without it, "
             "`oriel dead-letters replay` sends all records again"

@@ -36,6 +36,7 @@ from oriel.storage.delta.entries import (
     entry_name,
     entry_version,
     first_action,
+    missing_entry,
     read_actions,
 )
 from oriel.storage.delta.opening import LOG_FOLDER, open_verified
@@ -358,11 +359,24 @@ class DeltaLog:
         return sorted({int(match[1]) for match in map(pattern.fullmatch, names) if match})
 
     def _backwards(self, newest: int | None = None) -> Iterator[LogEntry]:
-        """Whole entries from ``newest`` (None: the log's) on, skipping torn ones."""
+        """Whole entries from ``newest`` (None: the log's) on, skipping torn ones.
+
+        Raises:
+            CorruptLog: An entry is damaged or missing. Clean-up deletes the oldest entries first.
+                In earlier versions, it kept the one with the position, before a gap.
+        """
         versions = self.versions()
-        for version in reversed(versions):
+        upper: int | None = None
+        for index, version in reversed(list(enumerate(versions))):
             if newest is not None and version > newest:
                 continue
+            if index and upper is not None and version < upper - 1:
+                if self.stamp(upper - 1) is None:
+                    raise missing_entry(self.table, upper - 1)
+                # A listing next to a writer can lack an entry.
+                yield from self._backwards(upper - 1)
+                return
+            upper = version
             entry = self.read(version)
             if entry is not None:
                 yield entry

@@ -146,7 +146,15 @@ class LocalFiles:
 
     def delete(self, path: Path) -> None:
         """See ``Files``."""
-        path.unlink(missing_ok=True)
+        try:
+            path.unlink(missing_ok=True)
+        except PermissionError as error:
+            # POSIX lets a system refuse to unlink a directory with EPERM.
+            if path.is_dir():
+                raise IsADirectoryError(
+                    errno.EISDIR, os.strerror(errno.EISDIR), str(path)
+                ) from error
+            raise
 
     def copy(self, source: Path, target: Path, *, sync: bool) -> None:
         """See ``Files``: by a hard link."""

@@ -121,8 +121,8 @@ class TableVersions:
         first, last = self._logged()
         oldest = self._oldest_whole(first, last)
         return VersionGone(
-            f"version {version} of {self.table.name!r} was cleaned up; the versions from {oldest} "
-            f"to {last} are whole"
+            f"version {version} of {self.table.name!r} was cleaned up. Request a version from "
+            f"{oldest} to {last}"
         )
 
     def _opened(self, version: int, budget: ReadBudget) -> VersionRows:

@@ -13,6 +13,7 @@ from oriel.storage.delta import DeltaLog
 from oriel.storage.delta.live_files import TableFiles
 from oriel.storage.delta.log import file_in_table
 from oriel.storage.errors import CorruptLog
+from tests.storage.other_hands import rewrite
 from tests.storage.store_tables import StoreTable, make_definition, make_record
 
 
@@ -118,6 +119,31 @@ def test_a_hole_in_the_log_is_corrupt(table: StoreTable) -> None:
     table.entry(1).unlink()
     with pytest.raises(CorruptLog):
         DeltaLog(table.path).snapshot()
+
+
+def test_a_missing_entry_with_the_position_is_corrupt(table: StoreTable) -> None:
+    """A checkpoint has the rows of the missing entry, but not its position."""
+    for start in range(3):
+        table.commit([{"key": "a", "start": start}])
+    rewrite(table, [], None)
+    DeltaTable(table.path).create_checkpoint()
+    table.entry(3).unlink()
+    with pytest.raises(CorruptLog, match="entry 3 of the log is missing. Put the file back"):
+        DeltaLog(table.path).snapshot()
+
+
+def test_a_listing_that_lacks_an_entry_is_no_hole(
+    table: StoreTable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The entry was written while the directory was listed."""
+    for start in range(3):
+        table.commit([{"key": "a", "start": start}])
+    rewrite(table, [], None)
+    log = DeltaLog(table.path)
+    listings = [[0, 1, 4], [0, 1, 2, 3, 4]]
+    monkeypatch.setattr(log, "versions", lambda: listings.pop(0))
+    assert log.newest_record() == make_record(2)
+    assert listings == []
 
 
 def test_no_table_is_not_ready(tmp_path: Path) -> None:

@@ -42,6 +42,14 @@ def test_a_flipped_bit_changes_no_note(tmp_path: Path, name: str, bit: int) -> N
         assert found == _EXPECTED, (at, flipped)
 
 
+def test_a_directory_in_the_place_of_the_file_is_named(tmp_path: Path) -> None:
+    """The error says what to do, as for other damage."""
+    path = DataLayout(tmp_path).replayed
+    path.mkdir(parents=True)
+    with pytest.raises(CorruptLog, match=f"{path} is damaged: .*Restore it, or delete it"):
+        read_replays(DataLayout(tmp_path))
+
+
 def test_notes_of_earlier_versions_are_read(tmp_path: Path) -> None:
     """They have no digest, and three to five items."""
     path = tmp_path / "replayed" / "_dead_letters.jsonl"

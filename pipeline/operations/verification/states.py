@@ -32,6 +32,8 @@ from oriel.storage.files import file_digest
 from oriel.storage.monitoring import STATUS_FILE
 
 _DECISION = re.compile(r"(\d+)(?:\.\d+)?\.json")
+#: The note of a sink that a batch is in its topic.
+_PUBLISHED = re.compile(r"published-(\d{12})\.json")
 #: A last field as long as a digest, whose name is not that of a digest.
 _DAMAGED_DIGEST = re.compile(rb',"[^"]*":"[^"]{21}"\}$')
 #: How the error of a damaged decision says what is wrong with it.
@@ -93,6 +95,8 @@ class CheckpointFiles(Check):
                 except _JSON_ERRORS as error:
                     problem = f"the file is damaged ({first_line(error)})"
                     yield Finding(folder / name, problem, RESTORE)
+        if files.is_folder(subject / "lock"):
+            yield Finding(subject / "lock", "the file is a directory", "Delete the directory")
         application = subject / "application.json"
         if states and not files.exists(application):
             yield Finding(application, "the file is missing", RESTORE)
@@ -166,6 +170,10 @@ class States(Check):
             if prepared is not None:
                 site.count(0)
                 loaded += [prepared] if batch >= batches[-1] - 1 else []
+        published = _newest_published(subject)
+        if published > max(batches, default=-1):
+            problem = f"batch {published} is published, and its decision is missing"
+            yield Finding(versions.path(published), problem, RESTORE)
         for name in sorted({name for prepared in loaded for name in prepared.state_files}):
             path = subject / name
             if only is not None and path not in only:
@@ -173,6 +181,12 @@ class States(Check):
             found = _segment_problem(site, path)
             if found is not None:
                 yield Finding(path, found, rebuild(store_of(subject)))
+
+
+def _newest_published(state: Path) -> int:
+    """Return the newest batch of a sink that is in its topic, -1 if there is none."""
+    matches = filter(None, map(_PUBLISHED.fullmatch, current_files().names(state)))
+    return max((int(match[1]) for match in matches), default=-1)
 
 
 class ReplayedLetters(Check):

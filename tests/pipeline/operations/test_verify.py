@@ -136,6 +136,11 @@ def _belong_elsewhere(path: Path) -> None:
     path.write_bytes(with_digest(orjson.dumps({"application": "elsewhere"})))
 
 
+def _make_directory(path: Path) -> None:
+    path.unlink()
+    path.mkdir()
+
+
 def _leave_behind(path: Path) -> None:
     """Remove the newest entries of a table, as an older backup of it would."""
     for version in range(2, BATCHES + 1):
@@ -160,6 +165,7 @@ def _leave_behind(path: Path) -> None:
         (_state("first", f"{BATCHES - 1:012d}-*.arrow"), _cut, "the digest", "oriel rebuild first"),
         ("checkpoints/app/application.json", _delete, "is missing", "Restore it from a backup"),
         ("checkpoints/app/application.json", _belong_elsewhere, "elsewhere, the states", "Restore"),
+        ("checkpoints/app/lock", _make_directory, "is a directory", "Delete the directory"),
         ("checkpoints/app/log.json", _garble, "is damaged", "Restore it from a backup"),
         ("tables/second", _delete, "table of store 'second' is missing", "oriel rebuild second"),
     ],

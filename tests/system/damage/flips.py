@@ -9,6 +9,7 @@ import re
 import sys
 import traceback
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -17,7 +18,7 @@ import orjson
 
 from oriel.pipeline.commit import SinkDefinition
 from oriel.pipeline.errors import PipelineError
-from oriel.storage import DataLayout, StorageError
+from oriel.storage import DataLayout, StorageError, disk_problem
 from oriel.storage.delta import LOG_FOLDER, DeltaLog
 from oriel.storage.layout import DEAD_LETTERS
 from oriel.storage.tailer import stores_with_tables
@@ -28,7 +29,7 @@ from tests.system.damage.readers import Known, Place, Refused, Unclear
 SOLUTION = re.compile(
     r"[Rr]estore|rebuil|[Rr]emove|[Dd]elete|retry|again|back from a backup|start .*empty|"
     r"[Uu]pgrade|read the store anew|give .* up|[Nn]ame the (folder|directory)|--name|run the|"
-    r"another backup|it is at version"
+    r"another backup|it is at version|Request a version"
 )
 Reader = Callable[[Place, str], Any]
 
@@ -102,6 +103,12 @@ class Readers:
             yield {**found, "prepared": None, "state": {}}
             # A store that has committed its newest batch does not need the one before it.
             yield {**found, "starts": {}}
+            # If you delete the clocks that were set, the clocks before them count again.
+            known = self._place.stores[subject]
+            state = known.checkpoint / "state" / known.definition.state_name
+            for clocks in state.glob("clock-*.json"):
+                with _aside(clocks):
+                    yield _read(reader, self._place, subject)
         if reader is readers.opened_sink:
             # Without a note, the newest batch is published again.
             yield {**found, "published": None}
@@ -109,13 +116,8 @@ class Readers:
         if (table / LOG_FOLDER).is_dir():
             # A newest entry that is torn is not committed yet.
             newest = max((table / LOG_FOLDER).glob("*.json"))
-            newest.rename(newest.with_suffix(".aside"))
-            try:
+            with _aside(newest), suppress(Refused):
                 yield _read(reader, self._place, subject)
-            except Refused:
-                pass
-            finally:
-                newest.with_suffix(".aside").rename(newest)
 
     def _not_found(self, path: Path) -> Iterator[str]:
         """Yield why ``oriel verify`` does not find a damaged file."""
@@ -166,6 +168,16 @@ class Readers:
         return [(reader, store) for reader in found] + [(readers.as_of, v) for v in versions]
 
 
+@contextmanager
+def _aside(path: Path) -> Iterator[None]:
+    """Give a file another name for the time of a ``with`` block, as if it were deleted."""
+    aside = path.rename(path.with_suffix(".aside"))
+    try:
+        yield
+    finally:
+        aside.rename(path)
+
+
 def _known(layout: DataLayout) -> Iterator[tuple[str, Known]]:
     for store in stores_with_tables(layout):
         snapshot = DeltaLog(layout.table(store)).snapshot()
@@ -198,6 +210,12 @@ def _read(reader: Reader, place: Place, subject: str) -> Any:
         return reader(place, subject)
     except (PipelineError, StorageError) as error:
         raise Refused(str(error)) from error
+    except OSError as error:
+        # Commands print errors of the disk so.
+        problem = disk_problem(error)
+        if problem is None:
+            raise Unclear(str(error)) from error
+        raise Refused(problem) from error
     except (Refused, Unclear):
         raise
     except Exception as error:

@@ -21,8 +21,10 @@ from tests.system.damage.campaign import Campaign, ReadingProcess
 from tests.system.damage.damages import (
     Sources,
     cut_off,
+    delete,
     draw_damage,
     files_by_class,
+    make_directory,
     of_another_day,
     of_another_directory,
     swap,
@@ -166,7 +168,10 @@ def test_each_reader_of_a_replaced_file_reads_the_same_or_says_what_to_do(
     prepared: Prepared, varied: Path, tmp_path: Path, number: int
 ) -> None:
     """Cut off, zero and swap files, and take others from an earlier day or elsewhere."""
-    damages = [cut_off, zero_page, zero_file, swap, of_another_day, of_another_directory]
+    damages = [
+        cut_off, zero_page, zero_file, make_directory, delete, swap, of_another_day,
+        of_another_directory,
+    ]  # fmt: skip
     with _campaign(varied, tmp_path) as campaign:
         campaign.damage(number, damages, prepared.sources)
 
