@@ -11,6 +11,7 @@ from typing import Any
 import orjson
 from pydantic.json_schema import models_json_schema
 
+import oriel
 from oriel.app.contract.limits import LIMIT_FIELDS, Limits
 from oriel.app.contract.media_types import EVENT_STREAM, MediaType
 from oriel.app.contract.models import Json, Problem
@@ -35,8 +36,6 @@ from oriel.app.contract.problems import (
 from oriel.storage import KEY_BYTES_MAX
 
 _TITLE = "Oriel"
-#: The version of the interface, not of the program.
-_VERSION = "1.0.0"
 _OPENAPI_VERSION = "3.1.0"
 _SCHEMA_REFERENCE = "#/components/schemas/{model}"
 
@@ -167,7 +166,7 @@ def describe(limits: Limits | None = None) -> Json:
         "openapi": _OPENAPI_VERSION,
         "info": {
             "title": _TITLE,
-            "version": _VERSION,
+            "version": oriel.__version__,
             "summary": "Interactive queries over materialized windows",
             "description": _DESCRIPTION.format(reads=_reads_by_kind()),
         },

@@ -1,4 +1,4 @@
-"""The aggregates that may be approximate, and are exact where the values are kept anyway.
+"""Quantiles, which are exact, and distinct counts, which are exact over sliding windows.
 
 What they give may depend on the set of values only. Distinct values are counted by HyperLogLog
 sketches of Apache DataSketches, unless a window keeps its records. HLL registers merge, and an
@@ -35,10 +35,11 @@ _MIN_LG_K, _MAX_LG_K = 4, 21
 
 
 def approx_count_distinct(column: str, lg_k: int = 12) -> Aggregate:
-    """Estimate the number of distinct values of ``column`` by a HyperLogLog sketch.
+    """Count the distinct values of ``column``.
 
-    ``lg_k`` is the base-2 logarithm of the sketch's size; 12 gives about 1.6 % error. Over
-    sliding windows, which keep their records, the number is exact.
+    Over sliding windows, whose state keeps the records, the count is exact. For all other
+    windows, and without windows, it is the estimate of a HyperLogLog sketch. ``lg_k`` is the
+    base-2 logarithm of the sketch's size: with 12 the error is about 1.6 percent.
 
     Raises:
         IllegalArgument: ``lg_k`` is no whole number from 4 to 21.
@@ -64,8 +65,9 @@ def approx_count_distinct(column: str, lg_k: int = 12) -> Aggregate:
 def approx_quantile(column: str, probability: float) -> Aggregate:
     """Take the value of ``column`` below which the share ``probability`` of values lies.
 
-    Of n values, NaN left out, it is the one with floor(``probability`` * n) values before it in
-    ascending order, at most the last: 0.5 of an even number takes the upper one of the middle.
+    The result is exact for every kind of windows. Of n values, NaN left out, it is the one with
+    floor(``probability`` * n) values before it in ascending order, at most the last. For example,
+    0.5 takes the upper one of the two middle values if n is even.
 
     Raises:
         IllegalArgument: ``probability`` is no number from 0 to 1.
