@@ -33,6 +33,15 @@ def test_the_site_has_every_page(site: Path) -> None:
 
 
 @pytest.mark.slow
+def test_links_upward_lead_to_pages_of_the_site_only(site: Path) -> None:
+    """A page of a directory links to pages above it, and names files outside of the site."""
+    assert 'href="../windows.html"' in (site / "reference" / "semantics.html").read_text()
+    examples = (site / "examples.html").read_text()
+    assert "demo/flights.py" in examples
+    assert 'href="../demo' not in examples
+
+
+@pytest.mark.slow
 def test_the_site_loads_nothing_from_elsewhere(site: Path) -> None:
     """No page names a script, style, font or picture of another address, and no style does."""
     loading = re.compile(
