@@ -79,8 +79,8 @@ def kinds(grace_s: int = 0) -> tuple[Case, ...]:
     )
 
 
-#: The records/s of Kafka Streams 4.3.1 (RocksDB, one thread) that design.md, section 5, tells:
-#: measured there, on another day, and not by this benchmark.
+#: The records/s of Kafka Streams 4.3.1 (RocksDB, one thread), measured once on another day and
+#: another machine, not by this benchmark. `oriel bench peer` measures both on one machine.
 ELSEWHERE = {
     "tumbling 10 s": "65,000",
     "sliding 10 s, on update": "7,000 to 21,000",
@@ -175,7 +175,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def measure_kinds(workers: Workers, sizes: Sizes) -> dict[str, Any]:
     """Every kind of windows, side by side, as records come in order and in disorder."""
     found = _measured_twice(workers, sizes, kinds, "windows")
-    print("Kafka Streams, as design.md, section 5, tells it and not measured here, in records/s:")
+    print("Kafka Streams, measured on another day and not by this benchmark, in records/s:")
     print("; ".join(f"{name} {rate}" for name, rate in ELSEWHERE.items()) + "\n")
     for name, by_arrival in found.items():
         by_arrival["kafka_streams_elsewhere"] = ELSEWHERE.get(name)

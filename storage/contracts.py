@@ -27,7 +27,7 @@ A key is its text, whatever its type. Every read raises ``UnfitKey`` for what is
 store's type, and for a prefix of which the keys don't lie together.
 
 A window expired by retention is in no answer, whether or not its bytes are still there:
-visible are those with ``window_start_ms >= earliest_ms`` (semantics 7).
+visible are those with ``window_start_ms >= earliest_ms`` (semantics.md#7).
 
 Sessions of one key may overlap, and several may start or end at the same ms
 (docs/decisions/0009). They are ordered by start, then end. Retention counts by their *end*:

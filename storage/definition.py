@@ -64,12 +64,12 @@ class StoreKind(StrEnum):
 
     @property
     def expires_by_start(self) -> bool:
-        """Whether retention counts by window start (semantics 7)."""
+        """Whether retention counts by window start (semantics.md#7)."""
         return self.is_windowed and not self.is_session
 
     @property
     def expires_by_end(self) -> bool:
-        """Whether retention counts by window end: sessions only (semantics 7)."""
+        """Whether retention counts by window end: sessions only (semantics.md#7)."""
         return self.is_session
 
 
@@ -149,7 +149,7 @@ class StoreDefinition:
     ``topic`` and ``grouped_by`` are texts for people. ``key_groups`` is the fixed number of
     shares into which the keys are divided. ``retention_ms`` None keeps all windows; else a
     window is visible while its start (a session while its end) is at least the store clock
-    - ``retention_ms`` + 1 (semantics 7). ``application`` is the id under which the pipeline
+    - ``retention_ms`` + 1 (semantics.md#7). ``application`` is the id under which the pipeline
     commits. ``format`` is that of the text it was read from.
 
     ``sources`` are the topics with their schemas, ``steps`` each input's row-wise steps and joins,

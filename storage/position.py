@@ -5,7 +5,7 @@ partition -> offset. Our offset is *exclusive*: every record below it is include
 in Kafka's committed offsets. For an event log the offset is a byte position, so a
 producer that appended a line knows it is in once ``offset >= file size after the append``.
 
-A bound (promise 4) can be said in two ways: as a table version (from an earlier answer:
+A bound (guarantees.md#4) can be said in two ways: as a table version (from an earlier answer:
 monotonic reads), or as an offset per topic and partition (from a producer: read your writes).
 ``flights:0:12345`` is reached when all records below 12345 are in.
 
@@ -54,7 +54,7 @@ class CommitRecord:
     stream time - grace), ``counters`` the running totals since the store began:
     ``input = applied + late + dead_lettered + filtered``. ``observed_ms`` is the store's clock, by
     which retention counts: the greatest start (of a session the greatest end) of any window that
-    the store was ever put, had each record been a batch of its own (semantics 7); -1 for none.
+    the store was ever put, had each record been a batch of its own (semantics.md#7); -1 for none.
     """
 
     batch: int

@@ -104,8 +104,8 @@ def _iso_time_ms(text: str) -> int | None:
 def lower_bound_reader(name: str) -> Callable[[str], int]:
     """Make a reader of lower bounds in ms, which reads what is below 0 as 0.
 
-    No record has a time below 0 (semantics 1.2), so no window is lost; and requests that mean the
-    same share their cursors.
+    No record has a time below 0 (semantics.md#1-2), so no window is lost, and requests that mean
+    the same share their cursors.
     """
     read = time_reader(name)
     return lambda text: max(read(text), 0)

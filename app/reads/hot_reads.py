@@ -173,7 +173,7 @@ def _serialise(
 def _is_settled(state: IndexState, request: ReadRequest, page: ReadPage) -> bool:
     """Whether no record can change the page any more: its windows are final, and none can come.
 
-    A new window ends at ``close_ms`` or later (semantics 2.3). Windows of one size end in the
+    A new window ends at ``close_ms`` or later (semantics.md#2-3). Windows of one size end in the
     order of their starts, so none can come that starts before a final one, or so early that it
     would be final. Sessions have no one size, so only a read of one of them can be settled.
     """

@@ -48,7 +48,7 @@ def _covering(snapshot: Any, request: ReadRequest) -> ReadPage:
     if window.kind.is_session:
         bounds = (key, instant_ms, instant_ms)
         return page_of_range(snapshot.find_sessions, SessionRange, bounds, snapshot, request)
-    # The rules table of semantics 2.2 and 3: whether a window holds a record at its end.
+    # semantics.md#0-2: whether a window holds a record at its end.
     first_ms = instant_ms - window.size_ms + (not window.kind.has_inclusive_end)
     bounds = (key, first_ms, instant_ms)
     return page_of_range(snapshot.fetch, WindowRange, bounds, snapshot, request)
@@ -110,7 +110,7 @@ def _window(snapshot: IndexSnapshot, request: ReadRequest) -> ReadPage:
     start_ms, key = request.path
     window = snapshot.fetch_window(key, start_ms)
     if window is None:
-        # Retention counts sessions by their end, other windows by their start (semantics 7).
+        # Retention counts sessions by their end, other windows by their start (semantics.md#7).
         kind = snapshot.state.definition.window.kind
         retained_by = "end" if kind.expires_by_end else "start"
         message = (

@@ -7,7 +7,7 @@
 Spark never forces these files to disk, and of two processes that write one of them the later wins.
 So nothing is decided by them: they are in a folder of one epoch, and the next start makes a new
 folder out of the state versions. What Spark wrote of a batch that no store has decided is
-forgotten: a batch may end anywhere until it is decided (promise 1).
+forgotten: a batch may end anywhere until it is decided (guarantees.md#1).
 """
 
 import json

@@ -7,7 +7,7 @@ linked is then copied while the pipeline goes on. If one is gone before it is li
 has moved on: a newer batch is taken. Objects have no links: they are fetched, and what an earlier
 attempt has fetched stays, so that a newer batch needs only what is new.
 
-The index is not part of it (promise 6), nor is the log that the records come from.
+The index is not part of it (guarantees.md#6), nor is the log that the records come from.
 
     BACKUP/backup.json     what it is of, and each file's size and SHA-256
     BACKUP/data/...        the files, under their paths in the data folder

@@ -1,7 +1,7 @@
 """The stamp: stream time, lateness and dead letters, one task per source partition.
 
 Runs on each partition in offset order, so the clock of a partition is a running max
-(semantics 1.1) and lateness is decided once, for good. Accepted rows go on to the task
+(semantics.md#1-1) and lateness is decided once, for good. Accepted rows go on to the task
 of their key group; at its end the stamp sends one report row to *every* task, so that
 each of them knows the clocks of the whole batch without a second pass.
 
@@ -186,7 +186,7 @@ class _Stamper:
     def to_windows(self, rows: pa.Table) -> pa.RecordBatch:
         """The rows that are accepted, each with its close time."""
         usable = self.usable_again(rows)
-        # Semantics 2.1, step 2: the record itself moves the clock before it is judged.
+        # semantics.md#2-1, step 2: the record itself moves the clock before it is judged.
         accepted = self._accepted(usable, self.stream_time_ms(usable))
         if self._stamp.origin is not None:
             self.counters += Counters(late_results=len(usable) - len(accepted))

@@ -43,7 +43,7 @@ class StoreRows:
 
     With ``retention_ms`` old windows go out of sight as newer ones come: visible are those
     with ``start >= observed - retention + 1``, where observed is the greatest start of any
-    window that was put; for sessions the same with their ends (semantics section 7).
+    window that was put; for sessions the same with their ends (semantics.md#7).
     """
 
     def __init__(self, retention_ms: int | None = None, key_type: KeyType = TEXT) -> None:

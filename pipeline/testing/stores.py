@@ -1,4 +1,4 @@
-"""Kafka Streams' read-only stores, in memory, for users' tests (semantics section 8.1).
+"""Kafka Streams' read-only stores, in memory, for users' tests (semantics.md#8-1).
 
 Rules of all three stores:
 

@@ -75,7 +75,7 @@ class FileRanges:
 
 
 def clock_column(kind: StoreKind) -> str | None:
-    """The column by which retention counts (semantics 7), None where nothing expires."""
+    """The column by which retention counts (semantics.md#7), None where nothing expires."""
     if not kind.is_windowed:
         return None
     return "window_end" if kind.expires_by_end else "window_start"

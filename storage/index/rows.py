@@ -143,7 +143,7 @@ def _visible(
 def file_extent(
     path: Path, definition: StoreDefinition, kept: Kept | None = None, digest: str | None = None
 ) -> Extent:
-    """How far the windows of a table file reach, removed ones included (semantics 7).
+    """How far the windows of a table file reach, removed ones included (semantics.md#7).
 
     Raises:
         MissingDataFile: the file was vacuumed or deleted, or its table is gone.

@@ -12,7 +12,7 @@ from oriel.storage.errors import IndexDamaged
 from oriel.storage.layout import INDEX_FORMAT
 from oriel.storage.position import CommitRecord, Offsets, Place
 
-#: The store clock before the first window (semantics 7).
+#: The store clock before the first window (semantics.md#7).
 NOTHING_OBSERVED_MS = -1
 
 
@@ -21,7 +21,7 @@ class Extent:
     """How far the windows of an index reach.
 
     ``observed_ms`` is the greatest window start ever put, of sessions the greatest end ever put
-    or removed: the store clock (semantics 7) where the pipeline does not say it. ``longest_ms``
+    or removed: the store clock (semantics.md#7) where the pipeline does not say it. ``longest_ms``
     is the length of the longest session ever put, 0 for other windows: a session that ends at E
     or later starts at E - longest or later, so that a search by ends needn't begin at a key's
     first session.
@@ -74,7 +74,7 @@ class IndexState:
 
     @property
     def observed_ms(self) -> int:
-        """The store clock (semantics 7): the pipeline's own word, where it gives it.
+        """The store clock (semantics.md#7): the pipeline's own word, where it gives it.
 
         That word is a function of the source alone. What the rows at hand reach to is not: others
         add and remove rows, and compaction takes those that a clock once stood at.
@@ -85,7 +85,7 @@ class IndexState:
 
     @cached_property
     def earliest_ms(self) -> int:
-        """The least visible window start, of sessions the least visible end (semantics 7).
+        """The least visible window start, of sessions the least visible end (semantics.md#7).
 
         That is ``observed - retention + 1``. 0 where nothing expires.
         """

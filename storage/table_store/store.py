@@ -93,7 +93,7 @@ class TableStore:
         return self._visible(of_scan(scan_range, self._key_type, windowed=windowed))
 
     def _visible(self, condition: Condition) -> LiveRows:
-        """The windows of a condition that are there and have not expired (semantics 7)."""
+        """The windows of a condition that are there and have not expired (semantics.md#7)."""
         if self.earliest_ms > 0:
             by_end = self.state.definition.window.kind.expires_by_end
             clock = "window_end" if by_end else "window_start"

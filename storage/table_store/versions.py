@@ -192,7 +192,7 @@ class TableVersions:
 
 
 def _with_clock(rows: VersionRows, budget: ReadBudget) -> VersionRows:
-    """With the store clock (semantics 7) by the rows, if it matters and the pipeline didn't say it.
+    """With the store clock (semantics.md#7) of the rows, if the pipeline does not name one.
 
     As in an index that is built anew, that is the greatest time of any row, removed ones too.
     """

@@ -15,7 +15,7 @@ ROOT = "/v1/stores/store"
 
 
 class TestPosition:
-    """Promise 4: a client can demand a minimum position."""
+    """A client can require a minimum position (guarantees.md#4)."""
 
     @pytest.mark.parametrize(
         "bound", ["min_version=1", "min_offset=events:0:100", "min_offset=events:0:1&min_version=0"]

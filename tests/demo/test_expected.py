@@ -49,7 +49,7 @@ def test_a_late_record_is_refused() -> None:
 
 
 def test_a_partly_late_record_joins_open_windows_only() -> None:
-    """Semantics 2.3, third cause: the closed left window of a partly late record is not made."""
+    """semantics.md#2-3, third cause: the closed left window of a partly late record is not made."""
     rules = Rules(difference_ms=1, grace_ms=0)
     assert _held(_arrivals(rules, 1, 3, 2), rules) == {(0, 1): 1, (2, 3): 2, (3, 4): 1}
 

@@ -27,7 +27,7 @@ builder = StreamsBuilder()
 topology = builder.build()
 """
 
-#: The windows of KIP-450's figure 1 (semantics 2.2), as (start, end, count, total, timestamp).
+#: The windows of KIP-450's figure 1 (semantics.md#2-2), as (start, end, count, total, timestamp).
 EXPECTED = {
     (0, 10, 1, 1.0, 10),
     (4, 14, 2, 3.0, 14),

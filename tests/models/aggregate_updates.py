@@ -74,16 +74,16 @@ def updates(log: Sequence[Entry], span: Span, row_of: Row) -> Iterator[Update]:
             row = row_of(records)
             yield Update(offset, key, start, max(each for _, each in records), row)
             if row is None:
-                # A row that a function removes leaves nothing behind (semantics section 9).
+                # A row that a function removes leaves nothing behind (semantics.md#9).
                 records.clear()
 
 
 def sliding_updates(
     log: Sequence[Entry], difference_ms: int, grace_ms: int, row_of: Row
 ) -> Iterator[Update]:
-    """All updates of sliding windows, in order (semantics 2.1 and 2.4, for windows of 2.2 and 2.3).
+    """All updates of sliding windows, in order (semantics.md#2-1, semantics.md#2-4).
 
-    The windows after each record are made anew from all that have come.
+    The windows, those of semantics.md#2-3, are computed again after each record.
     """
     stream_time_ms = 0
     accepted: dict[str, list[tuple[int | None, int, int]]] = {}
@@ -99,7 +99,7 @@ def sliding_updates(
         changed = [start for start, members in after.items() if members != before.get(start)]
         for start in _as_forwarded(changed, before, time_ms, difference_ms):
             members = [(each, time) for each, time, _ in after[start]]
-            # Behind a removal the time begins anew, as the row does (semantics section 9).
+            # Behind a removal the time begins anew, as the row does (semantics.md#9).
             removals = [n for n in range(1, len(members)) if row_of(members[:n]) is None]
             newest_ms = max(time for _, time in members[max(removals, default=0) :])
             yield Update(offset, key, start, newest_ms, row_of(members))
@@ -144,7 +144,7 @@ def _as_forwarded(
 def session_updates(
     log: Sequence[Entry], gap_ms: int, grace_ms: int, row_of: Row
 ) -> Iterator[Update]:
-    """All updates of sessions, in order (semantics section 4): of one that is gone its own time.
+    """All updates of sessions, in order (semantics.md#4): of one that is gone its own time.
 
     ``row_of`` sees the records of the sessions that were joined, by their ends, and the new one.
     """

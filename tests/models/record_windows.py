@@ -1,4 +1,4 @@
-"""The windows that records make, by semantics 2.2, 2.3 and 3, written down as plainly as can be."""
+"""A slow model of the windows of records (semantics.md#2-2, semantics.md#2-3, semantics.md#3)."""
 
 from collections.abc import Iterable, Sequence
 

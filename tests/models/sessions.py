@@ -66,7 +66,7 @@ class _Parts:
 
 
 def part_sessions(logs: Logs, gap: int, grace: int) -> list[PartSession]:
-    """Rule 1: the sessions of each partition alone."""
+    """Decision 0009, rule 1: the sessions of each partition alone."""
     return _parts(logs, gap, grace, lambda *_: "").sessions
 
 
@@ -86,7 +86,7 @@ def expected_sessions(logs: Logs, gap: int, grace: int) -> Outcome:
 
 
 def folded_sessions(logs: Logs, gap: int, grace: int, functions: Functions) -> FoldOutcome:
-    """Fold the records of each session: semantics section 4, steps 2 to 6."""
+    """Fold the records of each session (semantics.md#4)."""
 
     def made(record: Arrived, joined: Sequence[PartSession]) -> Any:
         value = functions.initial()
@@ -110,7 +110,10 @@ def folded_sessions(logs: Logs, gap: int, grace: int, functions: Functions) -> F
 
 
 def _parts(logs: Logs, gap: int, grace: int, made: _Making) -> _Parts:
-    """Rule 1; a null value deletes the session, a record whose function raises joins nothing."""
+    """Decision 0009, rule 1, with null values and functions that raise.
+
+    A null value deletes the session, a record whose function raises joins nothing.
+    """
     parts = _Parts([], 0, set())
     for record in arrivals(logs, grace + gap):
         joined = [s for s in parts.sessions if _joins(record, s, gap)]
@@ -137,13 +140,13 @@ def _joins(record: Arrived, session: PartSession, gap: int) -> bool:
 
 
 def together(one: PartSession, other: PartSession, gap: int) -> bool:
-    """Rule 2, for two sessions of one key and two partitions."""
+    """Decision 0009, rule 2, for two sessions of one key and two partitions."""
     lower, upper = (one, other) if one.end <= other.end else (other, one)
     return any(r.close <= lower.end and r.time <= lower.end + gap for r in upper.records)
 
 
 def components(sessions: Sequence[PartSession], gap: int) -> list[list[PartSession]]:
-    """The connected components under rule 2, by merging groups until nothing changes."""
+    """The connected components (decision 0009, rule 2): merge groups until nothing changes."""
     groups = [[session] for session in sessions]
     merged = True
     while merged:

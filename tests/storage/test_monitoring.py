@@ -359,7 +359,7 @@ def test_the_metrics_say_what_the_overview_says(data: Path) -> None:
 
 
 def test_the_outcomes_of_records_sum_up_to_the_input(data: Path) -> None:
-    """Promise 3, as a dashboard adds it."""
+    """The sum of guarantees.md#3, as a dashboard adds it."""
     samples = _samples(overview(data))
     outcomes = [
         value for place, value in samples.items() if place[0] == "oriel_store_records_total"

@@ -87,7 +87,7 @@ def test_sessions_expire_by_their_end(tmp_path: Path) -> None:
 
 
 def test_a_removed_session_moves_the_clock(tmp_path: Path) -> None:
-    """The greatest end counts, of removed sessions too (semantics 7); a rebuild agrees."""
+    """The greatest end counts, of removed sessions too (semantics.md#7); a rebuild agrees."""
     followed = Followed(tmp_path, retention_ms=50, window=SESSION)
     followed.table.commit([_session(0, 10), _session(40, 80)])
     followed.table.commit([_session(40, 80, deleted=True)])

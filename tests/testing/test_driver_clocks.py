@@ -49,7 +49,7 @@ def cogrouped(*, closed: bool = False) -> TopologyTestDriver:
 
 
 def test_a_cogroup_has_a_clock_for_each_input() -> None:
-    """Section 1.1: left 100, right 5 (taken into [0,10)), left 5 (late)."""
+    """semantics.md#1-1: left 100, right 5 (taken into [0,10)), left 5 (late)."""
     driver = cogrouped()
     pipe(driver, "100", topic="left")
     (row,) = pipe(driver, "5", topic="right")[0]
@@ -70,7 +70,7 @@ def test_a_window_of_a_cogroup_is_final_when_both_inputs_passed_it() -> None:
 
 
 def test_a_cogroup_of_functions() -> None:
-    """Section 9: one state, an aggregator for each input with its own columns."""
+    """semantics.md#9: one state, an aggregator for each input with its own columns."""
 
     def plus(_: str, value: Any, old: int) -> int:
         return old + int(value["t"])
@@ -98,7 +98,7 @@ def test_a_cogroup_of_functions() -> None:
 
 
 def test_partitions_have_clocks_of_their_own() -> None:
-    """Section 1.1: what one partition has seen does not make another's records late."""
+    """semantics.md#1-1: what one partition has seen does not make another's records late."""
     driver = times_driver(tumbling(10, 0))
     driver.pipe_input("t", [], partition=1)
     pipe(driver, "100")
@@ -219,7 +219,7 @@ def test_offsets_count_each_partition_of_each_topic() -> None:
 
 
 def test_retention_hides_old_windows_and_changes_no_result() -> None:
-    """Section 7: visible from the greatest start - R + 1 on; hidden rows still count on."""
+    """semantics.md#7: visible from the greatest start - R + 1 on; hidden rows still count on."""
     driver = driver_of(
         lambda b: (
             grouped(b)
@@ -239,7 +239,7 @@ def test_retention_hides_old_windows_and_changes_no_result() -> None:
 
 
 def test_retention_of_sessions_counts_by_ends() -> None:
-    """Section 7: a session is visible while its end is."""
+    """semantics.md#7: a session is visible while its end is."""
     driver = driver_of(
         lambda b: (
             grouped(b)

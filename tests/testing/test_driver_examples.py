@@ -1,4 +1,6 @@
-"""The numeric examples of semantics sections 1 to 5 through the test driver's public methods.
+"""The numeric examples of docs/reference/semantics.md through the test driver's public methods.
+
+The name of an example begins with its rule.
 
 An example names its input as ``KEY:TIME`` in order of arrival. A window is told as the
 times of its members. Where Kafka Streams does otherwise (retention decides, or a record
@@ -208,7 +210,7 @@ def test_one_batch_emits_the_same(name: str) -> None:
 
 
 def test_session_tombstones_come_before_the_merged_session() -> None:
-    """Section 4: what a new record merges is deleted, in one batch with the session that is new."""
+    """What a new record merges is deleted, in one batch with the new session (semantics.md#4-4)."""
     outputs = pipe(times_driver(sessions(10, 20)), "30 15 20 22")
     rows = [
         [(r["window_start_ms"], r["window_end_ms"], r["timestamp_ms"], r["deleted"]) for r in batch]
@@ -228,6 +230,6 @@ def test_session_tombstones_come_before_the_merged_session() -> None:
     ids=["no window", "size 10", "size 5"],
 )
 def test_result_timestamps_of_kip_259(windows: Windows | None, wanted: list[int]) -> None:
-    """Section 5: the timestamp of a row is the greatest of its records."""
+    """semantics.md#5-1: the timestamp of a row is the greatest of its records."""
     outputs = pipe(times_driver(windows), "1 2 5 6 4 3 7 9")
     assert [rows[0]["timestamp_ms"] for rows in outputs] == wanted

@@ -1,4 +1,4 @@
-"""The user's own functions in the test driver: semantics section 9, and functions that fail."""
+"""The user's own functions in the test driver: semantics.md#9, and functions that fail."""
 
 from collections.abc import Callable
 from typing import Any
@@ -64,7 +64,7 @@ def texts(
 @pytest.mark.parametrize("one_by_one", [True, False])
 @pytest.mark.parametrize("kind", ["none", "tumbling", "hopping"])
 def test_functions_are_called_in_order_of_arrival(kind: str, one_by_one: bool) -> None:
-    """Section 9: arrival order, never time order; the timestamp is the greatest."""
+    """semantics.md#9: arrival order, never time order; the timestamp is the greatest."""
     driver = texts(KINDS[kind])
     pipe(driver, "19=a 11=b 15=c", one_by_one=one_by_one)
     assert held(driver, kind) == [({"text": "0+a+b+c"}, 19)]
@@ -72,14 +72,14 @@ def test_functions_are_called_in_order_of_arrival(kind: str, one_by_one: bool) -
 
 @pytest.mark.parametrize("one_by_one", [True, False])
 def test_the_merger_of_sessions_gets_the_initial_value_first(one_by_one: bool) -> None:
-    """Section 4, step 3: sessions merge by their ends, each after the initial value."""
+    """semantics.md#4-1: sessions merge by their ends, each after the initial value."""
     driver = texts(sessions(10, 100))
     pipe(driver, "20=b 0=a 10=c", one_by_one=one_by_one)
     assert held(driver, "session") == [({"text": "0|0+a|0+b+c"}, 20)]
 
 
 def test_updates_of_sliding_windows() -> None:
-    """Section 2.2's example of updates, D = 10: every changed window comes once a batch."""
+    """The example of semantics.md#2-1, D = 10: every changed window comes once a batch."""
     outputs = pipe(texts(sliding(10, 100)), "10=1 10=2 14=3 15=4 20=5")
     rows = [{(r["window_start_ms"], r["text"]) for r in batch} for batch in outputs]
     assert rows == [
@@ -271,7 +271,7 @@ def test_several_columns_are_a_dict(kind: str) -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_reduce_keeps_the_first_value_as_it_is(kind: str) -> None:
-    """Section 9: the reducer is called from the second record on, with whole values."""
+    """semantics.md#9: the reducer is called from the second record on, with whole values."""
     calls = []
 
     def later(old: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]:
@@ -326,7 +326,7 @@ def test_sessions_without_a_merger_are_refused_at_once() -> None:
 
 @pytest.mark.parametrize("kind", ["tumbling", "hopping", "session"])
 def test_an_aggregator_gets_none_for_a_record_without_a_value(kind: str) -> None:
-    """Semantics 1.2: such records are aggregated in time windows and sessions."""
+    """semantics.md#1-2: such records are aggregated in time windows and sessions."""
     driver = texts(KINDS[kind])
     driver.pipe_input("t", [*records("10=a"), Record("k", None, 11)])
     text = "0|0+a+null" if kind == "session" else "0+a+null"

@@ -1,4 +1,4 @@
-"""Joins and tables in the test driver: streams, streams with tables, tables (semantics 5)."""
+"""Joins and tables in the test driver: streams, streams with tables, tables (semantics.md#5)."""
 
 from typing import Any, Literal
 
@@ -49,7 +49,7 @@ within = JoinWindows.of_time_difference_and_grace
 
 @pytest.mark.parametrize("how", ["join", "left_join", "outer_join"])
 def test_streams_join_at_most_the_difference_apart(how: How) -> None:
-    """Section 5: both bounds are inclusive, and keys must be equal."""
+    """semantics.md#5-2: both bounds are inclusive, and keys must be equal."""
     driver = streams(how, within(10, 1000))
     driver.pipe_input("left", left("k", "l", 100))
     driver.pipe_input(
@@ -63,7 +63,7 @@ def test_streams_join_at_most_the_difference_apart(how: How) -> None:
 
 
 def test_the_result_of_a_pair_has_the_greater_time() -> None:
-    """Section 5, and that of a record alone its own."""
+    """The later of both (semantics.md#5-1), and that of a record alone its own."""
     driver = streams("left_join", within(10, 0))
     driver.pipe_input("left", left("k", "l", 100))
     driver.pipe_input("right", right("k", "r", 95))
@@ -222,7 +222,7 @@ def row_of(driver: TopologyTestDriver) -> tuple[Any, Any, int] | None:
 
 
 def test_two_tables_joined() -> None:
-    """Section 5's example; where both come out of order our row has both records' greatest time."""
+    """The greatest time of both records, also if they are out of order (semantics.md#5-4)."""
     driver = tables("join")
     driver.pipe_input("left", left("k", "a", 10))
     assert row_of(driver) is None

@@ -1,4 +1,4 @@
-"""Streams that look up a table in the test driver (semantics 5): the table as of now."""
+"""Streams that look up a table in the test driver (semantics.md#5-3): the table as of now."""
 
 from typing import Literal
 
@@ -23,7 +23,7 @@ def looked_up(how: Literal["join", "left_join"]) -> TopologyTestDriver:
 
 
 def test_a_stream_finds_the_table_as_it_is_now() -> None:
-    """Section 5: right b@50, then left a@10 gives (a,b)@10; a row counts until it is deleted."""
+    """The example of semantics.md#5-3, and a row counts until it is deleted."""
     driver = looked_up("join")
     driver.pipe_input("left", left("k", "early", 5))
     driver.pipe_input("right", right("k", "b", 50))

@@ -129,7 +129,7 @@ def test_sessions_of_functions_are_told() -> None:
 @pytest.mark.java
 @pytest.mark.slow
 def test_a_record_tells_the_sliding_windows_that_it_changes() -> None:
-    """The example of semantics 2.2, over two batches; alerts before the windows close."""
+    """The example of semantics.md#2-2, over two batches; alerts before the windows close."""
     builder = StreamsBuilder()
     windowed = builder.stream("t", SCHEMA).group_by_key().windowed_by(sliding(10, 100))
     told = windowed.aggregate(vs=collect_list("v")).to_stream()

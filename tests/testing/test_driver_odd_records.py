@@ -283,7 +283,7 @@ def test_the_last_ms_of_the_year_9999_is_a_time() -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_record_without_a_key_is_dropped_and_moves_no_clock(kind: str) -> None:
-    """Semantics 1.1 and 1.2: after it a record that would be late is in time."""
+    """semantics.md#1-1 and semantics.md#1-2: after it a record that would be late is in time."""
     driver = times_driver(KINDS[kind])
     pipe(driver, "*:100 5")
     assert driver.counters("s") == Counters(input=2, applied=1, late=0, dropped=1, filtered=0)
@@ -294,7 +294,7 @@ def test_a_record_without_a_key_is_dropped_and_moves_no_clock(kind: str) -> None
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_record_without_a_value(kind: str) -> None:
-    """Semantics 1.2: time windows and sessions count it, and it moves their clock; else dropped."""
+    """Time windows and sessions count it, and it moves their clock (semantics.md#1-2)."""
     driver = times_driver(KINDS[kind])
     driver.pipe_input("t", [Record("k", None, 100), *records("5")])
     if kind in TAKES_NULL:

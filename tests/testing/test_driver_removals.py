@@ -1,4 +1,4 @@
-"""Functions that return None: which rows they delete, and at what time (semantics section 9)."""
+"""Functions that return None: which rows they delete, and at what time (semantics.md#9)."""
 
 from typing import Any
 
@@ -43,7 +43,7 @@ def texts(windows: Windows | None) -> TopologyTestDriver:
 
 @pytest.mark.parametrize("kind", ["none", "tumbling", "hopping"])
 def test_a_null_result_deletes_the_row(kind: str) -> None:
-    """Sections 5 and 9: the row goes, and the next record starts anew with its own time."""
+    """The row is removed, and the next record starts with its own time (semantics.md#9)."""
     driver = texts(KINDS[kind])
     outputs = pipe(driver, "17=a 19=b 18=- 13=c")
     assert [(r["text"], r["deleted"]) for (r,) in outputs] == [
@@ -80,7 +80,7 @@ REMOVALS = {
 def test_a_deleted_row_has_the_time_it_would_have_had(
     kind: str, given: str, wanted: int, one_by_one: bool
 ) -> None:
-    """Section 9: the greater of the row's time and the record's, in any cut."""
+    """semantics.md#9: the greater of the row's time and the record's, in any cut."""
     driver = texts(KINDS[kind])
     # A row that was never told can't be deleted.
     first, rest = given.split(maxsplit=1)
@@ -90,7 +90,7 @@ def test_a_deleted_row_has_the_time_it_would_have_had(
 
 
 def test_a_reducer_that_returns_none_deletes_the_row_at_its_time() -> None:
-    """Section 9 for reduce."""
+    """semantics.md#9 for reduce."""
     driver = driver_with(lambda s: s.reduce(lambda _, new: new if new["s"] != "-" else None))
     *_, (row,) = pipe(driver, "50=a 60=b 55=-")
     assert (row["s"], row["deleted"], row["timestamp_ms"]) == (None, True, 60)

@@ -1,4 +1,4 @@
-"""The key-value store of the test driver: semantics 8.1 line by line."""
+"""The key-value store of the test driver: semantics.md#8-1 line by line."""
 
 from random import Random
 from typing import Any

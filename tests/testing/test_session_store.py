@@ -1,4 +1,4 @@
-"""The session store of the test driver: semantics 8.1 line by line."""
+"""The session store of the test driver: semantics.md#8-1 line by line."""
 
 from collections.abc import Callable
 from functools import partial

@@ -1,4 +1,4 @@
-"""The window store of the test driver: semantics 8.1 line by line."""
+"""The window store of the test driver: semantics.md#8-1 line by line."""
 
 from collections.abc import Callable
 from dataclasses import FrozenInstanceError

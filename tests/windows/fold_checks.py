@@ -8,7 +8,7 @@ from tests.windows.engine_runs import Cut, Run
 
 
 def check_deleted(run: Run, outcome: FoldOutcome, cuts: Sequence[Cut], kind: str) -> None:
-    """Each deleted row has the time that it would have had (semantics section 9).
+    """Each deleted row has the time that it would have had (semantics.md#9).
 
     Of several partitions it is the greatest of those that removed their part in the batch;
     over sliding windows, which are made of all their members anew, that of all partitions.

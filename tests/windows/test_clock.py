@@ -1,4 +1,4 @@
-"""Stream time: one running max per partition (semantics 1.1)."""
+"""Stream time: one running max per partition (semantics.md#1-1)."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""Window definitions: what is accepted and what is refused (semantics section 6)."""
+"""Window definitions: what is accepted and what is refused (semantics.md#6)."""
 
 from collections.abc import Callable
 from datetime import timedelta

@@ -1,4 +1,4 @@
-"""The examples of semantics sections 4, 5 and 9 with the user's own functions."""
+"""The examples of semantics.md#4, semantics.md#5 and semantics.md#9 with users' functions."""
 
 from dataclasses import replace
 from typing import Any
@@ -51,13 +51,13 @@ def folded(setup: Setup, entries: str) -> list[list[tuple[str | None, int, bool]
 
 
 def test_the_session_merger_gets_the_initial_value_first() -> None:
-    """Section 4, step 3: also for one session that is found: "0" then "0+1" gives "0+0+1+2"."""
+    """semantics.md#4-1: also for one session that is found: "0" then "0+1" gives "0+0+1+2"."""
     setup = Setup(sessions(10, 100), CONCAT, WORDS)
     assert folded(setup, "1@5 2@5") == [[("0+1", 5, False)], [("0+0+1+2", 5, False)]]
 
 
 def test_sessions_merge_in_order_of_their_ends() -> None:
-    """Section 4, step 3: the earlier session comes first, the new record last."""
+    """semantics.md#4-1: the earlier session comes first, the new record last."""
     setup = Setup(sessions(10, 100), CONCAT, WORDS)
     *_, last = folded(setup, "b@20 a@0 c@10")
     assert [t for t, _, deleted in last if not deleted] == ["0+0+a+0+b+c"]
@@ -65,7 +65,7 @@ def test_sessions_merge_in_order_of_their_ends() -> None:
 
 @pytest.mark.parametrize("windows", [NoWindows(), tumbling(100, 0)], ids=["no window", "tumbling"])
 def test_a_null_aggregate_deletes_the_row_and_its_timestamp(windows: Windows) -> None:
-    """Sections 5 and 9: the next record starts afresh, with the initial value and its own time."""
+    """The next record starts with the initial value and its own time (semantics.md#9)."""
     batches = folded(Setup(windows, CONCAT, WORDS), "a@7 b@9 -@8 c@3")
     assert [[(t, deleted) for t, _, deleted in b] for b in batches] == [
         [("0+a", False)],
@@ -77,20 +77,20 @@ def test_a_null_aggregate_deletes_the_row_and_its_timestamp(windows: Windows) ->
 
 
 def test_a_removed_sliding_window_has_the_time_it_would_have_had() -> None:
-    """Section 9: what came before an earlier removal doesn't count for the time."""
+    """semantics.md#9: what came before an earlier removal doesn't count for the time."""
     setup = Setup(SlidingWindows.of_time_difference_and_grace(10, 100), CONCAT, WORDS)
     told = [batch[0] for batch in folded(setup, "a@9 -@8 b@3 -@4")]
     assert told == [("0+a", 9, False), (None, 9, True), ("0+b", 3, False), (None, 4, True)]
 
 
 def test_functions_are_called_in_order_of_arrival() -> None:
-    """Section 9: the order is arrival order, never time order."""
+    """semantics.md#9: the order is arrival order, never time order."""
     setup = Setup(NoWindows(), CONCAT, WORDS)
     assert folded(setup, "a@9 b@1 c@5")[-1] == [("0+a+b+c", 9, False)]
 
 
 def test_a_reduce_takes_the_first_value_as_it_is() -> None:
-    """Section 9: the first value is stored, the reducer is called for the next ones only."""
+    """semantics.md#9: the first value is stored, the reducer is called for the next ones only."""
     calls: list[tuple[str, str]] = []
 
     def reducer(_: str, value: dict[str, Any] | None, old: str) -> str:

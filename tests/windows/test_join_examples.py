@@ -1,4 +1,4 @@
-"""Joins by example: definitions, and the numbers of semantics sections 5 and 6."""
+"""Joins by example: definitions, and the numbers of semantics.md#5 and semantics.md#6."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -270,7 +270,7 @@ def table_join(how: How, steps: Sequence[tuple[int, str | None, int]]) -> list[A
 
 
 def test_the_table_table_example_of_the_semantics() -> None:
-    """(a,b)@10, (c,b)@5, @20, and a deletion @20, as section 5 has them."""
+    """(a,b)@10, (c,b)@5, @20, and a deletion @20, as semantics.md#5-4 has them."""
     steps = [(LEFT, "a", 10), (RIGHT, "b", 5), (LEFT, "c", 3), (RIGHT, "d", 20), (LEFT, None, 15)]
     assert table_join("inner", steps) == [
         [],

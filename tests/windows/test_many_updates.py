@@ -90,7 +90,7 @@ def told(engine: AggregateUpdatesEngine, log: Sequence[Entry]) -> list[tuple[Any
 
 
 def test_each_record_tells_its_windows_in_kafkas_order() -> None:
-    """The example of semantics 2.2, and that of 2.4, whose records are early."""
+    """The examples of semantics.md#2-1, and of semantics.md#2-4, whose records are early."""
     windows = SlidingWindows.of_time_difference_and_grace(10, 100)
     engine = updates_engine_for(windows, AGGREGATES, VALUES, CARRIED)
     log = [Entry("a", value, time) for value, time in enumerate((10, 10, 14, 15, 20), 1)]
@@ -111,7 +111,7 @@ def test_each_record_tells_its_windows_in_kafkas_order() -> None:
 
 
 def test_a_session_that_grows_is_told_gone_first() -> None:
-    """The example of semantics section 4; a record of the same ms removes nothing."""
+    """The example of semantics.md#4-1; a record of the same ms removes nothing."""
     windows = SessionWindows.of_inactivity_gap_and_grace(10, 20)
     engine = updates_engine_for(windows, AGGREGATES, VALUES, CARRIED)
     log = [Entry("a", value, time) for value, time in enumerate((0, 0, 30, 15, 20, 10), 1)]

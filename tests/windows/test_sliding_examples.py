@@ -1,4 +1,4 @@
-"""The numeric examples of KIP-450 and of semantics sections 2.2 to 2.4, drawn as timelines.
+"""The numeric examples of KIP-450 and of semantics.md#2, drawn as timelines.
 
 An example names its input as ``KEY:TIME`` in arrival order; a record's value is its place
 in the input, so the members of a window can be told apart.
@@ -46,7 +46,7 @@ EXAMPLES = {
             ("k", 20): [26],
         },
     ),
-    # 2.2, example of updates: equal times update, they make no window of their own
+    # semantics.md#2-2, example of updates: equal times update, they make no window of their own
     "updates with an equal time": (
         "10 10 14 15 20",
         (10, 100),
@@ -78,13 +78,13 @@ EXAMPLES = {
         (10, 0),
         {("k", 10): [20], ("k", 22): [32]},
     ),
-    # 2.3, cause 1: 95 is accepted though its left window [85,95] is closed
+    # semantics.md#2-3, cause 1: 95 is accepted though its left window [85,95] is closed
     "a partly late record is kept for later windows": (
         "A:100 B:95 B:101",
         (10, 0),
         {("A", 90): [100], ("B", 91): [95, 101], ("B", 96): [101]},
     ),
-    # 2.3, cause 2: [87,97] holds 88 too, whatever is frozen
+    # semantics.md#2-3, cause 2: [87,97] holds 88 too, whatever is frozen
     "a new right window holds every record inside": (
         "B:90 A:95 B:88 B:86",
         (10, 0),
@@ -95,13 +95,13 @@ EXAMPLES = {
             ("B", 87): [88, 90],
         },
     ),
-    # 2.3, cause 3: [1,2] was closed (stream time 3) before the 2 that defines it came
+    # semantics.md#2-3, cause 3: [1,2] was closed (stream time 3) before the 2 that defines it came
     "a window that was closed before its definer came is not made": (
         "B:1 A:3 B:2",
         (1, 0),
         {("B", 0): [1], ("B", 2): [2], ("A", 2): [3]},
     ),
-    # 2.3, off by one of Kafka's default retention: here results don't depend on retention
+    # semantics.md#2-3: Kafka's default retention hides 50, here results don't depend on it
     "a predecessor exactly one time difference away is found": (
         "50 53 54 51",
         (1, 3),
@@ -114,7 +114,7 @@ EXAMPLES = {
             ("k", 54): [54],
         },
     ),
-    # 2.4: early records share [0,10]; their right windows are normal
+    # semantics.md#2-4: early records share [0,10]; their right windows are normal
     "early records": (
         "10 3 6",
         (10, 100),

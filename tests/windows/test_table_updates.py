@@ -83,7 +83,7 @@ def updates_of(how: How, given: Sequence[Sequence[Step]]) -> list[list[Update]]:
 
 
 def test_each_record_tells_the_row_after_it_with_the_greater_time() -> None:
-    """Semantics section 5, the first one without a partner; one batch tells every update, too."""
+    """The example of semantics.md#5-4, the first record without a match, also in one batch."""
     updates = updates_of("inner", [[step] for step in EXAMPLE])
     assert updates == [[], [("a", "b", 10)], [("c", "b", 5)], [("c", "d", 20)]]
     assert updates_of("inner", [EXAMPLE]) == [[("a", "b", 10), ("c", "b", 5), ("c", "d", 20)]]

@@ -1,4 +1,6 @@
-"""The numeric examples of semantics sections 1 to 5 and 9 for every kind that isn't sliding.
+"""The numeric examples of docs/reference/semantics.md for every kind that isn't sliding.
+
+The name of an example begins with its rule.
 
 An example names its input as ``KEY:TIME`` in arrival order, all in one partition. A window
 is told as the times of its members in order of time. Where Kafka Streams does otherwise
@@ -94,7 +96,7 @@ EXAMPLES: dict[str, tuple[str, Windows, TimesByWindow, int]] = {
         {("A", 10, 20): [15]},
         1,
     ),
-    # 1.1: the clock moves before the record is tested, over all keys
+    # semantics.md#1-1: the clock moves before the record is tested, over all keys
     "1: a record of another key closes a window": (
         "A:5 B:10 A:6",
         tumbling(10),
@@ -202,7 +204,7 @@ def test_example(name: str, *, batches: bool) -> None:
 
 
 def test_sessions_that_merge_are_told_as_deleted() -> None:
-    """Section 4's example: each batch deletes what was replaced and tells what came of it."""
+    """The example of semantics.md#4-1: each batch deletes what it replaces (semantics.md#4-4)."""
     #            0          10      15   20         30
     # 0:1        |
     # 30:2       |                                  |
@@ -348,7 +350,7 @@ def test_timestamps_of_kip_259(windows: Windows, expected: list[int]) -> None:
 
 @pytest.mark.parametrize("windows", [tumbling(10), sessions(10, 0)], ids=["tumbling", "session"])
 def test_a_record_without_a_value_is_counted(windows: Windows) -> None:
-    """1.2: in time windows and sessions a null value adds 1 to the count of records."""
+    """In time windows and sessions a null value adds 1 to the count (semantics.md#1-2)."""
     log: list[Record] = [("k", 1, None), ("k", 2, {"t": 2})]
     setup = Setup(windows, {"n": w.count(), "values": w.count("t")}, VALUES)
     (row,) = run_engine(setup, {0: log}, one_by_one({0: log})).rows.values()

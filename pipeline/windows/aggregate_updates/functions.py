@@ -82,7 +82,7 @@ class FoldUpdatesEngine(GridUpdatesEngine):
                 own = parts.setdefault((key, starts[entry]), {})
                 own[partition] = part
                 if part[0] is None:
-                    # A removed row leaves nothing behind, neither its time (semantics section 9),
+                    # A removed row leaves nothing behind, neither its time (semantics.md#9),
                     # which stands only for the row that comes in its place.
                     del own[partition]
                     removed = part if is_completed[number] else none

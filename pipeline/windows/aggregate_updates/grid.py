@@ -130,7 +130,7 @@ class GridUpdatesEngine(AggregateUpdatesEngine):
     def _entries(self, batch: pa.Table) -> GridEntries:
         """The records that some open window takes."""
         time_ms = np.asarray(batch["timestamp_ms"])
-        # Rule 2: by the record's own times, as decision 0001 says of all windows.
+        # semantics.md#0-2: by the record's own times, as decision 0001 says of all windows.
         close_ms = np.asarray(batch["stream_time_ms"]) - self.windows.close_delay_ms
         first_open = self._grid.first_open_windows(time_ms, close_ms)
         windows = Ranges(first_open, self._grid.last_windows(time_ms) + 1)

@@ -3,7 +3,7 @@
 A record joins sessions of its pair (key, partition), which makes one of them and of itself
 (``engines.sessions``). It tells that each of these is gone, in the order of their ends, and then
 the one that there is now; only where that is the record's own ms alone, none has gone. So Kafka
-Streams forwards it (semantics section 4, steps 5 and 6), also for a record that changes no bounds.
+Streams forwards it (semantics.md#4-4), also for a record that changes no bounds.
 
 Where a key has records of several partitions, the rows are the sessions of the store: of partition
 sessions those are one whose intervals from reach to end overlap (decision 0009).

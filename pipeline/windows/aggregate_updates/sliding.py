@@ -128,7 +128,7 @@ class SlidingUpdatesEngine(AggregateUpdatesEngine):
         return np.asarray(state["timestamp_ms"]) + 1 + self._difference_ms
 
     def _is_late(self, batch: pa.Table) -> Flags:
-        """Which records are refused: no window that could hold them is open (semantics rule 3)."""
+        """Which records are refused: no window that could hold them is open (semantics.md#0-3)."""
         end_ms = np.asarray(batch["timestamp_ms"]) + self._difference_ms
         close_ms = np.asarray(batch[STREAM_TIME.name]) - self.windows.close_delay_ms
         return ~self.windows.rule.is_open(end_ms, close_ms)
@@ -143,7 +143,7 @@ class SlidingUpdatesEngine(AggregateUpdatesEngine):
         return self.windows.rule.is_open(time_ms + 1 + self._difference_ms, close_ms)
 
     def _has_left(self, time_ms: Ints, close_ms: Ints) -> Flags:
-        """Which records have a left window: one that is closed by then is not made (promise 1)."""
+        """Which records have a left window: a closed one is not made (semantics.md#2-3)."""
         left_ms = np.maximum(time_ms - self._difference_ms, 0)
         return self.windows.rule.is_open(left_ms + self._difference_ms, close_ms)
 

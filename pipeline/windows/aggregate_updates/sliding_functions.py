@@ -138,7 +138,7 @@ class _KeyWindows:
         partition = self._fold.fold_partition(record.partition)
         aggregate, newest_ms = parts.get(partition, (None, -1))
         after = self._fold.applied(stream, self._key, record.value, aggregate)
-        # Behind a removal the time begins anew, as the aggregate does (semantics section 9).
+        # Behind a removal the time begins anew, as the aggregate does (semantics.md#9).
         newest_ms = record.time_ms if aggregate is None else max(newest_ms, record.time_ms)
         return {**parts, partition: (after, newest_ms)}
 

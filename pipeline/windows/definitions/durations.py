@@ -1,4 +1,4 @@
-"""Durations in whole ms: what users may write, and how long one may be (semantics section 6)."""
+"""Durations in whole ms: what users may write, and how long one may be (semantics.md#6)."""
 
 from datetime import timedelta
 

@@ -95,8 +95,8 @@ class JoinWindows(WindowWords):
     def allowed_lateness_ms(self, side: int) -> int:
         """How far a record of ``side`` may be behind its own stream time."""
         # The times of its partners are a window that ends at t + after (of a right record at
-        # t + before). It is open while its end >= st - G, as any inclusive one (rule 2); a bound
-        # below 0 does not close it before the record's own time.
+        # t + before). It is open while its end >= st - G, as any inclusive one (semantics.md#0-2).
+        # A bound below 0 does not close it before the record's own time.
         return max(self.after_ms if side == LEFT else self.before_ms, 0) + self.grace_ms
 
     def wait_ms(self, side: int, held_ms: int = 0) -> int:

@@ -4,8 +4,8 @@ The engines read the table, and docs/windows.md is drawn from it.
 
 Each window has a *last* ms, the greatest record time that it can hold. One question then
 serves every kind: a window is open for a record while ``last >= close time``, where close
-time = stream time - grace (sessions: - inactivity gap too). Semantics rule 2 says it kind
-by kind: ``s+S > st-G`` for ends that are exclusive, ``s+D >= st-G`` and
+time = stream time - grace (sessions: - inactivity gap too). Kind by kind, this is
+semantics.md#0-2: ``s+S > st-G`` for ends that are exclusive, ``s+D >= st-G`` and
 ``b >= st-G-gap`` for inclusive ones.
 
 A record's close time decides what it may still enter. The least close time of all partitions
@@ -32,7 +32,7 @@ class WindowRule:
 
     ``end_is_inclusive``: whether a record exactly at the window's end is in it.
     ``gap_delays_close``: whether a window stays open for the inactivity gap beyond the grace.
-    ``takes_null_values``: whether a record without a value is aggregated (semantics 1.2).
+    ``takes_null_values``: whether a record without a value is aggregated (semantics.md#1-2).
     ``changes_several``: whether a record may change the rows of several windows.
     ``starts``, ``holds``, ``closes``: the same for people.
     """
@@ -51,7 +51,7 @@ class WindowRule:
         return end_ms if self.end_is_inclusive else end_ms - 1
 
     def is_open(self, end_ms: Ints, close_ms: Ints | int) -> Flags:
-        """Whether windows with these ends take a record of this close time (rule 2).
+        """Whether windows with these ends take a record of this close time (semantics.md#0-2).
 
         With the close time of all partitions: whether the windows are not final.
         """
@@ -122,7 +122,7 @@ RULES: Mapping[Kind, WindowRule] = {
 
 @dataclass(frozen=True)
 class EmitStrategy(WindowWords):
-    """When a window's rows are written (Kafka Streams' words; semantics sections 2.5 and 2.6)."""
+    """When a window's rows are written (semantics.md#2-5, semantics.md#2-6)."""
 
     name: Literal["window-update", "window-close"]
 

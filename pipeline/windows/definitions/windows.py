@@ -1,4 +1,4 @@
-"""Window definitions in Kafka Streams' words, validated when made (semantics section 6).
+"""Window definitions in Kafka Streams' words, validated when made (semantics.md#6).
 
 ``is_late`` of a definition is the one place that says when a record is refused altogether:
 when even the last window that could hold it is closed for it.
@@ -50,7 +50,7 @@ class Windows(WindowWords):
     @property
     @abstractmethod
     def least_retention_ms(self) -> int:
-        """The shortest retention that a store of these windows may have (semantics section 6)."""
+        """The shortest retention that a store of these windows may have (semantics.md#6)."""
 
     @property
     def rule(self) -> WindowRule:
@@ -70,7 +70,7 @@ class Windows(WindowWords):
         """Which records are refused, as far as their own times and close times tell.
 
         A window that ends later stays open longer, so once the last one is closed for a
-        record, all of them are (semantics rules 2 and 3).
+        record, all of them are (semantics.md#0-2 and semantics.md#0-3).
         """
         return ~self.rule.is_open(self.last_end_ms(timestamp_ms), close_ms)
 
@@ -158,7 +158,7 @@ class TimeWindows(Windows):
 
     @property
     def least_retention_ms(self) -> int:
-        """Size + grace (semantics section 6)."""
+        """Size + grace (semantics.md#6)."""
         return self.size_ms + self.grace_ms
 
     def last_end_ms(self, timestamp_ms: Ints) -> Ints:
@@ -218,11 +218,11 @@ class SlidingWindows(Windows):
 
     @property
     def least_retention_ms(self) -> int:
-        """2 * time difference + grace (semantics section 6)."""
+        """2 * time difference + grace (semantics.md#6)."""
         return 2 * self.time_difference_ms + self.grace_ms
 
     def last_end_ms(self, timestamp_ms: Ints) -> Ints:
-        """The end of the window that would start at the record: t + time difference (rule 3)."""
+        """The end of a window that would start at the record (semantics.md#0-3)."""
         return timestamp_ms + self.time_difference_ms
 
 
@@ -278,13 +278,14 @@ class SessionWindows(Windows):
 
     @property
     def least_retention_ms(self) -> int:
-        """Inactivity gap + grace (semantics section 6)."""
+        """Inactivity gap + grace (semantics.md#6)."""
         return self.inactivity_gap_ms + self.grace_ms
 
     def last_end_ms(self, timestamp_ms: Ints) -> Ints:
         """Unbounded: an open session that the record touches may end at any time.
 
-        So no record is late by its own times; the engine judges the merged session (rule 6).
+        So no record is late by its own times. The engine tests the merged session
+        (semantics.md#0-6).
         """
         return np.full(len(timestamp_ms), FOREVER_MS, dtype=np.int64)
 

@@ -54,7 +54,7 @@ class EngineResult:
         return len(self.late_partitions)
 
     def observed_ms(self, windows: Windows) -> int:
-        """The store's clock after the batch alone (semantics 7): -1 where no window was put.
+        """The store's clock after the batch alone (semantics.md#7): -1 where no window was put.
 
         It is what the batch would have put if each record were a batch of its own. A window that
         is there at its end was there before it with the same start, and a session's end is the

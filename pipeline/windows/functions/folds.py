@@ -87,7 +87,7 @@ class Fold:
         """The aggregate after one more record of a stream; None removes the row.
 
         ``aggregate`` may be None: the record then starts afresh, as the first one does
-        (semantics section 9).
+        (semantics.md#9).
 
         Raises:
             Rejected: the function raised, or returned what the types don't allow.
@@ -145,7 +145,7 @@ class Fold:
             Rejected: a function raised, or returned what the types don't allow.
         """
         # The merger is called for the first session, too: with the initial aggregate, which is
-        # neutral to it (semantics section 4, step 3).
+        # neutral to it (semantics.md#4-1).
         joined = self.initial()
         for aggregate in aggregates:
             joined = self.merged(key, joined, aggregate)

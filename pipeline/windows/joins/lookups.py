@@ -2,9 +2,9 @@
 
 The left side is the stream, the right one the table. All table records of a batch take effect
 first, then the stream's records look up. A stream record is joined with the table as of now
-(semantics 5: right b@50, then left a@10 gives (a,b)@10), not as of its own time (see ``versions``
-for that). So what a stream finds depends on what arrived when; which record of a key counts in the
-table does not (see ``sides``).
+(semantics.md#5-3: right b@50, then left a@10 gives (a,b)@10), not as of its own time (see
+``versions`` for that). So what a stream finds depends on what arrived when; which record of a key
+counts in the table does not (see ``sides``).
 """
 
 from typing import Literal
@@ -39,9 +39,9 @@ class TableLookupEngine(JoinEngine):
     """Join of a stream with a table.
 
     The state is the table's records (``TableRecords.newest``). A result is the stream's record,
-    in the stream's order, with its own time (semantics 5), place and stream time; it finds one row
-    at most, so it needs no suborder, and keeps the one that it has. An inner join filters those
-    that find none.
+    in the stream's order, with its own time (semantics.md#5-1), place and stream time; it finds
+    one row at most, so it needs no suborder, and keeps the one that it has. An inner join filters
+    those that find none.
     """
 
     def __init__(

@@ -290,7 +290,7 @@ class StreamJoinEngine(OpenRecordsEngine):
         left_rows, right_rows = pa.array(left, mask=no_left), pa.array(right, mask=no_right)
         columns = [
             records.keys.take(pa.array(records.key_code[first])),
-            # Semantics 5: the later of both records.
+            # semantics.md#5-1: the later of both records.
             np.maximum(timestamp_ms[first], timestamp_ms[second]),
             partition[first].astype(np.int32),
             offset[first],

@@ -6,8 +6,8 @@ a function of the logs, whatever the batch cuts.
 
 A row of joined tables has the greatest timestamp of the records that count for its key, a
 deletion's included. Where all come in order of time, this is Kafka Streams' max(updating record,
-other row) (semantics 5); elsewhere Kafka's time depends on which table's record came last, and this
-one does not.
+other row) (semantics.md#5-1); elsewhere Kafka's time depends on which table's record came last,
+and this one does not.
 """
 
 from collections.abc import Sequence

@@ -84,7 +84,7 @@ class TableUpdatesEngine(JoinEngine):
     a later batch all take effect after it, so none of them can be older than what it deleted.
 
     A result has the place and the stream time of the record that it follows, the greatest time
-    of that record and of the rows that it met (semantics 5), and as suborder the number of the
+    of that record and of the rows that it met (semantics.md#5-1), and as suborder the number of the
     record's log: the topics' places can be equal. (Where a table is an aggregation, several of its
     records may have one place: the next one's suborder is greater by the number of logs.)
     ``null_value`` says that the joined row is gone. Results come in the order of effect. Records

@@ -1,8 +1,8 @@
-"""Stream time: the running max of record times of each source partition (semantics 1.1).
+"""Stream time: the running max of record times of each source partition (semantics.md#1-1).
 
 Kafka Streams keeps one clock per operator and task, and forgets it on a restart. Ours
 is one clock per source partition, carried over in the state: a record's lateness is then
-a property of its partition's log alone (design promise 1).
+a property of its partition's log alone (guarantees.md#1).
 """
 
 from collections.abc import Mapping
@@ -17,7 +17,7 @@ NO_STREAM_TIME_MS = -1
 NEVER_CLOSED_MS = -(2**61)
 
 
-#: A store's clock before the first window (semantics 7).
+#: A store's clock before the first window (semantics.md#7).
 NOTHING_OBSERVED_MS = -1
 
 
@@ -39,7 +39,7 @@ class StreamClock:
     ) -> NDArray[np.int64]:
         """Move the clocks over records in arrival order; return each record's stream time.
 
-        The record itself counts: it can close windows for itself (semantics rule 1).
+        The record itself counts: it can close windows for itself (semantics.md#0-1).
         Rows of different partitions may be mixed as long as each partition is in offset order.
         """
         stream_time = np.empty(len(timestamp_ms), dtype=np.int64)

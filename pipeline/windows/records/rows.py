@@ -3,7 +3,7 @@
 Arrival is (partition, offset, suborder): what users' functions see. Inside a window the order is
 (timestamp, partition, offset, suborder); where one suborder is not enough, ``partners`` go on.
 Both are properties of the log, so lists, ``first`` and ``last`` and the last bits of float sums are
-equal however the log was cut into batches and its partitions interleaved (design promise 1).
+equal however the log was cut into batches and its partitions interleaved (guarantees.md#1).
 Updates of joined tables come of several logs and arrive in the order in which they take effect
 (``EFFECT``).
 """
@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from oriel.pipeline.windows.arrays import Flags, Ints, lexsort, pair_order, prefix_sums
 
-#: Whether the record has no value (semantics 1.2); its value columns are then all null.
+#: Whether the record has no value (semantics.md#1-2); its value columns are then all null.
 NULL_VALUE = pa.field("null_value", pa.bool_())
 
 #: A record's key, time and place in the log.

@@ -183,7 +183,7 @@ class ScanConformance:
         assert found == [("a\x00", 30), ("a\x00\x00b", 30)]
 
     def test_what_has_expired_is_in_no_scan(self, make_store: Any) -> None:
-        """A key all of whose windows expired has none (semantics 7)."""
+        """A key all of whose windows expired has none (semantics.md#7)."""
         puts = [put("old", 10), put("mixed", 10), put("mixed", 60), put("new", 100)]
         store = make_store(puts, 50)
         assert joined(store.scan, ScanRange()) == [("mixed", 60), ("new", 100)]

@@ -169,7 +169,7 @@ class SessionStoreConformance(WindowStoreConformance):
     def test_retention_counts_by_end(
         self, make_store: MakeSessionStore, retention_ms: int, visible: Spans
     ) -> None:
-        """Visible are ends >= greatest end - retention + 1, in every read (semantics 7)."""
+        """Visible are ends >= greatest end - retention + 1, in every read (semantics.md#7)."""
         store = make_store(SESSIONS, retention_ms)
         assert store.earliest_ms == max(0, 40 - retention_ms + 1)
         for window_range in (WindowRange("a"), WindowRange("a", limit=len(visible))):

@@ -178,7 +178,7 @@ class WindowStoreConformance(ScanConformance):
     def test_retention_hides_what_started_before_the_clock_minus_retention(
         self, make_store: MakeStore, retention_ms: int, visible: list[int] | None
     ) -> None:
-        """Visible are starts >= observed - retention + 1, in every read (semantics 7)."""
+        """Visible are starts >= observed - retention + 1, in every read (semantics.md#7)."""
         expected = [10, 20, 30, 40, 50] if visible is None else visible
         store = make_store(WINDOWS, retention_ms)
         assert starts(store.fetch(WindowRange("a")).windows) == expected

@@ -106,7 +106,7 @@ def test_final_rows_equal_what_kafka_streams_emits_on_close(peer: KafkaPeer, num
     assert final > number, f"seeds from {FIRST_SEED}: few sessions are final"
 
 
-# semantics 4: input, (gap, grace), (key, start, end) -> places of the members, drops
+# semantics.md#4: input, (gap, grace), (key, start, end) -> places of the members, drops
 EXAMPLES = {
     "exactly the gap apart": ("0 10", (10, 0), {("k", 0, 10): [1, 2]}, 0),
     "one ms more than the gap apart": (
@@ -164,7 +164,7 @@ EXAMPLES = {
 @pytest.mark.kafka
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_example(peer: KafkaPeer, name: str) -> None:
-    """Each example of semantics section 4 is Kafka's and ours."""
+    """Each example of semantics.md#4 is Kafka's and ours."""
     text, (gap, grace), members, dropped = EXAMPLES[name]
     case = example(text, gap, grace)
     kafka = peer.answer(case)
@@ -196,7 +196,7 @@ def test_a_longer_retention_reopens_closed_sessions(peer: KafkaPeer) -> None:
 
 @pytest.mark.kafka
 def test_joined_sessions_are_taken_back_before_their_hull_is_told(peer: KafkaPeer) -> None:
-    """The forwards of semantics 4: tombstones at their own ends, and merges from the initial."""
+    """Tombstones have their own ends, merges begin with the initial value (semantics.md#4-4)."""
     kafka = peer.answer(example("0 30 15 20 10", 10, 20, retention_ms=30))
     assert kafka.emitted == [
         Emitted(Place("k", 0, 0), 0, "0+1"),

@@ -120,7 +120,7 @@ def test_final_rows_equal_what_kafka_streams_emits_on_close(peer: KafkaPeer, num
     assert final > number, f"seeds from {FIRST_SEED}: few windows are final"
 
 
-# semantics 2: input, (time difference, grace), start -> places of the members
+# semantics.md#2: input, (time difference, grace), start -> places of the members
 EXAMPLES = {
     # time      10   14    19     26
     # [0,10]    a|
@@ -168,7 +168,7 @@ EXAMPLES = {
 @pytest.mark.kafka
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_example(peer: KafkaPeer, name: str) -> None:
-    """Each example of semantics section 2 is Kafka's and ours."""
+    """Each example of semantics.md#2 is Kafka's and ours."""
     text, (difference, grace), members = EXAMPLES[name]
     case = example(text, difference, grace)
     kafka = peer.answer(case)
@@ -178,7 +178,7 @@ def test_example(peer: KafkaPeer, name: str) -> None:
 
 @pytest.mark.kafka
 def test_each_update_is_told_in_kafkas_order(peer: KafkaPeer) -> None:
-    """The emissions of semantics 2.2: the first window of each record's updates comes first."""
+    """The emissions of semantics.md#2-1: the first window of each record's updates comes first."""
     kafka = peer.answer(example("10 10 14 15 20", 10, 100))
     assert [f"[{e.place.start},{e.place.end}]={e.calls}" for e in kafka.emitted] == [
         "[0,10]=0+1",
@@ -195,7 +195,7 @@ def test_each_update_is_told_in_kafkas_order(peer: KafkaPeer) -> None:
     ]
 
 
-# semantics 2.3: input, (time difference, grace), Kafka's windows of B, ours
+# semantics.md#2-3: input, (time difference, grace), Kafka's windows of B, ours
 PARTLY_LATE = {
     "accepted, but written nowhere": (
         "A:100 B:95 B:101",

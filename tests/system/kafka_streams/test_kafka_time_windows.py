@@ -72,7 +72,7 @@ def test_final_rows_equal_what_kafka_streams_emits(
     assert final > number, f"seeds from {FIRST_SEED}: few windows are final"
 
 
-# semantics 3: input, (size, advance, grace), (key, start) -> places of the members, drops
+# semantics.md#3: input, (size, advance, grace), (key, start) -> places of the members, drops
 EXAMPLES = {
     #          |10        22|
     #               |15        27|
@@ -108,7 +108,7 @@ EXAMPLES = {
 @pytest.mark.kafka
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_example(peer: KafkaPeer, name: str) -> None:
-    """Each example of semantics section 3 is Kafka's and ours."""
+    """Each example of semantics.md#3 is Kafka's and ours."""
     text, (size, advance, grace), members, dropped = EXAMPLES[name]
     windows = TimeWindows.of_size_and_grace(size, grace).advance_by(advance)
     case = Case(windows, log_of(text))
@@ -130,7 +130,7 @@ def test_a_null_value_counts_and_adds_nothing(peer: KafkaPeer) -> None:
 @pytest.mark.kafka
 @pytest.mark.parametrize("emit", ["close", "suppress"])
 def test_emission_on_close_is_in_the_order_of_starts_then_keys(peer: KafkaPeer, emit: Emit) -> None:
-    """The example of semantics 3: [0,10) of A and B come out at A:10, A:3 is dropped."""
+    """The example of semantics.md#3: [0,10) of A and B come out at A:10, A:3 is dropped."""
     windows = TimeWindows.of_size_and_grace(10, 0)
     case = Case(windows, log_of("B:1 A:2 A:9 A:10 A:3 A:25"), emit=emit)
     kafka = peer.answer(case)

@@ -46,7 +46,7 @@ def test_timestamps_of_kip_259(peer: KafkaPeer) -> None:
 
 @pytest.mark.kafka
 def test_a_record_without_a_value_does_not_exist(peer: KafkaPeer) -> None:
-    """It is dropped before it counts or moves the timestamp (semantics 1.2)."""
+    """It is dropped before it counts or moves the timestamp (semantics.md#1-2)."""
     case = Case(NoWindows(), log_of("A:5 A:9! B:7!"))
     kafka = peer.answer(case)
     row = Row(timestamp=5, number=1, total=1, members=[1])

@@ -2,8 +2,8 @@
 
 Rules (S = size, A = advance, ``t`` = a record's time, ``c`` = its close time):
 
-    windows of t   every start s = i * A >= 0 with s <= t < s + S         (semantics section 3)
-    member         s + S > c, the window is open for the record           (rule 2)
+    windows of t   every start s = i * A >= 0 with s <= t < s + S         (semantics.md#3-1)
+    member         s + S > c, the window is open for the record           (semantics.md#0-2)
     late           not even the last of its windows is open
     final          s + S <= close time of every partition
 

@@ -4,7 +4,7 @@ The state has one row per (key, window, source partition): within a partition th
 is called in offset order, and a window's value is that of its partitions merged, the least
 partition first. So the result depends on no interleaving (docs/decisions/0011).
 
-A function that gives no aggregate removes the row (semantics section 9). A removed row has
+A function that gives no aggregate removes the row (semantics.md#9). A removed row has
 the time that the row would have had: within a partition the greater of the old row's and the
 record's; then the greatest of the partitions that removed their part in this batch.
 """

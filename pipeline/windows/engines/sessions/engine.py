@@ -203,7 +203,7 @@ class SessionEngine(WindowEngine):
         if not self._emit.is_on_close:
             # A session that grew or was merged into another has other bounds than its row. The
             # old row is deleted in the batch that emits the new one, as Kafka sends tombstones
-            # (semantics section 4, step 5), so no reader sees both of them, or neither.
+            # (semantics.md#4-4), so no reader sees both of them, or neither.
             known = linked_sessions(before, touched_keys)
             if shrunk_keys.any():
                 changed |= shrunk_keys[sessions.code] & differ(sessions, known)

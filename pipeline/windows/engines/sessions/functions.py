@@ -1,4 +1,4 @@
-"""Sessions with the user's own functions (semantics section 4, docs/decisions/0009 and 0011).
+"""Sessions with the user's own functions (semantics.md#4, docs/decisions/0009 and 0011).
 
 The functions see each pair's records in order of arrival, as in Kafka Streams: the sessions that
 a record joins are merged in order of their ends, then the record is added. The partition

@@ -1,4 +1,4 @@
-"""How records come into partition sessions (semantics section 4; docs/decisions/0009, rule 1).
+"""How records come into partition sessions (semantics.md#4; docs/decisions/0009, rule 1).
 
 A *partition session* is the session that the records of one key in one source partition make.
 With ``c`` = a record's close time (stream time - grace - inactivity gap), a record at ``t``
@@ -6,7 +6,7 @@ joins the sessions ``[a, b]`` of its pair (key, partition) for which all three h
 
     b >= t - gap    it is not more than the gap after the session
     a <= t + gap    nor more than the gap before it
-    b >= c          the session is open for it (semantics rule 2); a closed one is frozen
+    b >= c          the session is open for it (semantics.md#0-2); a closed one is frozen
 
 If there is none and ``t < c``, the record is late. Else all of them and the record become one
 session, their hull. ``assign_records`` finds each record's session in one of two ways: as chains
@@ -264,11 +264,11 @@ def merge_in_arrival_order(
     gap_ms: int,
     aggregate_of: AggregateOf | None = None,
 ) -> ArrivalResult:
-    """Take records one by one into the sessions of their pair (semantics section 4, steps 2 to 6).
+    """Take records one by one into the sessions of their pair (semantics.md#4).
 
     Kafka Streams judges a record after the merge: it is dropped iff the merged end is before c
-    (rule 6). Here closed sessions aren't joined, so the merged end is that of an open session or
-    ``t`` itself: a record is late iff it joins nothing and ``t < c``.
+    (semantics.md#0-6). Here closed sessions aren't joined, so the merged end is that of an open
+    session or ``t`` itself: a record is late iff it joins nothing and ``t < c``.
 
     Without ``aggregate_of`` sessions have no aggregate, and stay.
     """

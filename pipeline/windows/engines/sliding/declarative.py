@@ -3,9 +3,9 @@
 Every rule is a property of records alone (D = time difference, ``t`` = a record's time,
 ``c`` = its close time: stream time of its own partition when it came, less grace):
 
-    accepted      t + D >= c                                       (semantics rule 3)
-    member        s <= t <= s + D  and  s + D >= c                 (rule 2, design promise 2)
-    left window   s = max(0, t - D)  and  s + D >= c               (KIP-450; early records 2.4)
+    accepted      t + D >= c                                       (semantics.md#0-3)
+    member        s <= t <= s + D  and  s + D >= c                 (semantics.md#2-3)
+    left window   s = max(0, t - D)  and  s + D >= c               (semantics.md#2-4)
     right window  s = t + 1, and some record is a member           (KIP-450)
     final         s + D < close time of every partition
 
@@ -218,13 +218,13 @@ class SlidingWindowEngine(WindowEngine):
             not_frozen = self._rule.is_open(end_ms, previous_close_ms)
             return not_frozen & self._emit.emits(of_touched_key, final)
 
-        # An early record, t < D, has [0, D] for its left window (semantics 2.4).
+        # An early record, t < D, has [0, D] for its left window (semantics.md#2-4).
         left_ms = np.maximum(records.time_ms - self._difference_ms, 0)
         # A window that is closed when its definer comes is not made. The test is the record's
         # own, so the record goes on defining the window, or not, in all later batches.
         left_is_made = self._rule.is_open(left_ms + self._difference_ms, records.close_ms)
-        # A right window needs no such test: t + D >= c held when the record was accepted (rule
-        # 3), so t + 1 + D >= c. (Kafka's step 7 has none, either.)
+        # A right window needs no such test: t + D >= c held when the record was
+        # accepted (semantics.md#0-3), so t + 1 + D >= c. Kafka has no such test, either.
         right_ms = records.time_ms + 1
         by_left = np.flatnonzero(left_is_made & may_be_written(left_ms))
         by_right = np.flatnonzero(may_be_written(right_ms))
@@ -268,7 +268,7 @@ class SlidingWindowEngine(WindowEngine):
     def _aggregated(self, changed: ChangedWindows) -> Aggregated:
         """Aggregate each window; no record is left out and no window without a value."""
         members = changed.members
-        # Members stand in order of time, so the last has the greatest one (rule 7).
+        # Members stand in order of time, so the last has the greatest one (semantics.md#0-7).
         newest_ms = members.entries.time_ms[members.last_of()]
         none = np.zeros(len(newest_ms), dtype=np.bool_)
         columns = self._columns_of(changed.rows.drop_columns(["key", "close_ms"]), members)

@@ -160,7 +160,7 @@ class SlidingFoldEngine(SlidingWindowEngine):
             members[0].key,
             [(fold_partition, part[0]) for fold_partition, part in present.items()],
         )
-        # A removed row has the time that it would have had (semantics section 9).
+        # A removed row has the time that it would have had (semantics.md#9).
         times_ms = [timestamp_ms for _, timestamp_ms in (present or parts).values()]
         return aggregate, max(times_ms, default=members[0].timestamp_ms), raised
 

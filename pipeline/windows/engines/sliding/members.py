@@ -80,7 +80,7 @@ class WindowMembers:
         hole = in_bounds.high
         if (entries.entry_ms > entries.time_ms).any():
             # The first record of the key that enters after the window's end. It is in the bounds
-            # or behind them: a record is accepted only if t + D >= c (semantics rule 3), so it
+            # or behind them: a record is accepted only if t + D >= c (semantics.md#0-3), so it
             # enters all windows that begin after it.
             highest_ms = running_max(entries.entry_ms, heads(entries.code))
             hole = np.minimum(hole, Timeline(entries.code, highest_ms).first_after(code, end_ms))
