@@ -128,7 +128,7 @@ def test_a_missing_entry_with_the_position_is_corrupt(table: StoreTable) -> None
     rewrite(table, [], None)
     DeltaTable(table.path).create_checkpoint()
     table.entry(3).unlink()
-    with pytest.raises(CorruptLog, match="entry 3 of the log is missing. Put the file back"):
+    with pytest.raises(CorruptLog, match=r"entry 3 of the log is missing\. Put the file back"):
         DeltaLog(table.path).snapshot()
 
 
