@@ -9,6 +9,7 @@ import jsonschema
 import orjson
 import pytest
 
+import oriel
 from oriel.app.contract import OPERATIONS, InvalidParameter, document_bytes
 from oriel.app.reads.snapshot_reads import HOT_READS
 from oriel.storage.tailer import StoreStatus
@@ -50,6 +51,12 @@ def test_the_committed_file_is_what_is_served(empty_store: Served) -> None:
 def test_what_follows_from_the_operations_is_committed(path: Path) -> None:
     """The document, the table of requests and the table of each kind's reads."""
     assert path.read_bytes() == written_files()[path], "run: python -m tools.openapi"
+
+
+def test_the_version_is_that_of_the_package(empty_store: Served) -> None:
+    """A client can see which version of Oriel the document describes."""
+    document = empty_store.get("/openapi.json").json
+    assert document["info"]["version"] == oriel.__version__
 
 
 def test_the_description_names_every_hot_read(empty_store: Served) -> None:
