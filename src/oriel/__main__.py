@@ -66,7 +66,7 @@ oriel: interactive queries over materialized windows
                                    check this machine and its surroundings, and print what to do
   oriel dead-letters list|replay --data FOLDER
                                    records that could not be used: show, or send again
-  oriel topology                   how to write a topology file
+  oriel topology                   the topology language on one screen
   oriel help                       this text
   oriel --version                  the version of this package
 
