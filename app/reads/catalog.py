@@ -25,6 +25,7 @@ from oriel.storage import (
     is_object,
 )
 from oriel.storage.delta import LOG_FOLDER, DeltaLog
+from oriel.storage.errors import CorruptLog
 from oriel.storage.files import Stamp
 from oriel.storage.index import IndexFolder, IndexReader, IndexSnapshot, IndexState
 from oriel.storage.tailer import has_entries
@@ -108,13 +109,17 @@ class StoreView:
     def is_foreign(self) -> bool:
         """Whether the table is no store: others made it, so that it has no definition.
 
-        Without its first log entry (it may have been cleaned up) a table is taken for a store.
+        If its first log entry is damaged or was cleaned up, a table counts as a store. The tailer
+        reports damage, and other stores must not fail because of it.
         """
         if self._frame is not None or self._is_remote:
             return False
         stamp = self.log.stamp(0)
         if stamp != self._first_stamp:
-            first = None if stamp is None else self.log.read(0)
+            try:
+                first = None if stamp is None else self.log.read(0)
+            except (CorruptLog, IsADirectoryError):
+                first = None
             metadata = None if first is None else first.metadata
             self._is_foreign = metadata is not None and metadata.definition_json is None
             self._first_stamp = stamp

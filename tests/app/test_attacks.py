@@ -14,6 +14,7 @@ from oriel.storage import DataLayout
 from oriel.storage.tailer import StoreStatus
 from tests.app.api_client import Served, starts
 from tests.app.problem_shape import assert_problem
+from tests.storage.store_tables import make_definition
 
 ROOT = "/v1/stores/store"
 
@@ -84,6 +85,24 @@ def test_a_foreign_table_is_told_and_leaves_the_service_ready(store: Served) -> 
     answer = store.get("/readyz")
     assert (answer.status, answer.json["stores"].keys()) == (200, {"store"})
     assert_problem(store.get("/v1/stores/sales/keys"), 404, "unknown-store", "is no store")
+
+
+@pytest.mark.parametrize("damage", ["another entry", "directory"])
+def test_a_table_with_a_damaged_first_entry_fails_no_request(store: Served, damage: str) -> None:
+    """The index has its rows, and the other stores are listed and read as before."""
+    store.commit({"key": "a", "start": 1})
+    store.add(make_definition("other"), {"key": "a", "start": 1})
+    entry = store.table.entry(0)
+    entry.unlink()
+    if damage == "another entry":
+        entry.write_bytes(store.table.entry(1).read_bytes())
+    else:
+        entry.mkdir()
+    for name in ("store", "other"):
+        assert store.get(f"/v1/stores/{name}").status in {200, 503}
+    assert starts(store.get("/v1/stores/other/all")) == [1]
+    assert [one["store"] for one in store.get("/v1/stores").json["stores"]] == ["other", "store"]
+    assert store.get("/metrics").status == 200
 
 
 def test_a_parameter_repeats_a_bounded_number_of_times(filled: Served) -> None:
