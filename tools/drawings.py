@@ -144,7 +144,7 @@ open session and is taken. `e` touches only [2,2], which is closed, so `e` is la
 reopens a closed session.
 
 Sessions of a key whose records come from several partitions:
-[decision 0009](decisions/0009-sessions-of-several-partitions.md).
+[decision 0009](decisions/0009-merge-sessions-of-partitions-that-were-open-for-each-other.md).
 
 ## None
 

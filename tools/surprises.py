@@ -199,8 +199,8 @@ $session
 Kafka merges all three if the store's retention is long, and then takes back a session that it may
 have emitted as final. With the default retention it does not find the closed session, and gives
 [0,0] and [5,11], as here. Here a closed session never changes, whatever the retention
-([0009](decisions/0009-sessions-of-several-partitions.md)). So Kafka's own test of merging, with a
-gap of five minutes, ends with two sessions:
+([0009](decisions/0009-merge-sessions-of-partitions-that-were-open-for-each-other.md)).
+So Kafka's own test of merging, with a gap of five minutes, ends with two sessions:
 
 ```python
 builder = StreamsBuilder()
@@ -381,7 +381,7 @@ $merge
 
 Kafka has one clock for both, so whether `b` is late depends on which topic it reads first. Here a
 record is late by its own partition only, in whatever order they are read
-([0059](decisions/0059-merged-streams-keep-their-clocks.md)). A window is final when both have
+([0059](decisions/0059-keep-one-stream-time-per-merged-stream.md)). A window is final when both have
 passed it.
 
 ```python
@@ -413,8 +413,9 @@ $join
 
 Kafka has one clock for both sides: if it reads the second `a` first, `b` is late and pairs with
 nothing. Here `b` is late by its own partition only, and pairs with what it fits to
-([0012](decisions/0012-joins-do-not-depend-on-interleaving.md)). A record without a partner comes
-out of a `left_join` when the other side's clock has passed it, which can be later than in Kafka.
+([0012](decisions/0012-join-independently-of-the-interleaving-of-topics.md)).
+A record without a partner comes out of a `left_join` when the other side's clock has passed it,
+which can be later than in Kafka.
 
 ```python
 first, second = Record("key", {"name": "a"}, 0), Record("key", {"name": "a"}, 20)
