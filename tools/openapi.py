@@ -1,9 +1,9 @@
-"""Writes what follows from the service's operations: ``python -m tools.openapi``.
+"""Write the files that follow from the service's operations: ``python -m tools.openapi``.
 
-That is openapi/oriel.json, the page docs/api.md (``tools.api_page``), the table of requests in
-README.md, and the table of each kind's reads in docs/architecture.md. The tables stand between two
-comments; all around them is written by hand. A test proves that the committed files are what this
-writes.
+These are openapi/oriel.json, the page docs/api.md (``tools.api_page``), the table of requests in
+docs/reference/requests.md, and the table of each kind's reads in docs/architecture.md. Each table
+is between two comments, and the text around it is written by hand. A test compares the committed
+files with the output of this module.
 """
 
 import sys
@@ -38,11 +38,12 @@ def main() -> int:
 def written_files() -> Mapping[Path, bytes]:
     """Each committed file and what it has to be."""
     document = describe()
-    readme, architecture = _ROOT / "README.md", _ROOT / "docs" / "architecture.md"
+    requests = _ROOT / "docs" / "reference" / "requests.md"
+    architecture = _ROOT / "docs" / "architecture.md"
     return {
         OPENAPI_FILE: document_bytes(document),
         _ROOT / "docs" / "api.md": api_page(document).encode(),
-        readme: _with_table(readme, _requests()),
+        requests: _with_table(requests, _requests()),
         architecture: _with_table(architecture, _reads_by_kind()),
     }
 

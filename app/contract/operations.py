@@ -1,9 +1,9 @@
 """Every operation of the service, one record each.
 
-Routes, parameters, problems, the OpenAPI document, the tables in README.md and
-docs/architecture.md, and the dashboard's requests follow from these records. A new read is one
-record here and one function in ``oriel.app.reads.snapshot_reads``. Reads of many keys have theirs
-in ``oriel.app.contract.range_operations``.
+Routes, parameters, problems, the OpenAPI document, its pages and tables in docs/, and the
+dashboard's requests follow from these records. A new read is one record here and one function in
+``oriel.app.reads.snapshot_reads``. Reads of many keys have theirs in
+``oriel.app.contract.range_operations``.
 """
 
 from collections.abc import Mapping

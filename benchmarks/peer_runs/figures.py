@@ -120,6 +120,42 @@ def tables(results: Mapping[str, Any]) -> str:
     return "\n".join(lines)
 
 
+def summary_table(results: Mapping[str, Any]) -> str:
+    """Return one table of at most eight rows: the most disorder of each kind, and one store.
+
+    The name of the faster system is in the last column, in bold if it is Kafka Streams.
+    """
+    rates, latency = results["rates"], results["latency"]
+    disorder_s = max((row["disorder_s"] for row in rates), default=0)
+    rows = [
+        _compared(
+            f"{row['windows']}: seconds for {row['records']:,} records",
+            row.get(ORIEL, {}).get("cold_seconds"),
+            row.get(PEER, {}).get("cold_seconds"),
+            row["cold_ratio"],
+        )
+        for row in rates
+        if row["disorder_s"] == disorder_s
+    ]
+    of_one_store = {row["system"]: row for row in latency if row["stores"] == 1}
+    for percentile in ("p50", "p99") if of_one_store else ():
+        oriel, peer = (of_one_store.get(one, {}).get(f"{percentile}_ms") for one in (ORIEL, PEER))
+        ratio = peer / oriel if oriel and peer else None
+        rows.append(_compared(f"produce to HTTP response: {percentile}, ms", oriel, peer, ratio))
+    return "\n".join(_markdown(["measured", TITLES[ORIEL], TITLES[PEER], "faster"], rows))
+
+
+def _compared(
+    measured: str, oriel: float | None, peer: float | None, ratio: float | None
+) -> list[str]:
+    """Return one row of two durations; a ratio above 1 says that Oriel is the faster."""
+    faster = ""
+    if ratio is not None:
+        name = TITLES[ORIEL] if ratio >= 1 else f"**{TITLES[PEER]}**"
+        faster = f"{name}, {max(ratio, 1 / ratio):.1f} times"
+    return [measured, _number(oriel, ".1f"), _number(peer, ".1f"), faster]
+
+
 def _rates(rows: Sequence[Mapping[str, Any]], figure: str, ratio: str, form: str) -> list[str]:
     systems = [system for system in TITLES if any(system in row for row in rows)]
     head = ["windows", "disorder", *(TITLES[system] for system in systems), "times as fast"]

@@ -1,6 +1,7 @@
-"""The saved results: benchmarks/results/peer.json, and its tables in README.md.
+"""The saved results: benchmarks/results/peer.json, and the tables of the pages that show them.
 
-The tables stand between two comments; a test proves that they are those of the file.
+docs/benchmarks.md has all tables, README.md has one table with the most important rows. The tables
+are between two comments. A test compares them with the saved results.
 """
 
 import json
@@ -8,22 +9,24 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from benchmarks.peer_runs.figures import as_json, tables
+from benchmarks.peer_runs.figures import as_json, summary_table, tables
 
 _ROOT = Path(__file__).parents[2]
 
 RESULTS_FILE = _ROOT / "benchmarks" / "results" / "peer.json"
 README = _ROOT / "README.md"
+PAGE = _ROOT / "docs" / "benchmarks.md"
 
 _BEGIN = "<!-- Written by `./oriel bench peer --save`. -->\n"
 _END = "<!-- The end of what it writes. -->\n"
 
 
 def save(results: Mapping[str, Any]) -> None:
-    """Write the results into both files; what was saved before is replaced."""
+    """Write the results into the file and the pages, and replace what was saved before."""
     RESULTS_FILE.parent.mkdir(exist_ok=True)
     RESULTS_FILE.write_text(as_json(results, indent=2) + "\n")
-    README.write_text(with_tables(README.read_text(), results))
+    for page, content in pages_with_tables(results).items():
+        page.write_text(content)
 
 
 def saved() -> dict[str, Any]:
@@ -32,10 +35,18 @@ def saved() -> dict[str, Any]:
     return results
 
 
-def with_tables(page: str, results: Mapping[str, Any]) -> str:
-    """Return the page with the tables of ``results`` between its two comments."""
-    before, begin, rest = page.partition(_BEGIN)
+def pages_with_tables(results: Mapping[str, Any]) -> dict[Path, str]:
+    """Return the content of each page with the tables of ``results``."""
+    return {
+        PAGE: _with_tables(PAGE, tables(results)),
+        README: _with_tables(README, summary_table(results)),
+    }
+
+
+def _with_tables(path: Path, written: str) -> str:
+    """Return the page with ``written`` between its two comments."""
+    before, begin, rest = path.read_text().partition(_BEGIN)
     _, end, after = rest.partition(_END)
-    assert begin, f"the page has no line {_BEGIN!r}"
-    assert end, f"the page has no line {_END!r}"
-    return f"{before}{begin}\n{tables(results)}\n\n{end}{after}"
+    assert begin, f"{path.name} has no line {_BEGIN!r}"
+    assert end, f"{path.name} has no line {_END!r}"
+    return f"{before}{begin}\n{written}\n\n{end}{after}"

@@ -17,12 +17,13 @@ from benchmarks.peer_runs.figures import (
     Figures,
     Totals,
     case_result,
+    summary_table,
     tables,
 )
 from benchmarks.peer_runs.kafka_streams_runs import require_tools
 from benchmarks.peer_runs.oriel_runs import Commit, read_commits, read_totals, steady
 from benchmarks.peer_runs.processes import Failed, run_to_end, running
-from benchmarks.peer_runs.saved import README, saved, with_tables
+from benchmarks.peer_runs.saved import pages_with_tables, saved
 from benchmarks.peer_runs.topics import write_log
 from oriel.pipeline.run.topology_file import load_topology
 from oriel.storage import (
@@ -208,10 +209,42 @@ def test_tables_leave_empty_what_was_not_measured() -> None:
     ]
 
 
-def test_the_readme_shows_what_is_saved() -> None:
-    """The tables of README.md are those of benchmarks/results/peer.json."""
-    page = README.read_text()
-    assert page == with_tables(page, saved())
+def test_the_short_table_marks_where_the_peer_is_faster() -> None:
+    """It has the most disorder of each kind and the latency of one store."""
+    rates = [
+        case_result("sliding 10 s", 1_000, 0, {ORIEL: [_run(9.0, 80)], PEER: [_run(9.0, 40)]}),
+        case_result("sliding 10 s", 1_000, 5, {ORIEL: [_run(2.0, 80)], PEER: [_run(3.0, 40)]}),
+        case_result("tumbling 10 s", 1_000, 5, {ORIEL: [_run(3.0, 80)], PEER: [_run(2.0, 40)]}),
+        case_result("sessions", 1_000, 5, {ORIEL: [_run(4.0, 80)]}),
+    ]
+    latency = [
+        {"system": ORIEL, "stores": 1, "p50_ms": 200.4, "p99_ms": 320.0},
+        {"system": ORIEL, "stores": 5, "p50_ms": 400.0, "p99_ms": 500.0},
+        {"system": PEER, "stores": 1, "p50_ms": 4.0, "p99_ms": 16.0},
+    ]
+    lines = summary_table({"rates": rates, "latency": latency}).splitlines()
+    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
+    assert [row for row in rows if not row[0].startswith("-")] == [
+        ["measured", "Oriel", "Kafka Streams", "faster"],
+        ["sliding 10 s: seconds for 1,000 records", "2.0", "3.0", "Oriel, 1.5 times"],
+        ["tumbling 10 s: seconds for 1,000 records", "3.0", "2.0", "**Kafka Streams**, 1.5 times"],
+        ["sessions: seconds for 1,000 records", "4.0", "", ""],
+        ["produce to HTTP response: p50, ms", "200.4", "4.0", "**Kafka Streams**, 50.1 times"],
+        ["produce to HTTP response: p99, ms", "320.0", "16.0", "**Kafka Streams**, 20.0 times"],
+    ]
+
+
+def test_the_pages_show_what_is_saved() -> None:
+    """The tables of docs/benchmarks.md and README.md are those of benchmarks/results/peer.json."""
+    for page, content in pages_with_tables(saved()).items():
+        assert page.read_text() == content, page
+
+
+def test_the_readme_has_at_most_eight_rows_and_marks_the_peer() -> None:
+    """The table of the saved results is short and marks the rows where Oriel is slower."""
+    _, _, *rows = summary_table(saved()).splitlines()
+    assert 0 < len(rows) <= 8
+    assert [row for row in rows if "**Kafka Streams**" in row]
 
 
 def test_a_missing_tool_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
