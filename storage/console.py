@@ -40,7 +40,7 @@ def add_log_format(parser: argparse.ArgumentParser) -> None:
     """Add the option ``--log-format`` to a command line."""
     parser.add_argument(
         "--log-format", choices=LOG_FORMATS, default="text",
-        help="lines on stderr for people, or a JSON object each for programs (default text)",
+        help="format of the lines on stderr: text, or one JSON object per line. Default: text",
     )  # fmt: skip
 
 

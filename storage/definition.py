@@ -44,7 +44,7 @@ class StoreKind(StrEnum):
     @classmethod
     def _missing_(cls, value: object) -> Self:
         """Refuse any other text: ``StoreKind("hoping")`` is an ``InvalidDefinition``."""
-        message = f"window kind {value!r} is unknown; the kinds are {', '.join(cls)}"
+        message = f"window kind {value!r} is not known. Use one of {', '.join(cls)}"
         raise InvalidDefinition(message)
 
     @property
@@ -108,8 +108,8 @@ class WindowSpec:
         object.__setattr__(self, "kind", StoreKind(self.kind))
         if (self.advance_ms is None) == (self.kind is StoreKind.HOPPING):
             message = (
-                f"{self.kind} windows with advance_ms {self.advance_ms}: hopping windows have an "
-                "advance, no other kind does"
+                f"{self.kind} windows with advance_ms {self.advance_ms}: only hopping windows "
+                "have an advance"
             )
             raise InvalidDefinition(message)
 
@@ -186,14 +186,16 @@ class StoreDefinition:
             object.__setattr__(self, "format", FORMAT)
         if self.emit not in {WINDOW_UPDATE, WINDOW_CLOSE}:
             message = (
-                f"store {self.name!r}: emit is {self.emit!r}, it must be {WINDOW_UPDATE!r} or "
+                f"store {self.name!r}: emit is {self.emit!r}. It must be {WINDOW_UPDATE!r} or "
                 f"{WINDOW_CLOSE!r}"
             )
             raise InvalidDefinition(message)
         names = [aggregate.name for aggregate in self.aggregates]
         reserved = sorted(RESERVED_COLUMNS.intersection(names))
         if reserved:
-            message = f"store {self.name!r}: aggregate names {reserved} are reserved; choose others"
+            message = (
+                f"store {self.name!r}: aggregate names {reserved} are reserved. Choose other names"
+            )
             raise InvalidDefinition(message)
         if len(set(names)) != len(names):
             message = f"store {self.name!r}: two aggregates have the same name: {names}"
@@ -231,8 +233,8 @@ class StoreDefinition:
             fields: dict[str, Any] = orjson.loads(text)
             if fields["format"] > FORMAT:
                 message = (
-                    f"store {fields['name']!r} was written in format {fields['format']}, this "
-                    f"version reads up to {FORMAT}: upgrade Oriel"
+                    f"store {fields['name']!r} has format {fields['format']}, and this version "
+                    f"reads formats up to {FORMAT}. Upgrade Oriel"
                 )
                 raise InvalidDefinition(message)
             fields["window"] = WindowSpec(**fields["window"])

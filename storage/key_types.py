@@ -119,7 +119,7 @@ class TextKeys(KeyType):
         """See ``KeyType``."""
         if isinstance(value, str):
             return value
-        message = f"{_shown(value)} is no key of this store: its keys are texts"
+        message = f"{_shown(value)} is not a key of this store. Keys are strings"
         raise UnfitKey(message)
 
 
@@ -170,9 +170,8 @@ class LongKeys(KeyType):
         if not prefix:
             return b""
         message = (
-            f"keys of this store are 64-bit integers, by number, and those that begin with "
-            f"{_shown(prefix)} don't lie together: leave prefix out, or read a range of keys with "
-            "key_from and key_to"
+            f"{_shown(prefix)} is not a prefix of keys of this store, which are 64-bit integers "
+            "in numeric order. Leave out prefix, or read a range of keys with key_from and key_to"
         )
         raise UnfitKey(message)
 
@@ -203,8 +202,8 @@ class CompositeKeys(KeyType):
         values = self._values(key, len(self._components))
         if values is not None and self._text(values) == key:
             return self._escaped_values(values)
-        spelling = "" if values is None else f": write {self._text(values)}"
-        message = f"{_shown(key)} is no key of this store{spelling or self._what_is()}"
+        spelling = "" if values is None else f". Write {self._text(values)}"
+        message = f"{_shown(key)} is not a key of this store{spelling or self._what_is()}"
         raise UnfitKey(message)
 
     def key_of(self, escaped: bytes) -> str:
@@ -238,10 +237,14 @@ class CompositeKeys(KeyType):
         if values and len(values) < len(self._components) and self._beginning(values) == prefix:
             return self._escaped_values(values)
         first = self._example()[:-1]
-        example = f", like {self._beginning(first)}" if first else "; these have one"
+        example = (
+            f", for example {self._beginning(first)}"
+            if first
+            else ". These keys have only one component"
+        )
         message = (
-            f"{_shown(prefix)} is no beginning of keys of this store, which are of the type "
-            f"{self.name}: a prefix is of whole components and ends with their comma{example}"
+            f"{_shown(prefix)} is not a prefix of keys of this store, which have the type "
+            f"{self.name}. A prefix consists of whole components and ends with a comma{example}"
         )
         raise UnfitKey(message)
 
@@ -304,7 +307,7 @@ class CompositeKeys(KeyType):
 
     def _what_is(self) -> str:
         return (
-            f": its keys are of the type {self.name}, as a JSON array without blanks, like "
+            f". Keys have the type {self.name} and are JSON arrays without spaces, for example "
             f"{self._text(self._example())}"
         )
 
@@ -326,7 +329,7 @@ def key_type(name: str) -> KeyType:
         return plain[name]
     if name.startswith("[") and name.endswith("]") and set(components) <= plain.keys():
         return CompositeKeys(components)
-    message = f"key type {name!r} is unknown; there are text, long and composites like [text, long]"
+    message = f"key type {name!r} is not known. Use text, long or a composite such as [text, long]"
     raise InvalidDefinition(message)
 
 
@@ -348,8 +351,8 @@ def _long_of(escaped: bytes) -> int:
 
 def _unfit_long(value: object) -> str:
     return (
-        f"{_shown(value)} is no key of this store: its keys are 64-bit integers in decimal, "
-        "without a plus or leading zeros, like 42"
+        f"{_shown(value)} is not a key of this store. Keys are 64-bit integers in decimal without "
+        "a plus sign or leading zeros, for example 42"
     )
 
 

@@ -111,8 +111,8 @@ def check_store_name(store: str) -> str:
     """
     if not isinstance(store, str) or not _STORE_NAME.fullmatch(store):
         message = (
-            f"store name {store!r} is not valid: use 1 to 128 letters, digits, '.', '_' or '-', "
-            "beginning with a letter or digit (the Kafka topic rule)"
+            f"store name {store!r} is not valid. Use 1 to 128 letters, digits, '.', '_' or '-', "
+            "and begin with a letter or digit"
         )
         raise InvalidDefinition(message)
     return store

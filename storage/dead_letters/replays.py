@@ -101,8 +101,8 @@ def read_replays(layout: DataLayout) -> Replays:
         return _replays(chain(of_file, *notes))
     except (IsADirectoryError, ValueError, TypeError) as error:
         message = (
-            f"{uri(path)} is damaged: {error}. Restore it, or delete it: without it, "
-            "`oriel dead-letters replay` sends all records again"
+            f"{uri(path)} is damaged: {error}. Restore it, or delete it. Without it, `oriel "
+            "dead-letters replay` sends all records again"
         )
         raise CorruptLog(message) from error
 
@@ -117,7 +117,7 @@ def _whole_lines(path: Path) -> list[bytes]:
     # A replay can be about to write the last line.
     whole, _, torn = current_files().read(path).rpartition(b"\n")
     if torn[-3:-1] == b'"]':
-        message = "the last line has another end than it was written with"
+        message = "the end of the last line differs from what was written"
         raise ValueError(message)
     return whole.splitlines()
 
@@ -155,7 +155,7 @@ def _items(line: bytes) -> list[Any]:
     if len(items) >= _ITEMS:
         found = _DIGEST.search(line)
         if found is None or digest(line[: found.start()] + b"]") != found[1].decode():
-            message = f"a line is not what was written ({line.decode(errors='replace')})"
+            message = f"a line differs from what was written ({line.decode(errors='replace')})"
             raise ValueError(message)
     return items
 

@@ -92,8 +92,8 @@ def damage_told(folder: Path) -> Iterator[None]:
             raise
         first_line = str(error).partition("\n")[0].rstrip(".")
         message = (
-            f"the dead letters in {folder} can't be read: {first_line}. Put the missing or damaged "
-            "file back from a backup"
+            f"the dead letters in {folder} cannot be read: {first_line}. Put the missing or "
+            "damaged file back from a backup"
         )
         raise CorruptLog(message) from error
 

@@ -82,7 +82,7 @@ class TableFiles:
                 # Still being written, or torn: the writer will see to it.
                 return
             if first_action(actions, "commitInfo", {}).get(TABLE_KEY) not in {None, self.table_id}:
-                raise damaged_entry(path, "it is of another table")
+                raise damaged_entry(path, "it belongs to another table")
             self.version += 1
             self.entries.append((self.version, now_ms()))
             # Only a commit that says so is one of a pipeline.
@@ -109,12 +109,12 @@ class TableFiles:
             )
             adds = pa.table(delta.get_add_actions())
         except TableNotFoundError as error:
-            message = f"no Delta table in {self.folder} yet"
+            message = f"{self.folder} has no Delta table yet"
             raise StoreNotReady(message) from error
         except DeltaError as error:
             first_line = str(error).partition("\n")[0]
             message = (
-                f"the log of {self.folder} can't be read: {first_line}. Restore the table from a "
+                f"the log of {self.folder} cannot be read: {first_line}. Restore the table from a "
                 "backup, or rebuild the store with `oriel rebuild`"
             )
             raise CorruptLog(message) from error

@@ -144,8 +144,9 @@ def file_in_table(path: str) -> str:
     name = unquote(path)
     if name.startswith("/") or _SCHEME.match(path) or ".." in name.split("/"):
         message = (
-            f"the log names a data file outside of the table, {name[:200]!r}: that is not read; "
-            "restore the table from a backup, or copy the file into it and its rows with Spark"
+            f"the log names a data file outside of the table, {name[:200]!r}, which is not read. "
+            "Restore the table from a backup, or copy the rows of the file into the table with "
+            "Spark"
         )
         raise CorruptLog(message)
     return name
@@ -294,13 +295,13 @@ class DeltaLog:
             batch = delta.transaction_version(definition.application)
             kept = _kept_rows(delta)
         except TableNotFoundError as error:
-            message = f"no Delta table in {self.table} yet"
+            message = f"{self.table} has no Delta table yet"
             raise StoreNotReady(message) from error
         except DeltaError as error:
             first_line = str(error).partition("\n")[0]
             message = (
-                f"the log of {self.table} can't be read: {first_line}. Put the missing or damaged "
-                "file back, or restore the table from a backup"
+                f"the log of {self.table} cannot be read: {first_line}. Put the missing or "
+                "damaged file back, or restore the table from a backup"
             )
             raise CorruptLog(message) from error
         recorded = self.last_recorded(delta.version(), definition.application)
@@ -328,7 +329,7 @@ class DeltaLog:
             return
         later = map(self.read, range(recorded.version + 1, version + 1))
         if not any(entry is not None and entry.metadata is not None for entry in later):
-            reason = f"it is of another table, {recorded.table_id}"
+            reason = f"it belongs to another table, {recorded.table_id}"
             raise damaged_entry(self._path(recorded.version), reason)
 
     def last_recorded(self, version: int, application: str) -> LogEntry | None:
@@ -387,9 +388,9 @@ class DeltaLog:
 def _refuse_column_mapping(table: Path, properties: Mapping[str, str | None]) -> None:
     if _has_column_mapping(properties):
         message = (
-            f"{table} has column mapping, so its files' columns have other names than the store's: "
-            "set delta.columnMapping.mode to 'none' and drop the feature columnMapping with "
-            "Spark, or restore the table from a backup"
+            f"{table} has column mapping, so the columns in its files have other names than in "
+            "the store. Set delta.columnMapping.mode to 'none' and drop the feature columnMapping "
+            "with Spark, or restore the table from a backup"
         )
         raise CorruptLog(message)
 
@@ -413,6 +414,6 @@ def read_definition(table: Path, definition_json: str | None) -> StoreDefinition
         InvalidDefinition: there is none, or it isn't one that we can read.
     """
     if definition_json is None:
-        message = f"{table.name} has no table property {STORE_PROPERTY}: not made by Oriel"
+        message = f"{table.name} has no table property {STORE_PROPERTY}, so Oriel did not create it"
         raise InvalidDefinition(message)
     return StoreDefinition.from_json(definition_json)

@@ -53,8 +53,9 @@ class DamagedCheckpoint(CorruptLog):
         """Say what to do about the checkpoint in the file ``path``."""
         self.version = version
         super().__init__(
-            f"{path}: the Delta checkpoint {problem}. Restart the pipeline, which "
-            "reads the log without it if all entries are there, or put the file back from a backup"
+            f"{path}: the Delta checkpoint {problem}. Restart the pipeline, which reads the log "
+            "without the checkpoint if all entries exist. Otherwise, put the file back from a "
+            "backup"
         )
 
 
@@ -186,7 +187,7 @@ def _refuse_other_tables(files: LogFiles, table_id: str) -> None:
     for path, actions in files.entries.items():
         written_for = first_action(actions, "commitInfo", {}).get(TABLE_KEY)
         if written_for is not None and written_for not in known:
-            raise damaged_entry(path, f"it is of another table, {written_for}")
+            raise damaged_entry(path, f"it belongs to another table, {written_for}")
 
 
 def open_with_files(folder: Path, version: int | None = None) -> DeltaTable:

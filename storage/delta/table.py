@@ -203,7 +203,7 @@ class Table:
             if actions is None:
                 raise damaged_entry(path, "it is empty or cut off")
             if first_action(actions, "commitInfo", {}).get(TABLE_KEY) not in {None, self._table_id}:
-                raise damaged_entry(path, "it is of another table")
+                raise damaged_entry(path, "it belongs to another table")
             self._version += 1
             for action in actions:
                 self._apply(action)
@@ -226,7 +226,7 @@ class Table:
         if recorded is not None and recorded >= batch:
             message = (
                 f"{self._folder} has batch {recorded} of application {application}, so batch "
-                f"{batch} can't be committed: another process runs the same pipeline"
+                f"{batch} cannot be committed. Another process runs the same pipeline"
             )
             raise ForeignCheckpoint(message)
 
@@ -239,10 +239,9 @@ def refuse_protocol(folder: Path, writer_version: int) -> None:
     """
     if writer_version > _WRITER_VERSION:
         message = (
-            f"{folder} asks for version {writer_version} of Delta's writer protocol: a "
-            f"feature was turned on that stores must not have, which are of version "
-            f"{_WRITER_VERSION}. Restore the table from a backup, or start anew with an empty "
-            "data folder"
+            f"{folder} requires version {writer_version} of Delta's writer protocol, but stores "
+            f"must have version {_WRITER_VERSION}, so a feature was turned on. Restore the table "
+            "from a backup, or start with an empty data directory"
         )
         raise CorruptLog(message)
 
@@ -309,9 +308,9 @@ def _set_aside_torn_entry(log: Path) -> None:
         return
     if len(torn) == 2:
         message = (
-            f"two newest entries of {log} are damaged, {newest[-2].name} and "
-            f"{newest[-1].name}: restore the table from a backup, or remove it together with "
-            "its checkpoint and let the pipeline rebuild it from the log"
+            f"the two newest entries of {log} are damaged, {newest[-2].name} and "
+            f"{newest[-1].name}. Restore the table from a backup, or remove the table and its "
+            "checkpoint and let the pipeline rebuild it from the log"
         )
         raise CorruptLog(message)
     _set_aside(newest[-1])
@@ -350,8 +349,8 @@ def _open_existing(folder: Path) -> DeltaTable:
     except DeltaError as error:
         first_line = str(error).partition("\n")[0][:200]
         message = (
-            f"the log of {folder} can't be read: {first_line}. Restore the table from a backup, or "
-            "start anew with an empty data folder"
+            f"the log of {folder} cannot be read: {first_line}. Restore the table from a backup, "
+            "or start with an empty data directory"
         )
         raise CorruptLog(message) from error
 

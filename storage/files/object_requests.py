@@ -143,7 +143,7 @@ class ObjectRequests:
 def _report(outage: _Outage, retry_seconds: float) -> None:
     line = (
         f"object store {_endpoint()}: no response to {outage.request}. Trying again for "
-        f"{retry_seconds:.0f} s. Check that it runs, and the network"
+        f"{retry_seconds:.0f} s. Check the object store and the network"
     )
     say("object-store-unavailable", line, level="warning", request=outage.request)
 
@@ -168,7 +168,10 @@ def _errors_of_files(path: Path) -> Iterator[None]:
         yield
     except FileNotFoundError as error:
         if _NO_BUCKET in str(error):
-            message = f"there is no bucket {bucket_and_key(path)[0]!r}: make it, or name another"
+            message = (
+                f"the bucket {bucket_and_key(path)[0]!r} does not exist. Create it, or name "
+                "another bucket"
+            )
             raise ObjectStoreFailed(message) from error
         raise not_there(path) from error
     except exceptions.AlreadyExistsError as error:
@@ -186,16 +189,18 @@ def _failed(path: Path, error: BaseException) -> ObjectStoreFailed:
     text = str(error)
     bucket = bucket_and_key(path)[0]
     if _NO_BUCKET in text:
-        return ObjectStoreFailed(f"there is no bucket {bucket!r}: make it, or name another")
+        return ObjectStoreFailed(
+            f"the bucket {bucket!r} does not exist. Create it, or name another bucket"
+        )
     if _REFUSED.search(text.partition("\n")[0]):
         return ObjectStoreFailed(
-            f"the object store refuses access to {uri(path)}: see to AWS_ACCESS_KEY_ID, "
-            "AWS_SECRET_ACCESS_KEY and AWS_REGION, and to the rights of their owner"
+            f"the object store refuses access to {uri(path)}. Check AWS_ACCESS_KEY_ID, "
+            "AWS_SECRET_ACCESS_KEY and AWS_REGION, and the permissions of this access key"
         )
     return ObjectStoreFailed(
-        f"the object store at {_endpoint()} can't be used for {uri(path)} "
-        f"({text.partition(chr(10))[0][:200]}): see to AWS_ENDPOINT_URL, AWS_ALLOW_HTTP (for http) "
-        "and the network, and start again; nothing is lost"
+        f"the object store at {_endpoint()} cannot be used for {uri(path)} "
+        f"({text.partition(chr(10))[0][:200]}). Check AWS_ENDPOINT_URL, AWS_ALLOW_HTTP for http, "
+        "and the network, and start again. Nothing is lost"
     )
 
 

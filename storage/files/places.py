@@ -50,7 +50,7 @@ def data_folder(text: str) -> Path:
     if scheme == "s3" and parts.netloc:
         return Path(f"{_OBJECTS}/{text[matched.end() :]}")
     message = (
-        f"{text} is on no file system that Oriel knows: name a folder, also of a mount that "
-        "machines share (HDFS has one: its NFS gateway), or s3://BUCKET/PREFIX"
+        f"{text} is not on a supported file system. Name a directory, also on a mount that "
+        "machines share, or s3://BUCKET/PREFIX. For HDFS, mount its NFS gateway"
     )
     raise argparse.ArgumentTypeError(message)

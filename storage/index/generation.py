@@ -108,7 +108,10 @@ def _open(
         size = (generation / DATA_FILE).stat().st_size
     except (FileNotFoundError, NotADirectoryError) as error:
         if readonly:
-            message = f"index {generation.parent.name!r} was deleted; it is being rebuilt, retry"
+            message = (
+                f"index {generation.parent.name!r} was deleted. The service rebuilds it. Retry "
+                "the request"
+            )
             raise IndexDamaged(message) from error
         size = 2 * mmap.PAGESIZE
     except OSError as error:
@@ -116,10 +119,15 @@ def _open(
     # LMDB takes an empty file for a new one, and says of less than its two headers what it says
     # when the system fails.
     if size < 2 * mmap.PAGESIZE:
-        message = f"index {generation.parent.name!r} is cut off ({size} bytes); it is being rebuilt"
+        message = (
+            f"index {generation.parent.name!r} is cut off ({size} bytes). The service rebuilds it"
+        )
         raise IndexDamaged(message)
     if (generation / LOCK_FILE).is_dir():
-        message = f"{generation / LOCK_FILE} is a directory; the index is being rebuilt, retry"
+        message = (
+            f"{generation / LOCK_FILE} is a directory. The service rebuilds the index. Retry the "
+            "request"
+        )
         raise IndexDamaged(message)
     try:
         if not readonly:
@@ -177,8 +185,8 @@ def _with_databases(env: lmdb.Environment, generation: Path, *, create: bool) ->
         raise not_usable(error, generation) from error
     if actual < promised:
         message = (
-            f"index {generation.parent.name!r} is cut off ({actual} of {promised} bytes); it is "
-            "being rebuilt, retry"
+            f"index {generation.parent.name!r} is cut off ({actual} of {promised} bytes). The "
+            "service rebuilds it. Retry the request"
         )
         raise IndexDamaged(message)
     try:
@@ -188,7 +196,7 @@ def _with_databases(env: lmdb.Environment, generation: Path, *, create: bool) ->
         lengths = env.open_db(_LENGTHS, create=create)
     except lmdb.NotFoundError as error:
         index = f"index {generation.parent.name!r}"
-        message = f"{index} was written in another format; it is being rebuilt, retry"
+        message = f"{index} has another format. The service rebuilds it. Retry the request"
         raise IndexDamaged(message) from error
     except lmdb.Error as error:
         raise storage_error(error, generation) from error
@@ -201,12 +209,14 @@ def storage_error(error: lmdb.Error, generation: Path) -> StoreNotReady:
     if isinstance(error, _TRANSIENT) or type(error) is lmdb.Error:
         return not_usable(error, generation)
     index = f"index {generation.parent.name!r}"
-    return IndexDamaged(f"{index} is damaged ({error}); it is being rebuilt, retry")
+    return IndexDamaged(f"{index} is damaged ({error}). The service rebuilds it. Retry the request")
 
 
 def not_usable(error: Exception, generation: Path) -> StoreNotReady:
     """Say that the system failed, which says nothing about the index."""
-    return StoreNotReady(f"index {generation.parent.name!r} can't be used now ({error}); retry")
+    return StoreNotReady(
+        f"index {generation.parent.name!r} cannot be used now ({error}). Retry the request"
+    )
 
 
 class OpenGeneration:
@@ -226,10 +236,10 @@ class OpenGeneration:
         except OSError as error:
             raise not_usable(error, path) from error
         if reason is not None:
-            message = f"index {path.parent.name!r} is damaged ({reason}); it is being rebuilt"
+            message = f"index {path.parent.name!r} is damaged ({reason}). The service rebuilds it"
             raise IndexDamaged(message)
         if is_held:
-            message = f"index {path.parent.name!r} is being verified; retry"
+            message = f"index {path.parent.name!r} is being verified. Retry the request"
             raise StoreNotReady(message)
         try:
             self.environment: Environment = open_for_reading(path)
@@ -258,7 +268,7 @@ class OpenGeneration:
         # The size that the last state read promised: the file only grows, so what is smaller
         # was cut off. One fstat costs less than a microsecond.
         if os.fstat(self._file).st_size < self._promised_bytes:
-            message = f"index {self.path.parent.name!r} was cut off; it is being rebuilt"
+            message = f"index {self.path.parent.name!r} was cut off. The service rebuilds it"
             mark_damaged(self.path, message)
             raise IndexDamaged(message)
         try:
@@ -311,7 +321,10 @@ class OpenGeneration:
     def _check_owner(self, state: IndexState) -> None:
         name = self.path.parent.name
         if state.store not in ("", name):
-            message = f"index {name!r} belongs to store {state.store!r}; it is being rebuilt, retry"
+            message = (
+                f"index {name!r} belongs to store {state.store!r}. The service rebuilds it. Retry "
+                "the request"
+            )
             mark_damaged(self.path, message)
             raise IndexDamaged(message)
 

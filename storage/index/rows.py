@@ -183,8 +183,8 @@ def _opened(path: Path, digest: str | None, *, once: bool = False) -> Iterator[p
 def _unreadable(path: Path, error: Exception) -> CorruptLog:
     first_line = str(error).partition("\n")[0]
     return CorruptLog(
-        f"the data file {path} can't be read as rows of the store ({first_line}): put it back from "
-        "a backup, or remove what others appended (DELETE or RESTORE with Spark)"
+        f"the data file {path} cannot be read as rows of the store ({first_line}). Put it back "
+        "from a backup, or remove the rows that others appended (DELETE or RESTORE with Spark)"
     )
 
 
@@ -245,7 +245,10 @@ def _refuse_unfit_keys(rows: Any, definition: StoreDefinition) -> None:
     is_unfit = pc.invert(definition.keys.fitting(_flat(rows["key"])))
     if pc.any(is_unfit).as_py():
         unfit = rows["key"].filter(is_unfit)[0].as_py()
-        message = f"it has rows whose key is not of the type {definition.key_type}, like {unfit!r}"
+        message = (
+            f"it has rows whose key does not have the type {definition.key_type}, for example "
+            f"{unfit!r}"
+        )
         raise pa.ArrowInvalid(message)
 
 

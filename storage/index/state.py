@@ -119,7 +119,7 @@ class IndexState:
         try:
             fields: dict[str, Any] = orjson.loads(content or b"")
             if fields.pop("format") != INDEX_FORMAT:
-                message = "the index was written in another format; it is being rebuilt"
+                message = "the index has another format. The service rebuilds it"
                 raise IndexDamaged(message)
             record = fields["record"]
             fields["record"] = None if record is None else CommitRecord(**record)
@@ -128,5 +128,5 @@ class IndexState:
             fields["definition"] = StoreDefinition.from_json(orjson.dumps(fields["definition"]))
             return cls(**fields)
         except (KeyError, TypeError, ValueError) as error:
-            message = f"the index has no readable state ({error}); it is being rebuilt"
+            message = f"the index has no readable state ({error}). The service rebuilds it"
             raise IndexDamaged(message) from error

@@ -188,10 +188,10 @@ class IndexWriter:
         try:
             size = (self.generation / DATA_FILE).stat().st_size
         except FileNotFoundError as error:
-            message = f"index {self.generation.parent.name!r} was deleted; it is being rebuilt"
+            message = f"index {self.generation.parent.name!r} was deleted. The service rebuilds it"
             raise IndexDamaged(message) from error
         if size < self._opened.promised_bytes():
-            message = f"index {self.generation.parent.name!r} was cut off; it is being rebuilt"
+            message = f"index {self.generation.parent.name!r} was cut off. The service rebuilds it"
             raise IndexDamaged(message)
 
     def sync(self) -> None:

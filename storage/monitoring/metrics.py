@@ -64,7 +64,7 @@ def _of_runs(overview: Overview) -> Iterator[Metric]:
     )
     phases = CounterMetricFamily(
         "oriel_pipeline_phase_seconds",
-        "Seconds that batches took since the start, by phase.",
+        "Duration of batches since the start in seconds, by phase.",
         labels=["application", "phase"],
     )
     maintenance = CounterMetricFamily(
@@ -74,7 +74,8 @@ def _of_runs(overview: Overview) -> Iterator[Metric]:
     )
     lost = CounterMetricFamily(
         "oriel_pipeline_lost_offsets",
-        "Offsets that were gone from the log before they were read, since the checkpoint was made.",
+        "Offsets that were deleted from the log before they were read, since the checkpoint was "
+        "created.",
         labels=["application", "topic"],
     )
     for name, (run, is_alive) in overview.runs.items():
@@ -97,18 +98,18 @@ def _of_runs(overview: Overview) -> Iterator[Metric]:
 def _of_stores(stores: Iterable[StoreOverview]) -> Iterator[Metric]:
     records = CounterMetricFamily(
         "oriel_store_records",
-        "Records since the store was made, by what became of them; together they are its input.",
+        "Records since the store was created, by outcome. The sum is the input.",
         labels=["store", "outcome"],
     )
     others = CounterMetricFamily(
         "oriel_store_events",
-        "What else a store counts, by name: results of joins that came too late, and the like.",
+        "Other counters of a store, by name, for example results of joins that were too late.",
         labels=["store", "event"],
     )
     batch = GaugeMetricFamily("oriel_store_batch", "The last batch.", labels=["store"])
     close = GaugeMetricFamily(
         "oriel_store_close_time_seconds",
-        "Windows that end before are final.",
+        "Windows that end before this time are final.",
         labels=["store"],
     )
     open_records = GaugeMetricFamily(
@@ -117,7 +118,7 @@ def _of_stores(stores: Iterable[StoreOverview]) -> Iterator[Metric]:
     state = GaugeMetricFamily("oriel_store_state_bytes", "Size of the state.", labels=["store"])
     idle = CounterMetricFamily(
         "oriel_store_partitions_left_out",
-        "How often windows began to go on without a silent partition.",
+        "How often a partition became idle, so that windows became final without it.",
         labels=["store"],
     )
     for store in stores:
@@ -155,7 +156,7 @@ def _of_partitions(overview: Overview) -> Iterator[Metric]:
         labels=labels,
     )
     stream_time = GaugeMetricFamily(
-        "oriel_partition_stream_time_seconds", "The partition's clock.", labels=labels
+        "oriel_partition_stream_time_seconds", "The partition's stream time.", labels=labels
     )
     holds = GaugeMetricFamily(
         "oriel_partition_holds_windows_open",
@@ -164,12 +165,13 @@ def _of_partitions(overview: Overview) -> Iterator[Metric]:
     )
     idle = GaugeMetricFamily(
         "oriel_partition_idle",
-        "Whether the partition is silent and windows go on without it.",
+        "Whether the partition is idle and windows become final without it.",
         labels=labels,
     )
     lag = GaugeMetricFamily(
         "oriel_partition_lag_seconds",
-        "How far the partition's clock is behind wall clock while records are to come; else 0.",
+        "Delay of the partition's stream time against wall-clock time while the log has unread "
+        "records, otherwise 0.",
         labels=labels,
     )
     retired = {name for name, (run, _) in overview.runs.items() if run.retired_ms}

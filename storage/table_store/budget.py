@@ -29,8 +29,8 @@ class ReadBudget:
         """
         if self._deadline is not None and time.monotonic() > self._deadline:
             message = (
-                f"the table could not be read within {self.seconds:g} s: narrow the bounds, or ask "
-                "for the newest version, which is answered from the index"
+                f"the table was not read within {self.seconds:g} s. Narrow the bounds, or request "
+                "the newest version, which the index serves"
             )
             raise TableReadTimeout(message)
 
@@ -42,7 +42,7 @@ class ReadBudget:
         """
         if held_bytes > self.bytes_max:
             message = (
-                f"the read has to look at more than {self.bytes_max >> 20} MiB of rows: narrow its "
-                "bounds or its limit"
+                f"the read needs more than {self.bytes_max >> 20} MiB of rows. Narrow its bounds "
+                "or its limit"
             )
             raise TableReadTooLarge(message)

@@ -127,7 +127,7 @@ def _entries(log: DeltaLog, state: IndexState, first: int, newest: int) -> Itera
     for version in range(first, min(newest + 1, first + _ENTRIES_MAX)):
         entry = log.read(version)
         if entry is None:
-            reason = f"version {version} is not in the log any more"
+            reason = f"version {version} is no longer in the log"
             raise _start_again(reason, state)
         if (untold := _why_untold(log, state, entry)) is not None:
             reason = f"version {version} {untold}"
@@ -143,11 +143,11 @@ def _why_untold(log: DeltaLog, state: IndexState, entry: LogEntry) -> str | None
     if entry.removes_rows or entry.restored is not None:
         return "removed rows (DELETE, MERGE, RESTORE or a rebuild)"
     if entry.table_id not in {None, state.table_id}:
-        return "is of another table"
+        return "belongs to another table"
     if entry.metadata is None:
         return None
     if entry.metadata.table_id != state.table_id:
-        return "is of another table"
+        return "belongs to another table"
     definition = read_definition(log.table, entry.metadata.definition_json)
     return None if definition == state.definition else "changed the store's definition"
 
@@ -173,6 +173,6 @@ def _windows(log: DeltaLog, state: IndexState, entry: LogEntry, budget: ReadBudg
 
 def _start_again(reason: str, state: IndexState) -> VersionGone:
     return VersionGone(
-        f"{reason}, so what changed can't be told: read the store anew and go on from the position "
-        f"of that answer (it is at version {state.version})"
+        f"{reason}, so the changes are not known. Read the store again, and continue from the "
+        f"position of that response (the store is at version {state.version})"
     )

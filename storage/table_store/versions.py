@@ -72,10 +72,10 @@ class TableVersions:
         place = bisect_right(versions, time_ms, key=self._committed_ms)
         if place == 0:
             message = (
-                f"{self.table.name!r} has no version of {time_ms} any more: the oldest of which "
-                f"the time is known, {versions[0]}, is of {self._committed_ms(versions[0])}"
+                f"{self.table.name!r} has no version as of {time_ms}. The oldest version with a "
+                f"known time is {versions[0]}, committed at {self._committed_ms(versions[0])}"
                 if versions
-                else f"{self.table.name!r} has no version of which the time is known"
+                else f"{self.table.name!r} has no version with a known time"
             )
             raise VersionGone(message)
         return versions[place - 1]
@@ -91,7 +91,7 @@ class TableVersions:
         """
         first, last = self._logged()
         if version > last:
-            message = f"{self.table.name!r} has no version {version} yet; it is at version {last}"
+            message = f"{self.table.name!r} has no version {version} yet. It is at version {last}"
             raise VersionNotFound(message)
         stamp = self._log.stamp(version)
         if version < first:
@@ -129,14 +129,16 @@ class TableVersions:
         try:
             snapshot = self._log.snapshot(version)
         except InvalidDefinition as error:
-            message = f"version {version} of {self.table.name!r} is not of this store: {error}"
+            message = (
+                f"version {version} of {self.table.name!r} does not belong to this store: {error}"
+            )
             raise VersionGone(message) from error
         recorded = -1 if snapshot.record is None else snapshot.record.batch
         if recorded < snapshot.batch:
             # Its clock is that of the batch, so what had expired by then can't be told.
             message = (
-                f"the log does not say the position of version {version} of {self.table.name!r} "
-                "any more: ask for a later version"
+                f"the log no longer has the position of version {version} of {self.table.name!r}. "
+                "Request a later version"
             )
             raise VersionGone(message)
         state = IndexState(
@@ -166,8 +168,8 @@ class TableVersions:
         leading = [c for c in checkpoints if first - 1 <= c <= last]
         if not leading:
             message = (
-                f"the log of {self.table} has neither the entries from version 0 on nor a "
-                "checkpoint: restore the table from a backup"
+                f"the log of {self.table} has neither all entries from version 0 nor a "
+                "checkpoint. Restore the table from a backup"
             )
             raise CorruptLog(message)
         return leading[0], last

@@ -24,8 +24,8 @@ def why_not_this_table(log: DeltaLog, state: IndexState) -> str | None:
     if versions and state.version + 1 in versions and state.version not in versions:
         # Cleaned up by Delta's log retention, and the log goes on right after it.
         is_own = log.snapshot().table_id == state.table_id
-        return None if is_own else "the index is of another table"
-    return f"version {state.version} is not in the table's log any more"
+        return None if is_own else "the index belongs to another table"
+    return f"version {state.version} is no longer in the table's log"
 
 
 def why_not_applicable(table: Path, state: IndexState, entry: LogEntry) -> str | None:
@@ -34,7 +34,7 @@ def why_not_applicable(table: Path, state: IndexState, entry: LogEntry) -> str |
     What its rows say is still to be looked at.
     """
     if entry.table_id not in {None, state.table_id}:
-        return f"entry {entry.version} of the log is of another table"
+        return f"entry {entry.version} of the log belongs to another table"
     if (reason := _why_another_table(table, state, entry.metadata)) is not None:
         return reason
     if entry.removes_rows:
@@ -46,7 +46,7 @@ def why_not_applicable(table: Path, state: IndexState, entry: LogEntry) -> str |
     following = replace(state, record=later_record(state.record, entry, batch))
     if following.earliest_ms < state.earliest_ms:
         # Decision 0032: `oriel clock --set`. What retention took from the index is visible again.
-        return "the store's clock was set back"
+        return "the store's stream time was set back"
     return None
 
 
@@ -80,8 +80,8 @@ def files_are_gone(table: Path, snapshot: TableSnapshot) -> CorruptLog:
     """Say that a version can't be read, with a file that it lacks and the ways out."""
     gone = [name for name in snapshot.files if not current_files().exists(table / name)]
     return CorruptLog(
-        f"version {snapshot.version} of {table} names {len(gone)} data files that are not there "
-        f"({gone[0] if gone else 'which is back now'}): they were deleted by hand, or by a VACUUM "
-        "that kept too little. Put them back from a backup, or rebuild the store from its source; "
-        "or give their windows up, with DeltaTable(...).repair() of delta-rs"
+        f"version {snapshot.version} of {table} names {len(gone)} data files that do not exist "
+        f"({gone[0] if gone else 'which is back now'}). They were deleted by hand, or by a "
+        "VACUUM with a retention that is too short. Put them back from a backup, or rebuild the "
+        "store from its source. To give up their windows, use DeltaTable(...).repair() of delta-rs"
     )

@@ -51,8 +51,8 @@ def problem_of(error: Exception, folder: Path) -> str:
     )
     if any(map(_says_disk_full, (error, error.__cause__))) or (is_cut_short and is_full(folder)):
         return (
-            f"disk full: {folder} cannot be written, so the last version is served. Free space "
-            "there; the tailer then continues"
+            f"disk full: {folder} cannot be written, so the service serves the last version. Free "
+            "space there, and the tailer continues"
         )
     return f"{type(error).__name__}: {error}"
 

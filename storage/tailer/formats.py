@@ -34,7 +34,9 @@ def remove_other_formats(layout: DataLayout) -> list[Path]:
             continue
         heartbeat = (folder if is_format else layout.index_formats) / STATUS_FILE
         if _is_silent(heartbeat if heartbeat.exists() else folder):
-            logger.info("the indexes in %s are of another version, unused: removed", folder)
+            logger.info(
+                "the indexes in %s are of another version and not used. They are removed", folder
+            )
             shutil.rmtree(folder, ignore_errors=True)
             removed.append(folder)
     return removed

@@ -31,7 +31,7 @@ def take_lock(data: Path, shard: Shard = ALL_KEYS, *, wait: bool) -> int | None:
         if not wait:
             os.close(descriptor)
             return None
-        logger.info("another tailer serves %s; waiting for it to end", data)
+        logger.info("another tailer serves %s. Waiting until it ends", data)
         fcntl.flock(descriptor, fcntl.LOCK_EX)
     return descriptor
 

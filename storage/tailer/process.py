@@ -140,7 +140,7 @@ class Tailer:
         for name in sorted(stores.keys() - set(look.present)):
             self._pool.remove(name)
         for name in look.gone:
-            logger.info("%s: its table is gone, so is its index", name)
+            logger.info("%s: the table was deleted, so its index is deleted", name)
             IndexFolder(self._layout.index(name)).remove()
         for name in look.away.keys() - self._verified_away:
             self._verified_away.add(name)
@@ -160,8 +160,8 @@ class Tailer:
         status = tailer.status
         if is_held:
             problem = (
-                f"nothing has come forward for a while ({status.problem or status.state}): "
-                f"{waiting_for() or 'the table, its log or the disk does not answer'}"
+                f"no progress for a while ({status.problem or status.state}): "
+                f"{waiting_for() or 'the table, its log or the disk does not respond'}"
             )
             return StoreStatus("blocked", status.version, problem)
         since = tailer.waiting_since
@@ -192,7 +192,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         logger.error("the lock cannot be taken: %s", disk_problem(error) or error)  # noqa: TRY400
         return 1
     if lock is None:
-        logger.error("another tailer serves %s; end it first, or use --wait", options.data)
+        logger.error("another tailer serves %s. End it first, or use --wait", options.data)
         return ANOTHER_TAILER
     stop = stop_on_signal()
     tailer = Tailer(options.data, options.index, options.shard, options.stale_after)
@@ -205,7 +205,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             problem = problem_of(error, options.index or options.data)
             if failures.is_news(problem):
                 logger.error(  # noqa: TRY400 - a full disk needs no trace
-                    "could not look for stores or write the status (%s); trying again", problem
+                    "cannot list the stores or write the status (%s). Trying again", problem
                 )
         stop.wait(_ROUND_SECONDS)
     tailer.end()
@@ -214,14 +214,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m oriel.storage.tailer", description=__doc__)
-    parser.add_argument("--data", type=data_folder, required=True, help="the data folder")
-    parser.add_argument("--index", type=Path, help="where the indexes are (default: DATA/index)")
+    parser.add_argument("--data", type=data_folder, required=True, help="the data directory")
+    parser.add_argument("--index", type=Path, help="directory of the indexes. Default: DATA/index")
     parser.add_argument("--shard", type=Shard.parse, default=ALL_KEYS, help="keys that are indexed")
-    parser.add_argument("--parent-pid", type=int, help="end when this is no longer the parent")
+    parser.add_argument(
+        "--parent-pid", type=int, help="end when this process is no longer the parent"
+    )
     parser.add_argument("--wait", action="store_true", help="wait while another tailer runs")
     parser.add_argument(
         "--stale-after", type=float, default=STALE_SECONDS, metavar="SECONDS",
-        help="seconds that an index may be behind its table before it counts as stale",
+        help="seconds that an index can be behind its table before it is stale",
     )  # fmt: skip
     add_log_format(parser)
     return parser.parse_args(arguments)

@@ -139,7 +139,7 @@ class Scrub:
             )
             tailer.is_verified |= not look.is_comparison
         except IndexDamaged as error:
-            told = "%s: %s. It is being rebuilt from its table"
+            told = "%s: %s. The service rebuilds it from its table"
             logger.error(told, tailer.folder.path.name, error)  # noqa: TRY400 - a finding
             withdraw(tailer.folder, look.generation, str(error))
         except StoreNotReady as error:

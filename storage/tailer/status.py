@@ -136,17 +136,21 @@ class StatusFile:
             return TailerStatus(self._unheard())
         except OSError as error:
             problem = disk_problem(error) or error.strerror
-            return TailerStatus(f"the tailer's word can't be read ({problem})")
+            return TailerStatus(f"the tailer's status cannot be read ({problem})")
         except (ValueError, KeyError, TypeError, AttributeError):
-            return TailerStatus("the tailer's word can't be read; it is said again in a moment")
+            return TailerStatus(
+                "the tailer's status cannot be read. The tailer writes it again in a moment"
+            )
         silence = None
         if age_seconds > HEARTBEAT_SECONDS_MAX:
             silence = (
-                f"the tailer's last heartbeat is older than {HEARTBEAT_SECONDS_MAX:.0f} s: it has "
+                f"the tailer's last heartbeat is older than {HEARTBEAT_SECONDS_MAX:.0f} s. It has "
                 f"ended or hangs{self._unwritable()}"
             )
         elif age_seconds < -_AHEAD_SECONDS_MAX:
-            silence = "the tailer's heartbeat is of the future: a clock was set, or it hangs"
+            silence = (
+                "the tailer's heartbeat is in the future. A clock was changed, or the tailer hangs"
+            )
         return TailerStatus(silence, pid, stores, told.get("problem"), tables)
 
     def heartbeat(self) -> Heartbeat | None:
@@ -160,17 +164,17 @@ class StatusFile:
     def _unheard(self) -> str:
         if not has_tables_or_indexes(self._layout):
             return (
-                f"there are no tables in {self._layout.root} yet: start a pipeline that writes "
-                "there, or correct --data"
+                f"{self._layout.root} has no tables yet. Start a pipeline that writes there, or "
+                "correct --data"
             )
-        return f"nothing was heard of the tailer{self._unwritable()}"
+        return f"the tailer has not reported its status{self._unwritable()}"
 
     def _unwritable(self) -> str:
         """What keeps it from speaking, as far as that can be seen from here."""
         folder = next((path for path in self._path.parents if path.exists()), self._path)
         if os.access(folder, os.W_OK):
-            return f"; disk full: free space on {folder}" if is_full(folder) else ""
-        return f"; {folder} can't be written: make it writable for the service"
+            return f". Disk full: free space on {folder}" if is_full(folder) else ""
+        return f". {folder} cannot be written. Make it writable for the service"
 
 
 def _known(told: Mapping[str, Any]) -> StoreStatus:

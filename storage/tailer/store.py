@@ -196,7 +196,7 @@ class StoreTailer:
                 raise IndexDamaged(message)
             self._writer = IndexWriter(self._generation)
             if self._state is not None and self._writer.state() != self._state:
-                message = "the index is not as it was left"
+                message = "the index differs from the one that was closed"
                 raise IndexDamaged(message)
         return self._writer
 
@@ -209,7 +209,7 @@ class StoreTailer:
         """Open the index that is there, or build one where it can't be used."""
         generation = self.folder.current()
         if generation is None:
-            self._rebuild("there is no index yet")
+            self._rebuild("the store has no index yet")
             return
         try:
             # Garbled pages would trip LMDB at any later time.
@@ -335,8 +335,8 @@ class StoreTailer:
         lowest, highest = revision_range(batches)
         if lowest <= state.revisions.settled:
             return (
-                f"version {entry.version} has rows of revision {lowest}, which may be older than "
-                "what the index has of their windows"
+                f"version {entry.version} has rows of revision {lowest}, which can be older than "
+                "the rows of their windows in the index"
             )
         following = replace(
             state,
@@ -348,7 +348,7 @@ class StoreTailer:
         )
         if following.earliest_ms < state.earliest_ms:
             # Windows that had expired are visible again, and the sweep took them.
-            return f"version {entry.version} sets the store's clock back"
+            return f"version {entry.version} sets the store's stream time back"
         self._writing().follow(batches, state.revisions, following)
         self._state = following
         return None
@@ -391,8 +391,8 @@ class StoreTailer:
         if time.monotonic() - self._torn_at < _TORN_SECONDS:
             return None
         return (
-            f"version {number} of the table's log is torn: its writer ended while it wrote it, and "
-            "writes it again when it starts"
+            f"version {number} of the table's log is cut off. Its writer ended while it wrote the "
+            "entry, and writes it again at its next start"
         )
 
     def _why_log_is_another(self, state: IndexState) -> str | None:
@@ -405,7 +405,10 @@ class StoreTailer:
         # (A few stats; listing a log of many thousand entries each time would cost far more.)
         beyond = self.log.stamp(state.version + 2)
         if beyond is not None and self.log.read(state.version + 1) is None:
-            return f"version {state.version + 1} is missing in the log, the next one is there"
+            return (
+                f"version {state.version + 1} is missing in the log, although the next version "
+                "exists"
+            )
         # Entries behind a Delta checkpoint may have been cleaned up, ours and the next among them.
         checkpoint = self.log.checkpoint_stamp()
         if checkpoint != self._checkpoint_stamp:

@@ -112,7 +112,7 @@ class TablesFolder:
             try:
                 present = _listed_stores(folder)
             except OSError as error:
-                problem = f"the tables in {uri(folder)} can't be listed ({error})"
+                problem = f"the tables in {uri(folder)} cannot be listed ({error})"
                 return TablesLook(away=dict.fromkeys(known, problem), problem=problem)
             return self._with_absent(present, known.difference(present))
         try:
@@ -123,7 +123,7 @@ class TablesFolder:
             if not known and isinstance(error, FileNotFoundError):
                 # The pipeline may be started later.
                 return TablesLook()
-            problem = f"the tables' folder {folder} can't be read ({error.strerror})"
+            problem = f"the directory of the tables, {folder}, cannot be read ({error.strerror})"
             return TablesLook(away=dict.fromkeys(known, problem), problem=problem)
         present = sorted(n for n in names if _is_store(self._layout, n, known=n in known))
         identity = status.st_dev, status.st_ino
@@ -131,8 +131,8 @@ class TablesFolder:
         if not present and absent and identity != self.seen:
             self._absent_since.clear()
             problem = (
-                f"{folder} is another folder than the one in which tables were seen last, and has "
-                "none: is it mounted?"
+                f"{folder} is not the directory in which tables were last seen, and has no "
+                "tables. Check that its file system is mounted"
             )
             return TablesLook(away=dict.fromkeys(absent, problem), problem=problem)
         if present:
@@ -144,8 +144,9 @@ class TablesFolder:
         self._absent_since = {name: self._absent_since.get(name, now) for name in absent}
         gone = [name for name in absent if now - self._absent_since[name] >= GONE_SECONDS]
         away = {
-            name: f"the table's folder {self._layout.table(name)} is not there; its index answers, "
-            f"and is removed when the folder stays away for {GONE_SECONDS / 60:.0f} minutes"
+            name: f"the directory of the table, {self._layout.table(name)}, does not exist. Its "
+            "index still serves requests, and is removed if the directory stays missing for "
+            f"{GONE_SECONDS / 60:.0f} minutes"
             for name in absent.difference(gone)
         }
         return TablesLook(present, away, sorted(gone))

@@ -118,11 +118,11 @@ def test_versions_that_are_gone_say_to_start_again(grown: Served) -> None:
     vacuum(grown.table)
     grown.index()
     gone = grown.get(f"{PATH}?since_version=1")
-    words = ("files of version 2 were cleaned up", "read the store anew", "at version 4")
+    words = ("files of version 2 were cleaned up", "Read the store again", "at version 4")
     assert_problem(gone, 410, "version-gone", *words)
     clean_log(grown.table)
     gone = grown.get(f"{PATH}?since_version=0")
-    assert_problem(gone, 410, "version-gone", "version 1 is not in the log any more")
+    assert_problem(gone, 410, "version-gone", "version 1 is no longer in the log")
     assert told(grown.get(f"{PATH}?since_version=4")) == []
     DeltaTable(grown.table.path).delete("key = 'b'")
     grown.index()

@@ -173,7 +173,7 @@ def test_a_next_entry_that_stays_torn_is_told(serving: Serving) -> None:
     entry.write_bytes(b'{"commitInfo"')
     serving.wait_for_status("/readyz", 503)
     assert (
-        "version 4 of the table's log is torn"
+        "version 4 of the table's log is cut off"
         in (serving.get("/readyz").json["stores"]["store"]["problem"])
     )
     assert serving.version() == 3

@@ -357,7 +357,7 @@ def test_a_folder_without_tables_is_told_and_not_made(tmp_path: Path) -> None:
     serving = Serving(tmp_path / "new")
     unready = serving.get("/readyz")
     assert unready.status == 503
-    assert unready.json["problem"].startswith(f"there are no tables in {serving.data} yet: ")
+    assert unready.json["problem"].startswith(f"{serving.data} has no tables yet. ")
     assert serving.get("/v1/stores").json == {"stores": []}
     wait_until(serving.children, "the tailer", lambda found: "oriel.storage.tailer" in found)
     assert not serving.data.exists()

@@ -101,14 +101,14 @@ def test_what_is_no_key_of_the_store_is_a_clear_problem(
     for key in UNFIT_KEYS[key_type]:
         for read in READS:
             answer = typed.get(f"{root}/{read}{quote(key, safe='')}?{as_of}")
-            assert_problem(answer, 400, "unfit-key", "no key of this store")
+            assert_problem(answer, 400, "unfit-key", "is not a key of this store")
         for bound in ("key_from", "key_to"):
             answer = typed.get(f"{root}/fetchRange?{bound}={quote(key)}&{as_of}")
-            assert_problem(answer, 400, "unfit-key", "no key of this store")
+            assert_problem(answer, 400, "unfit-key", "is not a key of this store")
         answer = typed.post(f"{root}/latestOfKeys?{as_of}", orjson.dumps([key]))
-        assert_problem(answer, 400, "unfit-key", "no key of this store")
+        assert_problem(answer, 400, "unfit-key", "is not a key of this store")
         answer = typed.get(f"{root}/watch?for_ms=1&key={quote(key)}")
-        assert_problem(answer, 400, "unfit-key", "no key of this store")
+        assert_problem(answer, 400, "unfit-key", "is not a key of this store")
     way_out = "key_from and key_to" if key_type == LONG else "whole components"
     for prefix in UNFIT_PREFIXES[key_type]:
         for read in ("keys", "latestAll"):
@@ -146,14 +146,14 @@ def test_values_that_are_no_keys_of_the_store_are_refused(typed: Served) -> None
         ("pairs", [["a", 1.5]]),
     ):  # fmt: skip
         answer = typed.post(f"/v1/stores/{store}/latestOfKeys", orjson.dumps(listed))
-        assert_problem(answer, 400, "unfit-key", "no key of this store")
+        assert_problem(answer, 400, "unfit-key", "is not a key of this store")
 
 
 def test_a_store_of_texts_takes_texts_only(filled: Served) -> None:
     """A number is another key than its text there."""
     for listed in (b"[1]", b'[["a"]]'):
         answer = filled.post("/v1/stores/store/latestOfKeys", listed)
-        assert_problem(answer, 400, "unfit-key", "its keys are texts")
+        assert_problem(answer, 400, "unfit-key", "Keys are strings")
 
 
 def test_a_store_says_the_type_of_its_keys(typed: Served) -> None:

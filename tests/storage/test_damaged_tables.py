@@ -321,7 +321,7 @@ def test_an_entry_of_another_table_is_named_although_a_checkpoint_has_its_files(
     built_table(other, without_old_entries=False)
     add_checkpoint(table)
     entry_path(table, BATCHES).write_bytes(entry_path(other, BATCHES).read_bytes())
-    with pytest.raises(CorruptLog, match="it is of another table") as refused:
+    with pytest.raises(CorruptLog, match="it belongs to another table") as refused:
         DeltaLog(table).snapshot()
     assert str(entry_path(table, BATCHES)) in str(refused.value)
     shutil.rmtree(other)

@@ -45,7 +45,7 @@ def test_only_a_store_of_other_keys_than_texts_has_a_format_that_says_it() -> No
     assert orjson.loads(typed.to_json())["key_type"] == "[text, long]"
     assert orjson.loads(typed.to_json())["format"] == 4
     assert StoreDefinition.from_json(typed.to_json()) == typed
-    with pytest.raises(InvalidDefinition, match="key type 'int' is unknown"):
+    with pytest.raises(InvalidDefinition, match="key type 'int' is not known"):
         replace(DEFINITION, key_type="int")
 
 
@@ -64,7 +64,7 @@ def test_format_1_is_read() -> None:
     [
         ("hoping", None, "tumbling, hopping, sliding, session, none"),
         ("hopping", None, "hopping windows have an advance"),
-        ("tumbling", 10, "no other kind does"),
+        ("tumbling", 10, "only hopping windows"),
     ],
 )
 def test_a_window_is_of_a_known_kind(kind: str, advance_ms: int | None, message: str) -> None:
@@ -119,7 +119,7 @@ def test_an_unknown_way_to_emit_is_refused() -> None:
 def test_a_newer_format_is_refused() -> None:
     """An old version says that it is too old."""
     newer = orjson.loads(DEFINITION.to_json()) | {"format": 99}
-    with pytest.raises(InvalidDefinition, match="upgrade Oriel"):
+    with pytest.raises(InvalidDefinition, match="Upgrade Oriel"):
         StoreDefinition.from_json(orjson.dumps(newer))
 
 

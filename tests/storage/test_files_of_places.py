@@ -193,7 +193,9 @@ def test_folders_as_they_are_named(text: str, folder: str) -> None:
 )
 def test_other_places_are_refused(text: str) -> None:
     """With the way out."""
-    with pytest.raises(argparse.ArgumentTypeError, match=r"is on no file system .* s3://BUCKET"):
+    with pytest.raises(
+        argparse.ArgumentTypeError, match=r"is not on a supported file system.* s3://BUCKET"
+    ):
         data_folder(text)
 
 
@@ -235,12 +237,12 @@ def _refusing_server() -> str:
 @pytest.mark.parametrize(
     ("place", "told"),
     [
-        (_no_bucket, "there is no bucket 'no-such-bucket': make it"),
+        (_no_bucket, "the bucket 'no-such-bucket' does not exist. Create it"),
         (
             _no_server,
-            rf"at http://127\.0\.0\.1:\d+ can't be used for s3://{BUCKET}/data .*ENDPOINT_URL",
+            rf"at http://127\.0\.0\.1:\d+ cannot be used for s3://{BUCKET}/data .*ENDPOINT_URL",
         ),
-        (_refused, f"refuses access to s3://{BUCKET}/data: see to AWS_ACCESS_KEY_ID"),
+        (_refused, f"refuses access to s3://{BUCKET}/data. Check AWS_ACCESS_KEY_ID"),
     ],
 )
 def test_what_is_wrong_is_told_in_one_line(

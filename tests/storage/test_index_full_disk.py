@@ -46,7 +46,7 @@ def test_no_room_for_the_lock_file_is_an_error(
 
 
 def _caused(cause: Exception) -> StoreNotReady:
-    error = StoreNotReady("index 'store' can't be used now")
+    error = StoreNotReady("index 'store' cannot be used now")
     error.__cause__ = cause
     return error
 
@@ -85,10 +85,10 @@ def test_a_silent_tailer_on_a_full_disk_has_a_reason(
     """It could not write even its first status."""
     StoreTable(tmp_path, make_definition())
     silence = StatusFile(DataLayout(tmp_path)).read().silence
-    assert silence == "nothing was heard of the tailer"
+    assert silence == "the tailer has not reported its status"
     monkeypatch.setattr(status, "is_full", lambda _: True)
     silence = StatusFile(DataLayout(tmp_path)).read().silence
-    assert silence == f"nothing was heard of the tailer; disk full: free space on {tmp_path}"
+    assert silence == f"the tailer has not reported its status. Disk full: free space on {tmp_path}"
 
 
 @pytest.fixture
@@ -119,7 +119,7 @@ def test_a_tailer_survives_a_full_disk(small_disk: Path) -> None:
         wait_until(told.read_text, "the reason", lambda text: "disk full: " in text)
         silence = StatusFile(DataLayout(small_disk)).read().silence
         assert silence is not None
-        assert "disk full: free space on" in silence
+        assert "Disk full: free space on" in silence
         assert process.poll() is None, "the tailer died"
         filler.unlink()
         read = StatusFile(DataLayout(small_disk)).read

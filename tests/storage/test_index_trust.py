@@ -67,7 +67,7 @@ class AtRest(Followed):
 
     def assert_readers_wait(self) -> None:
         """A reader that opens the index gets an error that passes."""
-        with pytest.raises(StoreNotReady, match="'store' is being verified; retry"):
+        with pytest.raises(StoreNotReady, match=r"'store' is being verified\. Retry"):
             IndexReader(self.folder).snapshot()
 
 

@@ -106,17 +106,17 @@ def test_a_store_that_never_responds_is_named(
     path = object_store.data("silent") / "f"
     FilesByPlace().create(path, b"content", sync=True)
     gate.fall_silent()
-    with pytest.raises(ObjectStoreFailed, match=rf"at {gate.address} can't be used for s3://"):
+    with pytest.raises(ObjectStoreFailed, match=rf"at {gate.address} cannot be used for s3://"):
         FilesByPlace().read(path)
     (line,) = capfd.readouterr().err.splitlines()
     assert line.startswith(
         f"object store {gate.address}: no response to the request to read s3://{BUCKET}/silent/f ("
     )
-    assert line.endswith("). Trying again for 1 s. Check that it runs, and the network")
+    assert line.endswith("). Trying again for 1 s. Check the object store and the network")
     # A command's first request is not repeated for long, and its error says all.
     monkeypatch.setattr(object_requests, "FIRST_RETRY_SECONDS", 0.2)
     monkeypatch.setattr(object_requests, "RETRY_SECONDS", WAIT_SECONDS)
-    with pytest.raises(ObjectStoreFailed, match=rf"at {gate.address} can't be used for s3://"):
+    with pytest.raises(ObjectStoreFailed, match=rf"at {gate.address} cannot be used for s3://"):
         FilesByPlace().reach(path.parent)
     assert capfd.readouterr().err == ""
     gate.open()

@@ -138,7 +138,7 @@ def test_a_rebuild_gives_up_after_five_snapshots(
     before = followed.generations()
     with monkeypatch.context() as patched:
         snapshots = _Snapshots(patched, lambda _: compact(followed.table))
-        with pytest.raises(CorruptLog, match="data files that are not there"):
+        with pytest.raises(CorruptLog, match="data files that do not exist"):
             followed.tailer._rebuild("the test says so")
     assert snapshots.taken == 5
     assert followed.generations() == before
@@ -187,7 +187,7 @@ def test_a_failure_that_repeats_is_told_once_and_tried_more_and_more_rarely(
         pauses = [followed.tailer.advance() for _ in range(8)]
     assert pauses == [1, 2, 4, 8, 16, 30, 30, 30]
     assert followed.tailer.status.state == "failed"
-    assert "data files that are not there" in (followed.tailer.status.problem or "")
+    assert "data files that do not exist" in (followed.tailer.status.problem or "")
     errors = [record for record in caplog.records if record.levelno == logging.ERROR]
     reasons = [record for record in caplog.records if "building" in record.message]
     assert (len(errors), len(reasons)) == (1, 1)
@@ -248,7 +248,7 @@ def test_files_that_are_no_rows_of_the_store_are_named(followed: Followed, fault
     file = max(followed.table.path.glob("*.parquet"), key=lambda path: path.stat().st_mtime_ns)
     _spoil(file, _REMOVED[fault])
     with pytest.raises(
-        CorruptLog, match=rf"{file.name} can't be read as rows of the store"
+        CorruptLog, match=rf"{file.name} cannot be read as rows of the store"
     ) as told:
         followed.catch_up()
     assert "\n" not in str(told.value)

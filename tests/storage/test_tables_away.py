@@ -84,7 +84,7 @@ def test_all_tables_away_and_back(rounds: Rounds, tables: dict[str, StoreTable])
     away = folder.rename(folder.with_name("elsewhere"))
     for _ in range(3):
         status = rounds.round(GONE_SECONDS)
-        assert "can't be read" in (status.problem or "")
+        assert "cannot be read" in (status.problem or "")
         assert {one.state for one in status.stores.values()} == {"away"}
     away.rename(folder)
     tables["one"].commit([{"key": "a", "start": 2}])
@@ -106,7 +106,7 @@ def test_an_empty_folder_in_the_place_of_the_tables(rounds: Rounds, *, restart: 
         rounds.restart()
     for _ in range(3):
         status = rounds.round(GONE_SECONDS)
-        assert "is it mounted?" in (status.problem or "")
+        assert "Check that its file system is mounted" in (status.problem or "")
     assert rounds.versions("one", "two") == [1, 1]
 
 
@@ -117,7 +117,7 @@ def test_an_index_goes_when_its_table_stays_away(rounds: Rounds) -> None:
     table.rename(elsewhere)
     status = rounds.round()
     assert status.problem is None
-    assert "its index answers" in (status.stores["two"].problem or "")
+    assert "Its index still serves requests" in (status.stores["two"].problem or "")
     rounds.round(GONE_SECONDS - 1)
     elsewhere.rename(table)
     rounds.round()

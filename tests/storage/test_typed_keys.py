@@ -132,7 +132,7 @@ def test_rows_of_others_with_keys_of_another_type_are_named(tmp_path: Path, key_
     followed.catch_up()
     unfit = UNFIT_KEYS[key_type][1]
     append(followed.table, [{"key": unfit, "start": 0, "revision": 7}])
-    expected = f"key is not of the type {key_type}, like {unfit!r}"
+    expected = f"key does not have the type {key_type}, for example {unfit!r}"
     with pytest.raises(CorruptLog, match=re.escape(expected)):
         followed.catch_up()
     assert len(followed.content()[1]) == 1

@@ -65,7 +65,9 @@ class IndexReader:
                     raise not_usable(error, self.folder.path / "CURRENT") from error
             self._pointer_seen_at = now
         if self._generation is None:
-            message = f"the index of store {self.folder.path.name!r} is being built; retry"
+            message = (
+                f"the index of store {self.folder.path.name!r} is being built. Retry the request"
+            )
             raise StoreNotReady(message)
         return _begin(self._generation)
 

@@ -37,8 +37,9 @@ pytestmark = pytest.mark.e2e
 
 #: A message about damage has one of these: what the user can do.
 SOLUTION = re.compile(
-    r"restore|rebuil|remove|delete|retry|again|back from a backup|start .*empty|upgrade|"
-    r"give .* up|name the folder|--name|run the"
+    r"[Rr]estore|rebuil|[Rr]emove|[Dd]elete|[Rr]etry|again|back from a backup|"
+    r"start .*empty|[Uu]pgrade|"
+    r"give .* up|[Nn]ame the directory|--name|run the"
 )
 
 

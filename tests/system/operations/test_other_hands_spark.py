@@ -171,6 +171,6 @@ def test_what_spark_made_of_the_table_and_cannot_be_read_is_said(
         followed.catch_up()
     assert followed.content()[1] == windows
     spark.sql(f"CREATE OR REPLACE TABLE {table} USING delta AS SELECT 1 AS x")
-    with pytest.raises(InvalidDefinition, match="not made by Oriel"):
+    with pytest.raises(InvalidDefinition, match="Oriel did not create it"):
         followed.catch_up()
     assert followed.content()[1] == windows
