@@ -126,7 +126,7 @@ def problem_of(status: int, content: bytes, retry_after_s: float | None) -> Orie
             detail = f"status {status} without a reason"
             return NotReady({"code": "none", "status": status, "detail": detail}, retry_after_s)
         shown = content[:200].decode("utf-8", "replace")
-        return UnexpectedAnswer(f"status {status} is no answer of Oriel: {shown!r}")
+        return UnexpectedAnswer(f"status {status} is not a response of Oriel: {shown!r}")
     return _class_of(str(code), status)(document, retry_after_s)
 
 

@@ -45,5 +45,5 @@ def _imported(name: str) -> Any:
     try:
         return import_module(name)
     except ModuleNotFoundError as error:
-        error.add_note(f"tables need it: pip install {name.partition('.')[0]}")
+        error.add_note(f"tables need it. Run pip install {name.partition('.')[0]}")
         raise

@@ -130,10 +130,10 @@ class PagedRead(Generic[T]):
     def __post_init__(self) -> None:
         """Refuse sizes that the service would refuse: a ``ValueError`` names the range."""
         if not 1 <= self.page_size <= PAGE_SIZE_MAX:
-            message = f"page_size must be from 1 to {PAGE_SIZE_MAX:,}, not {self.page_size}"
+            message = f"page_size is {self.page_size}. It must be from 1 to {PAGE_SIZE_MAX:,}"
             raise ValueError(message)
         if self.limit is not None and self.limit < 1:
-            message = f"limit must be at least 1, not {self.limit}"
+            message = f"limit is {self.limit}. It must be at least 1"
             raise ValueError(message)
 
     def page(self, cursor: str | None = None, done: int = 0) -> Read[Page[T]]:

@@ -152,7 +152,7 @@ def time_text(time: Time) -> str:
     """
     if isinstance(time, datetime):
         if time.tzinfo is None:
-            message = f"{time!r} has no zone; give it one, like tzinfo=datetime.UTC"
+            message = f"{time!r} has no time zone. Add one, for example tzinfo=datetime.UTC"
             raise ValueError(message)
         return str((time - _EPOCH) // timedelta(milliseconds=1))
     return str(time)

@@ -40,9 +40,9 @@ _EVERY_S = 1.0
 _KEYS_LOOKED_AT = 1_000
 _NEAR_MAX = 5
 
-_DESCRIPTION = """\
-Show what a running service has: its stores; of a store its keys; of a key its newest windows.
-"""
+_DESCRIPTION = (
+    "Show the stores of a running service, the keys of a store, or the newest windows of a key."
+)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -62,9 +62,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 f"{error}. Name a file with the certificate of the service's authority with --ca, "
                 "and the host of the certificate with --url"
             )
-        return _fail(f"{error}. Is `oriel serve` running there? --url says where else to look")
+        return _fail(
+            f"{error}. Check that `oriel serve` runs there, or name another address with --url"
+        )
     except NotAllowed as error:
-        return _fail(f"{error}. The token comes from the environment variable {TOKEN_VARIABLE}")
+        return _fail(f"{error}. Put a token into the environment variable {TOKEN_VARIABLE}")
     except (OrielError, ValueError) as error:
         return _fail(str(error))
     except KeyboardInterrupt:
@@ -73,12 +75,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="oriel get", description=_DESCRIPTION)
-    parser.add_argument("store", nargs="?", help="a store; without it the stores are listed")
-    parser.add_argument("key", nargs="?", help="a key; without it the store's keys are listed")
+    parser.add_argument("store", nargs="?", help="the store. Without it, list the stores")
+    parser.add_argument("key", nargs="?", help="the key. Without it, list the keys of the store")
     parser.add_argument(
         "--url",
         default="http://127.0.0.1:8080",
-        help="the service, http://127.0.0.1:8080 if not given",
+        help="URL of the service. Default: http://127.0.0.1:8080",
     )
     parser.add_argument(
         "--ca", metavar="FILE",
@@ -87,24 +89,30 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     )  # fmt: skip
     parser.add_argument(
         "--from", dest="time_from", metavar="TIME",
-        help="only windows that start then or later: ISO 8601 (UTC if it says no offset) or ms",
+        help="only windows that start at this time or later: ms since 1970, or ISO 8601 (UTC "
+            "without an offset)",
     )  # fmt: skip
     parser.add_argument(
-        "--to", dest="time_to", metavar="TIME", help="only windows that start then or earlier"
+        "--to",
+        dest="time_to",
+        metavar="TIME",
+        help="only windows that start at this time or earlier",
     )
     parser.add_argument(
         "--limit", type=_limit, default=20, metavar="N",
-        help=f"most windows or keys, 20 if not given, at most {PAGE_SIZE_MAX:,}",
+        help=f"at most this many windows or keys, up to {PAGE_SIZE_MAX:,}. Default: 20",
     )  # fmt: skip
-    parser.add_argument("--watch", action="store_true", help="show them again when they change")
+    parser.add_argument(
+        "--watch", action="store_true", help="show the windows again after each change"
+    )
     form = parser.add_mutually_exclusive_group()
-    form.add_argument("--json", action="store_true", help="a JSON object a line, for programs")
-    form.add_argument("--csv", action="store_true", help="CSV with a line of names")
+    form.add_argument("--json", action="store_true", help="print one JSON object per line")
+    form.add_argument("--csv", action="store_true", help="print CSV with a header line")
     options = parser.parse_args(arguments)
     if options.watch and (options.key is None or options.csv):
-        parser.error("--watch is for the windows of a key, as a table or with --json")
+        parser.error("--watch needs a key, and prints a table or --json")
     if (options.time_from or options.time_to) and options.key is None:
-        parser.error("--from and --to are for the windows of a key")
+        parser.error("--from and --to need a key")
     return options
 
 
@@ -136,7 +144,7 @@ def _get(client: Client, options: argparse.Namespace) -> int:
         store = client.store(options.store)
     except UnknownStore:
         names = [one.name for one in client.stores()]
-        return _fail(f"there is no store {options.store!r}; {_near(options.store, names)}")
+        return _fail(f"store {options.store!r} does not exist. {_near(options.store, names)}")
     if options.key is None:
         return _show_keys(store, options)
     if isinstance(store, ReadOnlyKeyValueStore):
@@ -171,15 +179,15 @@ def _show_windows(store: ReadOnlyWindowStore, options: argparse.Namespace) -> in
 def _show_stores(client: Client, options: argparse.Namespace) -> int:
     stores = client.stores()
     if options.csv:
-        return _fail("the list of stores has no CSV; take --json")
+        return _fail("stores cannot be listed as CSV. Use --json")
     if options.json:
         return _print("".join(json.dumps(asdict(store)) + "\n" for store in stores))
-    return _print((stores_table(stores) if stores else "there are no stores yet") + "\n")
+    return _print((stores_table(stores) if stores else "the service has no stores yet") + "\n")
 
 
 def _show_row(store: ReadOnlyKeyValueStore, options: argparse.Namespace) -> int:
     if options.watch or options.time_from or options.time_to:
-        return _fail(f"store {store.name!r} has no windows: leave out --from, --to and --watch")
+        return _fail(f"store {store.name!r} has no windows. Leave out --from, --to and --watch")
     if _form(options):
         body = store.runner.run(in_form(get(store.address, options.key), _form(options)))
         return _missing_row(store, options) if body is None else _write(body)
@@ -244,13 +252,13 @@ def _near(name: str, names: Sequence[str]) -> str:
     """What may have been meant, for people."""
     near = get_close_matches(name, names, _NEAR_MAX, 0.5) or sorted(names)[:_NEAR_MAX]
     if not near:
-        return "there are none yet"
-    return "did you mean " + " or ".join(printable(repr(one)) for one in near) + "?"
+        return "None exist yet"
+    return "Did you mean " + " or ".join(printable(repr(one)) for one in near) + "?"
 
 
 def _near_keys(store: Store, options: argparse.Namespace) -> str:
     keys = store.keys(limit=_KEYS_LOOKED_AT).list()
-    return "" if options.key in keys else f"; {_near(options.key, keys)}"
+    return "" if options.key in keys else f". {_near(options.key, keys)}"
 
 
 def _print(text: str) -> int:

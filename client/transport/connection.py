@@ -32,12 +32,15 @@ class Service:
             ValueError: the address is none of HTTP.
         """
         if not url.startswith(("http://", "https://")):
-            message = f"the address of a service is like http://127.0.0.1:8080, not {url!r}"
+            message = (
+                f"{url!r} is not the address of a service. Use an address like "
+                "http://127.0.0.1:8080"
+            )
             raise ValueError(message)
         try:
             httpx.URL(url)
         except httpx.InvalidURL as error:
-            message = f"{url!r} is no address: {error}"
+            message = f"{url!r} is not an address: {error}"
             raise ValueError(message) from error
         self.url = url.rstrip("/")
         self._token = token
@@ -73,7 +76,7 @@ class Service:
             token = self._token if isinstance(self._token, str) else self._token()
             if not (token.isascii() and token.isprintable()):
                 # httpx would show it in its message.
-                message = "the token has characters that no header can have"
+                message = "the token has characters that a header cannot contain"
                 raise ValueError(message)
             headers["Authorization"] = f"Bearer {token}"
         keys = request.keys
@@ -88,7 +91,7 @@ class Service:
     def failure(self, error: httpx.RequestError) -> ServiceUnreachable:
         """What a request without an answer is."""
         reason = str(error) or type(error).__name__
-        return ServiceUnreachable(f"no answer from {self.url}: {reason}")
+        return ServiceUnreachable(f"no response from {self.url}: {reason}")
 
 
 class Connection:

@@ -78,7 +78,7 @@ def exchange(read: Read[T], retries: Retries, random: Random) -> Exchange[T]:
         if isinstance(came, ServiceUnreachable):
             error = came
         else:
-            assert came is not None, "a request has an answer"
+            assert came is not None, "the request has no response"
             if came.status in {200, 304}:
                 return _parsed(read, came)
             error = error_of(came)
@@ -111,7 +111,7 @@ def _parsed(read: Read[T], answer: Answer) -> T:
         return read.parse(answer)
     except (ValueError, TypeError, LookupError) as error:
         shown = answer.content[:200].decode("utf-8", "replace")
-        message = f"the answer to {read.request.path} is none of Oriel: {shown!r}"
+        message = f"the response to {read.request.path} does not come from Oriel: {shown!r}"
         raise UnexpectedAnswer(message) from error
 
 

@@ -85,7 +85,9 @@ class Following(Generic[T]):
                 id=event.id,
             )
         except (ValueError, TypeError, LookupError) as error:
-            message = f"an event of {self.request.path} is none of Oriel: {event.data[:200]!r}"
+            message = (
+                f"an event of {self.request.path} does not come from Oriel: {event.data[:200]!r}"
+            )
             raise UnexpectedAnswer(message) from error
 
 

@@ -83,7 +83,7 @@ def test_an_own_authority_is_trusted(tmp_path: Path, capfd: pytest.CaptureFixtur
         code = main(["--url", f"https://localhost:{server.server_port}", *options])
         return code, *capfd.readouterr()
 
-    assert told("--ca", str(certificate)) == (0, "there are no stores yet\n", "")
+    assert told("--ca", str(certificate)) == (0, "the service has no stores yet\n", "")
     code, _, error = told()
     assert code == 1
     assert "Name a file with the certificate of the service's authority with --ca" in error
@@ -197,7 +197,7 @@ def test_a_store_without_windows_shows_the_row(get: Get) -> None:
     for form in ((), ("--json",)):
         code, _, error = get("totals", "b", *form)
         assert code == 1
-        assert error == "oriel get: key 'b' has no row in store 'totals'; did you mean 'a'?\n"
+        assert error == "oriel get: key 'b' has no row in store 'totals'. Did you mean 'a'?\n"
     assert get("totals", "a", "--from", "1")[0] == 1
 
 
@@ -210,11 +210,11 @@ def test_sessions_are_windows(get: Get) -> None:
 def test_what_is_not_there_names_what_is_near(get: Get) -> None:
     """A store, a key, and the service itself."""
     assert get("stroe", "a") == (
-        1, "", "oriel get: there is no store 'stroe'; did you mean 'store'?\n",
+        1, "", "oriel get: store 'stroe' does not exist. Did you mean 'store'?\n",
     )  # fmt: skip
     code, _, error = get("store", "bigg")
     assert code == 1
-    assert error.startswith("oriel get: key 'bigg' has no windows in store 'store'; did you mean")
+    assert error.startswith("oriel get: key 'bigg' has no windows in store 'store'. Did you mean")
     assert "'big'" in error
 
 
@@ -223,8 +223,10 @@ def test_no_service_is_one_line(capfd: pytest.CaptureFixture[str]) -> None:
     url = f"http://127.0.0.1:{reserved_port()}"
     assert main(["--url", url]) == 1
     error = capfd.readouterr().err
-    assert error.startswith(f"oriel get: no answer from {url}: ")
-    assert error.endswith("Is `oriel serve` running there? --url says where else to look\n")
+    assert error.startswith(f"oriel get: no response from {url}: ")
+    assert error.endswith(
+        "Check that `oriel serve` runs there, or name another address with --url\n"
+    )
     assert main(["--url", "localhost"]) == 1
     assert "like http://127.0.0.1:8080" in capfd.readouterr().err
 
@@ -283,7 +285,7 @@ def test_the_token_comes_from_the_environment(get: Get, monkeypatch: pytest.Monk
     assert "secret-word" not in out + error
     monkeypatch.setenv("ORIEL_TOKEN", "secret-word\nX: y")
     assert get("store", "a") == (
-        1, "", "oriel get: the token has characters that no header can have\n",
+        1, "", "oriel get: the token has characters that a header cannot contain\n",
     )  # fmt: skip
 
 
@@ -297,7 +299,7 @@ def test_a_missing_and_a_wrong_token_are_two_messages(
     right = capfd.readouterr().out.strip()
     serving = Serving(tmp_path / "data", "--tokens", str(tokens))
     url = f"http://127.0.0.1:{serving.port}"
-    variable = "The token comes from the environment variable ORIEL_TOKEN"
+    variable = "Put a token into the environment variable ORIEL_TOKEN"
     try:
         for sent, said in ((None, "needs a token"), ("wrong", "not valid here"), (right, "")):
             if sent is not None:

@@ -128,9 +128,9 @@ def test_what_the_service_refuses_is_an_exception(client: Client) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"limit": 0}, "limit must be at least 1, not 0"),
-        ({"page_size": 10_001}, "page_size must be from 1 to 10,000, not 10001"),
-        ({"time_from": datetime(2013, 1, 1)}, "has no zone"),  # noqa: DTZ001
+        ({"limit": 0}, "limit is 0. It must be at least 1"),
+        ({"page_size": 10_001}, "page_size is 10001. It must be from 1 to 10,000"),
+        ({"time_from": datetime(2013, 1, 1)}, "has no time zone"),  # noqa: DTZ001
     ],
 )
 def test_what_can_not_be_is_refused_here(
