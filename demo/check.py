@@ -34,7 +34,9 @@ def check_windows(
             )
             raise CheckFailed(message)
     if len(expected) != len(windows):
-        message = f"{key} should have {len(expected)} windows, the service gave {len(windows)}"
+        message = (
+            f"{key} must have {len(expected)} windows, but the service returned {len(windows)}"
+        )
         raise CheckFailed(message)
     return len(windows)
 

@@ -80,21 +80,21 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument(
         "--exit", action="store_true",
-        help="process everything, check one key's windows over HTTP, print a summary, leave",
+        help="process all flights, check the windows of a key over HTTP, print a summary, exit",
     )  # fmt: skip
-    parser.add_argument("--port", type=int, help=f"port of the service (default {_PORT})")
+    parser.add_argument("--port", type=int, help=f"port of the service. Default: {_PORT}")
     parser.add_argument(
         "--folder", type=Path, default=default_folder(),
-        help="where the demo keeps its files; emptied at each start (default .oriel/demo)",
+        help="directory of the demo's files, which each start empties. Default: .oriel/demo",
     )  # fmt: skip
     parser.add_argument(
         "--speed", type=float, default=5.0, metavar="RECORDS",
-        help="records a second that arrive while you watch (default 5)",
+        help="records per second that arrive while you watch. Default: 5",
     )  # fmt: skip
     parser.add_argument(
         "--kafka", metavar="HOST:PORT",
-        help=f"only send the flights to the topic {TOPIC} of this Kafka cluster, at --speed; needs "
-        "the package confluent-kafka",
+        help=f"only send the flights to the topic {TOPIC} of this Kafka cluster, at --speed. Needs "
+            "the package confluent-kafka",
     )  # fmt: skip
     return parser
 
@@ -163,7 +163,7 @@ def _run_live(folder: DemoFolder, port: int | None, speed: float) -> None:
         _invite(folder, service.url, speed, len(flights.lines) - first)
         rest = flights.partition[first:], flights.lines[first:]
         replay(folder.event_log, *rest, speed, check)
-        say("all flights have departed; the service stays until Ctrl-C")
+        say("all flights have departed. The service runs until Ctrl-C")
         while True:
             check()
             time.sleep(_POLL_SECONDS)
@@ -174,7 +174,7 @@ def _send(bootstrap: str, speed: float) -> None:
     try:
         from oriel.demo.to_kafka import send_flights  # noqa: PLC0415 - a package of its own
     except ModuleNotFoundError as error:
-        message = f"{error.name} is not installed: pip install confluent-kafka"
+        message = f"{error.name} is not installed. Run pip install confluent-kafka"
         raise DemoError(message) from error
     flights = _read()
     send_flights(bootstrap, TOPIC, flights.partition, flights.lines, speed)
@@ -241,16 +241,16 @@ def _invite(folder: DemoFolder, url: str, speed: float, rest: int) -> None:
     print(
         f"""
   Dashboard        {dashboard_link(url, STORE, KEY)}
-  Interface        {url}/docs
+  API              {url}/docs
   The half hour up to the newest departure of {KEY}:
 
     curl {url}/v1/stores/{STORE}/current/{KEY}
 
-  {rest:,} flights are still to come, {speed:g} a second. What to try meanwhile:
+  {rest:,} more flights arrive, {speed:g} per second. Meanwhile, try:
 
     oriel get {STORE} {KEY} --watch --url {url}
     oriel status --data {folder.data} --watch
-    oriel new NAME        a project of your own
+    oriel new NAME        create your own project
 
   Ctrl-C stops the demo.
 """,

@@ -43,14 +43,17 @@ def fresh_folder(root: Path) -> Iterator[DemoFolder]:
     """
     # The lock marks the folder as ours, so that nobody's own files are ever removed.
     if root.exists() and any(root.iterdir()) and not (root / _LOCK).exists():
-        message = f"{root} is not empty and was not made by the demo: name another --folder"
+        message = (
+            f"{root} is not empty, and the demo did not create it. Name another directory with "
+            "--folder"
+        )
         raise DemoError(message)
     root.mkdir(parents=True, exist_ok=True)
     with (root / _LOCK).open("w") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
-            message = f"another demo runs in {root}: stop it, or name another --folder"
+            message = f"another demo uses {root}. Stop it, or name another directory with --folder"
             raise DemoError(message) from error
         folder = DemoFolder(root.resolve())
         for path in (folder.event_log, folder.data, folder.logs):

@@ -55,7 +55,7 @@ class Child:
         lines = self.output.read_text(errors="replace").splitlines()[-_LAST_LINES:]
         last_words = "\n".join(f"    {line}" for line in lines)
         code = self.process.returncode
-        return DemoError(f"the {self.name} ended with code {code}; its last words:\n{last_words}")
+        return DemoError(f"the {self.name} ended with code {code}. Its last lines:\n{last_words}")
 
 
 @contextmanager
@@ -107,10 +107,10 @@ def choose_port(requested: int | None, default: int) -> int:
     if _is_free(requested or default):
         return requested or default
     if requested:
-        message = f"port {requested} is busy: name another --port, or none"
+        message = f"port {requested} is in use. Name another --port, or leave it out"
         raise DemoError(message)
     port = free_port()
-    print(f"demo: port {default} is busy, using {port}", file=sys.stderr)
+    print(f"demo: port {default} is in use, so the demo uses {port}", file=sys.stderr)
     return port
 
 

@@ -67,7 +67,7 @@ class Progress:
         if done > first_done and now > began:
             rate = (records - first_records) / (now - began)
             left = (total - done) * (now - began) / (done - first_done)
-            detail += f", {rate:,.0f} a second, {left:.0f} s left"
+            detail += f", {rate:,.0f} per second, {left:.0f} s left"
         self._print(100 * done // max(1, total), detail)
         return done == total
 

@@ -64,7 +64,7 @@ class Service:
                 f"/v1/stores/{store}/fetch/{key}", params={"limit": _PAGE, **cursor}
             )
             if response.status_code != httpx.codes.OK:
-                message = f"{response.url} answered {response.status_code}: {response.text}"
+                message = f"{response.url} returned {response.status_code}: {response.text}"
                 raise DemoError(message)
             answer = response.json()
             yield from answer["windows"]

@@ -52,11 +52,11 @@ def send_flights(
                 say(f"{sum(sent) + done + 1:,} of {len(lines):,} flights are sent to {topic}")
         unsent = producer.flush(_ANSWER_SECONDS)
     except (KafkaException, BufferError) as error:
-        message = f"flights can't be sent to Kafka at {bootstrap}: {error}"
+        message = f"cannot send flights to Kafka at {bootstrap}: {error}"
         raise DemoError(message) from error
     if failures or unsent:
         reason = failures[0] if failures else f"{unsent} records were not acknowledged"
-        message = f"flights can't be sent to topic {topic} of Kafka at {bootstrap}: {reason}"
+        message = f"cannot send flights to topic {topic} of Kafka at {bootstrap}: {reason}"
         raise DemoError(message)
     say(f"all {len(lines):,} flights are in topic {topic}")
 
@@ -67,7 +67,7 @@ def _counts(bootstrap: str, topic: str, partitions: int) -> list[int]:
     known = client.list_topics(topic, timeout=_ANSWER_SECONDS).topics[topic].partitions
     if len(known) < partitions:
         message = (
-            f"topic {topic} of Kafka at {bootstrap} has {len(known)} partitions: make it with "
+            f"topic {topic} of Kafka at {bootstrap} has {len(known)} partitions. Create it with "
             f"--partitions={partitions}, one for each airport of New York"
         )
         raise DemoError(message)

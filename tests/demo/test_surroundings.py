@@ -30,7 +30,7 @@ def test_the_folder_is_emptied(tmp_path: Path) -> None:
 def test_a_folder_of_other_files_is_refused(tmp_path: Path) -> None:
     """Files that no demo made are never removed."""
     (tmp_path / "data").mkdir()
-    with pytest.raises(DemoError, match="was not made by the demo"), fresh_folder(tmp_path):
+    with pytest.raises(DemoError, match="the demo did not create it"), fresh_folder(tmp_path):
         pass
     assert (tmp_path / "data").is_dir()
 
@@ -39,7 +39,7 @@ def test_two_demos_do_not_share_a_folder(tmp_path: Path) -> None:
     """A second demo on the same folder is told so."""
     with (
         fresh_folder(tmp_path / "demo"),
-        pytest.raises(DemoError, match="another demo runs"),
+        pytest.raises(DemoError, match="another demo uses"),
         fresh_folder(tmp_path / "demo"),
     ):
         pass
@@ -62,8 +62,8 @@ def test_a_busy_port_is_replaced_or_refused(capsys: pytest.CaptureFixture[str]) 
         holder.listen()
         busy = holder.getsockname()[1]
         assert choose_port(None, busy) != busy
-        assert f"port {busy} is busy" in capsys.readouterr().err
-        with pytest.raises(DemoError, match=f"port {busy} is busy"):
+        assert f"port {busy} is in use" in capsys.readouterr().err
+        with pytest.raises(DemoError, match=f"port {busy} is in use"):
             choose_port(busy, 8080)
     free = reserved_port()
     assert choose_port(free, 8080) == free
