@@ -74,10 +74,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Copy a data folder, whether or not its pipelines run."""
     parser = argparse.ArgumentParser(
         prog="oriel backup",
-        description="Copy tables and checkpoints as of one batch; pipelines may run meanwhile.",
+        description="Copy tables and checkpoints as of one batch. Pipelines can run meanwhile.",
     )
-    parser.add_argument("--data", type=data_folder, required=True, help="the data folder")
-    parser.add_argument("--to", type=Path, required=True, help="a folder that is not there yet")
+    parser.add_argument("--data", type=data_folder, required=True, help="the data directory")
+    parser.add_argument(
+        "--to", type=Path, required=True, help="a directory that does not exist yet"
+    )
     options = parser.parse_args(arguments)
     return run_command("backup", lambda: _backup(options.data, options.to))
 
@@ -96,7 +98,7 @@ def _backup(data: Path, target: Path) -> dict[str, Any]:
     layout = DataLayout(data)
     current_files().reach(data)
     if not current_files().is_folder(layout.tables):
-        message = f"{uri(data)} has no tables: name the folder that --data of oriel run names"
+        message = f"{uri(data)} has no tables. Name the directory of --data of oriel run"
         raise BackupError(message)
     refuse_object(target)
     refuse_existing(target)
@@ -181,8 +183,8 @@ def _link_all(layout: DataLayout, staging: Path) -> tuple[dict[str, int], list[s
             # Cleanup can have removed an entry between the look at the log and the read.
             problem = str(error)
     message = (
-        f"{uri(layout.root)} changes faster than it can be copied: stop its pipelines (a SIGTERM "
-        f"ends them after a batch) and start the backup again. The last problem was: {problem}"
+        f"{uri(layout.root)} changes faster than it can be copied. Stop its pipelines with "
+        f"SIGTERM, and start the backup again. The last problem was: {problem}"
     )
     raise BackupError(message)
 
@@ -424,7 +426,7 @@ def refuse_object(backup: Path) -> None:
         BackupError: it is.
     """
     if is_object(backup):
-        message = f"a backup is a folder, and {uri(backup)} is none: copy the folder there"
+        message = f"{uri(backup)} is not a directory. Copy the backup into a directory"
         raise BackupError(message)
 
 
@@ -435,5 +437,5 @@ def refuse_existing(folder: Path) -> None:
         BackupError: it is there, whatever it holds.
     """
     if current_files().is_folder(folder) or current_files().exists(folder):
-        message = f"{uri(folder)} is there already: name a folder that is to be made"
+        message = f"{uri(folder)} already exists. Name a directory that does not exist yet"
         raise BackupError(message)

@@ -66,17 +66,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="oriel clock",
-        description="Show the clocks of a pipeline's partitions, or set one back.",
+        description="Show the stream times of a pipeline's partitions, or set one back.",
     )
-    parser.add_argument("store", nargs="?", help="only this store (default: every one)")
-    parser.add_argument(
-        "--data", type=data_folder, required=True, help="folder of tables and checkpoints"
-    )
-    parser.add_argument("--name", help="name of the checkpoint, if the data folder has several")
+    parser.add_argument("store", nargs="?", help="only this store. Default: all stores")
+    parser.add_argument("--data", type=data_folder, required=True, help="the data directory")
+    parser.add_argument("--name", help="name of the checkpoint, if the data directory has several")
     parser.add_argument(
         "--set", nargs=3, metavar=("CLOCK", "PARTITION", "TIME"),
-        help="set a partition's clock back to TIME (ms, or like 2026-01-31T12:00:00); the pipeline "
-        "must not run. CLOCK is the topic, or as it is shown",
+        help="set the stream time of a partition back to TIME (ms since 1970, or like "
+            "2026-01-31T12:00:00). The pipeline must not run. CLOCK is the topic, or the name "
+            "that this command shows",
     )  # fmt: skip
     return parser
 
@@ -94,7 +93,7 @@ def _time_ms(text: str) -> int:
             time_ms = (told - datetime.fromtimestamp(0, UTC)) // timedelta(milliseconds=1)
     if not 0 <= time_ms <= MAX_TIMESTAMP_MS:
         message = (
-            f"{text!r} is no time of a record: give ms since 1970, or a time like "
+            f"{text!r} is not a time of a record. Write ms since 1970, or a time like "
             "2026-01-31T12:00:00"
         )
         raise ClockRefused(message)
@@ -112,8 +111,8 @@ def _checkpoint(layout: DataLayout, name: str | None) -> Path:
         return layout.checkpoint(name)
     which = "has no checkpoint" if name is None else f"has no checkpoint {name!r}"
     if name is None and there:
-        which = "has several checkpoints: name one with --name"
-    message = f"{uri(layout.root)} {which}; there are: {', '.join(there) or 'none'}"
+        which = "has several checkpoints. Name one with --name"
+    message = f"{uri(layout.root)} {which}. Checkpoints: {', '.join(there) or 'none'}"
     raise ClockRefused(message)
 
 
@@ -123,7 +122,7 @@ def _versions(layout: DataLayout, folder: Path, store: str | None) -> list[_Vers
     there = sorted({name.partition("@")[0] for name in found})
     if store is not None and store not in there:
         message = (
-            f"the pipeline {folder.name!r} has no store {store!r}; there are: {', '.join(there)}"
+            f"the pipeline {folder.name!r} has no store {store!r}. Its stores: {', '.join(there)}"
         )
         raise ClockRefused(message)
     newest = []
@@ -133,7 +132,7 @@ def _versions(layout: DataLayout, folder: Path, store: str | None) -> list[_Vers
         if prepared is not None:
             newest.append(_Version(name, versions.folder, prepared))
     if not newest:
-        message = f"{folder.name!r} has decided no batch yet: there are no clocks"
+        message = f"{folder.name!r} has no batch yet, so it has no stream times"
         raise ClockRefused(message)
     return newest
 
@@ -158,13 +157,13 @@ def _of_topology(folder: Path, versions: Sequence[_Version]) -> list[_Version]:
     ]
     if not current:
         message = (
-            f"store {versions[0].store!r} is not in the topology any more, so its clocks stay as "
-            "they are. Name another store, or none for all stores"
+            f"store {versions[0].store!r} is no longer in the topology, so its stream times stay "
+            "unchanged. Name another store, or leave out the store to set all"
         )
         raise ClockRefused(message)
     for version in versions:
         if version not in current:
-            print(f"{version.store}: is not in the topology any more, so its clocks stay")
+            print(f"{version.store}: no longer in the topology, so its stream times stay unchanged")
     return current
 
 
@@ -199,7 +198,7 @@ def _show(versions: Iterable[_Version], now_ms: int) -> None:
             "nothing is final" if record.close_ms < 0 else f"final before {_told(record.close_ms)}"
         )
         observed = "" if record.observed_ms < 0 else f", newest window {_told(record.observed_ms)}"
-        left_out = f", partitions left out {notes.idle_times} times" if notes.idle_times else ""
+        left_out = f", partitions became idle {notes.idle_times} times" if notes.idle_times else ""
         below.append(f"{version.store}: batch {record.batch}, {final}{observed}{left_out}")
         below += [f"{version.store}: {act}" for act in notes.mended]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
@@ -225,11 +224,11 @@ def _rows(version: _Version, now_ms: int) -> Iterator[tuple[str, ...]]:
                 str(time_ms),
                 "" if time_ms == NO_STREAM_TIME_MS else _beside(time_ms - now_ms),
                 "" if heard_ms is None else f"{_span(now_ms - heard_ms)} ago",
-                "idle" if is_idle else "holds windows open" if holds else "",
+                "idle" if is_idle else "keeps windows from becoming final" if holds else "",
             )
         if not partitions:
             holds = notes.held_by == (name, NO_PARTITION)
-            does = "holds windows open" if holds else ""
+            does = "keeps windows from becoming final" if holds else ""
             yield (version.store, name, "none", "none yet", "", "", "", does)
 
 
@@ -267,10 +266,10 @@ def _set(
     known = [v for v in versions if partition in v.prepared.record.stream_time_ms.get(name, {})]
     ahead = [v for v in known if v.prepared.record.stream_time_ms[name][partition] > time_ms]
     if not ahead:
-        why = "is not ahead of it" if known else "is not there"
+        why = "is not ahead of it" if known else "does not exist"
         message = (
-            f"no clock to set back to {_told(time_ms)}: {name} {partition} {why} in "
-            f"{', '.join(version.store for version in versions)}; see `oriel clock`"
+            f"no stream time can be set back to {_told(time_ms)}: {name} {partition} {why} in "
+            f"{', '.join(version.store for version in versions)}. Run `oriel clock` to see all"
         )
         raise ClockRefused(message)
     # All of them are checked before any is changed.
@@ -318,8 +317,8 @@ def _refuse_stream_join(version: _Version) -> None:
             columns = open_segment(version.folder, name).schema.names
             if {field.name for field in SIDE_FIELDS} <= set(columns):
                 message = (
-                    f"store {version.store!r} joins streams, or has records wait for a versioned "
-                    "table: those that left by this clock would come again; build the store anew "
+                    f"store {version.store!r} joins streams, or has records that wait for a "
+                    "versioned table, and these records would be read twice. Rebuild the store "
                     "instead"
                 )
                 raise ClockRefused(message)
@@ -338,8 +337,9 @@ def _final_ms(layout: DataLayout, version: _Version) -> int | None:
     batch = version.prepared.record.batch
     if snapshot.record is None or snapshot.record.batch < batch:
         message = (
-            f"store {version.store!r}: batch {batch} is decided, but not in the table yet; run the "
-            "pipeline until it is, stop it, and set the clock then"
+            f"store {version.store!r}: batch {batch} is prepared, but not in the table yet. Run "
+            "the pipeline until the table has it, stop the pipeline, and set the stream time back "
+            "then"
         )
         raise ClockRefused(message)
     kind = snapshot.definition.window.kind

@@ -35,19 +35,19 @@ _ATTEMPTS = 3
 def main(arguments: Sequence[str] | None = None) -> int:
     """Compact the table that the command line names; return the process's exit code.
 
-    0: done, 1: an error that the user can mend, in one line on stderr.
+    0: done, 1: an error that the user can fix, in one line on stderr.
     """
     parser = argparse.ArgumentParser(
         prog="oriel compact",
-        description="Compact a store's table: merge its files, leave out rows that no answer "
-        "shows, remove what is old. A pipeline may be running; answers stay as they are.",
+        description="Compact a store's table: merge its files, and delete rows and files that no "
+        "response needs. A pipeline can run meanwhile. Responses do not change.",
     )
     parser.add_argument("store", help="name of the store, or _dead_letters")
+    parser.add_argument("--data", type=data_folder, required=True, help="the data directory")
     parser.add_argument(
-        "--data", type=data_folder, required=True, help="folder of tables and checkpoints"
-    )
-    parser.add_argument(
-        "--all", action="store_true", help="merge all files into one run, not only what is due"
+        "--all",
+        action="store_true",
+        help="merge all files into one run, not only files that are due",
     )
     options = parser.parse_args(arguments)
     try:
@@ -60,7 +60,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _table(data: Path, store: str) -> Path:
     if is_sink_name(store):
-        message = f"{store} is a stream's topic: it has no table to compact"
+        message = f"{store} is the output topic of a stream, so it has no table to compact"
         raise UnknownStore(message)
     layout = DataLayout(absolute(data))
     is_letters = store == layout.dead_letters.name
@@ -68,7 +68,7 @@ def _table(data: Path, store: str) -> Path:
     current_files().reach(layout.root)
     if not has_table(folder):
         names = ", ".join(path.name for path in table_folders(layout.tables)) or "none"
-        message = f"there is no store {store!r} in {uri(data)}; there are: {names}"
+        message = f"store {store!r} does not exist in {uri(data)}. Stores: {names}"
         raise UnknownStore(message)
     return folder
 
@@ -89,9 +89,9 @@ def _compact(folder: Path, *, everything: bool) -> None:
             done: Compacted | None = upkeep.compact_all(committed, between=between)
             if done is None or done.version is not None:
                 break
-            print("another commit was in the way; once more", file=sys.stderr, flush=True)
+            print("another process committed first. Trying again", file=sys.stderr, flush=True)
         else:
-            message = f"other compactions of {folder.name} go on all the time; try it again later"
+            message = f"other processes compact {folder.name} at the same time. Try again later"
             raise StorageError(message)
     else:
         while upkeep.step(committed, between=between):

@@ -46,36 +46,42 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="oriel dead-letters",
-        description="Records that could not be used: list them, or send them to their topic again.",
+        description="List records that could not be used, or send them to their topic again.",
     )
     commands = parser.add_subparsers(dest="command", required=True)
-    listing = commands.add_parser("list", help="newest first, with how many there are by reason")
+    listing = commands.add_parser(
+        "list", help="list the newest dead letters, and count them by reason"
+    )
     add_selection(listing)
     listing.add_argument("--limit", type=_positive, default=20, metavar="N",
-                         help="at most so many lines (default 20); all are counted")  # fmt: skip
+                         help="list at most this many, and count all. Default: 20")  # fmt: skip
     listing.add_argument("--not-replayed", dest="replayed", action="store_const", const=False,
                          help="only dead letters whose record was not replayed")  # fmt: skip
-    listing.add_argument("--json", action="store_true", help="JSON Lines, for programs")
+    listing.add_argument("--json", action="store_true", help="print JSON Lines")
     sending = commands.add_parser(
         "replay",
-        help="send records again",
-        description="Send dead letters to their topics again, each record once. One that is as bad "
-        "as before becomes a dead letter again, and one whose time is long past is late.",
+        help="send the records again",
+        description="Send dead letters to their topics again, each record once. A record that "
+        "still cannot be used becomes a dead letter again, and a record that is too old is late.",
     )
     add_selection(sending)
     target = sending.add_mutually_exclusive_group(required=True)
-    target.add_argument("--event-log", type=Path, metavar="FOLDER", help="append to this event log")
+    target.add_argument("--event-log", type=Path, metavar="DIR", help="append to this event log")
     target.add_argument("--kafka", metavar="HOST:PORT", help="send to this Kafka cluster")
     add_client_options(sending)
-    sending.add_argument("--limit", type=_positive, metavar="N", help="at most so many records")
-    sending.add_argument("--dry-run", action="store_true", help="only say how many would be sent")
-    sending.add_argument("--again", action="store_true", help="also records that were sent before")
+    sending.add_argument("--limit", type=_positive, metavar="N", help="at most this many records")
+    sending.add_argument(
+        "--dry-run", action="store_true", help="only print how many records would be sent"
+    )
+    sending.add_argument(
+        "--again", action="store_true", help="also send records that were sent before"
+    )
     return parser
 
 
 def _positive(text: str) -> int:
     if not text.isdecimal() or not int(text):
-        message = f"{text!r} is no number from 1 on"
+        message = f"{text!r} is not an integer from 1"
         raise argparse.ArgumentTypeError(message)
     return int(text)
 
@@ -109,9 +115,9 @@ def _list(data: Path, wanted: Selection, limit: int, *, as_json: bool) -> None:
             print(f"    replayed {_time(row['replayed_ms'] if is_known else None)}")
     for reason, count in counts.most_common():
         print(f"{count:>12,}  {reason}")
-    print(f"{counts.total():>12,}  in all, {len(rows):,} of them shown")
+    print(f"{counts.total():>12,}  in total, {len(rows):,} shown")
     if repeats:
-        print(f"{repeats:>12,}  of them repeat one, because a replayed record failed again")
+        print(f"{repeats:>12,}  repeat another dead letter, because a replayed record failed again")
 
 
 def _replay(options: argparse.Namespace) -> None:
@@ -131,18 +137,18 @@ def _replay(options: argparse.Namespace) -> None:
         limit=options.limit, again=options.again,
     )  # fmt: skip
     reasons = {
-        "are of a record that was sent before (--again sends it once more)": done.known,
-        "are bad for one store only, and others have them: name it with --store": done.of_stores,
-        "have no bytes (an empty value, or the result of a join)": done.unsendable,
+        "belong to a record that was sent before (--again sends it again)": done.known,
+        "failed in one store only, and others have them: name it with --store": done.of_stores,
+        "have no bytes (a null value, or the result of a join)": done.unsendable,
     }
     lines = [f"{done.sent:,} records {'would be' if options.dry_run else 'were'} sent"]
     lines += [
-        f"{count:,} letters left out: they {text}" for text, count in reasons.items() if count
+        f"{count:,} dead letters left out: they {text}" for text, count in reasons.items() if count
     ]
     if done.sent:
         lines.append(
-            "what is as bad as before becomes a dead letter again; what is of a time long past is "
-            "late"
+            "records that still cannot be used become dead letters again, and records that are "
+            "too old are late"
         )
     print("\n".join(lines))
 

@@ -15,16 +15,14 @@ from oriel.storage.dead_letters import letters as letters_of_table
 
 def add_selection(parser: argparse.ArgumentParser) -> None:
     """Add the options that name a data folder and say which of its letters are meant."""
-    parser.add_argument(
-        "--data", type=data_folder, required=True, help="folder of tables and checkpoints"
-    )
+    parser.add_argument("--data", type=data_folder, required=True, help="the data directory")
     parser.set_defaults(replayed=None)
     parser.add_argument("--topic", help="only records of this topic")
-    parser.add_argument("--store", help="only records that this store alone can't use")
-    parser.add_argument("--reason", help="only this reason, like wrong-type")
+    parser.add_argument("--store", help="only records that this store alone cannot use")
+    parser.add_argument("--reason", help="only this reason, for example wrong-type")
     parser.add_argument(
         "--since", type=_time_ms, metavar="TIME",
-        help="only records of this time or a later one: ms since 1970, or 2026-01-31T12:00:00Z",
+        help="only records of this time or later: ms since 1970, or 2026-01-31T12:00:00Z",
     )  # fmt: skip
 
 
@@ -44,7 +42,7 @@ def letters(data: Path, wanted: Selection, replays: Replays) -> Iterator[pa.Tabl
     folder = DataLayout(data).dead_letters
     current_files().reach(data)
     if not has_letters(folder):
-        message = f"{uri(data)} has no dead letters: name the folder that --data of oriel run names"
+        message = f"{uri(data)} has no dead letters. Name the directory of --data of oriel run"
         raise ReplayRefused(message)
     return letters_of_table(folder, wanted, replays)
 
@@ -55,6 +53,8 @@ def _time_ms(text: str) -> int:
     try:
         time = datetime.fromisoformat(text)
     except ValueError as error:
-        message = f"{text!r} is no time: give ms since 1970, or a time like 2026-01-31T12:00:00Z"
+        message = (
+            f"{text!r} is not a time. Write ms since 1970, or a time like 2026-01-31T12:00:00Z"
+        )
         raise argparse.ArgumentTypeError(message) from error
     return round((time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp() * 1000)

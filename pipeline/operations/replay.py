@@ -79,8 +79,8 @@ def replay(
                     offsets = target.send(messages)
                 except (PipelineError, OSError) as error:
                     message = (
-                        f"{error}. Up to {len(messages)} records were not sent and are noted as "
-                        "sent: send them with --again and the same filters"
+                        f"{error}. Up to {len(messages)} records were not sent and are marked as "
+                        "sent. Send them with --again and the same filters"
                     )
                     raise ReplayRefused(message) from error
                 note_sent(offsets)
@@ -131,8 +131,8 @@ class EventLogTarget:
         for message in messages:
             if message.value is None or b"\n" in message.value:
                 text = (
-                    f"a letter of {message.topic}/{message.partition} is no line of an event log: "
-                    "where it is of Kafka, send it there with --kafka"
+                    f"a dead letter of {message.topic}/{message.partition} is not a line of an "
+                    "event log. If it comes from Kafka, send it there with --kafka"
                 )
                 raise ReplayRefused(text)
         for path in {self._path(message) for message in messages}:
@@ -163,11 +163,14 @@ class EventLogTarget:
 
 def _refuse_unfinished(path: Path) -> None:
     if not path.is_file():
-        message = f"the event log has no file {path}: name the folder that --event-log of oriel "
+        message = f"the event log has no file {path}. Name the directory of --event-log of oriel "
         raise ReplayRefused(message + "run names")
     with path.open("rb") as file:
         if file.seek(0, os.SEEK_END) and file.seek(-1, os.SEEK_END) and file.read() != b"\n":
-            message = f"the last line of {path} has no end yet: wait for its producer, or mend it"
+            message = (
+                f"the last line of {path} is not complete. Wait for its producer, or correct the "
+                "line"
+            )
             raise ReplayRefused(message)
 
 
@@ -208,7 +211,7 @@ def brokers_for(command: str, servers: str, options: Mapping[str, str], logs: Pa
     """
     java = Path(os.environ.get("JAVA_HOME", "")) / "bin" / "java"
     if not java.is_file() and shutil.which("java") is None:
-        message = "Kafka's client needs Java 17 or 21: install it, or set JAVA_HOME"
+        message = "Kafka's client needs Java 17 or 21. Install it, or set JAVA_HOME"
         raise ReplayRefused(message)
     log = LogFile(logs, command)
     with log.outputs_of_children():
@@ -238,7 +241,7 @@ def _memory(data: Path) -> Iterator[tuple[Replays, Note]]:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
-            message = f"another replay of {data} is at work: wait until it is done"
+            message = f"another replay of {data} is running. Wait until it ends"
             raise ReplayRefused(message) from error
         sync_folder(path.parent)
         replays = read_replays(layout)
@@ -272,7 +275,7 @@ def _object_note(data: Path, folder: Path) -> Note:
         try:
             files.create(folder / name, content, sync=True)
         except FileExistsError as error:
-            message = f"another replay of {uri(data)} is at work: wait until it is done"
+            message = f"another replay of {uri(data)} is running. Wait until it ends"
             raise ReplayRefused(message) from error
 
     def note(places: Sequence[Place]) -> Callable[[Sequence[int]], None]:

@@ -12,20 +12,19 @@ def main(arguments: Sequence[str]) -> int:
     """Run the command; 0: done, 1: an error that the user can mend, in one line on stderr."""
     parser = argparse.ArgumentParser(
         prog="oriel rescale",
-        description="Change how many tasks a store can ever use; its pipeline must not run.",
+        description="Change how many tasks a store can use at most. Its pipeline must not run.",
     )
     parser.add_argument("store", help="name of the store")
     parser.add_argument("key_groups", type=int, help="the new number of key groups")
-    parser.add_argument(
-        "--data", type=data_folder, required=True, help="folder of tables and checkpoints"
-    )
+    parser.add_argument("--data", type=data_folder, required=True, help="the data directory")
     parser.add_argument(
         "--no-sync", action="store_true",
-        help="do not force files to disk before committing: faster, unsafe on power loss",
+        help="do not force files to disk before a commit. This is faster, but loses data on power "
+            "loss",
     )  # fmt: skip
     options = parser.parse_args(arguments)
     if options.key_groups < 1:
-        parser.error(f"{options.key_groups} key groups: there must be at least one")
+        parser.error(f"KEY_GROUPS is {options.key_groups}. It must be at least 1")
     layout = DataLayout(absolute(options.data))
     try:
         current_files().reach(layout.root)

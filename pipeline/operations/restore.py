@@ -23,13 +23,14 @@ from oriel.storage import current_files, data_folder, is_object, sync_folder, ur
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Make a data folder of a backup."""
+    """Restore a backup into a new data directory."""
     parser = argparse.ArgumentParser(
-        prog="oriel restore", description="Make a data folder of a backup, after checking it."
+        prog="oriel restore",
+        description="Check a backup, and restore it into a new data directory.",
     )
     parser.add_argument("--from", dest="backup", type=Path, required=True, help="the backup")
     parser.add_argument(
-        "--data", type=data_folder, required=True, help="a folder that is not there yet"
+        "--data", type=data_folder, required=True, help="a directory that does not exist yet"
     )
     options = parser.parse_args(arguments)
     return run_command("restore", lambda: _restore(options.backup, options.data))
@@ -84,16 +85,19 @@ def _manifest(source: Path) -> dict[str, Any]:
         message = f"{source / MANIFEST}: the manifest is damaged ({error}). Use another backup"
         raise BackupError(message) from error
     except OSError as error:
-        message = f"{source} is no backup, or one that was not finished: it has no {MANIFEST}"
+        message = (
+            f"{source} is not a finished backup, because it has no {MANIFEST}. Name the directory "
+            "that `oriel backup` made"
+        )
         raise BackupError(message) from error
     if manifest["format"] != FORMAT:
         found = manifest["format"]
-        message = f"{source} is of format {found}, this version reads {FORMAT}: upgrade Oriel"
+        message = f"{source} has format {found}, and this version reads {FORMAT}. Upgrade Oriel"
         raise BackupError(message)
     return manifest
 
 
 def _refuse_damaged(path: Path, digest: str, expected: str) -> None:
     if digest != expected:
-        message = f"{path} is damaged: restore another backup"
+        message = f"{path} is damaged. Restore another backup"
         raise BackupError(message)

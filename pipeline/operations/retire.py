@@ -18,12 +18,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         prog="oriel retire",
         description="Retire a stopped pipeline: health checks, metrics and alerts ignore it. Its "
-        "tables and its checkpoint stay, and `oriel run` makes it active again.",
+        "tables and its checkpoint stay. `oriel run` makes it active again.",
     )
     parser.add_argument("pipeline", type=pipeline_name, help="name of the pipeline")
-    parser.add_argument(
-        "--data", type=data_folder, required=True, help="directory of tables and checkpoints"
-    )
+    parser.add_argument("--data", type=data_folder, required=True, help="the data directory")
     options = parser.parse_args(arguments)
     try:
         _retire(DataLayout(absolute(options.data)), options.pipeline)
@@ -40,7 +38,10 @@ def _retire(layout: DataLayout, name: str) -> None:
     reported = {one: said for one, file in files.items() if (said := file.read()) is not None}
     if name not in reported:
         names = ", ".join(reported) or "no pipeline"
-        message = f"{uri(layout.root)} has no pipeline {name!r}. It has {names}. Name one of these."
+        message = (
+            f"{uri(layout.root)} has no pipeline {name!r}. Its pipelines: {names}. Name one of "
+            "these."
+        )
         raise CheckpointError(message)
     if is_object(layout.root) and reported[name][1]:
         # A checkpoint of objects has no lock.

@@ -37,30 +37,31 @@ _CLEAR = "\x1b[H\x1b[2J"
 def main(arguments: Sequence[str] | None = None) -> int:
     """Print the status once or, with ``--watch``, until it is interrupted."""
     parser = argparse.ArgumentParser(
-        prog="oriel status", description="How pipelines, stores and indexes of a data folder fare."
+        prog="oriel status",
+        description="Show the status of pipelines, stores and indexes.",
     )
-    parser.add_argument("--data", type=data_folder, required=True, help="the data folder")
+    parser.add_argument("--data", type=data_folder, required=True, help="the data directory")
     parser.add_argument(
-        "--index", type=Path, help="where oriel serve has the indexes (default: DATA/index)"
+        "--index", type=Path, help="directory of the indexes of oriel serve. Default: DATA/index"
     )
-    parser.add_argument("--json", action="store_true", help="one JSON object, for programs")
-    parser.add_argument("--watch", action="store_true", help="a new table each second")
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
+    parser.add_argument("--watch", action="store_true", help="print the status again every second")
     parser.add_argument(
         "--check", action="store_true",
-        help="print which pipelines are stopped or stuck, and exit with code 1 if one is",
+        help="print stopped and stuck pipelines, and exit with code 1 if any exists",
     )  # fmt: skip
     parser.add_argument(
         "--pipeline", type=pipeline_name, metavar="NAME",
-        help="with --check: check only the pipeline of this name or topology file",
+        help="check only the pipeline of this name or topology file. Needs --check",
     )  # fmt: skip
     options = parser.parse_args(arguments)
     if options.pipeline is not None and not options.check:
-        parser.error("--pipeline is for --check")
+        parser.error("--pipeline needs --check")
     try:
         current_files().reach(options.data)
         if not current_files().is_folder(options.data / "tables"):
             message = (
-                f"{uri(options.data)} has no tables: name the folder that --data of oriel run names"
+                f"{uri(options.data)} has no tables. Name the directory of --data of oriel run"
             )
             print(f"oriel status: {message}", file=sys.stderr)
             return 1
@@ -113,10 +114,10 @@ def _runs(seen: Overview) -> str:
         if run.maintenance_failures:
             lines.append(
                 f"pipeline {name}: tables could not be compacted or cleaned up "
-                f"{run.maintenance_failures:,} times, see what it says on stderr"
+                f"{run.maintenance_failures:,} times. Read its messages on stderr"
             )
         lines += [
-            f"pipeline {name}: topic {topic} had lost {offsets:,} offsets before they were read"
+            f"pipeline {name}: topic {topic} lost {offsets:,} offsets before they were read"
             for topic, offsets in run.lost.items()
         ]
     for store in seen.stores:
@@ -138,8 +139,9 @@ def _state(seen: Overview, name: str, run: RunStatus, *, is_alive: bool) -> str:
         phases = ", ".join(f"{n} {1000 * s:,.0f}" for n, s in run.phase_seconds.items())
         seconds = sum(run.phase_seconds.values())
         return (
-            f"{f'runs {process}' if is_alive else 'does not run'}; {run.batches:,} batches since "
-            f"its start, the last {age_seconds:,.1f} s ago in {1000 * seconds:,.0f} ms ({phases})"
+            f"{(f'runs {process}' if is_alive else 'does not run')}. {run.batches:,} batches "
+            f"since its start, the last {age_seconds:,.1f} s ago in {1000 * seconds:,.0f} ms "
+            f"({phases})"
         )
     if not is_alive:
         return f"does not run. It started {age_seconds:,.1f} s ago and stopped before a first batch"
@@ -192,8 +194,8 @@ def _partition_rows(seen: Overview, store: StoreOverview) -> Iterator[list[str]]
             _lag(partition, pipeline, seen.time_ms),
             time_text(partition.stream_time_ms),
             duration_text(behind_ms) if partition.stream_time_ms >= 0 else "-",
-            "holds windows open" if partition.holds_windows_open
-            else "silent, windows close without it" if partition.is_idle else "",
+            "keeps windows from becoming final" if partition.holds_windows_open
+            else "idle, windows become final without it" if partition.is_idle else "",
         ]  # fmt: skip
 
 

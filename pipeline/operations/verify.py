@@ -55,9 +55,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--json", action="store_true", help="print one JSON object per line")
     options = parser.parse_args(arguments)
     if options.kafka is None and (options.kafka_option or options.kafka_config):
-        parser.error("--kafka-option and --kafka-config are for --kafka only")
+        parser.error("--kafka-option and --kafka-config need --kafka")
     if options.kafka is not None and options.data is None:
-        parser.error("--kafka is for --data only")
+        parser.error("--kafka needs --data")
     try:
         site, found = _checked(options)
         return _print(site, found, as_json=options.json)

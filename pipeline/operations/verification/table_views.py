@@ -155,7 +155,7 @@ def _take_entry(view: TableView, log: DeltaLog, version: int, *, is_newest: bool
         view.apply(version, [orjson.loads(line) for line in content.splitlines() if line.strip()])
         # An entry that begins at a Delta checkpoint cannot tell.
         if entry.table_id is not None and view.table_ids and entry.table_id not in view.table_ids:
-            problem = f"the entry is damaged: it is of another table, {entry.table_id}"
+            problem = f"the entry is damaged: it belongs to another table, {entry.table_id}"
             view.problems.append((path, problem, False))
     except FileNotFoundError:
         view.problems.append((path, "the entry is missing", False))

@@ -196,7 +196,7 @@ def test_what_is_there_is_never_overwritten(
     there = tmp_path / "there"
     there.mkdir()
     assert backup.main(["--data", str(tmp_path / "data"), "--to", str(there)]) == 1
-    assert "is there already" in capsys.readouterr().err
+    assert "already exists" in capsys.readouterr().err
     assert backup.main(["--data", str(there), "--to", str(tmp_path / "new")]) == 1
     assert "has no tables" in capsys.readouterr().err
 

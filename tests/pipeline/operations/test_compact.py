@@ -55,10 +55,10 @@ def test_what_is_not_due_stays(tmp_path: Path, capsys: pytest.CaptureFixture[str
 @pytest.mark.parametrize(
     ("store", "said"),
     [
-        ("nothing", "there is no store 'nothing'"),
+        ("nothing", "store 'nothing' does not exist in"),
         ("../x", "is not valid"),
-        ("to(x)", "to(x) is a stream's topic: it has no table to compact"),
-        ("_dead_letters", "there is no store '_dead_letters'"),
+        ("to(x)", "to(x) is the output topic of a stream, so it has no table to compact"),
+        ("_dead_letters", "store '_dead_letters' does not exist in"),
     ],
 )
 def test_an_unknown_store_is_one_line(

@@ -168,8 +168,8 @@ def test_what_only_one_store_refuses_is_sent_if_it_is_named(
     commit(tmp_path, 0, letter(1, "null-key", store="s"), letter(2, raw=b""))
     told = replayed(tmp_path, capsys, "--event-log", str(log))
     assert "0 records were sent" in told
-    assert "1 letters left out: they are bad for one store only" in told
-    assert "1 letters left out: they have no bytes" in told
+    assert "1 dead letters left out: they failed in one store only" in told
+    assert "1 dead letters left out: they have no bytes" in told
     replayed(tmp_path, capsys, "--event-log", str(log), "--store", "s")
     assert lines(log) == [b"1"]
 
@@ -213,7 +213,7 @@ def test_a_list_shows_which_letters_were_replayed_and_which_repeat_one(
     text = capsys.readouterr().out
     assert text.count("    replayed 20") == 3
     assert text.count("    repeats the dead letter at 1\n") == 2
-    assert "2  of them repeat one" in text.splitlines()[-1]
+    assert "2  repeat another dead letter" in text.splitlines()[-1]
 
 
 def test_a_sent_record_has_the_offset_at_which_its_line_begins(
@@ -289,9 +289,9 @@ def test_damaged_notes_are_an_error_that_says_what_to_do(
 @pytest.mark.parametrize(
     ("log_bytes", "value", "why"),
     [
-        (b"half a li", b"1", "has no end yet"),
+        (b"half a li", b"1", "is not complete"),
         (None, b"1", "has no file"),
-        (b"", b"1\n2", "is no line of an event log"),
+        (b"", b"1\n2", "is not a line of an event log"),
     ],
 )
 def test_a_refused_replay_sends_and_remembers_nothing(
@@ -357,7 +357,7 @@ def test_of_two_replays_among_objects_one_sends(object_store: ObjectStore) -> No
         assert replay(data, wanted, faster, limit=None, again=False).sent == 2
 
     slower = _Sent(go_in_front)
-    with pytest.raises(ReplayRefused, match=r"another replay of s3://.* is at work"):
+    with pytest.raises(ReplayRefused, match=r"another replay of s3://.* is running"):
         replay(data, wanted, slower, limit=None, again=False)
     assert (len(faster.messages), len(slower.messages)) == (2, 0)
     assert replay(data, wanted, _Sent(), limit=None, again=False).known == 2

@@ -67,7 +67,7 @@ def test_a_table_says_who_runs_how_far_it_is_and_what_is_wrong(
     text = capsys.readouterr().out
     lines = text.splitlines()
     pipeline = lines[0]
-    assert pipeline.startswith("pipeline flights: runs (process 4711 on here); 42 batches")
+    assert pipeline.startswith("pipeline flights: runs (process 4711 on here). 42 batches")
     assert "in 42 ms (plan 2, compute 30, commit 10)" in pipeline
     assert "could not be compacted or cleaned up 2 times" in lines[1]
     assert "topic events had lost 9 offsets" in lines[2]
@@ -76,10 +76,10 @@ def test_a_table_says_who_runs_how_far_it_is_and_what_is_wrong(
     assert store.endswith("failed at version 1: CorruptLog: torn")
     first, second = (line.split() for line in lines if line.startswith("store  events"))
     assert first[:6] == ["store", "events", "0", "40", "100", "bytes"]
-    assert " ".join(first).endswith("silent, windows close without it")
+    assert " ".join(first).endswith("idle, windows become final without it")
     assert second[:5] == ["store", "events", "10", "4", "-"]
     # To the hour: the machine may be slow.
-    assert " ".join(second).endswith(" h holds windows open")
+    assert " ".join(second).endswith(" h keeps windows from becoming final")
 
 
 def test_a_pipeline_that_ended_is_said_to(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -87,7 +87,7 @@ def test_a_pipeline_that_ended_is_said_to(data: Path, capsys: pytest.CaptureFixt
     _change(data, has_ended=True, log_ends_ms=NOW_MS - 2_112_000)
     assert status.main(["--data", str(data)]) == 0
     text = capsys.readouterr().out
-    assert text.startswith("pipeline flights: does not run; 42 batches")
+    assert text.startswith("pipeline flights: does not run. 42 batches")
     assert "unknown (100 bytes 35.2 min ago)" in text
 
 
@@ -134,7 +134,7 @@ def test_a_stream_without_partitions_holds_windows_open(
     assert status.main(["--data", str(data)]) == 0
     text = capsys.readouterr().out
     assert "store store: windows stay open until other#2 has a record" in text
-    assert "holds windows open" not in text
+    assert "keeps windows from" not in text
 
 
 def test_a_check_says_only_what_is_wrong(data: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -168,9 +168,9 @@ def test_commands_work_on_objects(
     told("restore", "--from", str(tmp_path / "backup"), data=restored)
     assert newest_windows(restored) == newest_windows(finished.data) == rows
     assert main(["restore", "--from", str(tmp_path / "backup"), "--data", uri(restored)]) == 1
-    assert "is there already" in capfd.readouterr().err
+    assert "already exists" in capfd.readouterr().err
     assert main(["backup", "--to", "s3://bucket/backup", "--data", uri(finished.data)]) == 1
-    assert "a backup is a folder" in capfd.readouterr().err
+    assert "Copy the backup into a directory" in capfd.readouterr().err
 
 
 def test_a_rescaled_store_is_computed_anew(finished: Finished) -> None:

@@ -30,10 +30,10 @@ def test_a_store_that_left_the_topology_keeps_its_clocks(
     data = ["--data", str(runs.data)]
     assert clock.main([*data, "--set", "t", "0", "113"]) == 0
     told = capsys.readouterr().out.splitlines()
-    assert told[0] == "left: is not in the topology any more, so its clocks stay"
+    assert told[0] == "left: no longer in the topology, so its stream times stay unchanged"
     assert [line.partition(":")[0] for line in told] == ["left", "s"]
     assert clock.main([*data, "left", "--set", "t", "0", "113"]) == 1
-    assert "store 'left' is not in the topology any more" in capsys.readouterr().err
+    assert "store 'left' is no longer in the topology" in capsys.readouterr().err
     assert clock.main([*data, "left"]) == 0
     assert "9999-12-31T23:59:59.999Z" in capsys.readouterr().out
 
@@ -49,7 +49,9 @@ def test_the_partition_that_was_set_back_holds_windows_open(
     def holders() -> list[str]:
         assert clock.main(data) == 0
         lines = capsys.readouterr().out.splitlines()
-        return [line.split()[2] for line in lines if line.endswith("holds windows open")]
+        return [
+            line.split()[2] for line in lines if line.endswith("keeps windows from becoming final")
+        ]
 
     assert holders() == ["1"]
     assert clock.main([*data, "--set", "t", "0", "300"]) == 0

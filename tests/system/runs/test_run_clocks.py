@@ -251,7 +251,7 @@ def test_a_clock_that_ran_ahead_is_set_back_and_the_answers_return(
     assert clock.main(arguments) == 0
     shown = capsys.readouterr().out
     assert "s: t 0 set back from 9999" in shown
-    assert "holds windows open" in shown
+    assert "keeps windows from becoming final" in shown
 
 
 def joined(store: str) -> StreamsBuilder:
@@ -357,7 +357,7 @@ def test_a_clock_is_mended_where_a_crash_left_the_batch(
     code, told = clock.main(arguments), capsys.readouterr()
     assert code == 1 - decided, told.err
     if not decided:
-        assert "no Delta table" in told.err or "is decided, but not in the table" in told.err
+        assert "no Delta table" in told.err or "is prepared, but not in the table" in told.err
         assert told.err.count("\n") == 1
     # Behind [100, 110), which the poisoned clock made final.
     runs.append({0: [record(110)]})
@@ -388,8 +388,8 @@ def test_what_cannot_be_set_is_one_line(
         ([*data, "--name", "x"], "has no checkpoint 'x'; there are: app"),
         ([*data, "x"], "has no store 'x'; there are: joined, s"),
         ([*data, "s", "--set", "t", "0", "soon"], "'soon' is no time"),
-        ([*data, "s", "--set", "t", "0", "1969-12-31T23:59"], "is no time of a record"),
-        ([*data, "s", "--set", "t", "0", str(YEAR_9999 + 1)], "is no time of a record"),
+        ([*data, "s", "--set", "t", "0", "1969-12-31T23:59"], "is not a time of a record"),
+        ([*data, "s", "--set", "t", "0", str(YEAR_9999 + 1)], "is not a time of a record"),
         ([*data, "s", "--set", "t", "7", "100"], "t 7 is not there in s"),
         ([*data, "s", "--set", "t", "0", "9999-12-31T23:59:59.999"], "is not ahead of it in s"),
         ([*data, "--set", "t", "0", "100"], "store 'joined' joins streams"),
