@@ -104,22 +104,24 @@ __all__ = [
 #: Classes of Kafka Streams whose work is done by something else.
 _ELSEWHERE = {
     **dict.fromkeys(
-        ("Grouped", "Joined", "StreamJoined"), "serdes are those of the topic's Consumed"
+        ("Grouped", "Joined", "StreamJoined"), "the Consumed of the topic has the serdes"
     ),
     **dict.fromkeys(
-        ("Named", "Branched"), "steps have no names; a branch is branch(condition, name)"
+        ("Named", "Branched"), "steps have no names. A branch is branch(condition, name)"
     ),
-    **dict.fromkeys(("Repartitioned", "TableJoined"), "there is no topic between steps"),
-    "Materialized": "write .materialize(name, retention_ms, key_serde) behind the aggregation",
+    **dict.fromkeys(("Repartitioned", "TableJoined"), "no topic exists between steps"),
+    "Materialized": "write .materialize(name, retention_ms, key_serde) after the aggregation",
     "Stores": "write .materialize(name), or builder.versioned_table(...)",
     "Produced": "write stream.to(topic), or .materialize(name).to(topic)",
-    "BufferConfig": "there is no buffer: open windows are state, on disk",
+    "BufferConfig": "no buffer is needed: open windows are state on disk",
     "Suppressed": "write suppress(until_window_closes())",
-    "UnlimitedWindows": "leave windowed_by out: there is one row a key then",
-    "KafkaStreams": "write topology = builder.build() into a file; `oriel run FILE` runs it",
+    "UnlimitedWindows": "leave windowed_by out, and the store has one row per key",
+    "KafkaStreams": (
+        "write topology = builder.build() into a file, and run it with `oriel run FILE`"
+    ),
     "TopologyTestDriver": "import it from oriel.testing",
     "TimestampExtractor": "write Consumed(timestamp=FieldTimestamp('column', 'ms'))",
-    "ValueJoiner": "the columns of both sides of a join stand side by side",
+    "ValueJoiner": "a join keeps the columns of both sides",
 }
 
 _ROOMS = ("oriel.pipeline", "oriel.pipeline.language", "oriel.pipeline.windows")
@@ -138,7 +140,7 @@ def __getattr__(name: str) -> Any:
         rooms = map(import_module, _ROOMS)
         return next(getattr(room, name) for room in rooms if hasattr(room, name))
     except ModuleNotFoundError as error:
-        error.add_note("the topology language needs: pip install 'oriel[pipeline]'")
+        error.add_note("the topology language is not installed. Run pip install 'oriel[pipeline]'")
         raise
 
 

@@ -88,7 +88,7 @@ def test_a_problem_is_exit_code_1(tmp_path: Path, capsys: pytest.CaptureFixture[
     """A script that starts a pipeline can stop before it."""
     assert main(["--event-log", str(tmp_path / "missing")]) == 1
     out = capsys.readouterr().out
-    assert f"problem  event log     {tmp_path / 'missing'} is no directory. " in out
+    assert f"problem  event log     {tmp_path / 'missing'} is not a directory. " in out
     assert "\n1 problem, " in out
 
 
@@ -107,7 +107,7 @@ def test_the_command_needs_no_package() -> None:
     ("installed", "level", "told"),
     [
         ({}, _WARNING, "`oriel run` is not installed"),
-        ({"pyspark": "4.2.0"}, _PROBLEM, "`oriel run` does not find lmdb"),
+        ({"pyspark": "4.2.0"}, _PROBLEM, "`oriel run` needs lmdb, which is not installed"),
         ({"pyspark": "4.1.0", "lmdb": "3.0.0"}, _PROBLEM, "pyspark is 4.1.0"),
         ({"pyspark": "4.2.0", "lmdb": "3.1.0"}, _OK, "All 2 packages"),
     ],
@@ -179,7 +179,7 @@ def test_rights_are_those_of_the_user(data: Path) -> None:
         folder.chmod(0o755)
     assert _as_nobody(directories.Rights(), Subject(data=data)) == (
         f"{data} belongs to user 0, and user {_NOBODY} cannot write into it. "
-        f"Run Oriel as its owner, or: chown -R {_NOBODY} {data}."
+        f"Run Oriel as its owner, or change the owner: chown -R {_NOBODY} {data}."
     )
     os.chown(data, _NOBODY, _NOBODY)
     assert _levels(directories.Rights(), Subject(data=data)) == [_WARNING]
@@ -316,7 +316,7 @@ def test_a_service_and_its_port(tmp_path: Path, stranger: str) -> None:
     assert _levels(connections.Service(), Subject(url=ours)) == [_PROBLEM]
     theirs = int(stranger.rpartition(":")[2])
     assert _levels(connections.Port(), Subject(port=theirs)) == [_PROBLEM]
-    assert "not Oriel's" in _one(connections.Service(), Subject(url=stranger)).found
+    assert "does not come from Oriel" in _one(connections.Service(), Subject(url=stranger)).found
     assert _levels(connections.Port(), Subject(port=reserved_port())) == [_OK]
 
 

@@ -66,8 +66,8 @@ def test_the_command_names_extras_that_exist() -> None:
         (["--help"], 0, "oriel demo", ""),
         (["--version"], 0, f"oriel {oriel.__version__}\n", ""),
         (["topology"], 0, "StreamsBuilder", ""),
-        (["statsu"], 2, "", "there is no command 'statsu': did you mean 'status'? `oriel help`"),
-        (["xyz"], 2, "", "there is no command 'xyz': `oriel help` lists all commands"),
+        (["statsu"], 2, "", "'statsu' is not a command. Did you mean 'status'? `oriel help`"),
+        (["xyz"], 2, "", "'xyz' is not a command. `oriel help` lists all commands"),
         (["token", "--help"], 0, "--key-prefix", ""),
     ],
 )
@@ -93,7 +93,7 @@ def test_a_missing_package_names_the_extra_that_installs_it(
     monkeypatch.setitem(_COMMANDS, "serve", ("uvicorm.main", "app"))
     assert main(["serve"]) == 1
     assert capsys.readouterr().err == (
-        "oriel serve: uvicorm is not installed: pip install 'oriel[app]'\n"
+        "oriel serve: uvicorm is not installed. Run pip install 'oriel[app]'\n"
     )
     monkeypatch.setitem(_COMMANDS, "serve", ("oriel.app.serve", "app"))
     with pytest.raises(ModuleNotFoundError):

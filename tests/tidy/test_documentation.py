@@ -80,7 +80,7 @@ def test_an_unknown_command_is_refused() -> None:
         [ROOT / "oriel", "sevre"], capture_output=True, text=True, check=False, timeout=60
     )
     assert told.returncode == 2
-    assert "no command 'sevre'" in told.stderr
+    assert "'sevre' is not a command" in told.stderr
     assert "oriel serve" in told.stderr
 
 

@@ -21,19 +21,25 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         prog="oriel doctor",
         description="Check what this machine, a data directory and their surroundings need, and "
-        "print what to do. Nothing is changed.",
+        "print what to do. This command changes nothing.",
     )
     parser.add_argument(
-        "--data", type=_data, metavar="FOLDER", help="the data directory, or s3://BUCKET/PATH"
+        "--data", type=_data, metavar="DIR", help="the data directory, or s3://BUCKET/PATH"
     )
     parser.add_argument("--index", type=Path, help="directory of the indexes. Default: DATA/index")
-    parser.add_argument("--event-log", type=Path, metavar="FOLDER", help="the event log to read")
-    parser.add_argument("--kafka", metavar="HOST:PORT", help="bootstrap servers, with commas")
-    parser.add_argument("--host", default="127.0.0.1", help="the address of --port")
-    parser.add_argument("--port", type=int, help="a port on which the service is to listen")
-    parser.add_argument("--tls-cert", type=Path, metavar="FILE", help="its certificate chain, PEM")
-    parser.add_argument("--tls-key", type=Path, metavar="FILE", help="the private key, PEM")
-    parser.add_argument("--url", help="the address of a service that runs")
+    parser.add_argument("--event-log", type=Path, metavar="DIR", help="the event log to read")
+    parser.add_argument(
+        "--kafka", metavar="HOST:PORT", help="bootstrap servers, separated by commas"
+    )
+    parser.add_argument("--host", default="127.0.0.1", help="address to check with --port")
+    parser.add_argument("--port", type=int, help="port on which the service will listen")
+    parser.add_argument(
+        "--tls-cert", type=Path, metavar="FILE", help="certificate chain of the service, PEM"
+    )
+    parser.add_argument(
+        "--tls-key", type=Path, metavar="FILE", help="private key of the service, PEM"
+    )
+    parser.add_argument("--url", help="URL of a running service")
     parser.add_argument("--json", action="store_true", help="print one JSON object per line")
     options = parser.parse_args(arguments)
     counts = Counter[Level]()

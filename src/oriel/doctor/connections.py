@@ -41,7 +41,7 @@ class Port(Check):
                 yield ok(f"A service of Oriel listens on {where}")
             else:
                 told = f"{where} cannot be listened on ({error.strerror})"
-                yield problem(told, "End the other program, or choose another --host or --port")
+                yield problem(told, "Stop the other program, or choose another --host or --port")
 
 
 class Certificate(Check):
@@ -66,7 +66,7 @@ class Certificate(Check):
             yield warning(f"Other users can read the key {key}", f"chmod 600 {key}")
         ends_seconds = _end_of(certificate)
         days = (ends_seconds - time.time()) / _DAY_SECONDS
-        action = "Renew it, and put the new files in its place"
+        action = "Renew it, and replace both files"
         if days < 0:
             yield problem(f"{certificate} expired {-days:,.1f} days ago", action)
         elif days < _EXPIRES_SOON_DAYS:
@@ -93,13 +93,18 @@ class Brokers(Check):
         for server in subject.kafka:
             host, _, port = server.rpartition(":")
             if not host or not port.isdecimal():
-                yield problem(f"{server!r} is no HOST:PORT", "Name it as in broker.example:9092")
+                yield problem(
+                    f"{server!r} is not a HOST:PORT", "Write it as in broker.example:9092"
+                )
                 continue
             try:
                 socket.create_connection((host.strip("[]"), int(port)), timeout=_SECONDS).close()
                 yield ok(f"{server} accepts connections")
             except OSError as error:
-                action = "Check that the broker runs, its advertised listeners and the firewall"
+                action = (
+                    "Check that the broker runs, and check its advertised listeners and the "
+                    "firewall"
+                )
                 yield problem(f"{server}: {_reason(error)}", action)
 
 
@@ -116,11 +121,11 @@ class Service(Check):
         try:
             readiness = _get(f"{url}/readyz")
         except (OSError, ValueError) as error:
-            action = "Start it (`oriel serve`), or check the address and the proxy in front of it"
+            action = "Start it with `oriel serve`, or check the address and its reverse proxy"
             yield problem(f"{url}: {_reason(error)}", action)
             return
         if readiness.get("code") in {"unauthorized", "forbidden"}:
-            yield ok(f"{url} responds, and tells more only with a token")
+            yield ok(f"{url} responds, and shows details only with a token")
             return
         if readiness.get("problem"):
             yield problem(f"{url}: {readiness['problem']}", "Read the messages of `oriel serve`")
@@ -150,7 +155,7 @@ def _get(url: str) -> dict[str, Any]:
         content = error.read()
     found = json.loads(content)
     if not isinstance(found, dict):
-        message = "the response is not Oriel's"
+        message = "the response does not come from Oriel"
         raise ValueError(message)  # noqa: TRY004 - a wrong answer, not a wrong argument
     return found
 
@@ -161,5 +166,5 @@ def _reason(error: Exception) -> str:
     if isinstance(inner, TimeoutError):
         return f"no response within {_SECONDS:.0f} s"
     if isinstance(inner, json.JSONDecodeError):
-        return "the response is not Oriel's"
+        return "the response does not come from Oriel"
     return getattr(inner, "strerror", None) or str(inner)

@@ -31,21 +31,27 @@ class Rights(Check):
         if not data.exists():
             parent = next(one for one in data.absolute().parents if one.exists())
             if os.access(parent, os.W_OK | os.X_OK):
-                yield ok(f"{data} does not exist yet, and {user} can make it")
+                yield ok(f"{data} does not exist yet, and {user} can create it")
             else:
-                action = f"Make it, and give it to this user: chown {os.geteuid()} {data}"
-                yield problem(f"{data} does not exist, and {user} cannot make it", action)
+                action = f"Create it, and make this user its owner: chown {os.geteuid()} {data}"
+                yield problem(f"{data} does not exist, and {user} cannot create it", action)
             return
         for folder in (data, *_below(data, _LEVELS)):
             if not os.access(folder, os.R_OK | os.W_OK | os.X_OK):
                 owner = folder.stat().st_uid
                 found = f"{folder} belongs to user {owner}, and {user} cannot write into it"
-                yield problem(found, f"Run Oriel as its owner, or: chown -R {os.geteuid()} {data}")
+                yield problem(
+                    found,
+                    f"Run Oriel as its owner, or change the owner: chown -R {os.geteuid()} {data}",
+                )
                 return
         owner = data.stat().st_uid
         if os.geteuid() == 0 and owner != 0:
             found = f"{data} belongs to user {owner}, and this is root"
-            yield warning(found, "Run Oriel as the owner: files of root stop its other commands")
+            yield warning(
+                found,
+                "Run Oriel as the owner, because its other commands cannot write files of root",
+            )
         else:
             yield ok(f"{user} can read and write {data}")
 
@@ -116,7 +122,7 @@ class ObjectStore(Check):
             yield problem(f"{uri(subject.data)}: {str(error).rstrip('.')}", action)
             return
         milliseconds = 1000 * (time.monotonic() - begun)
-        yield ok(f"{uri(subject.data)} took and deleted an object in {milliseconds:,.0f} ms")
+        yield ok(f"{uri(subject.data)} stored and deleted an object in {milliseconds:,.0f} ms")
 
 
 class CommitTimes(Check):
@@ -138,7 +144,9 @@ class CommitTimes(Check):
         ahead_seconds = max(newest) - time.time()
         if ahead_seconds > _AHEAD_SECONDS:
             found = f"The newest commit is {ahead_seconds:,.0f} s ahead of this machine's clock"
-            yield problem(found, "Set the clock of the machine that is wrong (see `date`)")
+            yield problem(
+                found, "Correct the clock of the machine that is wrong. Compare both with `date`"
+            )
         else:
             yield ok(f"The newest commit is {max(0.0, -ahead_seconds):,.0f} s old")
 

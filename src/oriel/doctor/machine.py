@@ -73,7 +73,7 @@ def _of_part(part: str, command: str, wanted: dict[str, str]) -> Result:
     if len(missing) == len(wanted):
         return warning(f"`{command}` is not installed", f"If you need it here: {install}")
     if missing:
-        return problem(f"`{command}` does not find {', '.join(missing)}", install)
+        return problem(f"`{command}` needs {', '.join(missing)}, which is not installed", install)
     for name, text in wanted.items():
         pinned = text.strip().removeprefix("==")
         if text.strip().startswith("==") and installed[name] != pinned:
@@ -102,7 +102,9 @@ class Java(Check):
         path = shutil.which(f"{home}/bin/java" if home else "java")
         install = "Install one (Debian: apt-get install openjdk-17-jre-headless) or set JAVA_HOME"
         if path is None:
-            where = f"JAVA_HOME is {home}, which has no bin/java" if home else "The PATH has none"
+            where = (
+                f"JAVA_HOME is {home}, which has no bin/java" if home else ("The PATH has no Java")
+            )
             yield problem(where, install)
             return
         output = subprocess.run(  # noqa: S603 - the Java that Spark would start
@@ -111,7 +113,7 @@ class Java(Check):
         match = re.search(r'version "(\d+)([^"]*)"', output)
         if match is None:
             yield problem(
-                f"{path} does not print its version, but {output.strip()[:80]!r}", install
+                f"{path} does not print its version. It prints {output.strip()[:80]!r}", install
             )
         elif int(match[1]) not in _JAVA_VERSIONS:
             yield problem(f"{path} is Java {match[1]}, and Spark needs Java 17 or 21", install)
@@ -131,7 +133,7 @@ class Memory(Check):
             return
         found = f"{available / 1e9:.1f} GB are available"
         if _version("pyspark") is not None and available < _MEMORY_BYTES:
-            action = "A pipeline needs about 3 GB: free memory, or raise the container's limit"
+            action = "A pipeline needs about 3 GB. Free memory, or raise the container's limit"
             yield warning(found, action)
         else:
             yield ok(found)
@@ -167,7 +169,7 @@ class OpenFiles(Check):
             yield ok("A process can have any number of files open")
         elif soft < _OPEN_FILES:
             limit = "" if hard == resource.RLIM_INFINITY else f" (at most {hard:,})"
-            action = f"For many clients, raise the limit: `ulimit -n {_OPEN_FILES}`{limit}, "
+            action = f"For many clients, raise the limit with `ulimit -n {_OPEN_FILES}`{limit}, "
             yield warning(found, action + "or LimitNOFILE= of systemd")
         else:
             yield ok(found)
@@ -186,6 +188,6 @@ class Clock(Check):
         # All bytes 0: read, and change nothing.
         if adjtimex(ctypes.create_string_buffer(_TIMEX_BYTES)) == _TIME_ERROR:
             action = "Start a time service on this machine or its host (chrony, systemd-timesyncd)"
-            yield warning("The system says that nothing keeps its clock right", action)
+            yield warning("The system reports that its clock is not synchronized", action)
         else:
-            yield ok("The system says that its clock is synchronized")
+            yield ok("The system reports that its clock is synchronized")

@@ -65,7 +65,7 @@ class EventLog(Check):
             return
         layout = "An event log has files TOPIC/PARTITION.jsonl"
         if not log.is_dir():
-            yield problem(f"{log} is no directory", layout)
+            yield problem(f"{log} is not a directory", layout)
             return
         files = sorted(log.glob("*/*.jsonl"))
         if not files:

@@ -21,34 +21,34 @@ _NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,62}")
 _SUFFIX = ".template"
 
 _NEXT = """\
-{name} is made. Try it:
+Created {name}. Try it:
 
   cd {folder}
   {test}
   {oriel} run topology.py --event-log events --data data --once
   {oriel} serve --data data
 
-and, in another terminal, while it serves:
+While it runs, in another terminal:
 
   curl localhost:8080/v1/stores/revenue_by_city/current/berlin
 
-The same windows drawn: http://localhost:8080/. How to go on: {readme}
+Open the dashboard at http://localhost:8080/. To continue, read {readme}.
 """
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Make the project and print what to try; exit code 1 where there is something in its place."""
+    """Create the project and print the next steps. Exit code 1: the directory already exists."""
     parser = argparse.ArgumentParser(
         prog="oriel new",
-        description="Make a project of one's own: topology, sample log, test, compose file.",
+        description="Create a project: topology, sample log, test and compose file.",
     )
-    parser.add_argument("name", type=_name, help="the project's folder, made in the current one")
+    parser.add_argument(
+        "name", type=_name, help="the project's directory, created in the current directory"
+    )
     name = parser.parse_args(arguments).name
     folder = Path(name)
     if folder.exists():
-        sys.stderr.write(
-            f"oriel new: there is something called {name} already: take another name\n"
-        )
+        sys.stderr.write(f"oriel new: {name} already exists. Choose another name\n")
         return 1
     for path, text in _filled(name):
         target = folder / path
@@ -66,7 +66,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _name(text: str) -> str:
     if _NAME.fullmatch(text):
         return text
-    message = "use 1 to 63 small letters, digits, '_' or '-', beginning with a letter or digit"
+    message = "use 1 to 63 lowercase letters, digits, '_' or '-', and begin with a letter or digit"
     raise argparse.ArgumentTypeError(message)
 
 

@@ -298,7 +298,7 @@ def key_value(key: str, key_type: str) -> Any:
         for value, name in zip(components, wanted, strict=True)
     )
     if written != key or not is_fitting or isinstance(parsed, list) != (key_type[0] == "["):
-        message = f"{key!r} is no key of the type {key_type}"
+        message = f"{key!r} is not a key of the type {key_type}"
         raise UnfitKey(message)
     values = tuple(each.encode() if isinstance(each, str) else each for each in components)
     return values if isinstance(parsed, list) else parsed
@@ -315,7 +315,7 @@ def check_prefix(prefix: str, key_type: str) -> None:
     names = key_type.strip("[]").split(", ")
     count = len(json.loads(f"{prefix[:-1]}]")) if prefix[0] == "[" and prefix[-1] == "," else 0
     if not 0 < count < len(names):
-        message = f"{prefix!r} is no beginning of keys of the type {key_type}"
+        message = f"{prefix!r} is not a prefix of keys of the type {key_type}"
         raise UnfitKey(message)
     key_value(f"{prefix[:-1]}]", f"[{', '.join(names[:count])}]")
 

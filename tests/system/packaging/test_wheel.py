@@ -16,6 +16,7 @@ pytestmark = pytest.mark.slow
 
 DATA = {
     "oriel/py.typed",
+    "oriel/help.txt",
     "oriel/topology.md",
     "oriel/pipeline/spark/log4j2.properties",
     "oriel/pipeline/spark/log4j2-file.properties",
@@ -101,7 +102,7 @@ def test_a_command_without_its_packages_names_its_extra(
     )
     ended = run_elsewhere([sys.executable, "-c", code], site, code=1)
     assert ended.stderr == (
-        f"oriel {command}: {package} is not installed: pip install 'oriel[{extra}]'\n"
+        f"oriel {command}: {package} is not installed. Run pip install 'oriel[{extra}]'\n"
     )
 
 
@@ -120,7 +121,7 @@ def test_the_client_is_imported_with_httpx_alone(site: Path, tmp_path: Path) -> 
         f"from oriel.client.terminal import main; main(['--url', '{url}'])"
     )
     ended = run_elsewhere([sys.executable, "-S", "-c", code], site)
-    assert f"no answer from {url}" in ended.stderr
+    assert f"no response from {url}" in ended.stderr
 
 
 def test_without_any_package_the_help_is_there(site: Path) -> None:
