@@ -1,4 +1,4 @@
-"""The real API over a data folder, for tests and benchmarks that talk to it."""
+"""The real API over a data directory, for tests and benchmarks that talk to it."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

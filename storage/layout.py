@@ -1,4 +1,4 @@
-"""Where each thing lives below the data folder.
+"""Where each thing lives below the data directory.
 
     DATA/tables/<store>/               one Delta table per store
     DATA/tables/_dead_letters/         the dead-letter Delta table
@@ -29,13 +29,13 @@ _SINK = "to("
 DEAD_LETTERS = "_dead_letters"
 
 #: Rises with every change of what an index holds or how it is written. It stands in the folder's
-#: name: two versions of the program on one data folder never see each other's indexes.
+#: name: two versions of the program on one data directory never see each other's indexes.
 INDEX_FORMAT = 5
 
 
 @dataclass(frozen=True)
 class DataLayout:
-    """The paths below one data folder."""
+    """The paths below one data directory."""
 
     root: Path
     #: Where the indexes are, None: below ``root``.
@@ -51,7 +51,7 @@ class DataLayout:
     @property
     def indexes(self) -> Path:
         """Parent folder of all indexes of this program's format."""
-        # Services of several shards may have one data folder.
+        # Services of several shards may have one data directory.
         of_shard = "" if self.shard.is_all else f"-shard-{self.shard.number}-of-{self.shard.count}"
         return self.index_formats / f"_format-{INDEX_FORMAT}{of_shard}"
 
@@ -84,7 +84,7 @@ class DataLayout:
         return self.root / "checkpoints"
 
     def rebuild(self, store: str) -> Path:
-        """Where ``store`` is computed anew: a data folder of its own."""
+        """Where ``store`` is computed again: a data directory of its own."""
         return self.root / "rebuilds" / store
 
     def checkpoint(self, application: str) -> Path:

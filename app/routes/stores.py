@@ -29,7 +29,7 @@ _LIST, _DESCRIBE, _KEYS, _COUNT = (
     for name in ("listStores", "describeStore", "listKeys", "approximateNumEntries")
 )
 _FOREIGN = "a Delta table that is no store of Oriel's"
-_UNHEARD_OF = StoreStatus("unknown", None, "nothing was heard of the tailer")
+_UNHEARD_OF = StoreStatus("unknown", None, "the tailer has not reported its status")
 
 
 def store_routes(catalog: StoreCatalog, status_file: StatusFile) -> APIRouter:

@@ -1,7 +1,6 @@
-"""Commands beside a running pipeline: what an operator does with a data folder.
+"""Commands of an operator for a data directory, while a pipeline runs or not.
 
-Each module is one subcommand of ``oriel`` and gives its ``main``; ``letters`` and ``replay`` are
-behind ``dead_letters``. In come a data folder and
-options; out go an exit code (0: done, 1: an error that the user can mend, in one line on stderr)
-and, on stdout, what was asked for.
+Each module has the ``main`` of one subcommand of ``oriel``. ``dead_letters`` uses ``letters`` and
+``replay``. A command reads a data directory and options. It prints its result on stdout, and
+returns an exit code (0: done, 1: an error that the user can fix, in one line on stderr).
 """

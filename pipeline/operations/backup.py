@@ -1,16 +1,15 @@
-"""``oriel backup``: a data folder as of one batch, copied beside the stream.
+"""``oriel backup``: copy a data directory as of one batch, while the pipeline runs.
 
-A backup holds for each pipeline one batch: the state version of each store, and each table at the
-version that the batch left. Such files are never
-changed once they are there, only deleted, so hard links hold all of them in an instant; what is
-linked is then copied while the pipeline goes on. If one is gone before it is linked, the pipeline
-has moved on: a newer batch is taken. Objects have no links: they are fetched, and what an earlier
-attempt has fetched stays, so that a newer batch needs only what is new.
+For each pipeline, a backup contains one batch: the state version of each store, and each table at
+the version of that batch. Oriel never changes such a file, and only deletes it. So the command
+first links all files in an instant, and then copies the linked files while the pipeline runs.
+If a file is deleted before it is linked, the command takes a newer batch. An object store has no
+links: the command fetches the objects, and a later attempt keeps them and fetches only new objects.
 
-The index is not part of it (guarantees.md#6), nor is the log that the records come from.
+A backup contains neither the index (guarantees.md#6) nor the log of the records.
 
-    BACKUP/backup.json     what it is of, and each file's size and SHA-256
-    BACKUP/data/...        the files, under their paths in the data folder
+    BACKUP/backup.json     the manifest: each file's size and SHA-256
+    BACKUP/data/...        the files, under their paths in the data directory
 """
 
 import argparse
@@ -71,7 +70,7 @@ MAINTENANCE = "/maintenance"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Copy a data folder, whether or not its pipelines run."""
+    """Copy a data directory, whether or not its pipelines run."""
     parser = argparse.ArgumentParser(
         prog="oriel backup",
         description="Copy tables and checkpoints as of one batch. Pipelines can run meanwhile.",
@@ -371,7 +370,7 @@ def _version_of(log: DeltaLog, versions: Sequence[int], batches: Mapping[str, in
 
 
 def _link(path: Path, staging: Path, root: Path) -> str:
-    """Link a file of the data folder ``root``; its name there."""
+    """Link a file of the data directory ``root``; its name there."""
     name = path.relative_to(root).as_posix()
     target = staging / name
     target.parent.mkdir(parents=True, exist_ok=True)

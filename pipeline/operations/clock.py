@@ -1,8 +1,8 @@
-"""``oriel clock``: the clocks of a pipeline's partitions, shown; and set back where one ran ahead.
+"""``oriel clock``: show the stream times of a pipeline's partitions, or set one back.
 
-What setting a clock back does (decision 0032): what is final stays final, since the close time goes
-back to the last window that was written as final and no further; all that begins behind it takes
-records again, and retention counts from the greatest clock that is left.
+If you set a stream time back (decision 0032), final windows stay final: the close time goes back at
+most to the end of the last window that was written as final. All later windows accept records
+again, and retention counts from the greatest remaining stream time.
 """
 
 import argparse

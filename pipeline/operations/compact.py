@@ -1,4 +1,4 @@
-"""``oriel compact STORE``: compact a table by hand, beside a running pipeline or without one."""
+"""``oriel compact STORE``: compact a table, while its pipeline runs or not."""
 
 import argparse
 import sys

@@ -1,4 +1,4 @@
-"""``oriel dead-letters``: records that could not be used, shown, and sent to their topics again."""
+"""``oriel dead-letters``: list records that could not be used, or send them to their topics."""
 
 import argparse
 from collections import Counter

@@ -14,7 +14,7 @@ from oriel.storage.dead_letters import letters as letters_of_table
 
 
 def add_selection(parser: argparse.ArgumentParser) -> None:
-    """Add the options that name a data folder and say which of its letters are meant."""
+    """Add the options that name a data directory and say which of its letters are meant."""
     parser.add_argument("--data", type=data_folder, required=True, help="the data directory")
     parser.set_defaults(replayed=None)
     parser.add_argument("--topic", help="only records of this topic")
@@ -34,7 +34,7 @@ def selection(options: argparse.Namespace) -> Selection:
 
 
 def letters(data: Path, wanted: Selection, replays: Replays) -> Iterator[pa.Table]:
-    """The letters of a data folder, in no order, as tables of ``DEAD_LETTER_SCHEMA``.
+    """The letters of a data directory, in no order, as tables of ``DEAD_LETTER_SCHEMA``.
 
     Raises:
         ReplayRefused: the folder has no dead-letter table.

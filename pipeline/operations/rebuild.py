@@ -10,5 +10,5 @@ from oriel.pipeline.run import rebuild
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run the command; 0: done, 1: an error that the user can mend, in one line on stderr."""
+    """Run the command; 0: done, 1: an error that the user can fix, in one line on stderr."""
     return rebuild(arguments)

@@ -1,4 +1,4 @@
-"""``oriel rescale STORE KEY_GROUPS``: change how many tasks a store can ever use."""
+"""``oriel rescale STORE KEY_GROUPS``: change how many tasks a store can use at most."""
 
 import argparse
 from collections.abc import Sequence
@@ -9,7 +9,7 @@ from oriel.storage import DataLayout, absolute, current_files, data_folder
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run the command; 0: done, 1: an error that the user can mend, in one line on stderr."""
+    """Run the command; 0: done, 1: an error that the user can fix, in one line on stderr."""
     parser = argparse.ArgumentParser(
         prog="oriel rescale",
         description="Change how many tasks a store can use at most. Its pipeline must not run.",

@@ -1,7 +1,7 @@
-"""``oriel restore``: a data folder made of a backup, after checking every file of it.
+"""``oriel restore``: check every file of a backup, and restore it into a new data directory.
 
-The pipeline then goes on behind the batch that the backup is of, as long as its log still has what
-came since; the index builds itself.
+The pipeline then continues after the batch of the backup, if its log still has the later records.
+The service rebuilds the index.
 """
 
 import argparse
@@ -45,7 +45,7 @@ def _restore(source: Path, data: Path) -> dict[str, Any]:
     if is_object(data):
         _put_all(source, data, files)
         return {"data": uri(data), "batches": manifest["batches"], "files": len(files)}
-    # All of it or nothing: a data folder that is half there would be gone on with.
+    # All of it or nothing: a data directory that is half there would be gone on with.
     draft = data.with_name(f"{data.name}.restoring")
     shutil.rmtree(draft, ignore_errors=True)
     try:

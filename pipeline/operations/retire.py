@@ -1,4 +1,4 @@
-"""``oriel retire PIPELINE``: note that a stopped pipeline is not expected to run again."""
+"""``oriel retire PIPELINE``: record that a stopped pipeline will not run again."""
 
 import argparse
 import time

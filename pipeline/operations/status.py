@@ -1,7 +1,7 @@
-"""``oriel status``: how the pipelines, stores and indexes of a data folder fare.
+"""``oriel status``: show the status of the pipelines, stores and indexes of a data directory.
 
-Reads what they say of themselves, so it disturbs nobody and tells the last word of a pipeline
-that has ended, too.
+The command reads the status files of the processes, so it does not disturb them. It also shows the
+last status of a pipeline that has ended.
 """
 
 import argparse

@@ -11,7 +11,7 @@ read. What is dropped of a piece:
   a revision that the pipeline has not come to yet stays: its next batches are older than that.
 
 A row with the greatest time that retention counts by is kept even if it is deleted: the store
-clock of an index that is built anew is read from the table's rows (semantics.md#7).
+clock of an index that is built again is read from the table's rows (semantics.md#7).
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -303,7 +303,7 @@ def _set_aside_torn_entry(log: Path) -> None:
     if not newest or newest[-1] not in torn:
         return
     if len(newest) == 1 and not any(name.endswith(".parquet") for name in files.names(log)):
-        # Version 0 was never acknowledged: the table is made anew.
+        # Version 0 was never acknowledged: the table is made again.
         files.delete(newest[-1])
         return
     if len(torn) == 2:

@@ -1,8 +1,8 @@
-"""How a data folder fares: what pipelines and tailer say of themselves, put together.
+"""The status of a data directory, from the reports of its pipelines and tailer.
 
-In come a data folder and the words of whoever works on it (``RunStatusFile`` is the pipeline's);
-out goes an overview of pipelines, stores, partitions and indexes, and the same as Prometheus
-metrics. Reading it disturbs nobody and needs no pipeline to run.
+The package reads a data directory and the status files of its processes (``RunStatusFile`` is the
+file of the pipeline). It returns an overview of pipelines, stores, partitions and indexes, also as
+Prometheus metrics. It does not disturb a pipeline, and needs no running pipeline.
 """
 
 from oriel.storage.monitoring.metrics import CONTENT_TYPE, metrics_text

@@ -1,4 +1,4 @@
-"""A data folder at a glance: its pipelines, stores and index, from what each says of itself.
+"""A data directory at a glance: its pipelines, stores and index, from what each says of itself.
 
 Nothing here waits for a pipeline, and nothing is opened that one of them holds: a store's numbers
 are those of its newest commit, which the pipeline repeats in its status while it runs.
@@ -59,7 +59,7 @@ class Overview:
 
 
 def overview(data: Path, index: Path | None = None) -> Overview:
-    """Look at the data folder ``data``; a folder without tables has no stores.
+    """Look at the data directory ``data``; a folder without tables has no stores.
 
     ``index`` is where the indexes are, None: in ``data``.
     """
@@ -124,7 +124,7 @@ def _newest_record(layout: DataLayout, name: str) -> CommitRecord | None:
 def _state_bytes(layout: DataLayout, application: str, store: str) -> int:
     """The size of a store's state; files that go meanwhile don't count.
 
-    A store that was computed anew has a folder for each generation, ``store@2``: the newest counts.
+    A rebuilt store has a directory for each generation, ``store@2``. The newest counts.
     """
     states = layout.checkpoint(application) / "state"
     generations = [

@@ -126,7 +126,7 @@ class RunStatusFile:
 
 
 def run_status_files(layout: DataLayout) -> dict[str, RunStatusFile]:
-    """The status files of all checkpoints of a data folder, by the checkpoint's name."""
+    """The status files of all checkpoints of a data directory, by the checkpoint's name."""
     names = sorted(current_files().names(layout.checkpoints))
     folders = (layout.checkpoints / name for name in names)
     return {

@@ -196,7 +196,7 @@ class TableVersions:
 def _with_clock(rows: VersionRows, budget: ReadBudget) -> VersionRows:
     """With the store clock (semantics.md#7) of the rows, if the pipeline does not name one.
 
-    As in an index that is built anew, that is the greatest time of any row, removed ones too.
+    As in an index that is built again, that is the greatest time of any row, removed ones too.
     """
     state, kind = rows.state, rows.state.definition.window.kind
     if state.definition.retention_ms is None or not kind.is_windowed or state.observed_ms >= 0:

@@ -1,9 +1,9 @@
-"""The tailer: a process that brings each new version of every table into its index.
+"""The tailer: a process that applies each new version of every table to its index.
 
     python -m oriel.storage.tailer --data DATA
 
-In come the logs of the tables below one data folder (``oriel.storage.delta``), out go their indexes
-(``oriel.storage.index``) and, for other processes, how each store fares: ``StatusFile`` reads that.
+The tailer reads the logs of the tables of one data directory (``oriel.storage.delta``). It writes
+their indexes (``oriel.storage.index``) and the status of each store, which ``StatusFile`` reads.
 """
 
 from oriel.storage.tailer.lock import require_verifications

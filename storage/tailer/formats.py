@@ -1,9 +1,9 @@
-"""Removing indexes of other versions of the program, once no such version uses them any more.
+"""Remove indexes of other versions of the program, once no such version uses them.
 
-Each format has a folder of its own (``oriel.storage.layout``), in which the tailer of that format
-renews its heartbeat. Two versions may run on one data folder for a while, as in a rolling restart
-or a step back. So a format's indexes go when its tailer was silent for ``SILENT_SECONDS``. Programs
-before format 4 had their indexes and their heartbeat beside the folders of the formats.
+Each format has its own directory (``oriel.storage.layout``), in which the tailer of that format
+renews its heartbeat. Two versions can run on one data directory for a while, for example in a
+rolling restart or a downgrade. So the indexes of a format are deleted if its tailer was silent for
+``SILENT_SECONDS``. Before format 4, indexes and heartbeat were next to the directories of formats.
 """
 
 import logging

@@ -1,4 +1,4 @@
-"""One tailer per data folder and index format, and what follows if none runs."""
+"""One tailer per data directory and index format, and what follows if none runs."""
 
 import fcntl
 import logging
@@ -17,7 +17,7 @@ LOCK_FILE = f".tailer-format-{INDEX_FORMAT}.lock"
 
 
 def take_lock(data: Path, shard: Shard = ALL_KEYS, *, wait: bool) -> int | None:
-    """Become the one tailer of a data folder; the lock lasts as long as the process.
+    """Become the one tailer of a data directory; the lock lasts as long as the process.
 
     Returns:
         The lock's file descriptor, or None when another tailer has it and ``wait`` is false.

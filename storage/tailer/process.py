@@ -1,11 +1,11 @@
-"""The tailer process: keeps the index of every store of one data folder up to date.
+"""The tailer process: keeps the index of every store of one data directory up to date.
 
     python -m oriel.storage.tailer --data DATA [--parent-pid PID] [--wait] [--stale-after SECONDS]
 
-One loop looks at all stores, a few threads bring their indexes up to date (``StorePool``). One
-tailer per data folder and index format: the second refuses, or waits for its turn with ``--wait``.
-With ``--parent-pid`` it ends when that process is no longer its parent. It writes nothing until
-there is a folder of tables.
+One loop polls all stores, and a few threads bring their indexes up to date (``StorePool``). A data
+directory has one tailer per index format: a second tailer ends, or waits with ``--wait``.
+With ``--parent-pid``, the tailer ends when that process is no longer its parent. It writes nothing
+until a directory of tables exists.
 """
 
 import argparse
@@ -51,7 +51,7 @@ ANOTHER_TAILER = 3
 
 
 class Tailer:
-    """All stores of one data folder."""
+    """All stores of one data directory."""
 
     def __init__(
         self,

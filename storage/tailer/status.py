@@ -76,7 +76,7 @@ class Heartbeat:
 
 
 class StatusFile:
-    """The status file below one data folder."""
+    """The status file below one data directory."""
 
     def __init__(self, layout: DataLayout) -> None:
         """Nothing is read or written yet."""

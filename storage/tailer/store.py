@@ -8,7 +8,7 @@
 
 Both ways end in the same index: which row of a window counts is one rule, of the live rows
 alone (``oriel.storage.index.revisions``, docs/decisions/0030). What can be put on top is followed,
-the rest is built anew. Whatever fails, readers keep the last published version, the failure is in
+the rest is built again. Whatever fails, readers keep the last published version, the failure is in
 ``status``, and the step is tried again after a pause that grows.
 """
 

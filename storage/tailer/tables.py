@@ -66,7 +66,7 @@ def stores_with_indexes(layout: DataLayout) -> list[str]:
 
 
 def has_tables_or_indexes(layout: DataLayout) -> bool:
-    """Whether there is anything to follow, or ever was: else the data folder may be misspelt."""
+    """Whether there is anything to follow, or ever was: else the data directory may be misspelt."""
     if is_object(layout.tables):
         return True
     try:
@@ -91,7 +91,7 @@ class TablesLook:
 
 
 class TablesFolder:
-    """The folder of all tables of one data folder, as it changes."""
+    """The folder of all tables of one data directory, as it changes."""
 
     def __init__(
         self, layout: DataLayout, seen: Identity | None, clock: Callable[[], float]

@@ -107,7 +107,7 @@ def test_a_pipeline_that_runs_is_not_retired(
 def test_an_unknown_pipeline_is_rejected(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The message names the pipelines that exist, and no directory is created."""
     assert _retire(data, "flight") == 1
-    assert "has no pipeline 'flight'. It has flights, mine." in capsys.readouterr().err
+    assert "has no pipeline 'flight'. Its pipelines: flights, mine." in capsys.readouterr().err
     assert not DataLayout(data).checkpoint("flight").exists()
 
 
