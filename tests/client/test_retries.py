@@ -223,5 +223,5 @@ def test_nobody_there_is_one_line() -> None:
         asyncio.run(use())
     with pytest.raises(ValueError, match="is not an address"):
         Client("http://[::1")
-    with pytest.raises(ValueError, match=r"like http://127\.0\.0\.1:8080, not 'localhost'"):
+    with pytest.raises(ValueError, match=r"'localhost' is not the address of a service\. Use"):
         Client("localhost")

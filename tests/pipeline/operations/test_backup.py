@@ -185,7 +185,7 @@ def test_an_unfinished_backup_is_none(site: Site, capsys: pytest.CaptureFixture[
     assert backup.main(["--data", str(site.data), "--to", str(site.backup)]) == 0
     (site.backup / "backup.json").unlink()
     assert restore.main(["--from", str(site.backup), "--data", str(site.data / "x")]) == 1
-    assert "was not finished" in capsys.readouterr().err
+    assert "is not a finished backup" in capsys.readouterr().err
 
 
 def test_what_is_there_is_never_overwritten(

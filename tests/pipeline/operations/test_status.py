@@ -70,7 +70,7 @@ def test_a_table_says_who_runs_how_far_it_is_and_what_is_wrong(
     assert pipeline.startswith("pipeline flights: runs (process 4711 on here). 42 batches")
     assert "in 42 ms (plan 2, compute 30, commit 10)" in pipeline
     assert "could not be compacted or cleaned up 2 times" in lines[1]
-    assert "topic events had lost 9 offsets" in lines[2]
+    assert "topic events lost 9 offsets" in lines[2]
     store = next(line for line in lines if line.startswith("store  flights"))
     assert "1,234,567" in store
     assert store.endswith("failed at version 1: CorruptLog: torn")
