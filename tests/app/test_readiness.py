@@ -80,9 +80,9 @@ def test_an_index_folder_that_can_not_be_written_is_the_reason(
     store.tailer_says(FOLLOWING)
     indexes = DataLayout(store.data).indexes
     os.utime(indexes / "_tailer.json", (1, 1))
-    assert "can't be written" not in store.get("/readyz").json["problem"]
+    assert "cannot be written" not in store.get("/readyz").json["problem"]
     monkeypatch.setattr(os, "access", lambda path, mode: Path(path) != indexes or mode != os.W_OK)
-    assert f"{indexes} can't be written" in store.get("/readyz").json["problem"]
+    assert f"{indexes} cannot be written" in store.get("/readyz").json["problem"]
 
 
 def test_a_log_without_entries_is_no_store(store: Served) -> None:

@@ -173,7 +173,7 @@ def test_a_table_with_column_mapping_is_refused(followed: Followed) -> None:
     entry.write_bytes(
         entry.read_bytes().replace(b'"delta.userNote":"x"', b'"delta.columnMapping.mode":"name"')
     )
-    with pytest.raises(CorruptLog, match=r"column mapping.*set delta\.columnMapping\.mode"):
+    with pytest.raises(CorruptLog, match=r"column mapping.*Set delta\.columnMapping\.mode"):
         followed.catch_up()
     followed.assert_content(1, A1)
 

@@ -43,7 +43,7 @@ def test_the_hash_is_murmurs() -> None:
 @pytest.mark.parametrize("text", ["0/2", "3/2", "1", "a/b", "1/2/3", "-1/2", "", "1/99999"])
 def test_what_is_no_shard_is_told(text: str) -> None:
     """With what to write."""
-    with pytest.raises(ValueError, match="write NUMBER/COUNT"):
+    with pytest.raises(ValueError, match="Write NUMBER/COUNT"):
         Shard.parse(text)
 
 
