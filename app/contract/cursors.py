@@ -37,10 +37,10 @@ _WINDOW = struct.Struct(">qq")
 _AT = struct.Struct(">I")
 _DIGEST_BYTES = 12
 
-_NOT_OURS = "this cursor was not given out by this service; start again without a cursor"
+_NOT_OURS = "cursor: the text is not a cursor of this service. Start again without a cursor."
 _OF_ANOTHER = (
-    "this cursor was given out for another request (store, key, direction, bounds) or the store "
-    "was made anew; start again without a cursor"
+    "cursor: it belongs to another request (store, key, direction, bounds), or the store was "
+    "re-created. Start again without a cursor."
 )
 
 
@@ -171,7 +171,10 @@ class PageCursors:
         # older version into the answer.
         missing = PositionBound(version).missing(self._state.version, self._state.offsets)
         if missing:
-            message = f"store {self._store!r} is behind the page before: {', '.join(missing)}"
+            message = (
+                f"store {self._store!r}: it has not reached the position of the previous "
+                f"page: {', '.join(missing)}. Send the request again later."
+            )
             raise BehindPositionBound(message)
         return content[_HEAD.size :]
 

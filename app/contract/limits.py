@@ -35,31 +35,45 @@ class Limits:
 
     connections: int = _limit(
         4_000,
-        "open connections. If more open, the worker closes the one that is silent for longest, or "
-        "else the one whose client reads or sends slowest",
+        "open connections. If more open, the worker closes the connection that is idle for "
+        "longest, or otherwise the one whose client reads or sends slowest",
     )
     requests: int = _limit(
-        500, "requests under way, those that wait for a position or stream left out; then 503"
+        500,
+        "requests in progress, without those that wait for a position or stream. Beyond it, "
+        "the worker responds with 503",
     )
     long_reads: int = _limit(
-        64, "reads under way that need several steps or a thread for a long response; then 503"
+        64,
+        "reads in progress that need several steps or a thread for a long response. Beyond "
+        "it, the worker responds with 503",
     )
-    waiting_requests: int = _limit(2_000, "requests that wait for a position; then 503")
-    streams: int = _limit(1_000, "open event streams; then 503")
+    waiting_requests: int = _limit(
+        2_000, "requests that wait for a position. Beyond it, the worker responds with 503"
+    )
+    streams: int = _limit(1_000, "open event streams. Beyond it, the worker responds with 503")
     watched_keys: int = _limit(
-        100_000, "keys that all open event streams watch, counted per stream; then 503"
+        100_000,
+        "keys that all open event streams watch, counted per stream. Beyond it, the "
+        "worker responds with 503",
     )
     unsent_bytes: int = _limit(
         256 * 1024 * 1024,
-        "all long responses that clients have not read completely. If a new one does not fit, the "
-        "worker closes connections that read less than 64 KB in the last second, or else responds "
-        "with 503",
+        "all long responses that clients have not read completely. If a new one does not fit, "
+        "the worker closes connections that read less than 64 KB in the last second, or "
+        "otherwise responds with 503",
     )
-    header_bytes: int = _limit(64 * 1024, "header fields of a request; then 431")
+    header_bytes: int = _limit(
+        64 * 1024, "header fields of a request. Beyond it, the worker responds with 431"
+    )
     url_bytes: int = _limit(
-        _URL_BYTES_MAX, "path and query of a request, no more than 65,535; then 414", _URL_BYTES_MAX
+        _URL_BYTES_MAX,
+        "path and query of a request, at most 65,535. Beyond it, the worker responds with 414",
+        _URL_BYTES_MAX,
     )
-    body_bytes: int = _limit(4 * 1024 * 1024, "body of a request; then 413")
+    body_bytes: int = _limit(
+        4 * 1024 * 1024, "body of a request. Beyond it, the worker responds with 413"
+    )
     arriving_bodies: int = _limit(
         1_000,
         "requests whose body has not arrived completely. If more arrive, the worker refuses the "
@@ -76,12 +90,18 @@ class Limits:
         "still wait after header_seconds, the worker closes the connection",
     )
     header_seconds: int = _limit(10, "from a request's first byte to the end of its header")
-    body_seconds: int = _limit(30, "from the end of a request's header to that of its body")
-    request_seconds: int = _limit(60, "until an answer begins, waiting included; then 503")
-    send_seconds: int = _limit(
-        60, "for which a client may take nothing of an answer; then the connection is closed"
+    body_seconds: int = _limit(30, "from the end of a request's header to the end of its body")
+    request_seconds: int = _limit(
+        60,
+        "until a response begins, including the wait for a "
+        "position. Beyond it, the worker responds with 503",
     )
-    idle_seconds: int = _limit(60, "for which a connection may be silent between two requests")
+    send_seconds: int = _limit(
+        60,
+        "during which a client can read nothing of a response. Beyond it, the worker closes "
+        "the connection",
+    )
+    idle_seconds: int = _limit(60, "during which a connection can be idle between two requests")
 
     def named(self) -> Mapping[str, int]:
         """The value of each limit by its name."""

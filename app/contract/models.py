@@ -7,8 +7,8 @@ from pydantic import BaseModel, ConfigDict, Field, RootModel
 Offsets = dict[str, dict[str, int]]
 
 _COMMITTED = (
-    "When the position's version was committed, in ms since the epoch; null where its entry has "
-    "left the log, or the table is among objects"
+    "When the position's version was committed, in ms since the epoch. Null if its log entry was "
+    "deleted, or if the table is in an object store"
 )
 _FOR_SOME_KEYS = "for a token for some keys"
 _INDEXED = (
@@ -28,7 +28,7 @@ class Position(Model):
 
     version: int = Field(description="Version of the store's Delta table", examples=[17])
     offsets: Offsets = Field(
-        description="Topic -> partition -> offset; every record below the offset is included",
+        description="Topic -> partition -> offset. Every record below the offset is included",
         examples=[{"flights": {"0": 12345}}],
     )
     history: str = Field(
@@ -51,15 +51,16 @@ class Window(BaseModel):
     key: str = Field(examples=["EWR"])
     window_start_ms: int = Field(description="Start, inclusive, in ms since the epoch")
     window_end_ms: int = Field(
-        description="End in ms since the epoch; inclusive for sliding windows (KIP-450) and "
-        "sessions (the time of the last record), exclusive for tumbling and hopping windows"
+        description="End in ms since the epoch. It is inclusive for sliding windows (KIP-450) "
+        "and for sessions, where it is the time of the last record. It is exclusive for "
+        "tumbling and hopping windows"
     )
     timestamp_ms: int = Field(
-        description="Greatest record time in the window, of a session its end (KIP-259)"
+        description="Greatest record time in the window. For a session, its end (KIP-259)"
     )
     final: bool = Field(
-        description="True when no record can change the window any more: every partition's "
-        "stream time minus grace has passed its end"
+        description="True if no record can change the window. Every partition's stream time "
+        "minus grace has passed its end"
     )
 
 
@@ -121,12 +122,12 @@ class EntriesAnswer(RootModel[WindowsAnswer | RowsAnswer]):
 class Change(Model):
     """A window that changed, or the row of a key in a store without windows."""
 
-    version: int = Field(description="Version of the table in which it changed last")
+    version: int = Field(description="Version of the table in which it last changed")
     key: str = Field(examples=["EWR"])
     window_start_ms: int | None = Field(description="null in a store without windows")
     window_end_ms: int | None = Field(description="null in a store without windows")
     row: Window | Row | None = Field(
-        description="The window (or row) as of the answer's position; null: it was removed"
+        description="The window or row at the position of the response. Null if it was removed"
     )
 
 
@@ -137,12 +138,12 @@ class ChangesAnswer(Model):
     position: Position
     changes: list[Change]
     through_version: int = Field(
-        description="The pages up to the one without `next_cursor` tell all changes up to this "
-        "version: `since_version` of the next request",
+        description="Send it as `since_version` of the next request. The pages up to the one "
+        "without `next_cursor` contain all changes up to this version",
         examples=[17],
     )
     through_history: str = Field(
-        description="`history` of that version: send it with `since_version`",
+        description="`history` of this version. Send it with `since_version`",
         examples=["1a2b3c4d-99aabbcc"],
     )
     next_cursor: str | None = Field(description="Send as `cursor` for the next page; null: no more")
@@ -152,7 +153,8 @@ class Bytes(Model):
     """Bytes as JSON can have them."""
 
     encoding: Literal["utf-8", "base64"] = Field(
-        description="utf-8: `data` is the text that they are; base64: they are no UTF-8 (RFC 4648)"
+        description="utf-8: `data` is the bytes as a string. base64: the bytes are not UTF-8, "
+        "and `data` encodes them (RFC 4648)"
     )
     data: str = Field(examples=['{"origin": 7}'])
 
@@ -169,23 +171,30 @@ class DeadLetter(Model):
 
     topic: str = Field(examples=["flights"])
     partition: int
-    offset: int = Field(description="Of an event log the byte position of the line")
-    store: str | None = Field(description="The store that alone can't use it; null: all of them")
+    offset: int = Field(
+        description="Offset of the record. For an event log, the byte position of the line"
+    )
+    store: str | None = Field(
+        description="The store that cannot use the record. Null if no store can use it"
+    )
     reason: str = Field(examples=["not-json"])
-    detail: str = Field(description="The reason in words")
-    revision: int = Field(description="The batch that found it")
-    timestamp_ms: int | None = Field(description="Time of the record; null: not known")
-    key: Bytes | None = Field(description="Key of the record; null: none, or not known")
-    headers: list[Header] | None = Field(description="null: not known")
-    value: Bytes = Field(description="Of an event log the whole line")
+    detail: str = Field(description="Description of the reason")
+    revision: int = Field(description="The batch that rejected the record")
+    timestamp_ms: int | None = Field(description="Time of the record. Null if it is unknown")
+    key: Bytes | None = Field(
+        description="Key of the record. Null if it has no key or the key is unknown"
+    )
+    headers: list[Header] | None = Field(description="Null if the headers are unknown")
+    value: Bytes = Field(description="Value of the record. For an event log, the whole line")
     replayed_ms: int | None = Field(
-        description="Time at which `oriel dead-letters replay` sent the record again, in ms since "
-        "the epoch. null: the record was not replayed, 0: an earlier version replayed it",
+        description="Time at which `oriel dead-letters replay` sent the record again, in ms "
+        "since the epoch. Null if the record was not replayed, 0 if an earlier version of Oriel "
+        "replayed it",
         examples=[1767225600000],
     )
     repeats_offset: int | None = Field(
         description="If a replay wrote this record, the offset of its first dead letter in the "
-        "same topic and partition. null: no replay wrote it"
+        "same topic and partition. Null if no replay wrote it"
     )
 
 
@@ -230,17 +239,16 @@ class WindowKind(Model):
     """The window kind and its parameters."""
 
     kind: str = Field(
-        description="tumbling, hopping, sliding, session, or none: a store of one row a key",
+        description="tumbling, hopping, sliding, session, or none for a store with one row per key",
         examples=["sliding"],
     )
     size_ms: int = Field(
-        description="In ms: size of tumbling and hopping windows, time difference of sliding ones, "
-        "inactivity gap of sessions; 0 without windows"
+        description="Size of tumbling and hopping windows, time difference of sliding windows, "
+        "or inactivity gap of sessions, in ms. 0 without windows"
     )
-    grace_ms: int = Field(description="How late a record may come, in ms")
+    grace_ms: int = Field(description="Grace of the windows in ms: how late a record can be")
     advance_ms: int | None = Field(
-        description="How far each hopping window starts after the one before, in ms; null for "
-        "other kinds"
+        description="Advance of hopping windows in ms. Null for other kinds"
     )
 
 
@@ -249,7 +257,7 @@ class Aggregate(Model):
 
     name: str = Field(examples=["mean_delay"])
     function: str = Field(examples=["avg(delay)"])
-    type: str = Field(description="Delta's name of the type", examples=["double"])
+    type: str = Field(description="Name of the type in Delta", examples=["double"])
 
 
 class Definition(Model):
@@ -262,26 +270,28 @@ class Definition(Model):
     aggregates: list[Aggregate]
     key_groups: int
     retention_ms: int | None = Field(
-        description="Kept history in ms of window start, of sessions in ms of their end; null: all"
+        description="Retention in ms, by window start, or by end for sessions. Null if all "
+        "history is kept"
     )
     application: str
     emit: str = Field(
-        description="window-update: rows are written at each change; window-close: once, when "
-        "the window is final",
+        description="window-update: rows are written at each change. window-close: a row is "
+        "written once, when the window is final",
         examples=["window-update"],
     )
     format: int
     sources: list[str] | None = Field(
-        description="Topics with their schemas; null: the table is of a format that didn't say it"
+        description="Topics with their schemas. Null if an earlier version of Oriel wrote the "
+        "table without them"
     )
     steps: list[str] | None = Field(
-        description="Row-wise steps and joins of each input, and last, behind `rows`, the steps "
-        "behind the aggregation"
+        description="Row-wise steps and joins of each input. The last entry, `rows`, has the "
+        "steps after the aggregation"
     )
-    functions: list[str] | None = Field(description="Names of the user's functions, their schema")
-    generation: int = Field(description="How often rows or state were replaced as a whole")
+    functions: list[str] | None = Field(description="Names and schema of the user's functions")
+    generation: int = Field(description="How often all rows or the whole state were replaced")
     key_type: str = Field(
-        description="What the keys are: text, long (64-bit integers in decimal), or composites of "
+        description="Type of the keys: text, long (64-bit integers in decimal), or composites of "
         "both as JSON arrays, with the type of each component",
         examples=["text", "long", "[text, long]"],
     )
@@ -291,14 +301,14 @@ class StoreSummary(Model):
     """One store in the list."""
 
     store: str
-    ready: bool = Field(description="Whether the store can answer now")
-    problem: str | None = Field(description="Why it can't; null when it can")
+    ready: bool = Field(description="Whether the store can be queried now")
+    problem: str | None = Field(description="Why the store cannot be queried. Null if it can")
     window: WindowKind | None
     aggregates: list[Aggregate]
     position: Position | None
     committed_ms: int | None = Field(description=_COMMITTED)
     close_ms: int | None = Field(
-        description="Every window that ends before this is final; null before the first batch"
+        description="Every window that ends before this is final. Null before the first batch"
     )
     stream_time_ms: Offsets = Field(description="Topic -> partition -> greatest record time seen")
     counters: dict[str, int] = Field(
@@ -317,10 +327,10 @@ class IndexDetail(Model):
     """The state of the index."""
 
     state: str = Field(
-        description="What the tailer does: opening, building, following, failed, or unknown when "
-        "nothing was heard of it"
+        description="State of the tailer for this store: opening, building, following, failed, "
+        "or unknown if the tailer has not reported the store"
     )
-    problem: str | None = Field(description="What failed, in words")
+    problem: str | None = Field(description="What failed. Null if nothing failed")
     windows: int | None = Field(description=_INDEXED)
 
 
@@ -343,11 +353,11 @@ class StoreDetail(Model):
         examples=[{"input": 10, "applied": 8, "late": 1, "dead_lettered": 1, "filtered": 0}],
     )
     earliest_start_ms: int | None = Field(
-        description="Windows that start before this have expired; null for sessions and for "
+        description="Windows that start before this have expired. Null for sessions and for "
         "stores without windows"
     )
     earliest_end_ms: int | None = Field(
-        description="Sessions that end before this have expired; null for other stores"
+        description="Sessions that end before this have expired. Null for other stores"
     )
     index: IndexDetail
 
@@ -397,7 +407,8 @@ class Problem(Model):
     code: str
     owners: list[int] = Field(
         default=[],
-        description="Of `keys-of-several-shards` only: the shard of each key, in the list's order",
+        description="Only for `keys-of-several-shards`: the shard of each key, in the order of "
+        "the list",
     )
 
 

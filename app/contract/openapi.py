@@ -40,33 +40,46 @@ _OPENAPI_VERSION = "3.1.0"
 _SCHEMA_REFERENCE = "#/components/schemas/{model}"
 
 _DESCRIPTION = """\
-Interactive queries over materialized windows.
+Query the windows and rows that a pipeline keeps up to date.
 
-Every answer comes from one committed table version and says which: its `position`. A client can
-demand a position with `min_version` and `min_offset`. `Oriel-Version`, `Oriel-History` and, where
-it is short, `Oriel-Offsets` say the position in the header, too. A restore of an older backup
-starts another `history`, whose versions have the numbers of the lost ones: send `history` with a
-version, and a version of a lost history is the problem `history-lost` (410). Bounds are on the
-window start and inclusive, as in Kafka Streams' `ReadOnlyWindowStore`. Windows are ordered by key
-(its UTF-8 bytes; of more than 459 bytes the first 459), then start, then end. What ends a page is
-in `x-oriel-limits`. Errors are RFC 9457 problem documents; programs go by `code`.
+Every response comes from one committed table version, which its `position` names. You can require a
+position with `min_version` and `min_offset`. The header fields `Oriel-Version` and `Oriel-History`
+have the position, and `Oriel-Offsets` has its offsets if they are short. A restore of an older
+backup starts another `history`, whose versions have the numbers of the lost versions. Send
+`history` with a version. If the version belongs to a lost history, the problem is `history-lost`
+(410).
 
-Which reads a store has depends on the kind of its windows:
+Bounds apply to the window start and are inclusive, as in Kafka Streams' `ReadOnlyWindowStore`.
+Windows are ordered by key, then start, then end. String keys are ordered by their UTF-8 bytes, of
+which the first 459 count, other keys by value. `x-oriel-limits` lists what ends a page. Errors are
+RFC 9457 problem documents. Programs must use `code`.
+
+The kind of its windows decides which reads a store has:
 
 {reads}
 
-Any other read is the problem `wrong-store-kind`, which names those that fit. A session's start is
-the time of its first record.
+For any other read, the problem is `wrong-store-kind`, and it names the reads that fit. A session's
+start is the time of its first record.
 
-Windows, rows and keys come in the form that `Accept` asks for: JSON, and as the items alone NDJSON
-(an object a line), CSV (with a line of names) and an Arrow IPC stream. Position, number of items
-and cursor of these are in the headers `Oriel-Version`, `Oriel-Offsets`, `Oriel-Items` and
-`Oriel-Next-Cursor`. Any other form is the problem `not-acceptable`. Times of a query or path are ms
-since the epoch, or ISO 8601 (without an offset UTC).
+`Accept` selects the format of windows, rows and keys. JSON has the whole response. NDJSON (one
+object per line), CSV (with a header line) and Arrow IPC streams have only the items. For these, the
+header fields `Oriel-Version`, `Oriel-Offsets`, `Oriel-Items` and `Oriel-Next-Cursor` have the
+position, the number of items and the cursor. For any other format, the problem is `not-acceptable`.
+Times of a query or path are ms since the epoch, or ISO 8601. Without an offset, they are in UTC.
 
-Stable: paths, parameters, fields, codes and their meaning. New fields and new codes may be added.
+Stable: paths, parameters, fields, codes and their meaning. New versions can add fields and codes.
 Not stable: the texts of `title` and `detail`, the content of cursors and entity tags.
 """
+
+#: What each tag of the operations contains.
+_TAGS: Mapping[str, str] = {
+    "windows": "Read and follow windows and sessions.",
+    "rows": "Read rows of stores without windows.",
+    "stores": "Describe stores and list their keys.",
+    "deadLetters": "List and count the records that stores could not use.",
+    "health": "Check the service and its pipelines.",
+    "dashboard": "Open web pages in a browser.",
+}
 
 _KEYS_BODY: Json = {
     "required": True,
@@ -86,19 +99,20 @@ _IF_NONE_MATCH: Json = {
     "name": "If-None-Match",
     "in": "header",
     "required": False,
-    "description": "`ETag` of an answer that the client has: 304 when it is still the answer",
+    "description": "`ETag` of a previous response. If the response is unchanged, the status code "
+    "is 304",
     "schema": {"type": "string"},
 }
 #: Fields of the header of an answer, also of a 304.
 _ANSWER_HEADERS: Json = {
     "ETag": {
-        "description": "Changes when windows or rows of the answer do, whatever the position; send "
-        "it as If-None-Match",
+        "description": "Changes if the windows or rows of the response change, regardless of the "
+        "position. Send it as If-None-Match",
         "schema": {"type": "string"},
     },
     "Cache-Control": {
-        "description": "`immutable` where no record can change the answer any more, else "
-        "`no-cache`: ask again, with If-None-Match",
+        "description": "`immutable` if no record can change the response. Otherwise `no-cache`: "
+        "request it again with If-None-Match",
         "schema": {"type": "string"},
     },
     "Oriel-Version": {
@@ -110,13 +124,14 @@ _ANSWER_HEADERS: Json = {
         "schema": {"type": "string", "example": "1a2b3c4d-99aabbcc"},
     },
     "Oriel-Lag": {
-        "description": "How far the answer is behind the store's table: versions, and ms since the "
-        "first of them was committed. The ms are negative if the pipeline's clock is ahead",
+        "description": "Lag of the response to the store's table: the number of versions, and "
+        "the ms since the first of them was committed. The ms are negative if the wall clock of "
+        "the pipeline is ahead",
         "schema": {"type": "string", "example": "versions=0, ms=0"},
     },
 }
 _VARY: Json = {
-    "description": "`Accept`, which chooses the form of the answer",
+    "description": "`Accept`, which selects the response format",
     "schema": {"type": "string"},
 }
 #: The bodies of the forms other than JSON, which JSON schema can't describe.
@@ -128,7 +143,7 @@ _OTHER_FORMS: Json = {
 #: One event of a stream, field by field; OpenAPI before 3.2 has no other place for it.
 _EVENT: Json = {
     "type": "object",
-    "description": "One event. A sign of life has an `id` only.",
+    "description": "One event. A heartbeat has only an `id`.",
     "properties": {
         "event": {"type": "string", "enum": ["position", "change", "reset", "denied"]},
         "id": {"type": "string", "pattern": f"^{EVENT_ID_PATTERN}$"},
@@ -138,10 +153,11 @@ _EVENT: Json = {
 _TOKEN: Json = {
     "type": "http",
     "scheme": "bearer",
-    "description": "A token of this service, if it needs one (`oriel serve --tokens`)",
+    "description": "A token of this service, if the service requires tokens (`oriel serve "
+    "--tokens`)",
 }
 _RETRY_AFTER: Json = {
-    "description": "Seconds after which to try again",
+    "description": "Seconds after which to send the request again",
     "schema": {"type": "integer", "example": RETRY_AFTER_SECONDS},
 }
 
@@ -167,7 +183,7 @@ def describe(limits: Limits | None = None) -> Json:
         "info": {
             "title": _TITLE,
             "version": oriel.__version__,
-            "summary": "Interactive queries over materialized windows",
+            "summary": "Query windows and rows over HTTP",
             "description": _DESCRIPTION.format(reads=_reads_by_kind()),
         },
         "paths": {
@@ -181,6 +197,7 @@ def describe(limits: Limits | None = None) -> Json:
         },
         # The empty entry is for services without tokens.
         "security": [{}, {"token": []}],
+        "tags": [{"name": name, "description": text} for name, text in _TAGS.items()],
         "x-oriel-limits": _limits(limits or Limits()),
     }
 
@@ -214,7 +231,7 @@ def _described(operation: Operation) -> Json:
     responses: Json = {"200": _answer(operation)}
     if operation.is_hot:
         responses["304"] = {
-            "description": "The answer with the tag of If-None-Match is still the answer",
+            "description": "The response is unchanged since the one with the tag of If-None-Match",
             "headers": _ANSWER_HEADERS,
         }
     for status in sorted({kind.status for kind in kinds}):
@@ -281,16 +298,16 @@ def _list_of(schema: Mapping[str, Any]) -> Json:
 def _answer(operation: Operation) -> Json:
     content = _content(operation)
     if operation.answer is None:
-        return {"description": "The text", "content": content}
+        return {"description": "Text", "content": content}
     headers: Json = {"Vary": _VARY} if operation.has_forms else {}
     if "position" in operation.answer.model_fields:
         names = ("Oriel-Version", "Oriel-History")
         headers = {**headers, **{name: _ANSWER_HEADERS[name] for name in names}}
     if not operation.is_hot:
-        described: Json = {"description": "Successful Response", "content": content}
+        described: Json = {"description": "Successful response", "content": content}
         return {**described, "headers": headers} if headers else described
     return {
-        "description": "The answer, all of it from one table version",
+        "description": "The response, which comes from one table version",
         "headers": {**_ANSWER_HEADERS, **headers},
         "content": content,
     }
@@ -310,7 +327,10 @@ def _content(operation: Operation) -> Json:
 def _problems(of_status: Iterable[ProblemKind]) -> Json:
     """The error answer of one status, which may be one of several kinds."""
     kinds = list(of_status)
-    detail, instance = "What was wrong with this request.", "/v1/stores/departures/latest/EWR"
+    detail, instance = (
+        "What is wrong with this request, and what to do.",
+        "/v1/stores/departures/latest/EWR",
+    )
     answer: Json = {
         "description": "; ".join(f"`{kind.code}`: {kind.title}" for kind in kinds),
         "content": {

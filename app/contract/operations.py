@@ -51,8 +51,9 @@ _RECORDS = (
         "listStores",
         _STORES_PATH,
         tag="stores",
-        summary="List the stores",
-        description="All stores of the data folder, with what they are and how far they reach.",
+        summary="List stores",
+        description="List every store of the data directory with its definition, position and "
+        "state.",
         answer=StoresAnswer,
     ),
     Operation(
@@ -60,78 +61,83 @@ _RECORDS = (
         STORE_PATH,
         tag="stores",
         summary="Describe a store",
-        description="Definition, position, stream time, counters and retention of one store.",
+        description="Return the definition, position, stream time, counters and retention of one "
+        "store.",
         answer=StoreDetail,
     ),
     Operation(
         "listKeys",
         f"{STORE_PATH}/keys",
         tag="stores",
-        summary="List the keys of a store",
-        description="Keys that have a visible window (or a row), in their order: texts by UTF-8 "
-        "bytes, others by value.",
+        summary="List keys of a store",
+        description="List the keys that have a visible window or row, in key order. Strings are "
+        "ordered by their UTF-8 bytes, other keys by value.",
         answer=KeysAnswer,
         query=KEYS_QUERY,
     ),
     windows_read(
         "fetch",
         f"{STORE_PATH}/fetch/{{key}}",
-        summary="Windows of a key, oldest first",
-        description="Windows whose start lies from `from_ms` to `to_ms`, both inclusive, by start "
-        "ascending. An unknown key has no windows.",
+        summary="List windows of a key",
+        description="List the windows whose start is from `from_ms` to `to_ms`, both inclusive, "
+        "in ascending order of start. The list is empty for an unknown key.",
         query=RANGE_QUERY,
     ),
     windows_read(
         "backwardFetch",
         f"{STORE_PATH}/backwardFetch/{{key}}",
-        summary="Windows of a key, newest first",
-        description="The windows of `fetch` by start descending (KIP-617). The first page without "
-        "bounds is the newest windows.",
+        summary="List windows of a key backward",
+        description="List the windows of `fetch` in descending order of start (KIP-617). Without "
+        "bounds, the first page contains the newest windows.",
         query=RANGE_QUERY,
     ),
     windows_read(
         "latest",
         f"{STORE_PATH}/latest/{{key}}",
-        summary="The window of a key with the greatest start",
-        description="The window with the greatest start (of several sessions the one that ends "
-        "last); 404 when the key has none. Of sliding windows that is the one right of the newest "
-        "record but one, without what came before: see `current`.",
+        summary="Read the latest window",
+        description="Return the window of a key with the greatest start. If several sessions "
+        "have this start, it is the session with the greatest end. For sliding windows, it is "
+        "the window that starts 1 ms after the second-newest record. It contains only the "
+        "newest record. Use `current` for the window that ends at the newest record. The status "
+        "code is 404 if the key has no window.",
         query=ONE_QUERY,
         own_problems=(WindowNotFound,),
     ),
     windows_read(
         "window",
         f"{STORE_PATH}/window/{{window_start_ms}}/{{key}}",
-        summary="One window of a key",
-        description="The window that starts exactly then (of several sessions the one that ends "
-        "first); 404 when there is none or it has expired.",
+        summary="Read one window of a key",
+        description="Return the window with exactly this start. If several sessions have this "
+        "start, it is the session with the least end. The status code is 404 if the window does "
+        "not exist or has expired.",
         query=ONE_QUERY,
         own_problems=(WindowNotFound,),
     ),
     windows_read(
         "findSessions",
         f"{STORE_PATH}/findSessions/{{key}}",
-        summary="Sessions of a key, oldest first",
-        description="Sessions that end at or after `earliest_end_ms` and start at or before "
-        "`latest_start_ms`, by start ascending. With both bounds the same instant: the sessions "
-        "that hold it. An unknown key has no sessions.",
+        summary="List sessions of a key",
+        description="List the sessions that end at or after `earliest_end_ms` and start at or "
+        "before `latest_start_ms`, in ascending order of start. To find the sessions that "
+        "contain an instant, set both bounds to this instant. The list is empty for an unknown "
+        "key.",
         query=SESSIONS_QUERY,
         store_kinds=SESSION_STORES,
     ),
     windows_read(
         "backwardFindSessions",
         f"{STORE_PATH}/backwardFindSessions/{{key}}",
-        summary="Sessions of a key, newest first",
-        description="The sessions of `findSessions` by start descending (KIP-617).",
+        summary="List sessions of a key backward",
+        description="List the sessions of `findSessions` in descending order of start (KIP-617).",
         query=SESSIONS_QUERY,
         store_kinds=SESSION_STORES,
     ),
     windows_read(
         "session",
         f"{STORE_PATH}/session/{{window_start_ms}}/{{window_end_ms}}/{{key}}",
-        summary="One session of a key",
-        description="The session with exactly this start and end; 404 when there is none or it "
-        "has expired.",
+        summary="Read one session of a key",
+        description="Return the session with exactly this start and end. The status code is 404 "
+        "if the session does not exist or has expired.",
         query=ONE_QUERY,
         own_problems=(WindowNotFound,),
         store_kinds=SESSION_STORES,
@@ -139,8 +145,9 @@ _RECORDS = (
     rows_read(
         "get",
         f"{STORE_PATH}/get/{{key}}",
-        summary="The row of a key in a store without windows",
-        description="The aggregates over all records of the key; 404 when the key has none.",
+        summary="Read the row of a key",
+        description="Return the aggregates over all records of the key, from a store without "
+        "windows. The status code is 404 if the key has no row.",
         query=ONE_QUERY,
         own_problems=(RowNotFound,),
     ),
@@ -148,19 +155,19 @@ _RECORDS = (
         "health",
         "/healthz",
         tag="health",
-        summary="Does the process live",
-        description="Says ok while the process can answer at all.",
+        summary="Check that the process runs",
+        description="Return `ok` while the process can respond.",
         answer=Health,
     ),
     Operation(
         "readiness",
         "/readyz",
         tag="health",
-        summary="Can the service do its work",
+        summary="Check that the service is ready",
         description="Return whether the tailer is alive and follows every store. If not, the "
         "status code is 503 with the same body. A pipeline that does not run does not change it.",
         answer=Readiness,
-        other_statuses={503: "Not ready; the body says what is not"},
+        other_statuses={503: "Not ready. The body names what is not ready"},
     ),
     Operation(
         "freshness",
@@ -189,9 +196,9 @@ _RECORDS = (
         "metrics",
         "/metrics",
         tag="health",
-        summary="Metrics for Prometheus",
-        description="How pipelines, stores, partitions and indexes of the data folder fare, in "
-        "Prometheus' text format.",
+        summary="Export metrics for Prometheus",
+        description="Return metrics of the pipelines, stores, partitions and indexes of the data "
+        "directory, in the text format of Prometheus.",
         answer=None,
         text_type="text/plain",
     ),
@@ -199,11 +206,12 @@ _RECORDS = (
         "changes",
         f"{STORE_PATH}/changes",
         tag="windows",
-        summary="Windows that changed since a version",
-        description="Each once, with its newest row or that it was removed, by the version of its "
-        "last change, key, start and end. Windows that have expired are left out; compaction "
-        "changes none. Where the log does not say any more what changed, the problem "
-        f"`version-gone` says to read the store anew. {TABLE_READS}",
+        summary="List changes since a version",
+        description="List each window or row that changed after a version once, ordered by the "
+        "version of its last change, key, start and end. An item has the newest row, or `null` "
+        "if the row was removed. Expired windows are left out, and compaction changes no "
+        "window. If the log no longer contains the changes, the problem is `version-gone`. Then "
+        f"read the store again. {TABLE_READS}",
         answer=ChangesAnswer,
         query=CHANGES_QUERY,
         own_problems=(storage.BehindPositionBound, *TABLE_READ_PROBLEMS),
@@ -212,9 +220,9 @@ _RECORDS = (
         "listDeadLetters",
         "/v1/deadLetters",
         tag="deadLetters",
-        summary="Records that could not be used",
-        description="Dead letters of all stores, with their place, reason, key, time, headers and "
-        f"bytes. {TABLE_READS}",
+        summary="List dead letters",
+        description="List the records that the stores could not use, with their source offset, "
+        f"reason, key, time, headers and bytes. {TABLE_READS}",
         answer=DeadLettersAnswer,
         query=LETTERS_QUERY,
         own_problems=TABLE_READ_PROBLEMS,
@@ -223,9 +231,9 @@ _RECORDS = (
         "countDeadLetters",
         "/v1/deadLetters/count",
         tag="deadLetters",
-        summary="How many records could not be used, by reason",
-        description="The letters that `listDeadLetters` would list, counted; the most frequent "
-        f"reason first. {TABLE_READS}",
+        summary="Count dead letters by reason",
+        description="Count the dead letters that `listDeadLetters` returns for the same "
+        f"parameters, with the most frequent reason first. {TABLE_READS}",
         answer=DeadLetterCountsAnswer,
         query=LETTER_COUNTS_QUERY,
         own_problems=TABLE_READ_PROBLEMS,
@@ -234,21 +242,23 @@ _RECORDS = (
         "dashboard",
         "/",
         tag="dashboard",
-        summary="The dashboard, a web page",
-        description="Stores, keys, windows and dead letters as they change.",
+        summary="Open the dashboard",
+        description="Return a web page that shows stores, keys, windows and dead letters, and "
+        "updates them.",
         answer=None,
     ),
     Operation(
         "watch",
         f"{STORE_PATH}/watch",
         tag="windows",
-        summary="Changes of a store, as they happen",
-        description="Server-Sent Events. `position` comes first and says where the stream begins; "
-        "each `change` has the windows (or rows) that one version of the table changed and those "
-        "that it `removed`; `reset` says to read anew. An event's `id` is where to go on: nothing "
-        "is lost or repeated. At least every 15 s comes an `id` alone, a sign of life. When the "
-        "token ends, is taken back or reaches less, `denied` is the last event: a problem "
-        "document.",
+        summary="Stream changes of a store",
+        description="Return the changes of a store as Server-Sent Events. The first event, "
+        "`position`, contains the version at which the stream begins. Each `change` contains "
+        "the windows or rows that one table version changed, and in `removed` those that it "
+        "removed. After a `reset`, read the store again. To continue without a loss or a "
+        "repetition, send the `id` of the last event. An event with only an `id` arrives at "
+        "least every 15 s as a heartbeat. If the token expires, is removed or grants less "
+        "access, the last event is `denied`, a problem document.",
         answer=None,
         query=WATCH_QUERY,
         own_problems=(UnknownParameter,),
@@ -259,8 +269,8 @@ _RECORDS = (
         "docs",
         "/docs",
         tag="dashboard",
-        summary="The interface, a web page",
-        description="Swagger UI over this document, with nothing from elsewhere.",
+        summary="Open the API reference",
+        description="Return Swagger UI for this document. It loads nothing from another server.",
         answer=None,
     ),
 )

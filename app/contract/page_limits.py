@@ -25,22 +25,25 @@ class Limit(NamedTuple):
 
 LIMITS = {
     "page_rows_max": Limit(PAGE_ROWS_MAX, "items", "Greatest `limit` of a page."),
-    "page_rows_default": Limit(PAGE_ROWS_DEFAULT, "items", "`limit` where a request has none."),
+    "page_rows_default": Limit(
+        PAGE_ROWS_DEFAULT, "items", "`limit` if the request does not set it."
+    ),
     "page_bytes_max": Limit(
         PAGE_BYTES_MAX,
         "bytes",
-        "A page ends with the item that brings it to so many bytes of JSON; its cursor goes on.",
+        "A page ends with the item that brings it to this many bytes of JSON. Its cursor "
+        "continues after this item.",
     ),
     "scan_records_max": Limit(
         SCAN_RECORDS_MAX,
         "records",
-        "A page ends after a look at so many windows, rows or keys, with what it has found, maybe "
-        "nothing; its cursor goes on.",
+        "A page ends after the service has read this many windows, rows or keys, even if it "
+        "found no item. Its cursor continues there.",
     ),
-    "listed_keys_max": Limit(LISTED_KEYS_MAX, "keys", "Most keys that the body of one POST lists."),
+    "listed_keys_max": Limit(LISTED_KEYS_MAX, "keys", "Most keys in the body of one POST."),
     "key_bytes_max": Limit(
         KEY_BYTES_MAX,
         "bytes",
-        "Most UTF-8 bytes of a key. Records with longer ones are dead letters.",
+        "Most UTF-8 bytes of a key. A record with a longer key is a dead letter.",
     ),
 }

@@ -72,8 +72,9 @@ class PathParameter:
 
 #: The limits of reads that the index does not answer, for people.
 TABLE_READS = (
-    f"Such a read takes {TABLE_READ_SECONDS} s and holds {READ_BYTES_MAX >> 20} MiB of rows at "
-    f"most, and a process accepts {TABLE_READS_AT_ONCE + TABLE_READS_WAITING} at a time."
+    f"A table read takes at most {TABLE_READ_SECONDS} s and {READ_BYTES_MAX >> 20} MiB of rows, "
+    f"and a process accepts at most {TABLE_READS_AT_ONCE + TABLE_READS_WAITING} of them at a "
+    "time."
 )
 
 
@@ -112,8 +113,8 @@ def _time_bound(name: str, description: str) -> QueryParameter:
 FROM_MS = QueryParameter(
     "from_ms",
     _TIME_SCHEMA,
-    "Least window start in ms since the epoch, or ISO 8601, inclusive. Below 0 is read as 0. "
-    "Default: no bound.",
+    "Least window start in ms since the epoch or as ISO 8601, inclusive. A negative value counts "
+    "as 0. Default: no bound.",
     lower_bound_reader("from_ms"),
     default=0,
     is_bound=True,
@@ -122,8 +123,8 @@ FROM_MS = QueryParameter(
 TO_MS = QueryParameter(
     "to_ms",
     _TIME_SCHEMA,
-    "Greatest window start in ms since the epoch, or ISO 8601, inclusive. Less than from_ms: "
-    "no windows, no error. Default: no bound.",
+    "Greatest window start in ms since the epoch or as ISO 8601, inclusive. If it is less than "
+    "from_ms, the list is empty. Default: no bound.",
     time_reader("to_ms"),
     default=INT64_MAX,
     is_bound=True,
@@ -132,7 +133,7 @@ TO_MS = QueryParameter(
 EARLIEST_END_MS = QueryParameter(
     "earliest_end_ms",
     _TIME_SCHEMA,
-    "Least end of a session in ms since the epoch, or ISO 8601, inclusive. Default: no bound.",
+    "Least end of a session in ms since the epoch or as ISO 8601, inclusive. Default: no bound.",
     lower_bound_reader("earliest_end_ms"),
     default=0,
     is_bound=True,
@@ -141,8 +142,8 @@ EARLIEST_END_MS = QueryParameter(
 LATEST_START_MS = QueryParameter(
     "latest_start_ms",
     _TIME_SCHEMA,
-    "Greatest start of a session in ms since the epoch, or ISO 8601, inclusive. Below 0: no "
-    "sessions, no error. Default: no bound.",
+    "Greatest start of a session in ms since the epoch or as ISO 8601, inclusive. If it is "
+    "negative, the list is empty. Default: no bound.",
     time_reader("latest_start_ms"),
     default=INT64_MAX,
     is_bound=True,
@@ -151,24 +152,24 @@ LATEST_START_MS = QueryParameter(
 LIMIT = QueryParameter(
     "limit",
     {"type": "integer", "minimum": 1, "maximum": PAGE_ROWS_MAX, "default": PAGE_ROWS_DEFAULT},
-    "Most items of one page. A page may have fewer, even none, while there is a next one: see "
-    "x-oriel-limits.",
+    "Most items of one page. A page can contain fewer items, or none, although more items "
+    "follow. See x-oriel-limits.",
     integer_reader("limit", 1, PAGE_ROWS_MAX),
     default=PAGE_ROWS_DEFAULT,
 )
 CURSOR = QueryParameter(
     "cursor",
     {"type": "string"},
-    "`next_cursor` of the page before; opaque. All other parameters but `limit` must be those of "
-    "that page. The next page is read from the then newest version, never from an older one; where "
-    "the `position` of two pages differs, the store moved between them.",
+    "`next_cursor` of the previous page, an opaque string. All other parameters except `limit` "
+    "must be unchanged. Each page is read from the newest version at that time, never from an "
+    "older one. If the `position` of two pages differs, the store changed between them.",
     str,
 )
 MIN_VERSION = QueryParameter(
     "min_version",
     {**_INT64_SCHEMA, "minimum": 0},
-    "Least table version that the answer may come from (monotonic reads: send the `version` of "
-    "the last answer).",
+    "Least table version of the response. For monotonic reads, send the `version` of the "
+    "previous response.",
     integer_reader("min_version", 0, INT64_MAX),
     default=-1,
     example=17,
@@ -176,8 +177,9 @@ MIN_VERSION = QueryParameter(
 MIN_OFFSET = QueryParameter(
     "min_offset",
     {"type": "string", "pattern": r"^[^:]+:\d{1,9}:\d{1,18}$"},
-    "TOPIC:PARTITION:OFFSET, repeatable: the answer must include every record of that partition "
-    "below that offset (read your writes: the event log's file size after the append).",
+    "TOPIC:PARTITION:OFFSET, can be repeated. The response must include every record of this "
+    "partition below this offset. To read your writes, send the size of the event log's file "
+    "after the append.",
     read_offset_bound,
     default=(),
     repeatable=True,
@@ -186,7 +188,7 @@ MIN_OFFSET = QueryParameter(
 WAIT_MS = QueryParameter(
     "wait_ms",
     {"type": "integer", "minimum": 0, "maximum": WAIT_MS_MAX, "default": 0},
-    "How long to wait for the position asked for, in ms, before giving up with 503.",
+    "How long to wait for the requested position, in ms. After that, the status code is 503.",
     integer_reader("wait_ms", 0, WAIT_MS_MAX),
     default=0,
 )
@@ -194,15 +196,15 @@ HISTORY = QueryParameter(
     "history",
     {"type": "string", "pattern": f"^{HISTORY_PATTERN}$"},
     "`history` of the position that the version in this request is from. If a restore replaced "
-    "that version by another, the response is 410, and you read the store again.",
+    "this version by another, the status code is 410. Then read the store again.",
     read_history,
     example="1a2b3c4d-99aabbcc",
 )
 AS_OF_VERSION = QueryParameter(
     "as_of_version",
     {**_INT64_SCHEMA, "minimum": 0},
-    "Answer as of this version of the store's table, however the index fares, while Delta still "
-    f"has it; not together with the parameters of the position. {TABLE_READS}",
+    "Read this version of the store's table, regardless of the state of the index, while Delta "
+    f"still has it. You cannot combine it with the parameters of the position. {TABLE_READS}",
     integer_reader("as_of_version", 0, INT64_MAX),
     is_bound=True,
     example=17,
@@ -210,8 +212,8 @@ AS_OF_VERSION = QueryParameter(
 AS_OF_MS = QueryParameter(
     "as_of_ms",
     _TIME_SCHEMA,
-    "The same for the newest version that was committed at or before this time of wall clock, in "
-    "ms since the epoch.",
+    "Read the newest version that was committed at or before this wall-clock time, in ms since "
+    "the epoch. The limits are those of `as_of_version`.",
     time_reader("as_of_ms"),
     is_bound=True,
     example=1357038000000,
@@ -219,18 +221,18 @@ AS_OF_MS = QueryParameter(
 TIMES = QueryParameter(
     "times",
     {"type": "string", "enum": [MS_TIMES, ISO_TIMES], "default": MS_TIMES},
-    "How times of windows are written: `ms`, integers since the epoch in `window_start_ms`, "
-    "`window_end_ms` and `timestamp_ms`; `iso`, ISO 8601 in UTC in `window_start`, `window_end` "
-    "and `timestamp`. Arrow has timestamps by these names always.",
+    "Format of window times. `ms`: integers since the epoch in `window_start_ms`, "
+    "`window_end_ms` and `timestamp_ms`. `iso`: ISO 8601 in UTC in `window_start`, `window_end` "
+    "and `timestamp`. Arrow always has timestamps with the names of `iso`.",
     choice_reader("times", MS_TIMES, ISO_TIMES),
     default=MS_TIMES,
 )
 SINCE_VERSION = QueryParameter(
     "since_version",
     {**_INT64_SCHEMA, "minimum": 0},
-    "Changes of later versions than this, exclusive: `through_version` of the last answer, or the "
-    "`version` of the position from which a store was read. Default: the newest, which says where "
-    "to begin.",
+    "List the changes after this version: `through_version` of the previous response, or the "
+    "`version` of the position from which you read the store. Default: the newest version, "
+    "which returns a version to begin with.",
     integer_reader("since_version", 0, INT64_MAX),
     is_bound=True,
     example=17,
@@ -245,8 +247,8 @@ SHORT_LIMIT = QueryParameter(
 PREFIX = QueryParameter(
     "prefix",
     {"type": "string", "default": ""},
-    "Only keys whose text begins with this. In a store of composite keys it is of whole components "
-    "and ends with their comma; a store of 64-bit integers has none.",
+    "List only keys with this prefix. For composite keys, a prefix contains whole components and "
+    "ends with a comma. A store of 64-bit integers accepts no prefix.",
     str,
     default="",
     is_bound=True,
@@ -258,7 +260,7 @@ EVENT_ID_PATTERN = r"(\d{1,18})(?:\.(\d{1,18}))?(?:-([0-9a-f]{1,8})?-([0-9a-f]{1
 WATCHED_KEY = QueryParameter(
     "key",
     {"type": "string"},
-    "A key to watch; repeatable. Default: all keys.",
+    "A key to watch. Can be repeated. Default: all keys.",
     str,
     default=(),
     repeatable=True,
@@ -267,23 +269,25 @@ WATCHED_KEY = QueryParameter(
 AFTER = QueryParameter(
     "after",
     {"type": "string", "pattern": f"^{EVENT_ID_PATTERN}$"},
-    "Tell what came after this: the `id` of an event, or `VERSION-HISTORY` of the `position` of an "
-    "answer. Without the history, a restore since that answer is not noticed. A header "
-    "`Last-Event-ID`, as browsers send it, counts before it. Default: from now on.",
+    "Send the changes after this point: the `id` of an event, or `VERSION-HISTORY` of the "
+    "`position` of a response. Without the history, a restore since that response is not "
+    "noticed. A header `Last-Event-ID`, which browsers send, has priority. Default: changes "
+    "from now on.",
     str,
     example="17",
 )
 FOR_MS = QueryParameter(
     "for_ms",
     {"type": "integer", "minimum": 1, "maximum": FOR_MS_MAX},
-    "End the stream after so many ms. Default: never.",
+    "End the stream after this many ms. Default: no end.",
     integer_reader("for_ms", 1, FOR_MS_MAX),
     example=1000,
 )
 KEY_FROM = QueryParameter(
     "key_from",
     {"type": "string"},
-    "Least key, inclusive: texts by UTF-8 bytes, others by value. Default: no bound.",
+    "Least key, inclusive. Strings are ordered by their UTF-8 bytes, other keys by value. "
+    "Default: no bound.",
     str,
     is_bound=True,
     example="E",
@@ -291,8 +295,8 @@ KEY_FROM = QueryParameter(
 KEY_TO = QueryParameter(
     "key_to",
     {"type": "string"},
-    "Greatest key, inclusive: texts by UTF-8 bytes, others by value. Less than key_from: nothing, "
-    "no error. Default: no bound.",
+    "Greatest key, inclusive. Strings are ordered by their UTF-8 bytes, other keys by value. If "
+    "it is less than key_from, the list is empty. Default: no bound.",
     str,
     is_bound=True,
     example="F",
@@ -300,24 +304,24 @@ KEY_TO = QueryParameter(
 FINAL = QueryParameter(
     "final",
     {"type": "boolean"},
-    "true: only windows that no record can change any more; false: only those that one still can. "
-    "Default: both.",
+    "true: only final windows, which no record can change. false: only windows that a record can "
+    "still change. Default: both.",
     boolean_reader("final"),
     is_bound=True,
 )
 COLUMNS = QueryParameter(
     "columns",
     {"type": "string"},
-    "Names of aggregates, separated by commas: items have only these beside their key, times and "
-    "`final`. Default: all.",
+    "Names of aggregates, separated by commas. Items have only these in addition to their key, "
+    "times and `final`. Default: all.",
     lambda text: tuple(text.split(",")) if text else (),
     is_bound=True,
 )
 CURRENT = QueryParameter(
     "current",
     {"type": "boolean", "default": False},
-    "true: only the current window of each key that changed, as `current` returns it. An event has "
-    "at most one window per key. `removed` has the keys that have no window any more, and "
+    "true: only the current window of each key that changed, as `current` returns it. An event "
+    "has at most one window per key. `removed` has the keys without a window, and "
     "`changed_from_ms` is the least start of the windows that changed.",
     boolean_reader("current"),
     default=False,
@@ -333,24 +337,24 @@ STORE = PathParameter(
 KEY = PathParameter(
     "key",
     {"type": "string"},
-    "The key: all the rest of the path, percent-encoded UTF-8. A slash may be "
-    "written plain or as %2F; the empty key is the empty rest. Nothing is normalised: `..` and "
-    "`a//b` are keys like others. In a store of 64-bit integers it is one in decimal, in one of "
-    "composite keys a JSON array without blanks (see the store's `key_type`).",
+    "The key, which is the rest of the path as percent-encoded UTF-8. You can write a slash "
+    "plain or as %2F. If the rest is empty, the key is empty. Nothing is normalized, so `..` "
+    "and `a//b` are keys. For 64-bit integers, write the key in decimal. For composite keys, "
+    "write a JSON array without spaces. See the store's `key_type`.",
     read_key,
     example="EWR",
 )
 WINDOW_START_MS = PathParameter(
     "window_start_ms",
     _TIME_SCHEMA,
-    "Start of the window in ms since the epoch, or ISO 8601",
+    "Start of the window in ms since the epoch or as ISO 8601",
     path_time_reader("window_start_ms"),
     example=1357034400000,
 )
 WINDOW_END_MS = PathParameter(
     "window_end_ms",
     _TIME_SCHEMA,
-    "End of the session in ms since the epoch, or ISO 8601, inclusive",
+    "End of the session in ms since the epoch or as ISO 8601, inclusive",
     path_time_reader("window_end_ms"),
     example=1357036200000,
 )
@@ -358,7 +362,7 @@ WINDOW_END_MS = PathParameter(
 INSTANT_MS = PathParameter(
     "instant_ms",
     _TIME_SCHEMA,
-    "An instant in ms since the epoch",
+    "An instant in ms since the epoch or as ISO 8601",
     path_time_reader("instant_ms"),
     example=1357036140000,
 )
@@ -373,8 +377,8 @@ PATH_PARAMETERS: Mapping[str, PathParameter] = {
 ORDER = QueryParameter(
     "order",
     {"type": "string", "enum": ["newest", "oldest"], "default": "newest"},
-    "Which letters come first: those of the newest batch, then by topic, partition and offset from "
-    "the greatest down; or exactly the other way round.",
+    "Order of the dead letters. newest: from the newest batch to the oldest, then by topic, "
+    "partition and offset in descending order. oldest: exactly the reverse order.",
     choice_reader("order", "newest", "oldest"),
     default="newest",
     is_bound=True,
@@ -392,8 +396,8 @@ LETTERS = (
     ),
     _integer_bound("from_offset", "Least offset, inclusive."),
     _integer_bound("to_offset", "Greatest offset, inclusive."),
-    _text_bound("store", "Only records that this store alone can't use."),
-    _text_bound("reason", "Only letters of this reason, like not-json."),
+    _text_bound("store", "Only records that this store, but not every store, could not use."),
+    _text_bound("reason", "Only dead letters with this reason, for example not-json."),
     QueryParameter(
         "replayed",
         {"type": "boolean"},
@@ -401,6 +405,10 @@ LETTERS = (
         boolean_reader("replayed"),
         is_bound=True,
     ),
-    _time_bound("from_ms", "Least time of a record, inclusive; not those of unknown time."),
-    _time_bound("to_ms", "Greatest time of a record, inclusive; not those of unknown time."),
+    _time_bound(
+        "from_ms", "Least time of a record, inclusive. Records with an unknown time are left out."
+    ),
+    _time_bound(
+        "to_ms", "Greatest time of a record, inclusive. Records with an unknown time are left out."
+    ),
 )

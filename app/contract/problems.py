@@ -170,60 +170,60 @@ MALFORMED_REQUEST = ProblemKind(400, "malformed-request", "The request is not va
 #: Which exception is which problem; a subclass without a line of its own is its base's kind.
 PROBLEM_KINDS: dict[type[Exception], ProblemKind] = {
     InvalidParameter: ProblemKind(400, "invalid-parameter", "A parameter is not valid"),
-    UnknownParameter: ProblemKind(400, "unknown-parameter", "There is no such parameter"),
-    InvalidKey: ProblemKind(400, "invalid-key", "The key can't be read or is too long"),
+    UnknownParameter: ProblemKind(400, "unknown-parameter", "The parameter is not known"),
+    InvalidKey: ProblemKind(400, "invalid-key", "The key is not valid"),
     InvalidBody: ProblemKind(400, "invalid-body", "The body is not valid"),
-    BodyTooLarge: ProblemKind(413, "body-too-large", "The body is too large"),
-    WrongStoreKind: ProblemKind(
-        400, "wrong-store-kind", "The read does not fit the store's kind of windows"
-    ),
-    WindowNotFound: ProblemKind(404, "window-not-found", "There is no such window"),
-    RowNotFound: ProblemKind(404, "row-not-found", "There is no such row"),
+    BodyTooLarge: ProblemKind(413, "body-too-large", "The body exceeds the limit"),
+    WrongStoreKind: ProblemKind(400, "wrong-store-kind", "The operation does not fit the store"),
+    WindowNotFound: ProblemKind(404, "window-not-found", "The window does not exist"),
+    RowNotFound: ProblemKind(404, "row-not-found", "The row does not exist"),
     KeyOfAnotherShard: ProblemKind(421, "key-of-another-shard", "Another shard has the key"),
     KeysOfSeveralShards: ProblemKind(
         400, "keys-of-several-shards", "The keys belong to several shards"
     ),
     TableReadsBusy: ProblemKind(
-        503, "table-reads-busy", "Too many reads of tables are under way", retry=True
+        503, "table-reads-busy", "The service runs too many table reads", retry=True
     ),
-    UnknownRoute: ProblemKind(404, "unknown-route", "There is nothing at this path"),
-    MethodNotAllowed: ProblemKind(405, "method-not-allowed", "The method is not allowed here"),
-    Overloaded: ProblemKind(503, "overloaded", "The service has too much to do", retry=True),
-    RequestTooSlow: ProblemKind(503, "request-too-slow", "The answer took too long", retry=True),
-    ShuttingDown: ProblemKind(503, "shutting-down", "The service ends", retry=True),
+    UnknownRoute: ProblemKind(404, "unknown-route", "The path does not exist"),
+    MethodNotAllowed: ProblemKind(405, "method-not-allowed", "The method is not allowed"),
+    Overloaded: ProblemKind(503, "overloaded", "The service is overloaded", retry=True),
+    RequestTooSlow: ProblemKind(
+        503, "request-too-slow", "The response exceeds the time limit", retry=True
+    ),
+    ShuttingDown: ProblemKind(503, "shutting-down", "The service is shutting down", retry=True),
     RequestTimeout: ProblemKind(408, "request-timeout", "The request did not arrive in time"),
-    HeaderTooLarge: ProblemKind(431, "header-too-large", "The header fields are too long"),
-    UrlTooLong: ProblemKind(414, "url-too-long", "Path and query are too long"),
-    UnknownHost: ProblemKind(421, "unknown-host", "There is no such host here"),
-    Unauthorized: ProblemKind(401, "unauthorized", "A valid token is needed"),
-    Forbidden: ProblemKind(403, "forbidden", "The token does not reach so far"),
-    NotAcceptable: ProblemKind(406, "not-acceptable", "There is no answer in such a form"),
-    storage.InvalidCursor: ProblemKind(400, "invalid-cursor", "The cursor is not of this request"),
-    storage.UnfitKey: ProblemKind(400, "unfit-key", "The key is not of the store's type of keys"),
-    storage.UnknownStore: ProblemKind(404, "unknown-store", "There is no such store"),
-    storage.VersionNotFound: ProblemKind(404, "version-not-found", "The table has no such version"),
-    storage.VersionGone: ProblemKind(410, "version-gone", "The version was cleaned up"),
-    storage.HistoryLost: ProblemKind(
-        410, "history-lost", "The version is not of the store's history"
+    HeaderTooLarge: ProblemKind(431, "header-too-large", "The header fields exceed the limit"),
+    UrlTooLong: ProblemKind(414, "url-too-long", "The URL exceeds the limit"),
+    UnknownHost: ProblemKind(421, "unknown-host", "The host is not allowed"),
+    Unauthorized: ProblemKind(401, "unauthorized", "The request needs a valid token"),
+    Forbidden: ProblemKind(403, "forbidden", "The token does not grant access"),
+    NotAcceptable: ProblemKind(406, "not-acceptable", "The response format is not available"),
+    storage.InvalidCursor: ProblemKind(400, "invalid-cursor", "The cursor is not valid"),
+    storage.UnfitKey: ProblemKind(400, "unfit-key", "The key does not have the store's key type"),
+    storage.UnknownStore: ProblemKind(404, "unknown-store", "The store does not exist"),
+    storage.VersionNotFound: ProblemKind(
+        404, "version-not-found", "The table version does not exist"
     ),
-    storage.CorruptLog: ProblemKind(503, "table-damaged", "The table can't be read", retry=True),
+    storage.VersionGone: ProblemKind(410, "version-gone", "The table version was deleted"),
+    storage.HistoryLost: ProblemKind(410, "history-lost", "The version belongs to a lost history"),
+    storage.CorruptLog: ProblemKind(503, "table-damaged", "The table cannot be read", retry=True),
     storage.TableReadTooLarge: ProblemKind(
-        400, "table-read-too-large", "The read looks at too many rows"
+        400, "table-read-too-large", "The table read exceeds the row limit"
     ),
     storage.TableReadTimeout: ProblemKind(
-        503, "table-read-timeout", "The read takes too long", retry=True
+        503, "table-read-timeout", "The table read exceeds the time limit", retry=True
     ),
     storage.ObjectStoreFailed: ProblemKind(
-        503, "object-store-failed", "The object store can't be read", retry=True
+        503, "object-store-failed", "The object store cannot be read", retry=True
     ),
     storage.BehindPositionBound: ProblemKind(
-        503, "behind-position-bound", "The store has not reached the position asked for", retry=True
+        503, "behind-position-bound", "The store has not reached the requested position", retry=True
     ),
     storage.IndexDamaged: ProblemKind(
         503, "index-damaged", "The index is being rebuilt from the table", retry=True
     ),
     storage.StoreNotReady: ProblemKind(
-        503, "store-not-ready", "The store can't answer yet", retry=True
+        503, "store-not-ready", "The store is not ready", retry=True
     ),
 }
 
@@ -255,9 +255,9 @@ def problem_answer(error: Exception, instance: str) -> ProblemAnswer:
     if kind is INTERNAL_ERROR:
         # The client is not told what failed inside: a message may hold paths or data.
         logger.error("unexpected error at %s", instance, exc_info=error)
-        detail = "The service failed unexpectedly; its log says why."
+        detail = "The service failed. See its log for the reason."
     elif isinstance(error, HTTPException):
-        detail = "See /openapi.json for the operations that there are."
+        detail = "The path is not an operation. See /openapi.json for the operations."
     else:
         detail = str(error)
     allow = (getattr(error, "headers", None) or {}).get("Allow", "")

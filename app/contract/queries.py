@@ -77,18 +77,18 @@ class Query:
         parameter = self._by_name.get(name)
         if parameter is None:
             known = ", ".join(self._by_name) or "none"
-            message = f"no parameter {name[:80]!r} here; the parameters are: {known}"
+            message = f"{name[:80]!r} is not a parameter of this operation. Use one of: {known}."
             raise UnknownParameter(message)
         value = parameter.read(decode_query(raw_value))
         if parameter.repeatable:
             if name not in seen:
                 values[name] = []
             elif len(values[name]) == REPEATS_MAX:
-                message = f"{name} may be there {REPEATS_MAX} times at most"
+                message = f"{name} must be sent at most {REPEATS_MAX} times."
                 raise InvalidParameter(message)
             values[name].append(value)
         elif name in seen:
-            message = f"{name} is there twice; give it once"
+            message = f"{name} must be sent once, but the request has it twice."
             raise InvalidParameter(message)
         else:
             values[name] = value

@@ -41,8 +41,8 @@ class PipelineStatus(Model):
         description="records of Kafka topics, or bytes of an event log"
     )
     lag_ms: int | None = Field(
-        description="Greatest distance from stream time to wall-clock time of a partition with "
-        "unread records. 0 without unread records. Null if it is unknown"
+        description="Greatest difference between wall-clock time and stream time of a partition "
+        "with unread records. 0 without unread records. Null if it is unknown"
     )
     stores: list[str] = Field(description="Stores that the pipeline writes")
 
@@ -103,7 +103,9 @@ class PipelineFreshness(Model):
     """Whether one pipeline writes new data."""
 
     state: PipelineState = Field(description="As in `PipelineStatus`")
-    since_ms: int | None = Field(description="Since when it writes none, in ms. Null if it is well")
+    since_ms: int | None = Field(
+        description="Since when it writes no new data, in ms. Null if it is well"
+    )
     problem: str | None = Field(description="Why, and what to do. Null if it is well")
 
 

@@ -31,12 +31,18 @@ def decode_path(raw: bytes) -> str:
     # unquote_to_bytes leaves a broken escape as it is: two spellings would be one key.
     broken = _BROKEN_ESCAPE.search(raw) if b"%" in raw else None
     if broken:
-        message = f"byte {broken.start()} of the path part: '%' must begin two hex digits (%25)"
+        message = (
+            f"path: byte {broken.start()} of the part is '%' without two hex digits. Write "
+            "a percent sign as %25."
+        )
         raise InvalidKey(message)
     try:
         return (unquote_to_bytes(raw) if b"%" in raw else raw).decode()
     except UnicodeDecodeError as error:
-        message = f"the path part is not UTF-8 after percent-decoding: {error.reason}"
+        message = (
+            f"path: the part is not UTF-8 after percent-decoding: {error.reason}. Encode it "
+            "as UTF-8."
+        )
         raise InvalidKey(message) from error
 
 
@@ -48,7 +54,9 @@ def read_key(raw: bytes) -> str:
     """
     key = decode_path(raw)
     if len(raw) > KEY_BYTES_MAX and len(key.encode()) > KEY_BYTES_MAX:
-        message = f"the key has {len(key.encode())} bytes; no key has more than {KEY_BYTES_MAX}"
+        message = (
+            f"key: it has {len(key.encode())} bytes. A key must have at most {KEY_BYTES_MAX} bytes."
+        )
         raise InvalidKey(message)
     return key
 
@@ -145,7 +153,8 @@ def read_history(text: str) -> str:
     """Read the ``history`` of a position."""
     if Place.read(0, text) is None:
         message = (
-            f"history must be that of a position, for example 1a2b3c4d-99aabbcc, not {text[:80]!r}"
+            "history must be the `history` of a position, for example 1a2b3c4d-99aabbcc, not "
+            f"{text[:80]!r}"
         )
         raise InvalidParameter(message)
     return text
@@ -168,5 +177,7 @@ def decode_query(raw: bytes) -> str:
     try:
         return unquote_to_bytes(raw.replace(b"+", b" ")).decode()
     except UnicodeDecodeError as error:
-        message = f"the query is not UTF-8 after percent-decoding: {error.reason}"
+        message = (
+            f"query: it is not UTF-8 after percent-decoding: {error.reason}. Encode it as UTF-8."
+        )
         raise InvalidParameter(message) from error

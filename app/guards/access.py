@@ -40,8 +40,11 @@ _SCHEME = b"bearer "
 #: Seconds for which a token that was good is taken as good.
 _RECENT_SECONDS = 1.0
 
-_NO_STORE = "there is no store of that name that this token reaches"
-_ALL_KEYS = "this token reads some keys only, and this is about all"
+_NO_STORE = "The token does not grant access to a store with this name. Use another name or token."
+_ALL_KEYS = (
+    "The token grants access to some keys, but this request is about all keys. Use a "
+    "token for all keys."
+)
 
 
 @dataclass(frozen=True)
@@ -140,14 +143,18 @@ class AccessGuard:
             return access
         token = value[len(_SCHEME) :].strip()
         if value[: len(_SCHEME)].lower() != _SCHEME or not token:
-            message = "this service needs a token: send it as 'Authorization: Bearer TOKEN'"
+            message = (
+                "Authorization: the request has no token. Send it as 'Authorization: Bearer TOKEN'."
+            )
             raise Unauthorized(message)
         for verifier in self._verifiers:
             access = verifier.access_of(token)
             if access is not None:
                 self._recent[value] = access
                 return access
-        message = "this token is not valid here: it is unknown, has expired or was removed"
+        message = (
+            "Authorization: the token is unknown, has expired or was removed. Send a valid token."
+        )
         raise Unauthorized(message)
 
 
@@ -157,7 +164,10 @@ def _check_path(access: Access, path: bytes, query: bytes) -> None:
     parts = path.split(b"/", 5)
     if parts[1:3] != [b"v1", b"stores"]:
         if not access.reaches_all_stores():
-            message = "this token reaches some stores only, and this is about all"
+            message = (
+                "The token grants access to some stores, but this request is about all "
+                "stores. Use a token for all stores."
+            )
             raise Forbidden(message)
         if parts[1] == b"v1" and access.key_prefixes is not None:
             raise Forbidden(_ALL_KEYS)
@@ -188,7 +198,10 @@ def check_keys(access: Access, keys: Iterable[str] | None) -> None:
         return
     if keys is None or not all(map(access.reaches_key, keys)):
         known = ", ".join(map(repr, access.key_prefixes)) or "nothing"
-        message = f"this token reads keys that begin with {known} only, one by one or by prefix"
+        message = (
+            f"The token grants access only to keys that begin with {known}. Name these "
+            "keys, or use one of these prefixes."
+        )
         raise Forbidden(message)
 
 

@@ -118,12 +118,14 @@ class Connections:
         limits = self.limits
         while self.arriving:
             if len(self.arriving) > limits.arriving_bodies:
-                message = f"{limits.arriving_bodies} requests wait for their bodies"
+                message = (
+                    f"the worker already waits for the bodies of {limits.arriving_bodies} requests"
+                )
                 option = "--limit-arriving-bodies"
             elif self.body_bytes > limits.arriving_bytes:
-                message = f"the bodies of all requests have {limits.arriving_bytes} bytes"
+                message = f"the bodies of all requests already have {limits.arriving_bytes} bytes"
                 option = "--limit-arriving-bytes"
             else:
                 return
             oldest = next(iter(self.arriving))
-            oldest.refuse(Overloaded(f"{message} already ({option}). Send the request again later"))
+            oldest.refuse(Overloaded(f"{option}: {message}. Send the request again later."))

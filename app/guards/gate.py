@@ -99,7 +99,7 @@ class Gate:
             Overloaded: as many lists as the limit of requests wait.
         """
         if self.steps.waiting >= self.limits.requests:
-            raise Overloaded(_full("lists of keys wait", self.limits.requests, "requests"))
+            raise Overloaded(_full("waiting lists of keys", self.limits.requests, "requests"))
         await self.steps.begin()
 
     def enter(self) -> None:
@@ -109,7 +109,7 @@ class Gate:
             Overloaded: there is none.
         """
         if self.requests >= self.limits.requests:
-            raise Overloaded(_full("requests are under way", self.limits.requests, "requests"))
+            raise Overloaded(_full("requests in progress", self.limits.requests, "requests"))
         self.requests += 1
 
     def leave(self) -> None:
@@ -127,9 +127,7 @@ class Gate:
             Overloaded: there is none.
         """
         if self.long_reads >= self.limits.long_reads and not always:
-            raise Overloaded(
-                _full("long reads are under way", self.limits.long_reads, "long_reads")
-            )
+            raise Overloaded(_full("long reads in progress", self.limits.long_reads, "long_reads"))
         self.long_reads += 1
         self.requests -= 1
         try:
@@ -149,7 +147,7 @@ class Gate:
         self._refuse_when_closing()
         if self.waiting >= self.limits.waiting_requests:
             limit = self.limits.waiting_requests
-            raise Overloaded(_full("requests wait for a position", limit, "waiting_requests"))
+            raise Overloaded(_full("requests that wait for a position", limit, "waiting_requests"))
         self.waiting += 1
         self.requests -= 1
         try:
@@ -168,10 +166,10 @@ class Gate:
         """
         self._refuse_when_closing()
         if self.streams >= self.limits.streams:
-            raise Overloaded(_full("event streams are open", self.limits.streams, "streams"))
+            raise Overloaded(_full("open event streams", self.limits.streams, "streams"))
         if self.watched_keys + keys > self.limits.watched_keys:
             limit = self.limits.watched_keys
-            raise Overloaded(_full("keys are watched by event streams", limit, "watched_keys"))
+            raise Overloaded(_full("keys that event streams watch", limit, "watched_keys"))
         self.streams += 1
         self.watched_keys += keys
         self.requests -= 1
@@ -258,7 +256,7 @@ class Gate:
         limit = self.limits.unsent_bytes
         if self.unsent_bytes + size > limit:
             raise Overloaded(
-                _full("bytes of answers wait for their clients", limit, "unsent_bytes")
+                _full("bytes of responses that clients have not read", limit, "unsent_bytes")
             )
         one = object()
         abort = scope.get("extensions", {}).get(ABORT)
@@ -304,7 +302,9 @@ class Gate:
 
                 await app(scope, receive, begin)
         except TimeoutError as error:
-            message = f"no answer within {seconds} s (--limit-request-seconds); ask for less"
+            message = (
+                f"--limit-request-seconds: no response began within {seconds} s. Request less data."
+            )
             raise RequestTooSlow(message) from error
 
     def close(self) -> None:
@@ -313,10 +313,10 @@ class Gate:
 
     def _refuse_when_closing(self) -> None:
         if self.is_closing:
-            message = "this worker ends; ask again"
+            message = "The worker is shutting down. Send the request again."
             raise ShuttingDown(message)
 
 
 def _full(what: str, limit: int, name: str) -> str:
     option = "--limit-" + name.replace("_", "-")
-    return f"{limit} {what} already ({option}); ask again a little later"
+    return f"{option}: the worker already has {limit} {what}. Send the request again later."

@@ -36,7 +36,10 @@ class AllowedHosts:
         if self._any or host is None or host in self._remembered:
             return
         if not self._allows(host.decode("latin-1")):
-            message = "the Host field names no host that is served here (--allowed-host)"
+            message = (
+                "Host: the service does not serve this host. Use another host name, or "
+                "allow it with --allowed-host."
+            )
             raise UnknownHost(message)
         if len(self._remembered) < _REMEMBERED_MAX:
             self._remembered.add(host)

@@ -136,7 +136,7 @@ class JwtVerifier:
         try:
             keys = _read_keys(self._settings.keys)
         except BadKeys as error:
-            logger.error("%s; they stay as they were", error)  # noqa: TRY400 - it says all
+            logger.error("%s. The previous keys stay in use", error)  # noqa: TRY400 - it says all
             return
         self._key_set = _KeySet(keys, OrderedDict())
 
@@ -155,11 +155,13 @@ def _read_keys(place: str) -> dict[str | None, jwt.PyJWK]:
         if not isinstance(listed, list):
             raise ValueError("it must be a JSON object with a list `keys`")  # noqa: EM101, TRY301, TRY004
     except (jwt.PyJWTError, OSError, ValueError, HTTPException) as error:
-        message = f"the keys for JSON Web Tokens can't be read from {place}: {error}"
+        message = f"{place}: the keys for JSON Web Tokens cannot be read: {error}"
         raise BadKeys(message) from error
     keys = [key for one in listed if (key := _usable(one)) is not None]
     if not keys:
-        logger.warning("%s has no key that can be used, so no JSON Web Token is valid", place)
+        logger.warning(
+            "%s: no key can be used, so no JSON Web Token is valid. Add a public signing key", place
+        )
     return {key.key_id: key for key in keys}
 
 
@@ -188,8 +190,8 @@ def _texts(claims: Mapping[str, Any], name: str) -> tuple[str, ...] | None:
     if not isinstance(claim, list) or not all(isinstance(text, str) for text in claim):
         shown = json.dumps(claim)[:_SHOWN_CHARACTERS]
         message = (
-            f"the claim {name} of this token is malformed: it must be a list of strings, and is "
-            f"{shown}. Correct the claim at the identity provider"
+            f"claim {name}: it must be a list of strings, not {shown}. Correct the claim at the "
+            "identity provider."
         )
         raise Forbidden(message)
     return tuple(claim)

@@ -95,7 +95,10 @@ class GuardedProtocol(HttpToolsProtocol):
         connections = self._connections
         connections.all.add(self)
         if len(connections.all) > connections.most and not connections.make_room():
-            message = f"{connections.most} connections are busy; ask again a little later"
+            message = (
+                f"--limit-connections: the worker already has {connections.most} busy "
+                "connections. Send the request again later."
+            )
             self._refuse(problem_answer(Overloaded(message), ""))
             return
         connections.silent[self] = None
@@ -162,7 +165,7 @@ class GuardedProtocol(HttpToolsProtocol):
             # The service supports no upgrade. Requests in HTTP/1.1 can follow (RFC 9110, 7.8).
             parsed = upgrade.args[0]
         except httptools.HttpParserError:
-            self.send_400_response("Invalid HTTP request received.")
+            self.send_400_response("The bytes are not an HTTP request. Send HTTP/1.1.")
             return parsed
         limits = self._limits
         if self._is_in_header:
@@ -226,7 +229,10 @@ class GuardedProtocol(HttpToolsProtocol):
         self._body_bytes += len(body)
         self._trailer_bytes = 0
         if self._body_bytes > self._limits.body_bytes:
-            message = f"a body may have {self._limits.body_bytes} bytes (--limit-body-bytes)"
+            message = (
+                f"--limit-body-bytes: the body must have at most {self._limits.body_bytes} "
+                "bytes. Send a smaller body."
+            )
             self._refusal = problem_answer(BodyTooLarge(message), "")
             raise _Refused
         if self.cycle.response_complete:
@@ -304,12 +310,18 @@ class GuardedProtocol(HttpToolsProtocol):
         if self._takes_nothing(now) or (self._unread and is_header_late):
             self.transport.abort()
         elif self._is_in_header and is_header_late:
-            message = f"the header must arrive within {self._limits.header_seconds} s"
+            message = (
+                "--limit-header-seconds: the header must arrive within "
+                f"{self._limits.header_seconds} s. Send the request again."
+            )
             self._refuse(problem_answer(RequestTimeout(message), ""))
         elif self._is_in_body and now - self._since > (
             self._limits.header_seconds + self._limits.body_seconds
         ):
-            message = f"the body must arrive within {self._limits.body_seconds} s"
+            message = (
+                "--limit-body-seconds: the body must arrive within "
+                f"{self._limits.body_seconds} s. Send the request again."
+            )
             self._refuse(problem_answer(RequestTimeout(message), ""))
         elif self in self._connections.silent and now - self._since > self._limits.idle_seconds:
             self.transport.close()
@@ -322,12 +334,16 @@ class GuardedProtocol(HttpToolsProtocol):
         return self._stuck_since is not None and now - self._stuck_since > self._limits.send_seconds
 
     def _too_long_url(self) -> ProblemAnswer:
-        message = f"path and query may have {self._limits.url_bytes} bytes (--limit-url-bytes)"
+        message = (
+            f"--limit-url-bytes: path and query must have at most {self._limits.url_bytes} "
+            "bytes. Send a shorter URL."
+        )
         return problem_answer(UrlTooLong(message), "")
 
     def _too_large_header(self) -> ProblemAnswer:
         message = (
-            f"the header fields may have {self._limits.header_bytes} bytes (--limit-header-bytes)"
+            "--limit-header-bytes: the header fields must have at most "
+            f"{self._limits.header_bytes} bytes. Send fewer or shorter fields."
         )
         return problem_answer(HeaderTooLarge(message), "")
 

@@ -31,13 +31,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stderr.write(f"oriel token: {error}\n")
         return 1
     except OSError as error:
-        sys.stderr.write(f"oriel token: can't write {options.file}: {error.strerror}\n")
+        sys.stderr.write(f"oriel token: {options.file}: cannot write the file: {error.strerror}\n")
         return 1
     if options.seal:
         sys.stderr.write(f"{options.file}: tokens={count}, each has a seal\n")
         return 0
     sys.stdout.write(f"{token}\n")
-    sys.stderr.write(f"{options.file} has its digest; the token itself is shown this once\n")
+    sys.stderr.write(
+        f"{options.file} has the digest of the token. Store the token now, because "
+        "it is shown only once.\n"
+    )
     return 0
 
 
@@ -55,7 +58,7 @@ def _change(options: argparse.Namespace, token: str) -> int:
         old = read_text(file) if file.exists() or options.seal else ""
         known = parse_tokens(options.file, old, check_seals=not options.seal)
         if any(one.access.name == options.name for one in known.values()):
-            message = f"{options.file} has a token {options.name!r} already"
+            message = f"{options.file}: token {options.name!r} already exists. Choose another name."
             raise BadTokenFile(message)
         new = sealed(old if options.seal else _with_entry(old, token, options))
         _replace(file, new.encode(), directory)
@@ -117,25 +120,29 @@ def _replace(file: Path, content: bytes, directory: int) -> None:
 def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="oriel token", description=__doc__)
     parser.add_argument(
-        "name", nargs="?", help="what audit lines call its bearer (required without --seal)"
+        "name", nargs="?", help="name of the token in audit lines (required without --seal)"
     )
-    parser.add_argument("--file", type=Path, required=True, help="the file for `oriel serve`")
+    parser.add_argument("--file", type=Path, required=True, help="token file for `oriel serve`")
     parser.add_argument(
         "--store", action="append", metavar="NAME",
-        help="a store that it reaches, 'NAME*': all that begin so; may be repeated (default: all)",
+        help="a store that the token grants access to, or 'NAME*' for all stores that begin with "
+        "NAME. Can be repeated (default: all)",
     )  # fmt: skip
     parser.add_argument(
         "--key-prefix", action="append", metavar="TEXT",
-        help="what keys must begin with; may be repeated (default: any key)",
+        help="a prefix of keys that the token grants access to. Can be repeated (default: any "
+        "key)",
     )  # fmt: skip
-    parser.add_argument("--days", type=int, metavar="N", help="how long it is good (default: ever)")
+    parser.add_argument(
+        "--days", type=int, metavar="N", help="days until the token expires (default: never)"
+    )
     parser.add_argument(
         "--seal", action="store_true",
-        help="seal the tokens of the file after you edited it, instead of making a token",
+        help="seal the tokens of the file after you edited it, and create no token",
     )  # fmt: skip
     options = parser.parse_args(arguments)
     if (options.name is None) is not options.seal:
-        parser.error("name a token, or use --seal without a name")
+        parser.error("pass the name of a token, or --seal without a name")
     return options
 
 

@@ -98,11 +98,11 @@ class TokenFile:
             self._reject_truncated(tokens)
         except BadTokenFile as error:
             # Half written, perhaps: nobody is let in or kept out by mistake meanwhile.
-            logger.error("%s; the tokens stay as they were", error)  # noqa: TRY400
+            logger.error("%s. The previous tokens stay in use", error)  # noqa: TRY400
         else:
             self._tokens = tokens
             self._seen.update(tokens)
-            logger.warning("%s has changed: it has %d tokens", self._path, len(self._tokens))
+            logger.warning("tokens reloaded: file=%s tokens=%d", self._path, len(self._tokens))
             self._warn()
 
     def _reject_truncated(self, tokens: Mapping[bytes, Token]) -> None:
@@ -148,7 +148,7 @@ def read_text(path: Path) -> str:
     try:
         return path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        message = f"the token file {path} can't be read: {error}"
+        message = f"{path}: the token file cannot be read: {error}"
         raise BadTokenFile(message) from error
 
 
@@ -166,26 +166,26 @@ def parse_tokens(path: Path, text: str, *, check_seals: bool = True) -> Mapping[
     try:
         content = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        message = f"the token file {path} can't be read: {error}"
+        message = f"{path}: the token file cannot be read: {error}"
         raise BadTokenFile(message) from error
     entries = content.pop("token", [])
     if content or not isinstance(entries, list):
-        message = f"the token file {path} may have tables [[token]] only"
+        message = (
+            f"{path}: a token file must contain only tables [[token]]. Remove everything else."
+        )
         raise BadTokenFile(message)
     tokens: dict[bytes, Token] = {}
     for number, entry in enumerate(entries, 1):
         token = _token(path, number, entry)
         if check_seals and token.seal is not None and not fits(entry):
             message = (
-                f"token {number} of {path} ({token.access.name!r}) differs from its seal. Restore "
+                f"{path}: token {number} ({token.access.name!r}) differs from its seal. Restore "
                 f"the token. If you edited it, run `oriel token --seal --file {path}`"
             )
             raise BadTokenFile(message)
         if token.digest in tokens:
             # Without its end, the file would grant the access of the first one.
-            message = (
-                f"token {number} of {path} has the sha256 of another token. Delete one of them"
-            )
+            message = f"{path}: token {number} has the sha256 of another token. Delete one of them"
             raise BadTokenFile(message)
         tokens[token.digest] = token
     return tokens
@@ -208,9 +208,9 @@ def _token(path: Path, number: int, entry: Mapping[str, Any]) -> Token:
         )
         expires = entry.get("expires")
         if expires is not None and (not isinstance(expires, datetime) or expires.tzinfo is None):
-            raise ValueError("expires must be a time with a zone")  # noqa: EM101, TRY301
+            raise ValueError("expires must be a time with a time zone")  # noqa: EM101, TRY301
     except (KeyError, TypeError, ValueError) as error:
-        message = f"token {number} of {path} is wrong: {type(error).__name__}: {error}"
+        message = f"{path}: token {number} is not valid: {type(error).__name__}: {error}"
         raise BadTokenFile(message) from error
     limits = frozenset(entry.keys() & {"stores", "key_prefixes", "expires"})
     return Token(digest, access, expires, entry.get("seal"), limits)
@@ -218,11 +218,11 @@ def _token(path: Path, number: int, entry: Mapping[str, Any]) -> Token:
 
 def _text(value: object) -> str:
     if not isinstance(value, str):
-        raise TypeError(f"{value!r} is no text")  # noqa: EM102
+        raise TypeError(f"{value!r} is not a string")  # noqa: EM102
     return value
 
 
 def _texts(values: object) -> tuple[str, ...]:
     if not isinstance(values, list):
-        raise TypeError(f"{values!r} is no list of texts")  # noqa: EM102
+        raise TypeError(f"{values!r} is not a list of strings")  # noqa: EM102
     return tuple(map(_text, values))

@@ -216,7 +216,7 @@ def read_changes(
     try:
         entry, stamp, before = _read_entry(log, version, digests)
     except StorageError as error:
-        message = f"the entry of version {version} can't be read: {error}"
+        message = f"the log entry of version {version} cannot be read: {error}"
         raise ResetNeeded(message) from error
     _refuse_more_than_rows(entry, definition)
     tables: list[Any] = []
@@ -225,7 +225,7 @@ def read_changes(
             digest = entry.digests.get(name)
             tables += table_batches(log.table / name, definition, digest=digest)
     except StorageError as error:
-        message = f"a file of version {version} is gone or can't be read"
+        message = f"a file of version {version} is deleted or cannot be read"
         raise ResetNeeded(message) from error
     if not tables:
         return Changes(
@@ -281,7 +281,7 @@ def _refuse_more_than_rows(entry: LogEntry, definition: StoreDefinition) -> None
     elif entry.removes_rows:
         what = "removed rows"
     elif entry.added and entry.batch_of(definition.application) is None:
-        what = "added rows that are not of the pipeline"
+        what = "added rows that the pipeline did not write"
     if what is not None:
         message = f"version {entry.version} {what}"
         raise ResetNeeded(message)

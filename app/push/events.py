@@ -58,8 +58,8 @@ class EventId(NamedTuple):
         match = _ID.fullmatch(text.strip())
         if match is None:
             message = (
-                f"the id of the last event must be one of this stream, or a version, "
-                f"not {text[:80]!r}"
+                "after must be the `id` of an event of this stream, or a version, not "
+                f"{text[:80]!r}"
             )
             raise InvalidParameter(message)
         row = None if match[2] is None else int(match[2])

@@ -122,7 +122,7 @@ class EventStreams:
             StorageError: the store can't answer now; nothing was sent.
         """
         if scope["method"] not in {"GET", "HEAD"}:
-            message = f"{scope['method']} is not allowed here; stores are read only"
+            message = f"{scope['method']} is not allowed for this operation. Use GET."
             raise MethodNotAllowed(message)
         view = self._catalog.view(decode_path(store))
         query = _WATCH.query.read(scope["query_string"])
@@ -135,7 +135,7 @@ class EventStreams:
             state.definition.keys.escaped(key)
         left_out_columns(view.name, state.definition, query["columns"])
         if query["current"] and not state.definition.window.is_windowed:
-            message = f"store {view.name!r} has no windows, so leave out current"
+            message = f"store {view.name!r}: it has no windows. Send the request without current."
             raise InvalidParameter(message)
         for_ms = query["for_ms"]
         until = float("inf") if for_ms is None else time.monotonic() + for_ms / 1000

@@ -226,7 +226,10 @@ class StoreView:
             return snapshot
         # An open read transaction would keep the pages of this version in the index's file.
         snapshot.__exit__(None, None, None)
-        message = f"store {self.name!r} has not reached the position: {', '.join(missing)}"
+        message = (
+            f"store {self.name!r}: it has not reached the position: {', '.join(missing)}. "
+            "Send the request again later, or set wait_ms."
+        )
         raise BehindPositionBound(message)
 
 
@@ -251,11 +254,13 @@ class StoreCatalog:
         if view is None or not view.is_known():
             view = self._find(name)
         if view is not None and view.is_foreign():
-            message = f"table {name!r} is no store: it has no table property {STORE_PROPERTY}"
+            message = (
+                f"table {name!r} is not a store, because it has no table property {STORE_PROPERTY}."
+            )
             raise UnknownStore(message)
         if view is None:
             known = ", ".join(self.names()) or "none yet"
-            message = f"there is no store {name[:128]!r}; the stores are: {known}"
+            message = f"store {name[:128]!r} does not exist. Use one of: {known}."
             raise UnknownStore(message)
         return view
 

@@ -25,7 +25,9 @@ def left_out_columns(
     unknown = [name for name in chosen if name not in known]
     if unknown:
         columns = ", ".join(sorted(known))
-        message = f"store {store!r} has no column {unknown[0][:80]!r}; it has: {columns}"
+        message = (
+            f"store {store!r}: column {unknown[0][:80]!r} does not exist. Use one of: {columns}."
+        )
         raise InvalidParameter(message)
     return frozenset(known.difference(chosen))
 

@@ -153,7 +153,7 @@ def _places(query: Mapping[str, Any], state: IndexState) -> Iterator[Place]:
         return
     versions = [query[name] for name, none in _VERSIONS.items() if query.get(name, none) != none]
     if not versions:
-        message = "history is of a version, so it needs min_version, as_of_version or since_version"
+        message = "history must be sent with min_version, as_of_version or since_version."
         raise InvalidParameter(message)
     for version in versions:
         place = Place.read(version, query["history"])

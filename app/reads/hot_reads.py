@@ -88,7 +88,7 @@ class HotReads:
 
     async def _answer(self, target: Target, scope: Scope) -> Answer:
         if scope["method"] not in _METHODS:
-            message = f"{scope['method']} is not allowed here; stores are read only"
+            message = f"{scope['method']} is not allowed for this operation. Use GET."
             raise MethodNotAllowed(message)
         read = target.read
         view = self._catalog.view(decode_path(target.store))
@@ -117,7 +117,7 @@ def _read_path(read: HotRead, rest: bytes) -> tuple[Any, ...]:
         return (parameters[0].read(rest),)
     parts = rest.split(b"/", len(parameters) - 1) if parameters else []
     if len(parts) < len(parameters):
-        message = f"the path is {read.operation.path}"
+        message = f"path: it must be {read.operation.path}"
         raise UnknownRoute(message)
     return tuple(p.read(part) for p, part in zip(parameters, parts, strict=True))
 

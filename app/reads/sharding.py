@@ -21,7 +21,7 @@ def refuse_keys_of_others(shard: Shard, keys: Iterable[str]) -> None:
     if len(found := {*owners}) > 1:
         message = (
             f"the {len(owners)} keys belong to {len(found)} shards of {shard.count}. Send one "
-            "request per shard: `owners` has the shard of each key, in the order of the list"
+            "request per shard. `owners` has the shard of each key, in the order of the list."
         )
         raise KeysOfSeveralShards(message, owners)
     for owner in found - {shard.number}:

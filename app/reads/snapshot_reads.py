@@ -73,7 +73,10 @@ def _backward_scan(snapshot: IndexSnapshot, request: ReadRequest) -> ReadPage:
 def _all(snapshot: IndexSnapshot, request: ReadRequest) -> ReadPage:
     is_windowed = snapshot.state.definition.window.kind.is_windowed
     if not is_windowed and request.query["final"] is not None:
-        message = f"store {request.store!r} has no windows, and a row is never final; leave it out"
+        message = (
+            f"store {request.store!r}: it has no windows, and a row is never final. Send "
+            "the request without final."
+        )
         raise InvalidParameter(message)
     return _scan(snapshot, request)
 

@@ -22,7 +22,10 @@ def refuse_wrong_kind(store: str, state: IndexState, operation: Operation) -> No
     if operation.store_kinds and kind not in operation.store_kinds:
         windows = f"{kind} windows" if kind.is_windowed else "no windows"
         fitting = ", ".join(reads_of_kind(kind))
-        message = f"store {store!r} has {windows}; {operation.name} does not fit it, use {fitting}"
+        message = (
+            f"store {store!r}: it has {windows}, and {operation.name} does not fit it. Use "
+            f"one of: {fitting}."
+        )
         raise WrongStoreKind(message)
 
 

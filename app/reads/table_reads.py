@@ -40,7 +40,10 @@ def is_as_of(query: Mapping[str, Any]) -> bool:
         others.append("as_of_ms")
     if others:
         name = "as_of_ms" if query["as_of_version"] is None else "as_of_version"
-        message = f"{name} names the version, so it does not go with {', '.join(others)}"
+        message = (
+            f"{name} cannot be combined with {', '.join(others)}, because it names the "
+            "version. Send one of them."
+        )
         raise InvalidParameter(message)
     return True
 
@@ -90,7 +93,7 @@ class TableReads:
         """
         if not self._places.acquire(blocking=False):
             places = TABLE_READS_AT_ONCE + TABLE_READS_WAITING
-            message = f"{places} reads of tables are under way, which is as many as may be; retry"
+            message = f"the process already has {places} table reads. Send the request again later."
             raise TableReadsBusy(message)
         if self._threads is None:
             self._threads = ThreadPoolExecutor(TABLE_READS_AT_ONCE, "table-read")
@@ -109,7 +112,7 @@ class TableReads:
         if not done:
             # Nobody is there to be told how it ends.
             under_way.add_done_callback(lambda ended: ended.cancelled() or ended.exception())
-            message = f"the table could not be read within {TABLE_READ_SECONDS} s"
+            message = f"the table read must end within {TABLE_READ_SECONDS} s. Narrow the bounds."
             raise errors.TableReadTimeout(message)
         return under_way.result()
 

@@ -119,15 +119,15 @@ def store_problem(layout: DataLayout, name: str, tailer: TailerStatus) -> str | 
         generation = folder.current()
         damaged = None if generation is None else damage(generation)
     except OSError as error:
-        return f"the index can't be read ({error})"
+        return f"the index cannot be read ({error})"
     if generation is None:
         problem = f"the index of store {name!r} is being built"
     elif damaged is not None:
-        problem = f"the index is damaged ({damaged}); it is being rebuilt"
+        problem = f"the index is damaged ({damaged}) and is being rebuilt"
     elif status is None:
-        problem = "the tailer has not begun with this store"
+        problem = "the tailer has not opened this store yet"
     elif status.state == "building":
-        problem = "the index is being built anew; the last one answers meanwhile"
+        problem = "the index is being rebuilt, and the service uses the previous index meanwhile"
     else:
         return None if status.state == "following" else f"the index is {status.state}"
     return problem

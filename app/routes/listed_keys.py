@@ -75,13 +75,16 @@ async def _keys_of(request: Request) -> tuple[ListedKey, ...]:
         keys = None
     # True is an int of Python's, and none of JSON's.
     if not isinstance(keys, list) or not {*map(type, keys)} <= {str, int, list}:
-        message = 'the body must be a JSON list of keys, for example ["EWR", "JFK"] or [7, 42]'
+        message = 'body: it must be a JSON list of keys, for example ["EWR", "JFK"] or [7, 42]'
         raise InvalidBody(message)
     if len(keys) > LISTED_KEYS_MAX:
-        message = f"the body lists {len(keys)} keys; a request may list {LISTED_KEYS_MAX}"
+        message = (
+            f"body: it must list at most {LISTED_KEYS_MAX} keys, not {len(keys)}. Send "
+            "several requests."
+        )
         raise InvalidBody(message)
     if any(len(_text(key).encode()) > KEY_BYTES_MAX for key in keys):
-        message = f"the body lists a key of more than {KEY_BYTES_MAX} bytes; there is no such key"
+        message = f"body: each key must have at most {KEY_BYTES_MAX} bytes. Remove longer keys."
         raise InvalidBody(message)
     return tuple(keys)
 

@@ -49,16 +49,19 @@ class _Indexes(Collector):
 def _indexes(catalog: StoreCatalog) -> Iterator[Metric]:
     """How far each index is behind its table, its size, and who reads it."""
     versions = GaugeMetricFamily(
-        "oriel_index_lag_versions", "Versions that the index is behind.", labels=["store"]
+        "oriel_index_lag_versions",
+        "Table versions that the index does not have yet.",
+        labels=["store"],
     )
     seconds = GaugeMetricFamily(
         "oriel_index_lag_seconds",
-        "Seconds since the first version was committed that the index lacks; 0: it lacks none.",
+        "Age of the oldest version that the index does not have yet, in seconds. 0: the index is "
+        "up to date.",
         labels=["store"],
     )
     size = GaugeMetricFamily("oriel_index_bytes", "Size of the index.", labels=["store"])
     readers = GaugeMetricFamily(
-        "oriel_index_readers", "Places that readers have taken in the index.", labels=["store"]
+        "oriel_index_readers", "Reader slots in use in the index.", labels=["store"]
     )
     for name in catalog.names():
         view = catalog.view(name)

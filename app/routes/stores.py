@@ -28,8 +28,8 @@ _LIST, _DESCRIBE, _KEYS, _COUNT = (
     OPERATIONS[name]
     for name in ("listStores", "describeStore", "listKeys", "approximateNumEntries")
 )
-_FOREIGN = "a Delta table that is no store of Oriel's"
-_UNHEARD_OF = StoreStatus("unknown", None, "the tailer has not reported its status")
+_FOREIGN = "this Delta table is not a store of Oriel"
+_UNHEARD_OF = StoreStatus("unknown", None, "the tailer has not reported this store yet")
 
 
 def store_routes(catalog: StoreCatalog, status_file: StatusFile) -> APIRouter:

@@ -59,14 +59,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     layout = DataLayout(options.data, options.index, options.shard)
     if not has_tables_or_indexes(layout):
         line = (
-            f"there are no tables in {options.data} yet: they are served as soon as a pipeline "
-            "writes some, and nothing is made there before"
+            f"{options.data}: no tables exist yet. The service serves them as soon as a pipeline "
+            "writes them"
         )
         say("no-tables", line, level="warning")
     try:
         listener = _bound_socket(options.host, options.port)
     except OSError as error:
-        line = f"can't listen on {options.host}:{options.port}: {error.strerror}"
+        line = f"{options.host}:{options.port}: cannot listen: {error.strerror}"
         say("error", line, level="error")
         return 1
     url = _url("https" if settings.is_tls else "http", options.host, listener)
@@ -81,7 +81,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             [f"--settings={settings.to_json()}"],
         ).run(lambda: print(f"Oriel serves {uri(options.data)} at {url}", flush=True), certificate)
     except AddressTaken as error:
-        line = f"can't listen on {options.host}:{options.port}: {error}"
+        line = f"{options.host}:{options.port}: cannot listen: {error}"
         say("error", line, level="error")
         return 1
     finally:
@@ -91,7 +91,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _why_unusable(data: Path, place: Path) -> str | None:
     """Return why the data directory, or the directory of the indexes, can't be used."""
     if is_object(place):
-        return f"{uri(place)} has no index: name a folder of this machine with --index"
+        return (
+            f"{uri(place)}: an object store cannot contain the indexes. Name a local directory "
+            "with --index"
+        )
     try:
         current_files().reach(data)
         _require_folder(data)
@@ -99,7 +102,7 @@ def _why_unusable(data: Path, place: Path) -> str | None:
     except ObjectStoreFailed as error:
         return str(error)
     except OSError as error:
-        told = f"can't use {data} as the data folder: {error.strerror}"
+        told = f"{data}: cannot use the data directory: {error.strerror}"
         return disk_problem(error, place) or told
     return None
 
@@ -166,17 +169,20 @@ def _settings(options: argparse.Namespace) -> ServiceSettings:
 def _why_not_secure(options: argparse.Namespace, settings: ServiceSettings) -> str | None:
     """What is wrong with tokens, before a process is started with them."""
     if is_traced() and find_spec("opentelemetry.instrumentation") is None:
-        return "traces are wanted (OTEL_EXPORTER_OTLP_ENDPOINT): pip install 'oriel[otel]'"
+        return (
+            "OTEL_EXPORTER_OTLP_ENDPOINT: traces need a package that is not installed. Run "
+            "pip install 'oriel[otel]'"
+        )
     try:
         make_verifiers(settings.token_settings())
     except (BadTokenFile, BadKeys) as error:
         return str(error)
     except ModuleNotFoundError as error:
-        return f"{error.name} is not installed: pip install 'oriel[jwt]'"
+        return f"{error.name} is not installed. Run pip install 'oriel[jwt]'"
     if options.tls_key is None and not is_loopback(options.host) and not options.insecure:
         line = (
-            "tokens travel in plain text: give --tls-cert and --tls-key, or let only a proxy with "
-            "TLS reach this address"
+            "tokens are sent in plain text. Set --tls-cert and --tls-key, or let only a proxy "
+            "with TLS reach this address"
         )
         say("warning", line, level="warning")
     return None
@@ -184,23 +190,26 @@ def _why_not_secure(options: argparse.Namespace, settings: ServiceSettings) -> s
 
 def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="oriel serve", description=__doc__)
-    parser.add_argument("--data", type=data_folder, required=True, help="the data folder")
+    parser.add_argument("--data", type=data_folder, required=True, help="the data directory")
     parser.add_argument(
-        "--index", type=Path, help="where the indexes are, on this machine (default: DATA/index)"
+        "--index", type=Path, help="local directory of the indexes (default: DATA/index)"
     )
     parser.add_argument(
         "--shard", type=_shard, default=ALL_KEYS, metavar="NUMBER/COUNT",
-        help="serve one of COUNT parts of the keys, like 2/8; a router sends requests to the "
+        help="serve one of COUNT shards of the keys, like 2/8. A router sends requests to the "
         "right one (docs/routing.md)",
     )  # fmt: skip
     parser.add_argument("--host", default="127.0.0.1", help="address to listen on")
     parser.add_argument(
-        "--port", type=_within(0, 65_535), default=8080, help="port to listen on; 0: a free one"
+        "--port", type=_within(0, 65_535), default=8080, help="port to listen on, 0 for a free one"
     )
-    parser.add_argument("--workers", type=_within(1, 256), default=1, help="processes that answer")
+    parser.add_argument(
+        "--workers", type=_within(1, 256), default=1, help="number of worker processes"
+    )
     parser.add_argument(
         "--stale-after", type=_within(1, 86_400), metavar="SECONDS",
-        help="seconds that an index may be behind its table before /readyz says no (default 60)",
+        help="greatest lag of an index in seconds before /readyz reports it as not ready "
+        "(default 60)",
     )  # fmt: skip
     add_log_format(parser)
     _add_security(parser)
@@ -211,14 +220,15 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
         )  # fmt: skip
     options = parser.parse_args(arguments)
     if (options.tls_cert is None) != (options.tls_key is None):
-        parser.error("--tls-cert and --tls-key go together")
+        parser.error("--tls-cert and --tls-key must be set together")
     if options.jwks is not None and not (options.jwt_issuer and options.jwt_audience):
-        parser.error("--jwks needs --jwt-issuer and --jwt-audience: whose tokens, for whom")
+        parser.error("--jwks needs --jwt-issuer and --jwt-audience. Set both")
     has_tokens = options.tokens is not None or options.jwks is not None
     if not (has_tokens or options.insecure or is_loopback(options.host)):
         parser.error(
-            f"others reach {options.host}, and nobody has to show a token: give --tokens (see "
-            "`oriel token`) or --jwks, or --insecure if a proxy or the network keeps strangers out"
+            f"--host: {options.host} is reachable from other machines, and requests need no "
+            "token. Set --tokens (see `oriel token`) or --jwks. Set --insecure if a proxy or "
+            "the network limits access"
         )
     return options
 
@@ -227,36 +237,44 @@ def _add_security(parser: argparse.ArgumentParser) -> None:
     """Add the options that say who may ask, and by which names."""
     parser.add_argument(
         "--insecure", action="store_true",
-        help="listen on an address that others reach though nobody has to show a token",
+        help="listen on an address that other machines reach, without requiring tokens",
     )  # fmt: skip
     parser.add_argument("--tokens", metavar="FILE", help="file of tokens, see `oriel token`")
     parser.add_argument(
         "--jwks", metavar="FILE|URL",
-        help="public keys of an identity provider, whose JSON Web Tokens are accepted, too",
+        help="public keys of an identity provider. Its JSON Web Tokens are accepted in addition "
+        "to --tokens",
     )  # fmt: skip
-    parser.add_argument("--jwt-issuer", metavar="ISS", help="issuer that such a token must have")
-    parser.add_argument("--jwt-audience", metavar="AUD", help="audience that it must be for")
+    parser.add_argument("--jwt-issuer", metavar="ISS", help="required issuer of a JSON Web Token")
+    parser.add_argument(
+        "--jwt-audience", metavar="AUD", help="required audience of a JSON Web Token"
+    )
     parser.add_argument(
         "--open-probes", action="store_true",
-        help="/readyz, /freshz and /metrics need no token, for probes and Prometheus",
+        help="accept requests for /readyz, /freshz and /metrics without a token, for probes and "
+        "Prometheus",
     )  # fmt: skip
     parser.add_argument(
         "--tls-cert",
         metavar="FILE",
-        help="certificate chain, PEM: serve HTTPS. A changed file is used without a restart",
+        help="PEM file with the certificate chain, to serve HTTPS. A changed file is used "
+        "without a restart",
     )
-    parser.add_argument("--tls-key", metavar="FILE", help="its private key, PEM")
+    parser.add_argument(
+        "--tls-key", metavar="FILE", help="PEM file with the private key of the certificate"
+    )
     parser.add_argument(
         "--allowed-host", action="append", default=[], metavar="NAME",
-        help="a name that requests may give in their Host field, beside addresses and localhost; "
-        "'*.NAME': all below it; '*': any; may be repeated",
+        help="a host name that requests can use, in addition to addresses and localhost. "
+        "'*.NAME' allows all names below NAME, '*' any name. Can be repeated",
     )  # fmt: skip
     parser.add_argument(
         "--cors-origin", action="append", default=[], metavar="ORIGIN",
-        help="an origin like https://app.example.org whose pages may read answers; may be repeated",
+        help="an origin like https://app.example.org whose pages can read responses. Can be "
+        "repeated",
     )  # fmt: skip
     parser.add_argument(
-        "--access-log", action="store_true", help="a line for each request on stderr"
+        "--access-log", action="store_true", help="write a line for each request to stderr"
     )
 
 

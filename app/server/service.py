@@ -123,7 +123,9 @@ class Service:
             await _send_problem(error, scope, send)
         except asyncio.CancelledError:
             # The worker ends, or the client left. Nothing is sent to a client that left.
-            await _send_problem(ShuttingDown("this worker ends; ask again"), scope, send)
+            await _send_problem(
+                ShuttingDown("The worker is shutting down. Send the request again."), scope, send
+            )
 
     def _check(self, scope: Scope) -> None:
         host = authorization = None

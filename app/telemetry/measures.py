@@ -89,14 +89,15 @@ class Measures:
         self._registry = CollectorRegistry()
         self._seconds = Histogram(
             "oriel_http_request_seconds",
-            "Seconds until answers began, by operation and store; its count is that of requests.",
+            "Seconds until responses began, by operation and store. Its count is the number of "
+            "requests.",
             ["operation", "store"],
             buckets=_BUCKETS_SECONDS,
             registry=self._registry,
         )
         self._errors = Counter(
             "oriel_http_errors",
-            "Answers with a status of 400 or above.",
+            "Responses with a status of 400 or above.",
             ["operation", "store", "status"],
             registry=self._registry,
         )
@@ -105,10 +106,10 @@ class Measures:
                 f"oriel_http_{name}", meaning, multiprocess_mode="livesum", registry=self._registry
             )
             for name, meaning in (
-                ("requests", "Requests under way."),
+                ("requests", "Requests in progress."),
                 ("waiting", "Requests that wait for a position."),
                 ("streams", "Open event streams."),
-                ("unsent_bytes", "Bytes of long answers that clients have not taken yet."),
+                ("unsent_bytes", "Bytes of long responses that clients have not read yet."),
                 ("connections", "Open connections."),
             )
         }

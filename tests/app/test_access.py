@@ -115,7 +115,7 @@ def test_every_path_needs_a_token_but_those_without_data(guarded: Guarded) -> No
             if target in _NEED_NONE:
                 assert answer.status == 200
             else:
-                reason = "needs a token: send it as 'Auth" if not bearer else "unknown, has expired"
+                reason = "has no token. Send it as 'Auth" if not bearer else "unknown, has expired"
                 assert_problem(answer, 401, "unauthorized", reason)
         if not target.endswith("/watch"):
             assert guarded.get(target, guarded.all).status != 401
@@ -141,7 +141,7 @@ def test_a_forbidden_store_looks_as_one_that_there_is_none_of(guarded: Guarded) 
         forbidden = guarded.get(OTHER + rest, bearer)
         unknown = guarded.get(f"/v1/stores/nothere{rest}", bearer)
         reached_but_unknown = guarded.get(f"/v1/stores/ghost1{rest}", bearer)
-        assert_problem(forbidden, 404, "unknown-store", "that this token reaches")
+        assert_problem(forbidden, 404, "unknown-store", "does not grant access to a store")
         for answer in (unknown, reached_but_unknown):
             if rest != "/nothing":
                 instance = answer.json["instance"].encode()

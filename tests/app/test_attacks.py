@@ -80,7 +80,7 @@ def test_a_foreign_table_is_told_and_leaves_the_service_ready(store: Served) -> 
     write_deltalake(DataLayout(store.data).tables / "sales", pa.table({"n": [1]}))
     store.tailer_says(StoreStatus("following", 0))
     stores = {one["store"]: one for one in store.get("/v1/stores").json["stores"]}
-    assert stores["sales"]["problem"] == "a Delta table that is no store of Oriel's"
+    assert stores["sales"]["problem"] == "this Delta table is not a store of Oriel"
     assert (stores["store"]["ready"], stores["sales"]["ready"]) == (True, False)
     answer = store.get("/readyz")
     assert (answer.status, answer.json["stores"].keys()) == (200, {"store"})

@@ -166,7 +166,7 @@ def test_an_id_that_is_none_is_refused(changing: Served, after: str) -> None:
         changing.get(f"{ROOT}/watch", [("Last-Event-ID", after)]),
         changing.get(f"{ROOT}/watch?after={after}"),
     ):
-        assert_problem(answer, 400, "invalid-parameter", "id of the last event")
+        assert_problem(answer, 400, "invalid-parameter", "after must be the `id`")
 
 
 def test_merged_sessions_are_told_as_removed(tmp_path: Path) -> None:

@@ -80,7 +80,7 @@ def test_a_malformed_claim_is_refused_and_named(
     with pytest.raises(Forbidden) as refused:
         guard.check(scope, b"Bearer " + token)
     assert str(refused.value) == (
-        f"the claim {name} of this token is malformed: it must be a list of strings, and is "
+        f"claim {name}: it must be a list of strings, not "
         f"{json.dumps(claim)}. Correct the claim at the identity provider"
     )
     told = capsys.readouterr().err
@@ -174,7 +174,7 @@ def test_a_damaged_key_set_leaves_the_keys_as_they_were(
     verifier = JwtVerifier(provider.settings)
     provider.file.write_bytes(content)
     verifier._read_again()
-    assert "they stay as they were" in caplog.text
+    assert "The previous keys stay in use" in caplog.text
     assert verifier.access_of(provider.token()) is not None
     with pytest.raises(BadKeys, match=r"jwks\.json"):
         JwtVerifier(provider.settings)
@@ -237,7 +237,7 @@ def test_keys_that_are_gone_stay_as_they_were(
     provider.file.unlink()
     monkeypatch.setattr(jwt_tokens, "_REFRESH_SECONDS", 0.0)
     assert verifier.access_of(provider.token()) is not None
-    wait_until(lambda: caplog.text, "the line", lambda text: "stay as they were" in text)
+    wait_until(lambda: caplog.text, "the line", lambda text: "previous keys stay in use" in text)
     assert verifier.access_of(provider.token()) is not None
 
 

@@ -294,7 +294,7 @@ def test_a_data_folder_that_is_a_file_is_said_clearly(
     for data in (file, file / "below"):
         assert main(["--data", str(data), "--port", "0"]) == 1
         (line,) = capsys.readouterr().err.splitlines()
-        assert line.startswith(f"can't use {data} as the data folder: ")
+        assert line.startswith(f"{data}: cannot use the data directory: ")
 
 
 def test_a_directory_of_another_user_is_rejected(
@@ -361,7 +361,7 @@ def test_a_folder_without_tables_is_told_and_not_made(tmp_path: Path) -> None:
     assert serving.get("/v1/stores").json == {"stores": []}
     wait_until(serving.children, "the tailer", lambda found: "oriel.storage.tailer" in found)
     assert not serving.data.exists()
-    assert f"there are no tables in {serving.data} yet" in serving.stderr.read_text()
+    assert f"{serving.data}: no tables exist yet." in serving.stderr.read_text()
     table = StoreTable(tmp_path / "new", make_definition())
     table.commit([{"key": "a", "start": 1}])
     serving.wait_for(1)

@@ -211,13 +211,13 @@ def test_it_serves_https(tmp_path: Path, certificate: tuple[Path, Path]) -> None
 @pytest.mark.parametrize(
     ("options", "code", "words"),
     [
-        (["--tls-cert", "x"], 2, "go together"),
+        (["--tls-cert", "x"], 2, "must be set together"),
         (["--tls-cert", "no.pem", "--tls-key", "no.pem"], 1, "cannot read no.pem"),
-        (["--tokens", "no.toml"], 1, "the token file no.toml can't be read"),
+        (["--tokens", "no.toml"], 1, "no.toml: the token file cannot be read"),
         (["--jwks", "no.json"], 2, "--jwt-issuer"),
         (
             ["--jwks", "no.json", "--jwt-issuer", "x", "--jwt-audience", "y"], 1,
-            "can't be read from no.json",
+            "no.json: the keys for JSON Web Tokens cannot be read",
         ),
     ],
 )  # fmt: skip
