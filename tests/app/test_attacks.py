@@ -84,7 +84,7 @@ def test_a_foreign_table_is_told_and_leaves_the_service_ready(store: Served) -> 
     assert (stores["store"]["ready"], stores["sales"]["ready"]) == (True, False)
     answer = store.get("/readyz")
     assert (answer.status, answer.json["stores"].keys()) == (200, {"store"})
-    assert_problem(store.get("/v1/stores/sales/keys"), 404, "unknown-store", "is no store")
+    assert_problem(store.get("/v1/stores/sales/keys"), 404, "unknown-store", "is not a store")
 
 
 @pytest.mark.parametrize("damage", ["another entry", "directory"])
@@ -110,7 +110,7 @@ def test_a_parameter_repeats_a_bounded_number_of_times(filled: Served) -> None:
     most = "&".join(["min_offset=events:0:1"] * REPEATS_MAX)
     assert starts(filled.get(f"{ROOT}/latest/a?{most}")) == [50]
     answer = filled.get(f"{ROOT}/latest/a?{most}&min_offset=events:0:1")
-    assert_problem(answer, 400, "invalid-parameter", f"{REPEATS_MAX} times at most")
+    assert_problem(answer, 400, "invalid-parameter", f"at most {REPEATS_MAX} times")
 
 
 def test_every_line_of_if_none_match_counts(filled: Served) -> None:

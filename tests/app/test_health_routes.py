@@ -153,7 +153,7 @@ def test_not_ready_while_a_store_is_not_served(tmp_path: Path) -> None:
         answer = made.get("/readyz")
         assert answer.status == 503
         assert answer.json["stores"]["store"]["ready"] is False
-        assert "being built" in answer.json["stores"]["store"]["problem"]
+        assert "being rebuilt" in answer.json["stores"]["store"]["problem"]
 
 
 def test_not_ready_while_the_tailer_fails_with_a_store(store: Served) -> None:
@@ -162,7 +162,7 @@ def test_not_ready_while_the_tailer_fails_with_a_store(store: Served) -> None:
     answer = store.get("/readyz")
     assert (answer.status, answer.json["stores"]["store"]["problem"]) == (503, "CorruptLog: torn")
     store.tailer_says(None)
-    assert "not begun" in store.get("/readyz").json["stores"]["store"]["problem"]
+    assert "not opened" in store.get("/readyz").json["stores"]["store"]["problem"]
 
 
 def test_the_status_file_reads_back_and_garbage_is_no_word(tmp_path: Path) -> None:

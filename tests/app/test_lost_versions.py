@@ -111,7 +111,8 @@ def test_a_count_of_a_lost_history_is_gone(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("query", "words"), [("history=1-2", "needs min_version"), ("min_version=1&history=x", "'x'")]
+    ("query", "words"),
+    [("history=1-2", "sent with min_version"), ("min_version=1&history=x", "'x'")],
 )
 def test_a_history_without_its_version_is_refused(filled: Served, query: str, words: str) -> None:
     """Alone it says nothing."""

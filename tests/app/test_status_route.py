@@ -99,7 +99,7 @@ def test_a_store_that_no_pipeline_reports_has_unknown_numbers(store: Served) -> 
     (one,) = seen["stores"]
     assert (one["store"], one["pipeline"], one["ready"]) == ("store", None, False)
     assert [one[name] for name in ("open_records", "lag", "held_by")] == [None] * 3
-    assert "not begun" in one["problem"]
+    assert "not opened" in one["problem"]
 
 
 def test_a_topic_without_a_record_keeps_windows_open(store: Served) -> None:
@@ -163,7 +163,7 @@ def test_a_token_for_some_stores_sees_only_their_status(
         assert [one["store"] for one in seen["stores"]] == ["store"]
         seen = client.get("/v1/status", [("Authorization", f"Bearer {everything}")]).json
         assert [one["pipeline"] for one in seen["pipelines"]] == ["hidden", "shown"]
-        assert_problem(client.get("/v1/status"), 401, "unauthorized", "needs a token")
+        assert_problem(client.get("/v1/status"), 401, "unauthorized", "has no token")
         client.service.catalog.close()
 
 

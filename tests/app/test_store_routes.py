@@ -145,7 +145,9 @@ def test_a_cursor_whose_place_was_changed_is_refused(store: Served, read: str) -
     cursor = answer("").json["next_cursor"]
     head = urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4))[:_HEAD_BYTES]
     forged = urlsafe_b64encode(head + b"\xff\xff\xff").decode().rstrip("=")
-    assert_problem(answer(f"&cursor={forged}"), 400, "invalid-cursor", "not given out")
+    assert_problem(
+        answer(f"&cursor={forged}"), 400, "invalid-cursor", "not a cursor of this service"
+    )
 
 
 @pytest.mark.parametrize("path", ["/v1/stores", "/v1/stores/store", "/healthz", "/readyz"])

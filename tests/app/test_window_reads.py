@@ -129,7 +129,7 @@ def test_a_cursor_does_not_outlive_its_table(tmp_path: Path) -> None:
             made.commit({"key": "a", "start": 1}, {"key": "a", "start": 2})
         cursor = one.get(f"{ROOT}/fetch/a?limit=1").json["next_cursor"]
         answer = two.get(f"{ROOT}/fetch/a?limit=1&cursor={cursor}")
-        assert_problem(answer, 400, "invalid-cursor", "made anew")
+        assert_problem(answer, 400, "invalid-cursor", "re-created")
 
 
 def test_latest_and_window_give_one_window_in_the_same_envelope(filled: Served) -> None:

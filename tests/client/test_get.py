@@ -301,7 +301,11 @@ def test_a_missing_and_a_wrong_token_are_two_messages(
     url = f"http://127.0.0.1:{serving.port}"
     variable = "Put a token into the environment variable ORIEL_TOKEN"
     try:
-        for sent, said in ((None, "needs a token"), ("wrong", "not valid here"), (right, "")):
+        for sent, said in (
+            (None, "has no token"),
+            ("wrong", "is unknown, has expired"),
+            (right, ""),
+        ):
             if sent is not None:
                 monkeypatch.setenv("ORIEL_TOKEN", sent)
             code = main(["--url", url])
