@@ -12,7 +12,7 @@ _SECTIONS = {
     "stores": "Stores",
     "deadLetters": "Dead letters",
     "health": "Health and metrics",
-    "dashboard": "Pages for people",
+    "dashboard": "Web pages",
 }
 #: A parameter of so many operations stands once, above them.
 _SHARED_BY = 8
@@ -34,12 +34,12 @@ def api_page(document: _Json) -> str:
     lines = [
         "# The HTTP interface",
         "",
-        "Written by `python -m tools.openapi` from the operations of the service, as is",
-        "`/openapi.json`; a test keeps it so. `/docs` of a service has the same to try out.",
+        "`python -m tools.openapi` writes this page and `/openapi.json` from the operations of the",
+        "service. Open `/docs` of a service to try the requests.",
         "",
         _flowing(document["info"]["description"]),
         "",
-        "## Parameters that many requests have",
+        "## Common parameters",
         "",
         *_parameter_table(shared.values()),
     ]
@@ -48,7 +48,7 @@ def api_page(document: _Json) -> str:
         for request, operation in operations:
             if operation["tags"][0] == tag:
                 lines += ["", *_section(request, operation, set(shared))]
-    lines += ["", "## Fields of the answers", "", *_answers(document["components"]["schemas"])]
+    lines += ["", "## Fields of the responses", "", *_answers(document["components"]["schemas"])]
     lines += ["", "## Problems", "", *_problems(document)]
     lines += ["", "## Limits", "", "| limit | unit | value | |", "|---|---|---|---|"]
     for name, limit in sorted(document["x-oriel-limits"].items()):
@@ -83,7 +83,7 @@ def _section(request: str, operation: _Json, shared: set[tuple[str, str]]) -> It
     if "requestBody" in operation:
         facts.append("Body: a JSON list of keys.")
     if "schema" in answer and "$ref" in answer["schema"]:
-        facts.append(f"Answer: {_type(answer['schema'])}.")
+        facts.append(f"Response: {_type(answer['schema'])}.")
     if facts:
         yield ""
         yield " ".join(facts)

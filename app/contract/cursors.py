@@ -1,4 +1,4 @@
-"""Cursors: opaque, and good only for the request that they were given out for.
+"""Read and write cursors, which are opaque and valid only for the request that returned them.
 
     cursor    =  base64url( format (1 byte)  request digest (12)  table version (8)
                             first digits of the version's digest (8)  last )
@@ -8,9 +8,9 @@
               |  the store's own bytes                            after a page of many keys
               |  position in the list (4), or it and a window     after a page of listed keys
 
-The digest is over everything that must stay the same between the pages: table, operation,
-key and bounds. The version makes pages move forwards in time only, and the digits of its digest
-keep them in one history of the table.
+The digest covers what must stay unchanged between the pages: table, operation, key and bounds. The
+version rejects pages from an older version, and the digits of its digest keep the pages in one
+history of the table.
 """
 
 import hashlib
@@ -45,7 +45,7 @@ _OF_ANOTHER = (
 
 
 class TableState(NamedTuple):
-    """What a cursor is bound to, of a table that has no index."""
+    """The state of a table without an index, to which a cursor belongs."""
 
     table_id: str
     version: int
@@ -59,11 +59,11 @@ class TableState(NamedTuple):
 
 
 class PageCursors:
-    """Reads and writes the cursors of one request, over the version that answers it.
+    """Reads and writes the cursors of one request, for the version that it reads.
 
-    ``request`` is what tells requests of one table apart: operation, key, bounds. Reading a
-    cursor raises ``InvalidCursor`` when it is of another request or not ours, and
-    ``BehindPositionBound`` when the page before came from a newer version than this one.
+    ``request`` identifies a request of the table: operation, key, bounds. Reading a cursor raises
+    ``InvalidCursor`` if it belongs to another request or is not a cursor of this service, and
+    ``BehindPositionBound`` if the previous page came from a newer version.
     """
 
     def __init__(self, store: str, state: IndexState | TableState, *request: object) -> None:
@@ -73,7 +73,7 @@ class PageCursors:
         self._request = request
 
     def read_window(self, cursor: str | None) -> WindowId | None:
-        """The last window of the page before; None on the first page."""
+        """Return the last window of the previous page, None on the first page."""
         if cursor is None:
             return None
         last = self._read(cursor)
@@ -82,7 +82,7 @@ class PageCursors:
         return WindowId(*_WINDOW.unpack(last))
 
     def read_key(self, cursor: str | None) -> str | None:
-        """The last key of the page before; None on the first page."""
+        """Return the last key of the previous page, None on the first page."""
         if cursor is None:
             return None
         try:
@@ -93,10 +93,10 @@ class PageCursors:
     def read_values(
         self, cursor: str | None, *kinds: type, last_max: int = 2**63 - 1
     ) -> list[Any] | None:
-        """What ``after_values`` was given, values of these kinds; None on the first page.
+        """Return the values of ``after_values``, with these types, None on the first page.
 
-        The digest is of the request only, so the place itself can be anything. The last value, if
-        it is an integer, is at most ``last_max``.
+        The digest covers only the request, so the values are checked. If the last value is an
+        integer, it must be at most ``last_max``.
         """
         if cursor is None:
             return None
@@ -113,15 +113,15 @@ class PageCursors:
         return place
 
     def read_place(self, cursor: str | None) -> bytes | None:
-        """Where the page before ended, in the store's own bytes; None on the first page."""
+        """Return the end of the previous page, in the store's own bytes, None on the first page."""
         return None if cursor is None else self._read(cursor)
 
     def after_place(self, place: bytes | None) -> str | None:
-        """The cursor of the page that goes on behind a place; None when there is no such page."""
+        """Return the cursor of the page that continues after a place, None without such a page."""
         return None if place is None else self._write(place)
 
     def read_listed(self, cursor: str | None) -> tuple[int, WindowId | None]:
-        """The listed key that the page goes on with, and the last window of it before."""
+        """Return the listed key with which the page continues, and its last window so far."""
         if cursor is None:
             return 0, None
         last = self._read(cursor)
@@ -132,23 +132,23 @@ class PageCursors:
         return at, window
 
     def after_listed(self, at: int, window: WindowId | None) -> str:
-        """The cursor of the page that goes on with a listed key, behind a window of it."""
+        """Return the cursor of the page that continues after a window of a listed key."""
         return self._write(_AT.pack(at) + (b"" if window is None else _WINDOW.pack(*window)))
 
     def after_window(self, window: WindowId | None) -> str | None:
-        """The cursor of the page that goes on after a window; None when there is no such page."""
+        """Return the cursor of the page that continues after a window, None without such a page."""
         return None if window is None else self._write(_WINDOW.pack(*window))
 
     def after_key(self, key: str | None) -> str | None:
-        """The cursor of the page that goes on after a key; None when there is no such page."""
+        """Return the cursor of the page that continues after a key, None without such a page."""
         return None if key is None else self._write(key.encode())
 
     def after_values(self, place: Sequence[Any] | None) -> str | None:
-        """The cursor of the page that goes on after a place: texts, and integers from 0 on."""
+        """Return the cursor of the page that continues after strings and integers >= 0."""
         return None if place is None else self._write(orjson.dumps(list(place)))
 
     def _digest(self) -> bytes:
-        # The table id: a store made anew under the same name has other windows.
+        # The table id, because a re-created store with the same name has other windows.
         request = repr((self._state.table_id, *self._request))
         return hashlib.blake2b(request.encode(), digest_size=_DIGEST_BYTES).digest()
 
@@ -167,8 +167,8 @@ class PageCursors:
             raise InvalidCursor(_NOT_OURS)
         if digest != self._digest():
             raise InvalidCursor(_OF_ANOTHER)
-        # An index that is rebuilt may be behind the page before: to go on there would mix an
-        # older version into the answer.
+        # A rebuilt index can have an older version than the previous page. To continue there would
+        # mix two versions.
         missing = PositionBound(version).missing(self._state.version, self._state.offsets)
         if missing:
             message = (

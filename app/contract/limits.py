@@ -1,7 +1,7 @@
-"""What one worker takes on at most: each limit with its name, unit, default and meaning.
+"""Define the limits of one worker process: name, unit, default and meaning.
 
-The options of ``oriel serve``, ``x-oriel-limits`` of the OpenAPI document and the guards that keep
-the limits all go by these fields. Every limit is of one worker process.
+The options of ``oriel serve``, ``x-oriel-limits`` of the OpenAPI document and the guards that
+enforce the limits use these fields.
 """
 
 from collections.abc import Mapping
@@ -10,9 +10,9 @@ from typing import Any, NamedTuple
 
 
 class LimitField(NamedTuple):
-    """One limit for people and programs: its name ends with its unit, or it counts things.
+    """One limit. Its name ends with its unit or with the things that it counts.
 
-    ``most`` is the greatest that it can be set to.
+    ``most`` is the greatest allowed value.
     """
 
     name: str
@@ -21,7 +21,7 @@ class LimitField(NamedTuple):
     most: int
 
 
-#: httptools takes no longer address apart.
+#: httptools parses no longer URL.
 _URL_BYTES_MAX = 65_535
 
 
@@ -31,7 +31,7 @@ def _limit(default: int, meaning: str, most: int = 2**31) -> Any:
 
 @dataclass(frozen=True)
 class Limits:
-    """The limits of one worker; what is beyond them is answered with a problem, never queued."""
+    """The limits of one worker. Beyond them, it responds with a problem and queues nothing."""
 
     connections: int = _limit(
         4_000,
@@ -104,7 +104,7 @@ class Limits:
     idle_seconds: int = _limit(60, "during which a connection can be idle between two requests")
 
     def named(self) -> Mapping[str, int]:
-        """The value of each limit by its name."""
+        """Return the value of each limit by its name."""
         return asdict(self)
 
 

@@ -1,7 +1,7 @@
-"""The forms that an answer of windows, rows or keys can have, and which one a request asks for.
+"""Select the response format of windows, rows or keys.
 
-The form is chosen by ``Accept`` (RFC 9110, 12.5.1): the one with the greatest q-value; of equal
-ones the one that is named most exactly; of those the first in the order of ``MediaType``.
+``Accept`` selects it (RFC 9110, 12.5.1): the format with the greatest q-value, then the one that is
+named most exactly, then the first one of ``MediaType``.
 """
 
 import re
@@ -13,7 +13,7 @@ from oriel.app.contract.problems import NotAcceptable
 
 
 class MediaType(StrEnum):
-    """What can be asked for, the service's own choice first."""
+    """The response formats. The first one is the default."""
 
     JSON = "application/json"
     NDJSON = "application/x-ndjson"
@@ -21,23 +21,23 @@ class MediaType(StrEnum):
     ARROW = "application/vnd.apache.arrow.stream"
 
 
-#: What a stream of events is; it has no other form.
+#: The only format of a stream of events.
 EVENT_STREAM = "text/event-stream"
 
-#: The headers' values that nearly all clients send.
+#: The values that nearly all clients send.
 _PLAIN = frozenset({b"*/*", b"application/json", b""})
 
-#: Longer values are refused: no client has so much to say.
+#: Longer values are rejected, because no client needs them.
 _ACCEPT_BYTES_MAX = 1_000
 
 _Q_VALUE = re.compile(r"(?:0(?:\.\d{0,3})?|1(?:\.0{0,3})?)", re.ASCII)
 
 
 def media_type_of(headers: Iterable[tuple[bytes, bytes]]) -> MediaType:
-    """Choose the form of the answer to a request with these headers (names in lower case).
+    """Select the response format for a request with these headers (names in lower case).
 
     Raises:
-        NotAcceptable: the request takes none of the forms that there are.
+        NotAcceptable: the request accepts no format of the service.
     """
     accept = b""
     for name, value in headers:
@@ -54,7 +54,7 @@ def _negotiated(accept: bytes) -> MediaType:
         raise NotAcceptable(message)
     text = accept.decode("latin-1").lower()
     ranges = [one for one in map(_media_range, text.split(",")) if one is not None]
-    # A header that says nothing readable is as none.
+    # An empty header counts as a missing one.
     if not ranges and not text.strip(" \t,"):
         return MediaType.JSON
     ranked = [(*_quality(media, ranges), -at, media) for at, media in enumerate(MediaType)]

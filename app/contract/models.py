@@ -1,4 +1,4 @@
-"""The shapes of all answers, for the cold routes and for the OpenAPI document."""
+"""Define the models of all responses, for the cold routes and the OpenAPI document."""
 
 from typing import Any, Literal
 
@@ -10,6 +10,7 @@ _COMMITTED = (
     "When the position's version was committed, in ms since the epoch. Null if its log entry was "
     "deleted, or if the table is in an object store"
 )
+_NEXT_CURSOR = "Send it as `cursor` to read the next page. Null on the last page"
 _FOR_SOME_KEYS = "for a token for some keys"
 _INDEXED = (
     "Windows or rows in the index, including expired ones until they are deleted. Null "
@@ -18,13 +19,13 @@ _INDEXED = (
 
 
 class Model(BaseModel):
-    """Base of all models: no fields but those that are documented."""
+    """Base of all models, which rejects undocumented fields."""
 
     model_config = ConfigDict(extra="forbid")
 
 
 class Position(Model):
-    """How far into the source the answer reaches."""
+    """The table version and source offsets that the response contains."""
 
     version: int = Field(description="Version of the store's Delta table", examples=[17])
     offsets: Offsets = Field(
@@ -40,10 +41,10 @@ class Position(Model):
 
 
 class Window(BaseModel):
-    """One window of one key; beside these fields it has one per aggregate of the store.
+    """One window of one key, with one more field per aggregate of the store.
 
     An aggregate is a number, string, boolean, array of these, or null. NaN and the infinities
-    are null, because JSON has no such numbers. 64-bit integers keep all digits.
+    are null, because JSON does not have them. 64-bit integers keep all digits.
     """
 
     model_config = ConfigDict(extra="allow")
@@ -65,7 +66,7 @@ class Window(BaseModel):
 
 
 class IsoWindow(BaseModel):
-    """A `Window` as `times=iso` writes it: ISO 8601 in UTC, with milliseconds."""
+    """A `Window` with `times=iso`: times in ISO 8601 in UTC, with milliseconds."""
 
     model_config = ConfigDict(extra="allow")
 
@@ -77,9 +78,9 @@ class IsoWindow(BaseModel):
 
 
 class Row(BaseModel):
-    """The row of one key in a store without windows; it has one field per aggregate beside these.
+    """The row of one key in a store without windows, with one more field per aggregate.
 
-    Aggregates are as in a `Window`.
+    Aggregates have the values of a `Window`.
     """
 
     model_config = ConfigDict(extra="allow")
@@ -89,7 +90,7 @@ class Row(BaseModel):
 
 
 class IsoRow(BaseModel):
-    """A `Row` as `times=iso` writes it."""
+    """A `Row` with `times=iso`."""
 
     model_config = ConfigDict(extra="allow")
 
@@ -98,21 +99,21 @@ class IsoRow(BaseModel):
 
 
 class WindowsAnswer(Model):
-    """Windows, all from one table version."""
+    """Windows from one table version."""
 
     store: str = Field(examples=["departures"])
     position: Position
     windows: list[Window] | list[IsoWindow]
-    next_cursor: str | None = Field(description="Send as `cursor` for the next page; null: no more")
+    next_cursor: str | None = Field(description=_NEXT_CURSOR)
 
 
 class RowsAnswer(Model):
-    """Rows of a store without windows, all from one table version."""
+    """Rows of a store without windows, from one table version."""
 
     store: str = Field(examples=["totals"])
     position: Position
     rows: list[Row] | list[IsoRow]
-    next_cursor: str | None = Field(description="Send as `cursor` for the next page; null: no more")
+    next_cursor: str | None = Field(description=_NEXT_CURSOR)
 
 
 class EntriesAnswer(RootModel[WindowsAnswer | RowsAnswer]):
@@ -124,8 +125,8 @@ class Change(Model):
 
     version: int = Field(description="Version of the table in which it last changed")
     key: str = Field(examples=["EWR"])
-    window_start_ms: int | None = Field(description="null in a store without windows")
-    window_end_ms: int | None = Field(description="null in a store without windows")
+    window_start_ms: int | None = Field(description="Null in a store without windows")
+    window_end_ms: int | None = Field(description="Null in a store without windows")
     row: Window | Row | None = Field(
         description="The window or row at the position of the response. Null if it was removed"
     )
@@ -146,11 +147,11 @@ class ChangesAnswer(Model):
         description="`history` of this version. Send it with `since_version`",
         examples=["1a2b3c4d-99aabbcc"],
     )
-    next_cursor: str | None = Field(description="Send as `cursor` for the next page; null: no more")
+    next_cursor: str | None = Field(description=_NEXT_CURSOR)
 
 
 class Bytes(Model):
-    """Bytes as JSON can have them."""
+    """Bytes, encoded for JSON."""
 
     encoding: Literal["utf-8", "base64"] = Field(
         description="utf-8: `data` is the bytes as a string. base64: the bytes are not UTF-8, "
@@ -167,7 +168,7 @@ class Header(Model):
 
 
 class DeadLetter(Model):
-    """A record that could not be used."""
+    """A record that a store could not use."""
 
     topic: str = Field(examples=["flights"])
     partition: int
@@ -199,17 +200,21 @@ class DeadLetter(Model):
 
 
 class DeadLettersAnswer(Model):
-    """Dead letters, all from one version of their table."""
+    """Dead letters from one version of their table."""
 
-    version: int | None = Field(description="Version of the dead-letter table; null: none yet")
+    version: int | None = Field(
+        description="Version of the dead-letter table. Null if it does not exist"
+    )
     letters: list[DeadLetter]
-    next_cursor: str | None = Field(description="Send as `cursor` for the next page; null: no more")
+    next_cursor: str | None = Field(description=_NEXT_CURSOR)
 
 
 class DeadLetterCountsAnswer(Model):
-    """How many dead letters there are."""
+    """The number of dead letters, in total and by reason."""
 
-    version: int | None = Field(description="Version of the dead-letter table; null: none yet")
+    version: int | None = Field(
+        description="Version of the dead-letter table. Null if it does not exist"
+    )
     total: int
     by_reason: dict[str, int] = Field(examples=[{"not-json": 3, "wrong-type": 1}])
     repeats: int = Field(
@@ -224,11 +229,11 @@ class KeysAnswer(Model):
     store: str
     position: Position
     keys: list[str]
-    next_cursor: str | None = Field(description="Send as `cursor` for the next page; null: no more")
+    next_cursor: str | None = Field(description=_NEXT_CURSOR)
 
 
 class CountAnswer(Model):
-    """How many rows a store without windows has."""
+    """The number of rows of a store without windows."""
 
     store: str
     position: Position
@@ -261,7 +266,7 @@ class Aggregate(Model):
 
 
 class Definition(Model):
-    """What the store is."""
+    """The definition of the store."""
 
     name: str
     topic: str
@@ -335,7 +340,7 @@ class IndexDetail(Model):
 
 
 class StoreDetail(Model):
-    """All about one store."""
+    """The definition, position and state of one store."""
 
     store: str
     definition: Definition
@@ -363,7 +368,7 @@ class StoreDetail(Model):
 
 
 class Health(Model):
-    """The process lives."""
+    """Whether the process runs."""
 
     status: str = Field(examples=["ok"])
 
@@ -384,7 +389,7 @@ class PipelineReadiness(Model):
 
 
 class Readiness(Model):
-    """Whether the service can do its work."""
+    """Whether the service is ready."""
 
     ready: bool
     tailer_alive: bool
@@ -397,7 +402,7 @@ class Readiness(Model):
 
 
 class Problem(Model):
-    """An error (RFC 9457). Programs go by `code`, which never changes its meaning."""
+    """An error (RFC 9457). Programs use `code`, which never changes its meaning."""
 
     type: str
     title: str

@@ -1,7 +1,7 @@
-"""The OpenAPI document, made of the operations' records.
+"""Create the OpenAPI document from the records of the operations.
 
-FastAPI could describe the routes that it serves, but not the hot reads, which come before it. So
-the document is made here for all of them, in one way; a test calls every operation and compares.
+FastAPI can describe the routes that it serves, but not the hot reads, which run before it. So this
+module describes all of them in one way. A test calls every operation and compares.
 """
 
 from collections.abc import Iterable, Mapping
@@ -103,7 +103,7 @@ _IF_NONE_MATCH: Json = {
     "is 304",
     "schema": {"type": "string"},
 }
-#: Fields of the header of an answer, also of a 304.
+#: Header fields of a response, also of a 304.
 _ANSWER_HEADERS: Json = {
     "ETag": {
         "description": "Changes if the windows or rows of the response change, regardless of the "
@@ -134,13 +134,13 @@ _VARY: Json = {
     "description": "`Accept`, which selects the response format",
     "schema": {"type": "string"},
 }
-#: The bodies of the forms other than JSON, which JSON schema can't describe.
+#: The bodies of the other formats, which JSON schema cannot describe.
 _OTHER_FORMS: Json = {
     MediaType.NDJSON.value: {"schema": {"type": "string"}},
     MediaType.CSV.value: {"schema": {"type": "string"}},
     MediaType.ARROW.value: {"schema": {}},
 }
-#: One event of a stream, field by field; OpenAPI before 3.2 has no other place for it.
+#: One event of a stream, field by field. OpenAPI before 3.2 has no other place for it.
 _EVENT: Json = {
     "type": "object",
     "description": "One event. A heartbeat has only an `id`.",
@@ -163,7 +163,7 @@ _RETRY_AFTER: Json = {
 
 
 def _reads_by_kind() -> str:
-    """One line for all kinds of stores that have the same reads."""
+    """Return one line per group of store kinds with the same reads."""
     return "\n".join(
         f"- {', '.join(kinds)}: {', '.join(f'`{read}`' for read in reads)}"
         for reads, kinds in kinds_by_reads().items()
@@ -172,7 +172,7 @@ def _reads_by_kind() -> str:
 
 @cache
 def describe(limits: Limits | None = None) -> Json:
-    """The whole document; it is shared, so nobody may change it."""
+    """Return the whole document, which is shared and must not be changed."""
     answers = dict.fromkeys(operation.answer for operation in OPERATIONS.values())
     _, schemas = models_json_schema(
         [(model, "serialization") for model in (*answers, Problem) if model is not None],
@@ -203,15 +203,15 @@ def describe(limits: Limits | None = None) -> Json:
 
 
 def document_bytes(document: Json) -> bytes:
-    """The document as the committed file has it: sorted, one entry a line."""
+    """Return the document as in the committed file: sorted, one entry per line."""
     return orjson.dumps(document, option=orjson.OPT_INDENT_2 | orjson.OPT_SORT_KEYS) + b"\n"
 
 
 def _limits(limits: Limits) -> Json:
-    """Every limit by its name: those of a page, and those that a service sets."""
+    """Return every limit of a page and of a worker by its name."""
     values = limits.named()
     settable = {
-        # The name ends with the unit, or is what is counted.
+        # The name ends with the unit, or with the things that the limit counts.
         field.name: {
             "value": values[field.name],
             "unit": field.name.rpartition("_")[2],
@@ -258,7 +258,7 @@ def _described(operation: Operation) -> Json:
 
 @cache
 def _guard_responses() -> Json:
-    """What any request may be answered before an operation sees it, by status."""
+    """Return the problems of every request, before an operation gets it, by status."""
     kinds = [PROBLEM_KINDS[error] for error in GUARD_PROBLEMS]
     return {
         str(status): _problems(kind for kind in kinds if kind.status == status)
@@ -325,7 +325,7 @@ def _content(operation: Operation) -> Json:
 
 
 def _problems(of_status: Iterable[ProblemKind]) -> Json:
-    """The error answer of one status, which may be one of several kinds."""
+    """Return the error response of one status, which can have several kinds."""
     kinds = list(of_status)
     detail, instance = (
         "What is wrong with this request, and what to do.",

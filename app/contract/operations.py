@@ -1,9 +1,9 @@
-"""Every operation of the service, one record each.
+"""Define every operation of the service, with one record each.
 
-Routes, parameters, problems, the OpenAPI document, its pages and tables in docs/, and the
-dashboard's requests follow from these records. A new read is one record here and one function in
-``oriel.app.reads.snapshot_reads``. Reads of many keys have theirs in
-``oriel.app.contract.range_operations``.
+Routes, parameters, problems, the OpenAPI document, the tables in docs/reference and
+docs/architecture.md, and the dashboard's requests follow from these records. A new read needs one
+record here and one function in ``oriel.app.reads.snapshot_reads``. The records of reads of many
+keys are in ``oriel.app.contract.range_operations``.
 """
 
 from collections.abc import Mapping
@@ -280,13 +280,13 @@ OPERATIONS: Mapping[str, Operation] = {operation.name: operation for operation i
 
 
 def reads_of_kind(kind: StoreKind) -> list[str]:
-    """The hot reads that fit a store's kind; those that fit the fewest kinds come first."""
+    """Return the hot reads of a store kind. Reads that fit the fewest kinds are first."""
     fitting = [operation for operation in _RECORDS if kind in operation.store_kinds]
     return [operation.name for operation in sorted(fitting, key=lambda op: len(op.store_kinds))]
 
 
 def kinds_by_reads() -> Mapping[tuple[str, ...], list[StoreKind]]:
-    """The kinds of stores that have the same hot reads, for people."""
+    """Return the store kinds by their hot reads."""
     kinds: dict[tuple[str, ...], list[StoreKind]] = {}
     for kind in StoreKind:
         kinds.setdefault(tuple(reads_of_kind(kind)), []).append(kind)

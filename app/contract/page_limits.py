@@ -1,22 +1,22 @@
-"""What one request may ask for and take, with units; on by default and in the OpenAPI document."""
+"""Define the limits of one request and its page, which the OpenAPI document lists."""
 
 from typing import NamedTuple
 
 from oriel.storage import KEY_BYTES_MAX
 
-#: Most windows, rows or keys of one page, asked for and where the request says nothing.
+#: Most windows, rows or keys of one page, and the number without `limit`.
 PAGE_ROWS_MAX = 10_000
 PAGE_ROWS_DEFAULT = 100
-#: A page ends with the item that brings it to so many bytes.
+#: A page ends with the item that brings it to this many bytes.
 PAGE_BYTES_MAX = 4 << 20
-#: A page ends after a look at so many windows, rows or keys, whatever it has found.
+#: A page ends after it has read this many windows, rows or keys.
 SCAN_RECORDS_MAX = 100_000
-#: Most keys that a body may list.
+#: Most keys of a body.
 LISTED_KEYS_MAX = 1_000
 
 
 class Limit(NamedTuple):
-    """A limit as the OpenAPI document names it."""
+    """A limit as the OpenAPI document lists it."""
 
     value: int
     unit: str

@@ -1,4 +1,4 @@
-"""Parameters of the query and the path: described once, for reading them and for OpenAPI."""
+"""Define the parameters of queries and paths, for the readers and the OpenAPI document."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -23,26 +23,26 @@ from oriel.app.contract.texts import (
 from oriel.storage import HISTORY_PATTERN
 from oriel.storage.table_store import READ_BYTES_MAX
 
-#: Of pages whose items are looked up one by one, or are large.
+#: Greatest `limit` of pages whose items are read one by one, or are large.
 SHORT_LIMIT_MAX = 1000
 WAIT_MS_MAX = 30_000
 FOR_MS_MAX = 86_400_000
 #: Most values of one repeatable parameter.
 REPEATS_MAX = 1_000
-#: Reads of tables that one process does at a time, and those that wait for their turn.
+#: Table reads that one process runs at a time, and the ones that wait for their turn.
 TABLE_READS_AT_ONCE = 2
 TABLE_READS_WAITING = 14
-#: Seconds that a read of a table may take, waiting included.
+#: Seconds that a table read can take, including its wait.
 TABLE_READ_SECONDS = 10
 MS_TIMES, ISO_TIMES = "ms", "iso"
 
 
 @dataclass(frozen=True)
 class QueryParameter:
-    """One parameter of the query: its name, JSON schema, meaning, and how its text is read.
+    """One parameter of the query: its name, JSON schema, description and reader.
 
-    ``read`` raises ``InvalidParameter``. A repeatable parameter gives a tuple of values. A bound
-    says which windows or keys are meant, so a cursor holds for the same bounds only.
+    ``read`` raises ``InvalidParameter``. The value of a repeatable parameter is a tuple. A bound
+    selects windows or keys, so a cursor is valid only for the same bounds.
     """
 
     name: str
@@ -57,9 +57,9 @@ class QueryParameter:
 
 @dataclass(frozen=True)
 class PathParameter:
-    """One part of the path, which ``{name}`` stands for in an operation's path.
+    """One part of the path, which an operation's path has as ``{name}``.
 
-    ``read`` is given the raw bytes of the part. It raises ``InvalidKey``, and for times
+    ``read`` gets the raw bytes of the part. It raises ``InvalidKey``, and for times
     ``InvalidParameter``.
     """
 
@@ -70,7 +70,7 @@ class PathParameter:
     example: Any
 
 
-#: The limits of reads that the index does not answer, for people.
+#: The limits of reads that need the table instead of the index.
 TABLE_READS = (
     f"A table read takes at most {TABLE_READ_SECONDS} s and {READ_BYTES_MAX >> 20} MiB of rows, "
     f"and a process accepts at most {TABLE_READS_AT_ONCE + TABLE_READS_WAITING} of them at a "
@@ -84,19 +84,19 @@ _INT64_SCHEMA = {
 
 
 def _text_bound(name: str, description: str) -> QueryParameter:
-    """A parameter of any text, without a default."""
+    """Return a parameter of any string, without a default."""
     return QueryParameter(name, {"type": "string"}, description, str, is_bound=True)
 
 
 def _integer_bound(name: str, description: str) -> QueryParameter:
-    """A parameter of any 64-bit integer, without a default."""
+    """Return a parameter of any 64-bit integer, without a default."""
     return QueryParameter(
         name, _INT64_SCHEMA, description,
         integer_reader(name, INT64_MIN, INT64_MAX), is_bound=True,
     )  # fmt: skip
 
 
-#: ISO 8601 with milliseconds at most: a finer bound would be none of a window's times.
+#: ISO 8601 with at most milliseconds, because no window has a finer time.
 _TIME_SCHEMA = {
     "anyOf": [
         _INT64_SCHEMA,
@@ -106,7 +106,7 @@ _TIME_SCHEMA = {
 
 
 def _time_bound(name: str, description: str) -> QueryParameter:
-    """A parameter of any time, without a default."""
+    """Return a parameter of any time, without a default."""
     return QueryParameter(name, _TIME_SCHEMA, description, time_reader(name), is_bound=True)
 
 
@@ -254,7 +254,7 @@ PREFIX = QueryParameter(
     is_bound=True,
 )
 
-#: How far a stream has come: VERSION [.ROW] [-TABLE-DIGEST] (oriel.app.push says more).
+#: The point that a stream has reached: VERSION [.ROW] [-TABLE-DIGEST] (see oriel.app.push).
 EVENT_ID_PATTERN = r"(\d{1,18})(?:\.(\d{1,18}))?(?:-([0-9a-f]{1,8})?-([0-9a-f]{1,8})?)?"
 
 WATCHED_KEY = QueryParameter(
@@ -367,7 +367,7 @@ INSTANT_MS = PathParameter(
     example=1357036140000,
 )
 
-#: By the name that stands in braces in a path.
+#: Path parameters by their names in braces.
 PATH_PARAMETERS: Mapping[str, PathParameter] = {
     parameter.name: parameter
     for parameter in (STORE, KEY, WINDOW_START_MS, WINDOW_END_MS, INSTANT_MS)
@@ -384,7 +384,7 @@ ORDER = QueryParameter(
     is_bound=True,
 )
 
-#: Which dead letters are meant, by the names of the columns.
+#: Parameters that select dead letters, by column name.
 LETTERS = (
     _text_bound("topic", "Only records of this topic."),
     QueryParameter(

@@ -1,32 +1,32 @@
-"""How a request can fail, and the one place that turns exceptions into RFC 9457 documents.
+"""Turn the errors of a request into problem documents (RFC 9457).
 
-    ApiError                    errors of a request that storage knows nothing of
-    |-- InvalidParameter        a parameter that can't be read or is out of its range
-    |-- UnknownParameter        a parameter that this operation doesn't have
+    ApiError                    errors of a request that do not come from storage
+    |-- InvalidParameter        a parameter cannot be read or is out of its range
+    |-- UnknownParameter        the operation does not have this parameter
     |-- InvalidKey              the path is not percent-encoded UTF-8, or its key is too long
-    |-- InvalidBody             the body is no JSON list of keys
-    |-- BodyTooLarge            the body has more bytes than a request may have
-    |-- WrongStoreKind          a read that does not fit the store's kind of windows
-    |-- WindowNotFound          no such window or session
-    |-- TableReadsBusy          as many reads of tables are under way as may be
+    |-- InvalidBody             the body is not a JSON list of keys
+    |-- BodyTooLarge            the body has more bytes than the limit
+    |-- WrongStoreKind          the operation does not fit the store's kind of windows
+    |-- WindowNotFound          the window or session does not exist
+    |-- TableReadsBusy          the process already has as many table reads as its limit
     |-- RowNotFound             the key has no row in a store without windows
     |-- KeyOfAnotherShard       another service has the key
     |-- KeysOfSeveralShards     no service has all keys of the list
-    |-- NotAcceptable           the request takes none of the forms that answers have
+    |-- NotAcceptable           the request accepts no response format of the operation
     |-- UnknownRoute            no operation has this path
-    |-- MethodNotAllowed        the path is known, the method isn't that of its operation
-    |-- Overloaded              the worker has as much to do as its limits allow
-    |-- RequestTooSlow          the answer took longer than a request may
-    |-- ShuttingDown            the worker ends, so it waits for nothing any more
+    |-- MethodNotAllowed        the operation of this path has another method
+    |-- Overloaded              the worker has reached one of its limits
+    |-- RequestTooSlow          no response began within the time limit
+    |-- ShuttingDown            the worker is shutting down
     |-- RequestTimeout          header or body did not arrive in time
     |-- HeaderTooLarge          the header fields are longer than the limit
     |-- UrlTooLong              path and query are longer than the limit
-    |-- UnknownHost             the Host field names none that is served
-    |-- Unauthorized            no token, or none that is known
-    `-- Forbidden               the token does not reach so far
+    |-- UnknownHost             the service does not serve the host of the Host field
+    |-- Unauthorized            the request has no valid token
+    `-- Forbidden               the token does not grant access
 
-Each kind of problem has a ``code`` that never changes its meaning; programs go by it.
-``title`` is the same for all problems of a kind, ``detail`` is about this request.
+Each kind of problem has a ``code`` that never changes its meaning, so programs use it.
+``title`` is the same for all problems of a kind. ``detail`` describes this request.
 """
 
 import logging
@@ -43,14 +43,14 @@ logger = logging.getLogger(__name__)
 
 CONTENT_TYPE = "application/problem+json"
 
-#: Seconds after which a client should try again when the service could not answer.
+#: Seconds after which a client should try again after a problem that can end by itself.
 RETRY_AFTER_SECONDS = 1
 
 _TYPE_PREFIX = "urn:oriel:problem:"
 
 
 class ApiError(Exception):
-    """Base of the errors above; the message becomes the ``detail``."""
+    """Base of the errors above. The message becomes the ``detail``."""
 
 
 class InvalidParameter(ApiError):
@@ -62,15 +62,15 @@ class UnknownParameter(ApiError):
 
 
 class InvalidKey(ApiError):
-    """The message says where the path breaks the encoding."""
+    """The message names the byte that breaks the encoding."""
 
 
 class InvalidBody(ApiError):
-    """The message says what the body must be."""
+    """The message describes a valid body."""
 
 
 class BodyTooLarge(ApiError):
-    """The message says how large a body may be."""
+    """The message names the limit of a body."""
 
 
 class WrongStoreKind(ApiError):
@@ -78,7 +78,7 @@ class WrongStoreKind(ApiError):
 
 
 class WindowNotFound(ApiError):
-    """The key has no (such) window; it may have expired or not exist yet."""
+    """The key does not have the window. It has expired, or does not exist yet."""
 
 
 class RowNotFound(ApiError):
@@ -86,7 +86,7 @@ class RowNotFound(ApiError):
 
 
 class KeyOfAnotherShard(ApiError):
-    """The message names the shard that has the key; ``owner`` is its number."""
+    """The message names the shard that has the key. ``owner`` is its number."""
 
     def __init__(self, message: str, owner: int = 0) -> None:
         """Say so."""
@@ -95,7 +95,7 @@ class KeyOfAnotherShard(ApiError):
 
 
 class KeysOfSeveralShards(ApiError):
-    """The message says how to divide the list; ``owners`` has the shard of each key."""
+    """The message describes how to divide the list. ``owners`` has the shard of each key."""
 
     def __init__(self, message: str, owners: Sequence[int] = ()) -> None:
         """Say so."""
@@ -104,15 +104,15 @@ class KeysOfSeveralShards(ApiError):
 
 
 class TableReadsBusy(ApiError):
-    """The message says how many reads of tables one process does at a time."""
+    """The message names the limit of table reads of a process."""
 
 
 class NotAcceptable(ApiError):
-    """The message names the forms that there are."""
+    """The message names the formats of the response."""
 
 
 class UnknownRoute(ApiError):
-    """The message names the path that was probably meant, where one was."""
+    """The message names the path of the operation if it is known."""
 
 
 class MethodNotAllowed(ApiError):
@@ -120,15 +120,15 @@ class MethodNotAllowed(ApiError):
 
 
 class Overloaded(ApiError):
-    """The message names the limit; a retry will do."""
+    """The message names the limit. The client can send the request again."""
 
 
 class RequestTooSlow(ApiError):
-    """The message names the limit; a retry may do."""
+    """The message names the limit. The client can request less data."""
 
 
 class ShuttingDown(ApiError):
-    """Another worker, or the next process, answers a retry."""
+    """Another worker, or the next process, responds if the client sends the request again."""
 
 
 class RequestTimeout(ApiError):
@@ -148,15 +148,15 @@ class UnknownHost(ApiError):
 
 
 class Unauthorized(ApiError):
-    """The message says how a token is sent; never which of its parts was wrong."""
+    """The message describes how to send a token. It never names the part that is wrong."""
 
 
 class Forbidden(ApiError):
-    """The message names what the token reaches, and nothing of what is there."""
+    """The message names what the token grants access to, and nothing that the stores contain."""
 
 
 class ProblemKind(NamedTuple):
-    """One kind of problem: HTTP status, stable code, title; whether a retry may help."""
+    """One kind of problem: HTTP status, stable code, title, and whether a retry can help."""
 
     status: int
     code: str
@@ -167,7 +167,7 @@ class ProblemKind(NamedTuple):
 INTERNAL_ERROR = ProblemKind(500, "internal-error", "The service failed")
 MALFORMED_REQUEST = ProblemKind(400, "malformed-request", "The request is not valid HTTP")
 
-#: Which exception is which problem; a subclass without a line of its own is its base's kind.
+#: The problem of each exception. A subclass without an entry has the kind of its base.
 PROBLEM_KINDS: dict[type[Exception], ProblemKind] = {
     InvalidParameter: ProblemKind(400, "invalid-parameter", "A parameter is not valid"),
     UnknownParameter: ProblemKind(400, "unknown-parameter", "The parameter is not known"),
@@ -227,11 +227,11 @@ PROBLEM_KINDS: dict[type[Exception], ProblemKind] = {
     ),
 }
 
-#: What the framework's own errors are; any other status of it is an internal error.
+#: The problem of each status of the framework. Any other status is an internal error.
 _KIND_OF_STATUS = {404: PROBLEM_KINDS[UnknownRoute], 405: PROBLEM_KINDS[MethodNotAllowed]}
 
 
-#: What every request can meet before any operation sees it.
+#: Problems of every request, before an operation gets it.
 GUARD_PROBLEMS: tuple[type[ApiError], ...] = (
     Overloaded, RequestTooSlow, ShuttingDown, RequestTimeout, HeaderTooLarge, UrlTooLong,
     BodyTooLarge, UnknownHost, Unauthorized, Forbidden,
@@ -239,7 +239,7 @@ GUARD_PROBLEMS: tuple[type[ApiError], ...] = (
 
 
 class ProblemAnswer(NamedTuple):
-    """A finished error answer."""
+    """A finished error response."""
 
     status: int
     headers: list[tuple[bytes, bytes]]
@@ -247,13 +247,13 @@ class ProblemAnswer(NamedTuple):
 
 
 def problem_answer(error: Exception, instance: str) -> ProblemAnswer:
-    """Turn an exception into an answer; one that is not known is logged and becomes a 500.
+    """Turn an exception into a response. An unknown exception is logged and becomes a 500.
 
     ``instance`` is the path of the request.
     """
     kind = kind_of(error)
     if kind is INTERNAL_ERROR:
-        # The client is not told what failed inside: a message may hold paths or data.
+        # The response does not contain the message, because it can contain paths or data.
         logger.error("unexpected error at %s", instance, exc_info=error)
         detail = "The service failed. See its log for the reason."
     elif isinstance(error, HTTPException):
@@ -265,18 +265,18 @@ def problem_answer(error: Exception, instance: str) -> ProblemAnswer:
     allowed = b"POST" if allow == "POST" else b"GET, HEAD"
     answer = _answer(kind, detail, instance, more, allow=allowed)
     if isinstance(error, KeyOfAnotherShard):
-        # For routers: where to send the request instead (docs/routing.md).
+        # A router sends the request to this shard (docs/routing.md).
         answer.headers.append((b"oriel-owner", b"%d" % error.owner))
     return answer
 
 
 def malformed_request(detail: str) -> ProblemAnswer:
-    """The answer to bytes that are no HTTP request, so that there is no path either."""
+    """Return the response to bytes that are not an HTTP request, which have no path."""
     return _answer(MALFORMED_REQUEST, detail, "")
 
 
 def kind_of(error: Exception) -> ProblemKind:
-    """Which kind of problem an exception is, by its nearest base in ``PROBLEM_KINDS``."""
+    """Return the kind of problem of an exception, by its nearest base in ``PROBLEM_KINDS``."""
     if isinstance(error, HTTPException):
         return _KIND_OF_STATUS.get(error.status_code, INTERNAL_ERROR)
     kinds = (PROBLEM_KINDS[base] for base in type(error).__mro__ if base in PROBLEM_KINDS)
@@ -284,7 +284,7 @@ def kind_of(error: Exception) -> ProblemKind:
 
 
 def problem_document(kind: ProblemKind, detail: str, instance: str) -> dict[str, object]:
-    """The fields of RFC 9457, and ``code``."""
+    """Return the fields of RFC 9457, and ``code``."""
     return {
         "type": _TYPE_PREFIX + kind.code,
         "title": kind.title,
@@ -303,7 +303,7 @@ def _answer(
     *,
     allow: bytes = b"GET, HEAD",
 ) -> ProblemAnswer:
-    # A lone surrogate can't be written as JSON; paths come from strangers.
+    # JSON cannot contain a lone surrogate, and clients choose the path.
     printable = [text.encode("utf-8", "replace").decode() for text in (detail, instance)]
     body = orjson.dumps({**problem_document(kind, *printable), **more})
     headers = [

@@ -1,7 +1,7 @@
-"""The queries that operations have: which parameters, and how a query string is read.
+"""Define the query parameters of the operations, and read a query string.
 
 An unknown parameter is an error, because a typing error (``from`` for ``from_ms``) would otherwise
-silently give other windows than were asked for.
+silently return other windows.
 """
 
 from collections.abc import Mapping
@@ -45,7 +45,7 @@ class Query:
     """The query parameters that one operation has."""
 
     def __init__(self, *parameters: QueryParameter) -> None:
-        """Name the parameters, in the order in which messages list them."""
+        """Set the parameters, in the order in which messages list them."""
         self.parameters = parameters
         self.bounds = tuple(parameter.name for parameter in parameters if parameter.is_bound)
         self._by_name = {parameter.name: parameter for parameter in parameters}
@@ -53,11 +53,11 @@ class Query:
         self._repeatable = {parameter.name for parameter in parameters if parameter.repeatable}
 
     def read(self, query_string: bytes) -> Mapping[str, Any]:
-        """The value of each parameter, its default where the request has none.
+        """Return the value of each parameter, or its default.
 
         Raises:
-            UnknownParameter: there is no parameter of that name.
-            InvalidParameter: a value can't be read, or a parameter is there twice.
+            UnknownParameter: the operation does not have the parameter.
+            InvalidParameter: a value cannot be read, or the request has a parameter twice.
         """
         if not query_string:
             return self._defaults
@@ -66,7 +66,7 @@ class Query:
         for part in query_string.split(b"&"):
             if part:
                 self._read_part(part, values, seen)
-        # Collected in lists: a tuple that grew by one each time would cost the square of them.
+        # Collect in lists, because a tuple that grows by one each time has a quadratic cost.
         for name in self._repeatable & seen:
             values[name] = tuple(values[name])
         return values
@@ -104,7 +104,7 @@ _OVERLAP = (EARLIEST_END_MS, LATEST_START_MS)
 _PAGE = (LIMIT, CURSOR)
 _WINDOWS = (FINAL, COLUMNS)
 
-#: The queries that operations have.
+#: The queries of the operations.
 NO_QUERY = Query()
 POSITION_QUERY = Query(*_EVERY_READ)
 ONE_QUERY = Query(COLUMNS, *_EVERY_READ)

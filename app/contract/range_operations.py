@@ -1,7 +1,7 @@
-"""The records of reads that follow from a key's newest record, and of those of many keys.
+"""Define the records of reads of many keys, and of reads by a key's newest record or an instant.
 
-Kafka's methods of many keys have the names of one key with other arguments; here each has a name
-of its own, which is that of ``oriel.testing``'s stores.
+Kafka overloads the methods of one key for many keys. Here each read has its own name, which the
+stores of ``oriel.testing`` also use.
 """
 
 from oriel.app.contract.models import CountAnswer, EntriesAnswer
