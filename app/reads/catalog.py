@@ -260,7 +260,7 @@ class StoreCatalog:
             raise UnknownStore(message)
         if view is None:
             known = ", ".join(self.names()) or "none yet"
-            message = f"store {name[:128]!r} does not exist. Use one of: {known}."
+            message = f"store {name[:128]!r} does not exist. The stores are: {known}."
             raise UnknownStore(message)
         return view
 

@@ -153,7 +153,7 @@ def test_not_ready_while_a_store_is_not_served(tmp_path: Path) -> None:
         answer = made.get("/readyz")
         assert answer.status == 503
         assert answer.json["stores"]["store"]["ready"] is False
-        assert "being rebuilt" in answer.json["stores"]["store"]["problem"]
+        assert "being built" in answer.json["stores"]["store"]["problem"]
 
 
 def test_not_ready_while_the_tailer_fails_with_a_store(store: Served) -> None:

@@ -115,7 +115,7 @@ def test_stores_tell_what_they_are(client: Client) -> None:
 
 def test_what_the_service_refuses_is_an_exception(client: Client) -> None:
     """Of a class by its code, with the service's own words."""
-    with pytest.raises(UnknownStore, match="the stores are: store, totals, visits") as unknown:
+    with pytest.raises(UnknownStore, match="The stores are: store, totals, visits") as unknown:
         client.store("nope")
     assert (unknown.value.code, unknown.value.status) == ("unknown-store", 404)
     assert unknown.value.instance == "/v1/stores/nope"
