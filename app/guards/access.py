@@ -1,11 +1,11 @@
-"""Who may read what: the token of each request, and how far it reaches.
+"""Check the token of each request, and what it grants access to.
 
-    no token, or none that is known         401
-    a store that the token doesn't reach    404, as one that there is none of
-    a key that it doesn't reach             403: the token itself says which keys it has
+    no valid token                          401
+    no access to the store                  404, as for a store that does not exist
+    no access to the key                    403, with the keys that the token grants access to
 
-Where nothing is said of a path it needs a token for all stores, and a token for some keys reads by
-those keys only: a new operation is refused until it is thought of here.
+By default, a path needs a token for all stores, and a token for some keys reads only by these
+keys. So a new operation is rejected until this module lists it.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -49,7 +49,7 @@ _ALL_KEYS = (
 
 @dataclass(frozen=True)
 class Access:
-    """What the bearer of a token may read.
+    """The stores and keys that a token grants access to.
 
     ``stores`` are names, in which ``*`` matches any text. ``key_prefixes`` are what keys must
     begin with. If it is None, any key can be read. If it is empty, the token is for monitoring.
@@ -61,19 +61,19 @@ class Access:
 
     @cached_property
     def reaches_everything(self) -> bool:
-        """Whether there is nothing that it may not read."""
+        """Whether it grants access to every store and key."""
         return self.key_prefixes is None and self.reaches_all_stores()
 
     def reaches_store(self, store: str) -> bool:
-        """Whether it may read a store of that name."""
+        """Return whether it grants access to a store with this name."""
         return any(fnmatchcase(store, pattern) for pattern in self.stores)
 
     def reaches_all_stores(self) -> bool:
-        """Whether there can be no store that it may not read."""
+        """Return whether it grants access to every store."""
         return "*" in self.stores
 
     def reaches_key(self, key: str) -> bool:
-        """Whether it may read a key, or all keys that begin with a text."""
+        """Return whether it grants access to a key, or to all keys with a prefix."""
         return self.key_prefixes is None or key.startswith(self.key_prefixes)
 
 
@@ -84,7 +84,7 @@ class TokenVerifier(Protocol):
         """Read the tokens or keys again if it is time. A worker calls this every second."""
 
     def access_of(self, token: bytes) -> Access | None:
-        """What a token reaches; None when it is not known (any more).
+        """Return what a token grants access to, None if it is unknown or was removed.
 
         Raises:
             Forbidden: it is known, and what it grants access to is malformed.
@@ -103,12 +103,12 @@ class AccessGuard:
         self._recent_until = 0.0
 
     def check(self, scope: Scope, authorization: bytes | None) -> None:
-        """Let a request pass, with its ``Access`` in the scope; each refusal leaves a line.
+        """Accept a request and put its ``Access`` into the scope. Log each rejection.
 
         Raises:
-            Unauthorized: it has no token that is known.
-            UnknownStore: its token doesn't reach the store.
-            Forbidden: its token doesn't reach the key, or what the path is about.
+            Unauthorized: it has no valid token.
+            UnknownStore: its token does not grant access to the store.
+            Forbidden: its token does not grant access to the key or the path.
         """
         path = scope["raw_path"]
         if path in self._open_paths or path.startswith(_OPEN_FOLDERS):
@@ -240,14 +240,14 @@ def sees_totals(scope: Mapping[str, Any]) -> bool:
 
 
 def hide_other_stores(scope: Scope, error: Exception) -> Exception:
-    """An unknown store told as a forbidden one is, where requests have tokens."""
+    """Return the error of a forbidden store for an unknown one, if requests have tokens."""
     if isinstance(error, UnknownStore) and ACCESS in scope:
         return UnknownStore(_NO_STORE)
     return error
 
 
 def _tell_denied(scope: Scope, access: Access | None, error: Exception) -> None:
-    """The audit line: who was refused what, and why; never a token."""
+    """Write the audit line of a rejection, without the token."""
     client = scope.get("client")
     address = client[0] if client else "unknown"
     # The client chooses the path, and with some identity providers also its name.

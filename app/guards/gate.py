@@ -1,7 +1,7 @@
-"""How much a worker has under way, and the refusal of what is beyond its limits.
+"""Count the work of a worker, and reject requests beyond its limits.
 
-Nothing is queued: a request that finds no place is answered 503 at once, with ``Retry-After``. A
-request has one place at a time: under way, waiting for a position, or as an open stream.
+Nothing is queued. Without a free place, the response is 503 with ``Retry-After``. A request has one
+place at a time: in progress, waiting for a position, or as an open stream.
 """
 
 import asyncio
@@ -103,10 +103,10 @@ class Gate:
         await self.steps.begin()
 
     def enter(self) -> None:
-        """Take a place for a request; ``leave`` gives it back.
+        """Take a place for a request, which ``leave`` returns.
 
         Raises:
-            Overloaded: there is none.
+            Overloaded: no place is free.
         """
         if self.requests >= self.limits.requests:
             raise Overloaded(_full("requests in progress", self.limits.requests, "requests"))
@@ -188,11 +188,10 @@ class Gate:
         headers: Sequence[tuple[bytes, bytes]],
         body: bytes,
     ) -> None:
-        """Send a finished answer; a long one piece by piece, as fast as its client takes it.
+        """Send a finished response. Send a long one in pieces, as fast as its client reads.
 
         Raises:
-            Overloaded: with this answer more than the limit would wait for slow clients; nothing
-                was sent.
+            Overloaded: with this response, unread responses exceed the limit. Nothing was sent.
         """
         is_short = len(body) <= _PIECE_BYTES
         if is_short and WHOLE_ANSWER in scope.get("extensions", ()):
@@ -287,10 +286,10 @@ class Gate:
             slowest.abort()
 
     async def in_time(self, app: App, scope: Scope, receive: Receive, send: Send) -> None:
-        """Let an application answer, whose answer must begin within the time that a request has.
+        """Run an application, whose response must begin within the time limit.
 
         Raises:
-            RequestTooSlow: it did not.
+            RequestTooSlow: no response began in time.
         """
         seconds = self.limits.request_seconds
         try:
@@ -308,7 +307,7 @@ class Gate:
             raise RequestTooSlow(message) from error
 
     def close(self) -> None:
-        """Begin to wait for nothing more: the worker ends."""
+        """Reject new waits, because the worker is shutting down."""
         self.is_closing = True
 
     def _refuse_when_closing(self) -> None:

@@ -1,4 +1,4 @@
-"""Bearer tokens from a file, of which it holds the digests only.
+"""Read bearer tokens from a file, which contains only their digests.
 
     [[token]]
     seal = "5f0c2e..."                   # of the other fields, see ``seals``
@@ -8,7 +8,7 @@
     key_prefixes = ["EWR"]               # may be left out: all keys
     expires = 2027-01-31T00:00:00Z       # may be left out: never
 
-The file is read again when it has changed, so tokens come and go without a restart.
+The file is read again after a change, so you can add and remove tokens without a restart.
 """
 
 import hashlib
@@ -33,11 +33,11 @@ _FIELDS = {"seal", "name", "sha256", "stores", "key_prefixes", "expires"}
 
 
 class BadTokenFile(Exception):
-    """The token file can't be used; the message says what is wrong with it."""
+    """The token file cannot be used. The message says what is wrong."""
 
 
 class BadKeys(Exception):
-    """The keys of an identity provider can't be used; the message says where they are."""
+    """The keys of an identity provider cannot be used. The message says where they are."""
 
 
 class Token(NamedTuple):
@@ -54,7 +54,7 @@ class Token(NamedTuple):
 
 
 class TokenFile:
-    """The tokens of a file, as it is at the moment."""
+    """The current tokens of a file."""
 
     def __init__(self, path: Path) -> None:
         """Read the file.
@@ -97,7 +97,7 @@ class TokenFile:
             tokens = parse_tokens(self._path, read_text(self._path))
             self._reject_truncated(tokens)
         except BadTokenFile as error:
-            # Half written, perhaps: nobody is let in or kept out by mistake meanwhile.
+            # The file can be half written. The previous tokens are safe in both directions.
             logger.error("%s. The previous tokens stay in use", error)  # noqa: TRY400
         else:
             self._tokens = tokens

@@ -1,4 +1,4 @@
-"""Metrics: how the data folder and the service fare, for Prometheus."""
+"""Serve metrics of the data directory and the service for Prometheus."""
 
 from collections.abc import Iterable, Iterator
 
@@ -36,18 +36,18 @@ def metrics_routes(catalog: StoreCatalog, measures: Measures, layout: DataLayout
 
 
 class _Indexes(Collector):
-    """Gives metrics that are worked out already."""
+    """A collector of computed metrics."""
 
     def __init__(self, metrics: Iterable[Metric]) -> None:
         self._metrics = metrics
 
     def collect(self) -> Iterable[Metric]:
-        """Give every family of metrics."""
+        """Return every family of metrics."""
         return self._metrics
 
 
 def _indexes(catalog: StoreCatalog) -> Iterator[Metric]:
-    """How far each index is behind its table, its size, and who reads it."""
+    """Yield the lag, the size and the readers of each index."""
     versions = GaugeMetricFamily(
         "oriel_index_lag_versions",
         "Table versions that the index does not have yet.",

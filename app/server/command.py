@@ -1,4 +1,4 @@
-"""Serve the stores of a data folder over HTTP."""
+"""Serve the stores of a data directory over HTTP."""
 
 import argparse
 import errno
@@ -38,7 +38,7 @@ _UNSENT_BYTES, _UNREAD_BYTES = 128 * 1024, 128 * 1024
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Serve until SIGTERM or SIGINT; exit code 1 where folder or address can't be used."""
+    """Serve until SIGTERM or SIGINT. Exit code 1 if the directory or address cannot be used."""
     options = _parse(arguments)
     set_up_console(
         options.log_format, level=logging.INFO, text="%(levelname)s api: %(message)s", process="api"
@@ -151,7 +151,7 @@ def _require_rights(place: Path) -> None:
 
 
 def _settings(options: argparse.Namespace) -> ServiceSettings:
-    """What the workers are told of the options."""
+    """Return the options that the workers get."""
     return ServiceSettings(
         limits=Limits(**{one.name: getattr(options, f"limit_{one.name}") for one in LIMIT_FIELDS}),
         allowed_hosts=tuple(options.allowed_host),
@@ -167,7 +167,7 @@ def _settings(options: argparse.Namespace) -> ServiceSettings:
 
 
 def _why_not_secure(options: argparse.Namespace, settings: ServiceSettings) -> str | None:
-    """What is wrong with tokens, before a process is started with them."""
+    """Return what is wrong with tokens, None if nothing is wrong."""
     if is_traced() and find_spec("opentelemetry.instrumentation") is None:
         return (
             "OTEL_EXPORTER_OTLP_ENDPOINT: traces need a package that is not installed. Run "
@@ -234,7 +234,7 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
 
 
 def _add_security(parser: argparse.ArgumentParser) -> None:
-    """Add the options that say who may ask, and by which names."""
+    """Add the options for tokens, TLS, hosts and origins."""
     parser.add_argument(
         "--insecure", action="store_true",
         help="listen on an address that other machines reach, without requiring tokens",

@@ -1,4 +1,4 @@
-"""How the service itself fares: numbers for Prometheus, lines of requests, traces.
+"""Observe the service: metrics for Prometheus, access log lines, traces.
 
 ``Observed`` is a layer around the application that feeds the ``Measures`` of its worker.
 """

@@ -1,4 +1,4 @@
-"""One layer around all requests: it times them and, where wanted, says a line of each."""
+"""Time all requests in one layer, and write an access log line for each if enabled."""
 
 from time import perf_counter
 from typing import Any

@@ -81,7 +81,7 @@ def test_a_malformed_claim_is_refused_and_named(
         guard.check(scope, b"Bearer " + token)
     assert str(refused.value) == (
         f"claim {name}: it must be a list of strings, not "
-        f"{json.dumps(claim)}. Correct the claim at the identity provider"
+        f"{json.dumps(claim)}. Correct the claim at the identity provider."
     )
     told = capsys.readouterr().err
     assert told == f"denied GET /v1/stores to unknown, token none: {refused.value}\n"

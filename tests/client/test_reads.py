@@ -119,7 +119,7 @@ def test_what_the_service_refuses_is_an_exception(client: Client) -> None:
         client.store("nope")
     assert (unknown.value.code, unknown.value.status) == ("unknown-store", 404)
     assert unknown.value.instance == "/v1/stores/nope"
-    with pytest.raises(InvalidRequest, match="use findSessions"):
+    with pytest.raises(InvalidRequest, match="Use one of: findSessions"):
         client.key_value_store("visits").get("a")
     with pytest.raises(InvalidRequest, match="from_ms must be an integer"):
         client.window_store("store").fetch("a", "yesterday").list()
