@@ -183,7 +183,7 @@ def test_what_a_stream_of_current_windows_cannot_send_is_rejected(
     changing: Served, tmp_path: Path
 ) -> None:
     """An unknown column, another value than true or false, and a store without windows."""
-    for query, word in (("columns=x", "no column 'x'"), ("current=yes", "true or false")):
+    for query, word in (("columns=x", "'x' does not exist"), ("current=yes", "true or false")):
         assert_problem(changing.get(f"{ROOT}/watch?{query}"), 400, "invalid-parameter", word)
     with served(tmp_path / "rows", window=NONE) as made:
         made.commit({"key": "a", "n": 1})
