@@ -87,7 +87,7 @@ def test_one_of_two_services_that_start_together_says_that_the_address_is_taken(
     assert len(ended) == len(others) == 1
     (_, line) = told[processes.index(ended[0])]
     assert ended[0].returncode == 1
-    assert f"can't listen on 127.0.0.1:{port}: Address already in use" in line.decode()
+    assert f"127.0.0.1:{port}: cannot listen: Address already in use" in line.decode()
     assert b"Traceback" not in line
     assert b"Oriel serves" in told[processes.index(others[0])][0]
 
