@@ -59,7 +59,7 @@ REASONS: dict[str, str] = {
     Reason.TIMESTAMP_AHEAD: (
         "timestamp_ms is further ahead of wall clock than the run allows (--max-ahead)"
     ),
-    Reason.INVALID_TIMESTAMP: "the column of the time is no time in ISO 8601 with a zone",
+    Reason.INVALID_TIMESTAMP: "the time column is not a time in ISO 8601 with a zone",
     Reason.NOT_AVRO: "the value is not one Avro record of its schema, or lacks its header",
     Reason.NOT_PROTOBUF: "the value is not one Protobuf message, or lacks its header",
     Reason.UNKNOWN_SCHEMA: "the schema registry has no schema with the id that the value names",

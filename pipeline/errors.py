@@ -93,8 +93,8 @@ class JavaEnded(PipelineError):
     def __init__(self) -> None:
         """Say what may be the reason, and what to do."""
         super().__init__(
-            "Java has ended: it was killed (dmesg tells if memory ran out) or has crashed. Nothing "
-            "is lost: start the pipeline again, which goes on where this one stopped"
+            "Java has ended: it was killed (dmesg shows if memory ran out) or it crashed. "
+            "Nothing is lost. Start the pipeline again, and it continues where it stopped"
         )
 
 

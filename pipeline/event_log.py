@@ -170,7 +170,7 @@ class EventLogReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         lost = sorted(set(starts) - set(files))
         if lost:
             message = (
-                f"event log partitions {lost} are gone: restore the files, the log is append-only"
+                f"event log partitions {lost} are missing: the log is append-only. Restore them"
             )
             raise EventLogError(message)
         sizes = {partition: path.stat().st_size for partition, path in files.items()}
@@ -208,7 +208,7 @@ class EventLogReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             message = (
                 f"the checkpoint has offsets of topic {', '.join(offsets)} where those of topic "
                 f"{self._topic} should be: the topology reads other topics than when the "
-                "checkpoint was made, or in another order. Start it anew with an empty data folder"
+                "checkpoint was made, or in another order. Start again with an empty data directory"
             )
             raise EventLogError(message)
         of_topic: Mapping[str, int] = offsets[self._topic]
@@ -239,7 +239,7 @@ def next_ends(
     files = partition_files(folder)
     lost = sorted(set(behind) - set(files))
     if lost:
-        message = f"event log partitions {lost} of {folder} are gone: restore the files"
+        message = f"event log partitions {lost} of {folder} are missing. Restore the files"
         raise EventLogError(message)
     return {
         p: _slice_end(files[p], starts.get(p, 0), end, share_bytes) if p in behind else end
@@ -265,7 +265,8 @@ def partition_files(folder: Path) -> dict[str, Path]:
     """
     if not folder.is_dir():
         message = (
-            f"no event log at {folder}: make the folder, with one <partition>.jsonl per partition"
+            f"no event log at {folder}. Create the directory with one <partition>.jsonl per "
+            "partition"
         )
         raise EventLogError(message)
     path_of: dict[int, Path] = {}
@@ -306,15 +307,16 @@ def _slice_end(path: Path, start: int, size: int, share_bytes: int | None) -> in
     """
     if size < start:
         message = (
-            f"event log {path} shrank: {start} bytes were read, {size} are there. It is "
-            "append-only; restore it, or start anew with an empty data folder"
+            f"event log {path} shrank: {start} bytes were read, it has {size}. It is "
+            "append-only. Restore it, or start again with an empty data directory"
         )
         raise EventLogError(message)
     # Reading stops behind a newline, so an appended file has one there for ever.
     if size > start > 0 and not _ends_a_line(path, start):
         message = (
             f"event log {path} was replaced: byte {start}, up to which it was read, no longer "
-            "begins a line. It is append-only; restore it, or start anew with an empty data folder"
+            "begins a line. It is append-only. Restore it, or start again with an empty data "
+            "directory"
         )
         raise EventLogError(message)
     limit = size if share_bytes is None else min(size, start + share_bytes)
@@ -394,8 +396,8 @@ def _opened(path: str) -> BinaryIO:
 
 def _no_file(path: str) -> EventLogError:
     return EventLogError(
-        f"machine {socket.gethostname()} has no event log {path}: restore the file; on a "
-        "cluster, --event-log has to be on a mount that all machines have under the same path"
+        f"machine {socket.gethostname()} has no event log {path}. Restore the file. On a "
+        "cluster, --event-log must be on a mount that all machines have under the same path"
     )
 
 

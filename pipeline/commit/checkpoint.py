@@ -203,8 +203,8 @@ class Checkpoint:
             if files.is_folder(self.folder / "spark"):
                 message = (
                     f"{self.folder} has Spark's checkpoint but no application.json: it is not a "
-                    "checkpoint of this pipeline, or a damaged one; restore it or use another "
-                    "folder"
+                    "checkpoint of this pipeline, or it is damaged. Restore it or use another "
+                    "directory"
                 )
                 raise CheckpointError(message)
             content = with_digest(orjson.dumps({"application": str(uuid.uuid4())}))
@@ -215,9 +215,9 @@ class Checkpoint:
             return str(orjson.loads(without_digest(files.read(path)))["application"])
         except (KeyError, TypeError, ValueError) as error:
             message = (
-                f"{path} is damaged ({error!r}); restore it from a backup, or write "
-                '{"application": "ID"} into it, with the ID that the property oriel.store of the '
-                "pipeline's tables has as `application`"
+                f"{path} is damaged ({error!r}). Restore it from a backup, or write "
+                '{"application": "ID"} into it. The ID is the `application` in the property '
+                "oriel.store of the pipeline's tables"
             )
             raise CheckpointError(message) from error
 
@@ -253,7 +253,7 @@ def _locked(path: Path, wait_s: float) -> IO[str]:
             file.seek(0)
             holder = file.read() or "another process"
             file.close()
-            message = f"{holder} runs this pipeline (it holds {path}); stop it first"
+            message = f"{holder} runs this pipeline (it holds {path}). Stop it first"
             raise AlreadyRunning(message) from error
         except OSError:
             return file

@@ -122,8 +122,8 @@ def refuse_changes(
         )
     command = f"`oriel rebuild {' '.join(map(shlex.quote, names))} TOPOLOGY.py`"
     action = (
-        "Run the topology as it was, use other names for changed stores and output topics, or "
-        f"compute all of this again from the topics with {command} and the options of `oriel run`"
+        "Run the topology as it was, or use other names for changed stores and output topics. To "
+        f"compute them again from the topics, use {command} with the options of `oriel run`"
     )
     raise IncompatibleStore("\n".join(lines) + f".{' ' if len(lines) == 1 else chr(10)}{action}")
 

@@ -67,7 +67,7 @@ class Epoch:
         newest = max(self._taken(), default=0)
         message = (
             f"{self._holder(newest)}: this process (epoch {self.number}) was replaced and has "
-            "stopped, the tables and the state are those of its successor; nothing is to be done"
+            "stopped. Tables and state belong to its successor. You do not need to do anything"
         )
         raise Fenced(message)
 

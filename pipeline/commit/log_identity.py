@@ -35,8 +35,8 @@ def settle_log(checkpoint: Path, identity: Mapping[str, str], *, sync: bool) -> 
             if recorded[part] != identity[part]:
                 message = (
                     f"the pipeline in {checkpoint} has read another {part} ({recorded[part]}, this "
-                    f"one is {identity[part]}), where its offsets mean other records: run it with "
-                    "that one, or start anew with an empty data folder"
+                    f"one is {identity[part]}), so its offsets name other records. Use that one, "
+                    "or start again with an empty data directory"
                 )
                 raise CheckpointError(message)
     if recorded != identity:

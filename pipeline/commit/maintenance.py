@@ -169,7 +169,8 @@ class Maintenance:
             # Nobody sets the pipeline's logging up, so this is a line on stderr as it stands here;
             # errors of delta-rs have several.
             logger.warning(
-                "the table %s could not be compacted or cleaned up: %s: %s; it is tried again",
+                "the table %s could not be compacted or cleaned up: %s: %s. "
+                "The pipeline will try again",
                 table.upkeep.folder.name, type(error).__name__, str(error).partition("\n")[0],
             )  # fmt: skip
 

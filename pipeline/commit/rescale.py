@@ -35,13 +35,13 @@ def rescale(layout: DataLayout, store: str, key_groups: int, *, sync: bool) -> S
     """
     if is_sink_name(store):
         message = (
-            f"a stream's topic has fixed key groups; `oriel rebuild '{store}' TOPOLOGY.py` makes "
-            "it anew"
+            f"a stream's topic has fixed key groups. `oriel rebuild '{store}' TOPOLOGY.py` "
+            "creates it again"
         )
         raise UnknownStore(message)
     folder = layout.table(store)
     if not has_table(folder):
-        message = f"there is no store {store!r} in {layout.tables}"
+        message = f"store {store!r} does not exist in {layout.tables}"
         raise UnknownStore(message)
     definition = DeltaLog(folder).snapshot().definition
     with Checkpoint(_checkpoint_of(layout, definition), sync=sync) as checkpoint:
@@ -67,8 +67,8 @@ def _rescaled(
     found = {batch: version for batch, version in versions.items() if version is not None}
     if batches and not found:
         message = (
-            f"store {store!r} has no state of batch {newest}: it is not in its topology any more, "
-            f"or new; `oriel rebuild {store}` computes it anew"
+            f"store {store!r} has no state of batch {newest}: it left its topology, or it is "
+            f"new. `oriel rebuild {store}` computes it again"
         )
         raise CheckpointError(message)
     names = {

@@ -340,7 +340,7 @@ class StoreBatches:
             message = (
                 f"store {self._store.name!r}: another process has decided batch "
                 f"{decided.record.batch} up to {decided.record.offsets}, and this one reads it up "
-                f"to {offered}. Nothing is lost: start the pipeline again, which goes on from there"
+                f"to {offered}. Nothing is lost. Start the pipeline again, and it continues there"
             )
             raise CheckpointError(message)
         batch = decided.record.batch
@@ -355,8 +355,8 @@ class StoreBatches:
         if missing:
             message = (
                 f"store {self._store.name!r}: {folder} lacks {missing[0]} of batch {batch}, which "
-                "the checkpoint has decided. They do not belong together: restore both from one "
-                "backup, or start anew with an empty data folder"
+                "the checkpoint has decided. They do not belong together. Restore both from one "
+                "backup, or start again with an empty data directory"
             )
             raise ForeignCheckpoint(message)
 
@@ -374,8 +374,8 @@ class StoreBatches:
             return
         message = (
             f"store {self._store.name!r}: batch {recorded} of the checkpoint is not batch "
-            f"{recorded} of the table. They do not belong together, because one of them is of "
-            "another day. Restore both from one backup, or let `oriel rebuild "
+            f"{recorded} of the table. They do not belong together, because one of them is "
+            "from another day. Restore both from one backup, or let `oriel rebuild "
             f"{quote(self._store.name)}` compute the store again from its topics"
         )
         raise ForeignCheckpoint(message)
@@ -388,16 +388,16 @@ class StoreBatches:
             message = (
                 f"store {self._store.name!r}: the checkpoint has no state version {batch - 1}. The "
                 "store was out of the topology for a while, or its state was removed: `oriel "
-                f"rebuild {quote(self._store.name)}` computes it anew from its topics"
+                f"rebuild {quote(self._store.name)}` computes it again from its topics"
             )
             raise ForeignCheckpoint(message)
         if recorded in {batch - 1, batch}:
             return
         message = (
             f"store {self._store.name!r}: the checkpoint is at batch {batch}, the table at batch "
-            f"{recorded}. They do not belong together, so going on would lose or repeat records. "
-            "Restore the one that is older from a backup, or let `oriel rebuild "
-            f"{quote(self._store.name)}` compute the store anew from its topics"
+            f"{recorded}. They do not belong together, so a run would lose or repeat records. "
+            "Restore the older one from a backup, or let `oriel rebuild "
+            f"{quote(self._store.name)}` compute the store again from its topics"
         )
         raise ForeignCheckpoint(message)
 

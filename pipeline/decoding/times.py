@@ -54,7 +54,7 @@ def judge_times(time_ms: pa.Int64Array, faults: Faults, timestamp: Timestamp) ->
     cases = (
         (np.asarray(time_ms.is_null()), Reason.MISSING_TIMESTAMP, "is missing or null"),
         (values < 0, Reason.NEGATIVE_TIMESTAMP, "is negative"),
-        (values > MAX_TIMESTAMP_MS, Reason.TIMESTAMP_TOO_LARGE, "is behind the year 9999"),
+        (values > MAX_TIMESTAMP_MS, Reason.TIMESTAMP_TOO_LARGE, "is after the year 9999"),
     )
     for fault, reason, text in cases:
         if isinstance(timestamp, FieldTimestamp):

@@ -74,7 +74,7 @@ def numbers(serde: str, values: pa.BinaryArray, faults: Faults) -> pa.Array:
     lengths = np.asarray(pc.fill_null(pc.binary_length(values), 0))
     fits = ~is_null & (lengths == number_type.itemsize)
     for row in np.flatnonzero(~fits & ~is_null).tolist():
-        detail = f"the serde {serde} takes {number_type.itemsize} bytes, not {lengths[row]}"
+        detail = f"the serde {serde} needs {number_type.itemsize} bytes, not {lengths[row]}"
         faults.set_one(row, Reason.WRONG_TYPE, detail)
     found = np.zeros(len(values), number_type.newbyteorder("="))
     found[fits] = BlockBytes(values.filter(pa.array(fits))).data.view(number_type)

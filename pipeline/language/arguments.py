@@ -63,7 +63,7 @@ def require_expressions(step: str, *expressions: object) -> None:
         )
         message = f"{step}: expects SQL text or a Spark Column, not {given}"
         if callable(expression):
-            message += "; a function of Python is one of Spark's, F.udf(function, 'type')('column')"
+            message += ". Write a Python function as F.udf(function, 'type')('column')"
         raise InvalidTopology(message)
 
 
@@ -87,7 +87,7 @@ def require_parameters(called: str, function: Callable[..., Any], given: Sequenc
         names = [each.replace(annotation=Parameter.empty) for each in takes.parameters.values()]
         own = takes.replace(parameters=names, return_annotation=Signature.empty)
         message = (
-            f"{called} is called with ({', '.join(given)}), but {short_name(function)} takes {own}"
+            f"{called} is called with ({', '.join(given)}), but {short_name(function)} needs {own}"
         )
         raise InvalidTopology(message) from error
 
@@ -119,7 +119,7 @@ def checked_strategy(strategy: EmitStrategy, windows: Windows, step: str = "emit
         message = f"{step}: expects {example}, not {strategy!r}"
         raise InvalidTopology(message)
     if strategy.name == "window-close" and isinstance(windows, NoWindows):
-        message = f"{step}: without windows nothing ever closes; call windowed_by() before"
+        message = f"{step}: without windows, nothing closes. Call windowed_by() before it"
         raise InvalidTopology(message)
     return strategy
 
@@ -140,8 +140,8 @@ def with_key_type(
     components = [each.name for each in types if each is not None]
     if not components or len(components) < len(types):
         message = (
-            f"materialize: key_serde of the store {name!r} is Serdes.string(), Serdes.long(), or a "
-            f"tuple of these for composite keys, not {key_serde!r}"
+            f"materialize: key_serde of the store {name!r} must be Serdes.string(), "
+            f"Serdes.long(), or a tuple for composite keys, not {key_serde!r}"
         )
         raise InvalidTopology(message)
     is_composite = isinstance(key_serde, tuple)
@@ -153,7 +153,7 @@ def with_key_type(
         if not is_fitting and chosen is not TEXT:
             message = (
                 f"materialize: the store {name!r} has keys of {columns} columns, "
-                f"{grouped.grouping}, and key_serde says {chosen.name}: give a tuple of "
+                f"{grouped.grouping}, and key_serde is {chosen.name}. Pass a tuple of "
                 f"{columns} serdes"
             )
             raise InvalidTopology(message)
@@ -215,12 +215,12 @@ def checked_aggregation(
     """
     no_functions = (initializer, aggregator, merger, schema) == (None, None, None, None)
     if aggregates and not no_functions:
-        message = "aggregate: give either functions with a schema or declarative aggregates"
+        message = "aggregate: pass either functions with a schema or declarative aggregates"
         raise InvalidTopology(message)
     if no_functions:
         return checked_columns("aggregate", (aggregates,))
     if isinstance(initializer, Aggregate):
-        message = f"aggregate: give it a name, which its column has: n={initializer.call}"
+        message = f"aggregate: name the column of the aggregate. Write n={initializer.call}"
         raise InvalidTopology(message)
     if isinstance(merger, str):
         message = f"aggregate: the schema is given by its name, schema={merger!r}"
@@ -321,16 +321,15 @@ def checked_table_aggregation(
         for name, aggregate in aggregates.items():
             if not aggregate.is_subtractable:
                 message = (
-                    f"aggregate: {name}={aggregate.call} of a table can't be kept up: what it was "
-                    "without a row that is gone is not known. count, sum, avg and stddev "
-                    "can; else give functions, initializer, adder and subtractor, that keep what "
-                    "they need"
+                    f"aggregate: {name}={aggregate.call} of a table cannot be updated: its value "
+                    "without a deleted row is not known. Use count, sum, avg or stddev, or pass "
+                    "the functions initializer, adder and subtractor"
                 )
                 raise InvalidTopology(message)
         return aggregation
     if not callable(adder) or not callable(subtractor):
         message = (
-            "aggregate: a table's rows go, too, so give both adder and subtractor, functions of "
+            "aggregate: a table also deletes rows, so pass adder and subtractor, functions of "
             f"(key, value, aggregate), not {adder!r} and {subtractor!r}"
         )
         raise InvalidTopology(message)

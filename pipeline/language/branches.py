@@ -65,8 +65,8 @@ class BranchedKStream(OtherWords, Generic[Stream]):
             InvalidTopology: always.
         """
         message = (
-            f"split: end the branches with default_branch() or no_default_branch(), which give "
-            f"them by name, before [{name!r}]"
+            f"split: end the branches with default_branch() or no_default_branch(), which "
+            f"return them by name, before [{name!r}]"
         )
         raise InvalidTopology(message)
 
@@ -85,8 +85,8 @@ class BranchedKStream(OtherWords, Generic[Stream]):
     def _with_branch(self, number: str, name: str | None, stream: Stream) -> dict[str, Stream]:
         if not isinstance(name, str | None):
             message = (
-                f"branch: a branch's name is a text, not {name!r}; go on with the stream that "
-                "default_branch() or no_default_branch() gives by that name"
+                f"branch: the name of a branch must be a string, not {name!r}. Continue with the "
+                "stream that default_branch() or no_default_branch() returns by that name"
             )
             raise InvalidTopology(message)
         called = number if name is None else name

@@ -124,8 +124,8 @@ class StreamsBuilder(OtherWords):
                 if publication.topic in topology.topics:
                     message = (
                         f"to({publication.topic!r}): the topology reads this topic, so it would "
-                        "read what it writes; go on with the stream that to() returns, or use "
-                        "another one"
+                        "read what it writes. Continue with the stream that to() returns, or "
+                        "use another topic"
                     )
                     raise InvalidTopology(message)
         return topology
@@ -139,7 +139,7 @@ def _source(
 ) -> Source:
     if isinstance(topic, list | tuple | set):
         message = (
-            f"{step}: reads one topic, not {topic!r}; streams of several are merged, "
+            f"{step}: reads one topic, not {topic!r}. Merge the streams of several: "
             "stream('a', schema).merge(stream('b', schema))"
         )
         raise InvalidTopology(message)

@@ -185,10 +185,10 @@ class CogroupedKStream(OtherWords):
             message = f"cogroup: expects a grouped stream (group_by_key()), not {grouped!r}"
             raise InvalidTopology(message)
         if grouped.registry is not self.registry:
-            message = "cogroup: the streams are of different builders; make them with one"
+            message = "cogroup: the streams are from different builders. Use one builder"
             raise InvalidTopology(message)
         if (aggregator is None) == (not aggregates):
-            message = "cogroup: give each stream either an aggregator or declarative aggregates"
+            message = "cogroup: pass an aggregator or declarative aggregates for each stream"
             raise InvalidTopology(message)
         if self.streams and (self.aggregators[0] is None) != (aggregator is None):
             message = "cogroup: either all streams have an aggregator, or all have aggregates"
@@ -302,7 +302,7 @@ def _table(
 ) -> KTable:
     emit = strategy or EmitStrategy.on_window_update()
     if isinstance(aggregation, Functions) and windows.kind == "session" and not aggregation.merger:
-        message = "aggregate: sessions are merged, so give merger=(key, left, right) -> aggregate"
+        message = "aggregate: sessions merge, so pass merger=(key, left, right) -> aggregate"
         raise InvalidTopology(message)
     inputs = tuple(
         replace(origin, stream=number)

@@ -177,10 +177,9 @@ def foreign_updates(
     _refuse_further_numbers(step, tuple(map(side_of, tables)))
     if fan_outs_of(right) >= _MOST_FAN_OUTS:
         message = (
-            f"{step}: rows of which each is named by others, and these by others once more, have "
-            f"updates {_MOST_FAN_OUTS} joins by a foreign key deep, and this is the "
-            f"{_MOST_FAN_OUTS + 1}th where {_MOST_FAN_OUTS} is the most; write those of the inner "
-            "joins to a topic with to_stream().to(topic), and read that as a table"
+            f"{step}: at most {_MOST_FAN_OUTS} joins by a foreign key can read each other's "
+            f"updates, and this is number {_MOST_FAN_OUTS + 1}. Write the updates of the inner "
+            "joins to a topic with to_stream().to(topic), and read this topic as a table"
         )
         raise InvalidTopology(message)
     subscriptions = Subscriptions(naming or side_of(stepped(left, ForeignKey(key))), each=True)
@@ -198,10 +197,10 @@ def _refuse_further_numbers(step: str, tables: tuple[Side, ...]) -> None:
     """Refuse tables whose updates have more numbers beside their place than responses have."""
     if not all(places_of(table).has_room for table in tables):
         message = (
-            f"{step}: a row of a table that is made of pairs of streams, of elements of joined "
-            "rows, or of a third one of sliding windows or sessions has more than one number "
-            "beside its place, and what a join by a foreign key tells has one; materialize the "
-            "join, or write the aggregation to a topic with to(topic), and read that as a table"
+            f"{step}: a join by a foreign key cannot read a table of stream join results, of "
+            "flattened join results, or of a third aggregation of sliding windows or sessions. "
+            "Materialize the join, or write the aggregation to a topic with to(topic) and read "
+            "this topic as a table"
         )
         raise InvalidTopology(message)
 
@@ -220,8 +219,8 @@ def refuse_update_times(step: str, what: str, parts: "tuple[str | Column, ...]")
     """
     if re.search(r"\btimestamp_ms\b", grouping_text(parts), re.IGNORECASE):
         message = (
-            f"{step}: {what} is told from the row alone, so it can't depend on the update's "
-            "timestamp_ms; keep a time with the row, map_values('*', t='timestamp_ms')"
+            f"{step}: {what} depends on the row only, so it cannot use the timestamp_ms of the "
+            "update. Keep a time in the row with map_values('*', t='timestamp_ms')"
         )
         raise InvalidTopology(message)
 

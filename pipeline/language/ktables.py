@@ -72,13 +72,13 @@ class Registry:
         number = next((n for n, s in enumerate(self.stores) if s.name == store_name), None)
         if number is None:
             message = (
-                f"to({topic!r}): give it a store first, with materialize, whose rows are written; "
-                f"or write each update, to_stream().to({topic!r})"
+                f"to({topic!r}): the table needs a store, whose rows are written. Call materialize "
+                f"first, or write each update with to_stream().to({topic!r})"
             )
             raise InvalidTopology(message)
         store = self.stores[number]
         if final_only and isinstance(store.windows, NoWindows):
-            message = f"to({topic!r}): without windows there are no final rows"
+            message = f"to({topic!r}): without windows, rows never become final"
             raise InvalidTopology(message)
         publication = Publication(self._new_topic(topic), final_only)
         self.stores[number] = replace(store, publications=(*store.publications, publication))
@@ -103,7 +103,7 @@ class Registry:
         writers = (*self.stores, *self.sinks)
         if check_topic(topic) in {each.topic for one in writers for each in one.publications}:
             message = (
-                f"to({topic!r}): two calls write to this topic; merge the streams, or use another"
+                f"to({topic!r}): two calls write to it. Merge the streams or use another topic"
             )
             raise InvalidTopology(message)
         return topic
@@ -247,7 +247,7 @@ class KTable(OtherWords):
         if self._store.emit != EmitStrategy.on_window_close():
             return KStream(self.registry, (self._updates(),))
         if self._store_name is None:
-            message = "to_stream: give the table a store first, with materialize"
+            message = "to_stream: the table needs a store. Call materialize first"
             raise InvalidTopology(message)
         return KStream(self.registry, (Input(StoreSource.of(self._store_name), (), ()),))
 
@@ -317,8 +317,8 @@ class KTable(OtherWords):
         """
         return self._rows(
             step,
-            "a row of a window has no key that a record could have; let to_stream() of the table "
-            "join the stream within JoinWindows",
+            "a stream cannot join rows of windows. Join the stream with to_stream() of the table "
+            "within JoinWindows",
         )
 
     def as_table(self, step: str) -> "SourceTable":
@@ -331,9 +331,8 @@ class KTable(OtherWords):
 
         rows = self._rows(
             step,
-            "rows of windows are joined with those of an aggregation by the same time windows; let "
-            "to_stream() go on, to join or to group its records; or make a table of its rows, "
-            "which is joined and grouped: "
+            "a windowed table joins only an aggregation by the same time windows. Use to_stream() "
+            "to join or group its records, or create a table of its rows: "
             "to_stream().select_key('key', 'window_start_ms').map_values('n').to_table()",
         )
         return SourceTable(self.registry, (rows,))

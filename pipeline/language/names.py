@@ -31,8 +31,8 @@ def check_topic(topic: str) -> str:
     """
     if callable(topic):
         message = (
-            f"topic {topic!r} is a function: topics are fixed; split() the stream, and write each "
-            "branch with a to(topic) of its own"
+            f"topic {topic!r} is a function, and topics are fixed. Call split(), and write each "
+            "branch with its own to(topic)"
         )
         raise InvalidTopology(message)
     valid = isinstance(topic, str) and _TOPIC_NAME.fullmatch(topic)
@@ -58,7 +58,7 @@ def check_new_store(name: str, store_names: Iterable[str]) -> str:
     for other in store_names:
         if other.lower() == name.lower():
             # Each has a folder, and some file systems don't tell these names apart.
-            and_this = "" if other == name else f" and {name!r}: case does not tell them apart"
+            and_this = "" if other == name else f" and {name!r}: they differ only in case"
             message = f"materialize: two stores are named {other!r}{and_this}"
             raise InvalidTopology(message)
     return name
@@ -77,8 +77,8 @@ def check_names(step: str, names: Sequence[str]) -> None:
         # "store" and "position" stand beside the columns in an answer.
         if name.lower() in RESERVED_COLUMNS or name.lower() in {"store", "position"}:
             message = (
-                f"{step}: the name {name!r} is taken by a column of every store; give it another, "
-                f"a column of the value with map_values(my_{name}={name!r})"
+                f"{step}: the name {name!r} is a column of every store. Use another name, for "
+                f"example map_values(my_{name}={name!r})"
             )
             raise InvalidTopology(message)
     if len({name.lower() for name in names}) != len(names):
@@ -96,7 +96,7 @@ def refuse_taken(step: str, names: Iterable[str]) -> None:
     if taken:
         message = (
             f"{step}: the value columns {taken} have names that the pipeline needs "
-            "(key, timestamp_ms, a leading __); leave them out of the schema"
+            "(key, timestamp_ms, a leading __). Leave them out of the schema"
         )
         raise InvalidTopology(message)
 
@@ -114,6 +114,6 @@ def refuse_hidden(store: str, used: Iterable[str]) -> None:
     if taken:
         message = (
             f"store {store!r}: the value columns {taken} have names that the pipeline needs for "
-            "its own; rename them in the topic's records, or in map_values(new_name='old_name')"
+            "itself. Rename them in the topic's records, or in map_values(new_name='old_name')"
         )
         raise InvalidTopology(message)

@@ -1,35 +1,35 @@
-"""What Kafka Streams has and a class of the language hasn't: what to write instead."""
+"""Hints for methods of Kafka Streams that Oriel does not have: what to write instead."""
 
 from collections.abc import Mapping
 from typing import ClassVar
 
 from oriel.pipeline.windows import KafkaWords
 
-_NO_PROCESSORS = "there are no processors: give aggregate(initializer, aggregator, schema=...)"
-_GROUPED_BEFORE = "write it behind group_by_key() or group_by(...), as group_by_key().{}(...)"
-_TO_STREAM_BEFORE = "write it behind to_stream(), as to_stream().{}(...)"
-_GROUP_ROWS_BEFORE = "write it behind group_by(...), as group_by('column').{}(...)"
-_AGGREGATED_BEFORE = "write it behind an aggregation, as count().{}(...)"
-_STEPS_BEFORE = "write it in front of the grouping, as stream.{}(...)"
-_ONLY_LOOKED_UP = "write it behind stream.join(table, key=...), which has the table's columns"
-_OTHER_TABLE = "a global table is only looked up; read the topic with builder.table(...) too"
+_NO_PROCESSORS = "processors do not exist. Use aggregate(initializer, aggregator, schema=...)"
+_GROUPED_BEFORE = "write it after group_by_key() or group_by(...), as group_by_key().{}(...)"
+_TO_STREAM_BEFORE = "write it after to_stream(), as to_stream().{}(...)"
+_GROUP_ROWS_BEFORE = "write it after group_by(...), as group_by('column').{}(...)"
+_AGGREGATED_BEFORE = "write it after an aggregation, as count().{}(...)"
+_STEPS_BEFORE = "write it before the grouping, as stream.{}(...)"
+_ONLY_LOOKED_UP = "write it after stream.join(table, key=...), which has the table's columns"
+_OTHER_TABLE = "a global table can only be joined with. Also read the topic with builder.table(...)"
 
 _OF_STREAMS = {
-    "foreach": "write peek(function), which calls it; rows are watched with `oriel get --watch`",
-    "print": "write peek(function), which shows records; rows are watched with `oriel get --watch`",
+    "foreach": "write peek(function), which calls it. Use `oriel get --watch` to watch rows",
+    "print": "write peek(function), which shows records. Use `oriel get --watch` to watch rows",
     **dict.fromkeys(
         ("process", "process_values", "transform", "transform_values", "flat_transform"),
         _NO_PROCESSORS,
     ),
     "repartition": (
-        "there is nothing to do: each batch is divided by key; to(topic) writes for others"
+        "nothing to do: Oriel partitions each batch by key. Use to(topic) to write a topic"
     ),
     "through": "write to(topic), which returns the stream",
     "to_stream": "there is nothing to do: it is a stream",
     "branch": "write split().branch(condition, name).default_branch()",
     **dict.fromkeys(("count", "reduce", "aggregate", "windowed_by", "cogroup"), _GROUPED_BEFORE),
     "suppress": (
-        "write it behind an aggregation of windows, as count().suppress(until_window_closes())"
+        "write it after an aggregation of windows, as count().suppress(until_window_closes())"
     ),
     "materialize": (
         "a stream has no store: group_by_key().aggregate(...).materialize(name), or to(topic)"
@@ -48,10 +48,10 @@ _OF_TABLES = {
     **dict.fromkeys(("foreach", "print"), _TO_STREAM_BEFORE.format("peek")),
     "queryable_store_name": "write store_name",
     "to_table": "there is nothing to do: it is a table",
-    "suppress": "a topic's rows are never final; those of an aggregation of windows are",
+    "suppress": "rows of a topic are never final. Use suppress after a windowed aggregation",
     "to": "write materialize(name).to(topic), its rows, or to_stream().to(topic), every update",
 }  # fmt: skip
-_EMIT = "write emit(EmitStrategy.on_window_close()), behind windowed_by(windows)"
+_EMIT = "write emit(EmitStrategy.on_window_close()) after windowed_by(windows)"
 _OF_GROUPED_STREAMS = {
     **dict.fromkeys(("filter", "filter_not", "map_values", "select_key", "peek"), _STEPS_BEFORE),
     **dict.fromkeys(("emit", "emit_strategy"), _EMIT),
@@ -68,7 +68,7 @@ _WAYS_OUT: Mapping[str, Mapping[str, str]] = {
     "VersionedTable": _OF_TABLES,
     "KTable": {
         **_OF_TABLES,
-        "emit": "write it in front of the aggregation, as windowed_by(...).emit(strategy).count()",
+        "emit": "write it before the aggregation, as windowed_by(...).emit(strategy).count()",
     },
     "GlobalKTable": {
         **dict.fromkeys(("filter", "filter_not", "map_values"), _ONLY_LOOKED_UP),
@@ -80,8 +80,8 @@ _WAYS_OUT: Mapping[str, Mapping[str, str]] = {
     "KGroupedStream": _OF_GROUPED_STREAMS,
     "TimeWindowedKStream": {
         **_OF_GROUPED_STREAMS,
-        "windowed_by": "it has windows; others are chosen behind the grouping",
-        "cogroup": "write it in front of the windows, as cogroup(...).windowed_by(windows)",
+        "windowed_by": "it already has windows. Choose other windows after the grouping",
+        "cogroup": "write it before the windows, as cogroup(...).windowed_by(windows)",
     },
     "CogroupedKStream": {
         **dict.fromkeys(
@@ -89,22 +89,22 @@ _WAYS_OUT: Mapping[str, Mapping[str, str]] = {
         ),
         **dict.fromkeys(
             ("suppress", "materialize", "to_stream", "to"),
-            "write it behind aggregate(), as aggregate().{}(...)",
+            "write it after aggregate(), as aggregate().{}(...)",
         ),
         "emit_strategy": _EMIT,
     },
     "KGroupedTable": {
         "windowed_by": (
-            "a table's rows are in no windows; write "
+            "rows of a table have no windows. Write "
             "to_stream().group_by('column').windowed_by(...)"
         ),
-        "cogroup": "streams are cogrouped: write to_stream().group_by('column').cogroup(...)",
-        "emit": "each update is written; nothing closes without windows",
+        "cogroup": "only streams have cogroup. Write to_stream().group_by('column').cogroup(...)",
+        "emit": "it emits every update, because without windows nothing closes",
         **dict.fromkeys(("suppress", "materialize", "to_stream", "to"), _AGGREGATED_BEFORE),
     },
     "BranchedKStream": dict.fromkeys(
         ("filter", "map_values", "group_by_key", "group_by", "to", "join", "merge"),
-        "write it of one branch: split().branch(condition, 'a').default_branch()['a'].{}(...)",
+        "call it on one branch: split().branch(condition, 'a').default_branch()['a'].{}(...)",
     ),
     "Topology": {
         **dict.fromkeys(
@@ -120,11 +120,11 @@ _WAYS_OUT: Mapping[str, Mapping[str, str]] = {
         "uuid": "write Serdes.string(): Kafka writes UUIDs as text",
         **dict.fromkeys(
             ("bytes", "byte_array", "byte_buffer", "boolean", "list", "void"),
-            "there is none: values are JSON, Avro, Protobuf, text or a number, keys text, JSON or "
-            "a whole number",
+            "not supported: values are JSON, Avro, Protobuf, a string or a number, and keys "
+            "are a string, JSON or a whole number",
         ),
         **dict.fromkeys(
-            ("serde_from", "of"), "bytes are read by the serdes that there are, not by functions"
+            ("serde_from", "of"), "custom serdes are not supported. Use one of Serdes"
         ),
     },
     "Consumed": {
@@ -141,17 +141,17 @@ _WAYS_OUT: Mapping[str, Mapping[str, str]] = {
 }  # fmt: skip
 
 _SCHEMA = "schema= names the columns of the topic's values, like 'item STRING, amount DOUBLE'"
-_STORE = "a store is named behind the aggregation, .materialize('name'), and steps have no names"
+_STORE = "name the store after the aggregation with .materialize('name'). Steps have no names"
 NO_VALUE_JOINER = (
-    "there is no ValueJoiner: the columns of both stand side by side, and map_values(...) behind "
-    "the join makes others of them"
+    "joins need no ValueJoiner: the result has the columns of both inputs. Use map_values(...) "
+    "after the join to compute others"
 )
-_JOINED = f"{NO_VALUE_JOINER}; serdes are those of the topics"
+_JOINED = f"{NO_VALUE_JOINER}. Serdes belong to the topics"
 _NO_NAMES = "steps have no names, and serdes are those of the topic's Consumed"
 
 
 class OtherWords(KafkaWords):
-    """A class of the language that answers the words of Kafka Streams which it does not have."""
+    """A class that names a replacement for each method of Kafka Streams that it does not have."""
 
     _WAYS_OUT: ClassVar[Mapping[str, Mapping[str, str]]] = _WAYS_OUT
     _TAKES: ClassVar[Mapping[str, str]] = {
@@ -164,10 +164,10 @@ class OtherWords(KafkaWords):
         ),
         **dict.fromkeys(
             ("select_key", "group_by"),
-            "columns or expressions, one after the other, make the key; they have no names",
+            "list the columns or expressions of the key. They have no names",
         ),
         "to_table": "its rows are kept by to_table().materialize('name'), and steps have no names",
         "to": "messages are JSON, their keys text, and Kafka divides them by key",
         "materialize": "a store needs a name, materialize('name')",
-        "build": "what `oriel run` is told are its options",
+        "build": "pass options to `oriel run`",
     }

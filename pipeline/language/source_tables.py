@@ -221,9 +221,9 @@ class SourceTable(OtherWords):
         if not isinstance(other, SourceTable):
             message = f"{step}: a table is joined with a table, not with {other!r}"
             if isinstance(other, GlobalKTable):
-                message += "; read its topic with builder.table(...) too"
+                message += ". Also read its topic with builder.table(...)"
             elif isinstance(other, OtherWords):
-                message += "; a stream joins the table, stream.join(table), or is aggregated before"
+                message += ". Join the table with stream.join(table), or aggregate the stream first"
             raise InvalidTopology(message)
         check_builder(step, self.registry, other.registry)
         tables = other.tables

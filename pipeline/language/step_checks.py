@@ -75,7 +75,7 @@ def _refuse_kept_scope(called: str, keep: tuple[str, ...]) -> None:
     taken = next((name for name in keep if name.strip("`").lower() in SCOPE), None)
     if taken is not None:
         message = (
-            f"{called}: {taken!r} is no column of the value; keep it as another one, "
+            f"{called}: {taken!r} is not a column of the value. Keep it as another one, "
             f"{taken[0].lower()}={taken!r}"
         )
         raise InvalidTopology(message)
@@ -101,8 +101,8 @@ def refuse_foreign_key(step: str, foreign_key: object, *, of_tables: bool = Fals
     if foreign_key is None:
         return
     message = (
-        f"{step}: foreign_key= is for tables; a stream finds a row by another key in a "
-        "global table, with key=, or has select_key before"
+        f"{step}: foreign_key= is for tables. To join a stream by another key, use a global "
+        "table with key=, or call select_key first"
     )
     if of_tables:
         message = (
@@ -115,5 +115,5 @@ def refuse_foreign_key(step: str, foreign_key: object, *, of_tables: bool = Fals
 def check_builder(step: str, registry: object, other: object) -> None:
     """Refuse two sides that are not of one topology, whose builder's registry they have."""
     if registry is not other:
-        message = f"{step}: the two sides are of different builders; make them with one"
+        message = f"{step}: the inputs are from different builders. Use one builder"
         raise InvalidTopology(message)

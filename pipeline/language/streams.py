@@ -128,7 +128,7 @@ class KStream(OtherWords):
         parts = key if isinstance(key, tuple) else (key,)
         require_expressions("map", *parts)
         if not keep and not columns:
-            message = "map: name at least one column behind the key, or '*' for all"
+            message = "map: name at least one column after the key, or '*' for all"
             raise InvalidTopology(message)
         return self._with_step(checked_key("map", parts, keep, columns))
 
@@ -286,12 +286,12 @@ class KStream(OtherWords):
             return SourceTable(self.registry, (stepped(origin, HAS_KEY),))
         elif isinstance(behind, StreamJoin | MergedStreams):
             why = "pairs of streams have no place in one log"
-            way_out += "; or keep the newest with group_by_key().aggregate(column=last('column'))"
+            way_out += ", or keep the newest with group_by_key().aggregate(column=last('column'))"
         elif isinstance(behind, GraceBuffer):
             why = "records that waited for a table are in another order than their log"
         else:
             return SourceTable(self.registry, (origin,))
-        message = f"to_table: {why}, by which the last record of a key is known; write it {way_out}"
+        message = f"to_table: {why}, which shows the last record of a key. Write it {way_out}"
         raise InvalidTopology(message)
 
     def to(self, topic: str) -> "KStream":
@@ -335,17 +335,15 @@ class KStream(OtherWords):
                 raise InvalidTopology(message)
             return KStream(self.registry, stream_joins(how, self.origins, other.origins, windows))
         if windows is not None or how == "outer":
-            read = "as it is now; join or left_join, no windows"
+            read = "as it is now. Use join or left_join without windows"
             if isinstance(other, VersionedTable):
-                read = "as of the record's time; join or left_join, grace_ms= and no windows"
+                read = "as of the record's time. Use join or left_join with grace_ms=, no windows"
             message = f"{step}: a table is read {read}"
             raise InvalidTopology(message)
         found: tuple[Input, ...]
         if isinstance(other, GlobalKTable):
             if key is None:
-                message = (
-                    f"{step}: a global table needs key=, of which the row is, made of the record"
-                )
+                message = f"{step}: a global table needs key=, an expression over the record"
                 raise InvalidTopology(message)
             require_expressions(step, key)
             found = global_lookups(how, self.origins, other.origin, key)
@@ -354,8 +352,8 @@ class KStream(OtherWords):
             if waits_ms is not None and waits_ms > other.history_ms:
                 message = (
                     f"{step}: History retention must be at least grace period: a record that waits "
-                    f"{waits_ms} ms finds no row in a history of {other.history_ms} ms; give the "
-                    "versioned table a greater history_retention_ms"
+                    f"{waits_ms} ms finds no row in a history of {other.history_ms} ms. Increase "
+                    "history_retention_ms of the versioned table"
                 )
                 raise InvalidTopology(message)
             found = lookups(how, self.origins, other.origin, other.history_ms, waits_ms)
@@ -374,11 +372,11 @@ def _refuse_foreign_arguments(
         InvalidTopology: there is a key or a grace, and ``other`` is no such table.
     """
     if key is not None and not isinstance(other, GlobalKTable):
-        message = f"{step}: only a global table is looked up by key=; use select_key before"
+        message = f"{step}: only a global table accepts key=. Use select_key first"
         raise InvalidTopology(message)
     if grace_ms is not None and not isinstance(other, VersionedTable):
         message = (
-            f"{step}: only a versioned table is joined with grace_ms=, as it knows its rows of "
-            "then; make the table with versioned_table, or give JoinWindows the grace"
+            f"{step}: only a versioned table accepts grace_ms=, because it has its earlier rows. "
+            "Create the table with versioned_table, or pass the grace to JoinWindows"
         )
         raise InvalidTopology(message)

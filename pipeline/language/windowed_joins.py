@@ -14,8 +14,8 @@ from oriel.pipeline.windows import TimeWindows, count
 
 #: What to do where windows can't be joined so.
 _WAY_OUT = (
-    "make tables of both, to_stream().select_key('key', 'window_start_ms', 'window_end_ms')"
-    ".map_values(n='count').to_table(), let to_stream() of both join as streams, or aggregate both "
+    "Create tables of both with to_stream().select_key('key', 'window_start_ms', 'window_end_ms')"
+    ".map_values(n='count').to_table(), join to_stream() of both as streams, or aggregate both "
     "streams in one cogroup"
 )
 
@@ -32,26 +32,26 @@ def joined_windows(how: Literal["inner", "left", "outer"], left: Store, right: S
     first, second = left.aggregation, right.aggregation
     if not isinstance(left.windows, TimeWindows) or left.windows != right.windows:
         message = (
-            f"{step}: rows of windows are joined by equal time windows, not {left.windows!r} and "
-            f"{right.windows!r}; {_WAY_OUT}"
+            f"{step}: windowed tables are joined by equal time windows, not {left.windows!r} and "
+            f"{right.windows!r}. {_WAY_OUT}"
         )
         raise InvalidTopology(message)
     if not isinstance(first, Columns) or not isinstance(second, Columns):
-        message = f"{step}: rows of windows are joined that have named aggregates; {_WAY_OUT}"
+        message = f"{step}: windowed tables need named aggregates to be joined. {_WAY_OUT}"
         raise InvalidTopology(message)
     if left.row_steps or right.row_steps or left.emit != right.emit:
         message = (
-            f"{step}: rows of windows are joined as the aggregations give them, both with each "
-            "update or both when they are final; put steps and suppress behind the join, and "
-            "aggregate the streams of three and more in one cogroup"
+            f"{step}: windowed tables are joined directly after their aggregations, both with each "
+            "update or both when final. Call steps and suppress after the join. Aggregate three "
+            "or more streams in one cogroup"
         )
         raise InvalidTopology(message)
     names = [*first.names, *second.names]
     twice = {name for name in first.names if name.lower() in map(str.lower, second.names)}
     if twice:
         message = (
-            f"{step}: both tables have columns named {sorted(twice)}; give those of one other "
-            "names, aggregate(other=...)"
+            f"{step}: both tables have columns named {sorted(twice)}. Rename the columns "
+            "of one table with aggregate(other=...)"
         )
         raise InvalidTopology(message)
     aggregates = (*first.of_stream, *second.of_stream)

@@ -131,8 +131,8 @@ def assemble(store: Store, values: Sequence[pa.Schema]) -> Assembly:
         message = f"store {store.name!r}, aggregate: {error}"
         if isinstance(store.aggregation, TableRows):
             message = (
-                f"store {store.name!r}, {store.aggregation}: {error}; rename columns with "
-                "map_values before"
+                f"store {store.name!r}, {store.aggregation}: {error}. Rename columns with "
+                "map_values first"
             )
         raise InvalidTopology(message) from error
     if not store.is_sink:
@@ -161,8 +161,8 @@ def check_columns(store: Store, types: Mapping[str, pa.DataType]) -> None:
             of_schema = isinstance(store.aggregation, Functions) and store.aggregation.schema
             where = "the function's schema, e.g. as JSON text" if of_schema else "map_values"
             message = (
-                f"store {store.name!r}, column {name!r}: a store can't hold {column_type}; make it "
-                f"a BIGINT, DOUBLE, STRING, BOOLEAN or an array of these, in {where}"
+                f"store {store.name!r}, column {name!r}: a store cannot hold {column_type}. "
+                f"Convert it to BIGINT, DOUBLE, STRING, BOOLEAN or an array of them in {where}"
             )
             raise InvalidTopology(message) from error
 
@@ -213,7 +213,7 @@ def _of_streams(store: str, streams: Sequence[int], values: Sequence[pa.Schema])
         if {field.name: field.type for field in schema} != {f.name: f.type for f in first}:
             message = (
                 f"store {store!r}, merge: the streams' values must have the same columns, not "
-                f"({_columns_text(first)}) and ({_columns_text(schema)}); map_values makes them so"
+                f"({_columns_text(first)}) and ({_columns_text(schema)}). Use map_values"
             )
             raise InvalidTopology(message)
     return schemas
@@ -336,8 +336,8 @@ def _folded(
     hidden = sorted(_STATE_COLUMNS.intersection(schema.names))
     if hidden:
         message = (
-            f"store {store!r}, {functions.step}: the names {hidden} are taken by columns of "
-            "the state; give the aggregate's columns other names"
+            f"store {store!r}, {functions.step}: the names {hidden} belong to columns of "
+            "the state. Rename the columns of the aggregate"
         )
         raise InvalidTopology(message)
     fold = Fold(
@@ -366,9 +366,9 @@ def _refuse_bounds(step: str, values: pa.Schema) -> None:
         renamed = [f"of_{own}={name!r}" for name, own in taken.items()]
         call = ", ".join([*map(repr, others), *renamed])
         message = (
-            f"{step}: what is kept has the columns {sorted(taken)}, whose names an aggregation "
-            "needs for windows of its own; leave them out in front of the grouping, or give them "
-            f"other names: map_values({call})"
+            f"{step}: the records have the columns {sorted(taken)}, and an aggregation needs "
+            "these names for its windows. Leave them out before the grouping, or rename them: "
+            f"map_values({call})"
         )
         raise InvalidTopology(message)
 

@@ -63,9 +63,9 @@ def _checked_steps(
         if not isinstance(steps_of(chain, read).arrow, ArrowSteps)
     )
     message = (
-        f"store {store!r}, step {first}: Arrow does not run this expression, and rows behind an "
-        "aggregation or of joined tables don't come to Spark. Behind to_stream() any "
-        "expression works; else say it with what docs/topology.md lists (a number with a fraction "
-        "is 1.5D: 1.5 is a decimal), or compute it in front of the aggregation or the join"
+        f"store {store!r}, step {first}: Arrow cannot run this expression, and Spark does not run "
+        "steps after an aggregation or a join of tables. Use the expressions that "
+        "docs/topology.md lists (for example 1.5D instead of the decimal 1.5), compute it before "
+        "the aggregation or join, or use it after to_stream()"
     )
     raise InvalidTopology(message)

@@ -27,12 +27,12 @@ CONDITION = "the condition"
 KEY = "the key"
 
 _NOT_ROW_WISE = (
-    "is not row-wise: it may read one record only, so no aggregates, window functions, explode "
-    "or subqueries (aggregates come behind group_by)"
+    "is not row-wise: it can read one record only, so it cannot have aggregates, window "
+    "functions, explode or subqueries (call aggregates after group_by)"
 )
 _NOT_DETERMINISTIC = (
-    "gives another result each time: it must depend on the record only, so no random numbers, "
-    "no numbers that Spark gives, no clock (the record's own time is timestamp_ms)"
+    "is not deterministic: it must depend on the record only, so it cannot have random numbers, "
+    "ids of Spark, or the current time (the time of the record is timestamp_ms)"
 )
 #: Spark's parser replaces these by the time of parsing, so no plan shows them.
 _CLOCK_LITERAL = re.compile(
@@ -75,8 +75,8 @@ class StepExpressions:
         if not is_unknown or not self.step.startswith("join(foreign_key="):
             return ""
         return (
-            "; of joined tables a foreign key reads the first one's columns: put "
-            ".map_values('*') behind their join to read all"
+            ". A foreign key reads the columns of the first joined table. Call "
+            ".map_values('*') after the join to read all columns"
         )
 
     def wrong_type(self) -> str | None:
@@ -95,9 +95,9 @@ class StepExpressions:
         for role, field in zip(typed, fields, strict=True):
             name = field.dataType.simpleString().upper()
             if role == CONDITION and not isinstance(field.dataType, BooleanType | NullType):
-                return f"{role} is no BOOLEAN but {name}: compare it with something"
+                return f"{role} must be BOOLEAN, and it is {name}. Compare it with something"
             if role != CONDITION and isinstance(field.dataType, ArrayType | MapType | StructType):
-                return f"{role} can't be {name}: take its fields or elements, or to_json(...) of it"
+                return f"{role} cannot be {name}. Use its fields or elements, or to_json(...)"
         return None
 
 
@@ -146,10 +146,10 @@ def carried_schema(store: str, schema: StructType, step_of: Mapping[str, str]) -
         try:
             column_type = to_arrow_type(field.dataType)
         except (AssertionError, ValueError, PySparkException) as error:
-            way_out = "cast it to a number, text, boolean or an array of these"
+            way_out = "cast it to a number, string, boolean or an array of them"
             if isinstance(field.dataType, TimestampType):
                 way_out = (
-                    "make it a number with unix_millis(...), or compute with it inside the "
+                    "convert it to a number with unix_millis(...), or use it inside the "
                     "expression that needs it"
                 )
             message = (

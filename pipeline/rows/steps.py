@@ -278,8 +278,8 @@ class RowSteps:
         if len(lists) != 1:
             found = f"{lists} are" if lists else "none is"
             message = (
-                f"store {self._store!r}, step {step}: one of the columns has to be the array whose "
-                f"elements become records, but {found}; compute others in a map_values before"
+                f"store {self._store!r}, step {step}: one of the columns must be the array whose "
+                f"elements become records, but {found}. Compute others in map_values first"
             )
             raise InvalidTopology(message)
         (name,) = lists
@@ -341,8 +341,8 @@ class RowSteps:
             if _types(given[0]) != _types(given[-1]):
                 message = (
                     f"store {self._store!r}, merge: the branches' values must have the same "
-                    f"columns, not ({_types(given[0])}) and ({_types(given[-1])}); map_values "
-                    "makes them so"
+                    f"columns, not ({_types(given[0])}) and ({_types(given[-1])}). Use "
+                    "map_values"
                 )
                 raise InvalidTopology(message)
             rows = self._checked(str(step), rows, {}, partial(fork.ended, number))

@@ -44,7 +44,7 @@ def refuse_unfit(
     unknown = [name for name in rebuild if name not in names]
     if unknown:
         message = (
-            f"the topology has no store {', '.join(map(repr, unknown))}; it has {', '.join(names)}"
+            f"the topology has no store {', '.join(map(repr, unknown))}. It has {', '.join(names)}"
         )
         raise InvalidTopology(message)
     if publish_options is None:

@@ -202,13 +202,13 @@ def _run(options: argparse.Namespace) -> int:
 def _check_folders(data: Path, event_log: Path | None) -> None:
     current_files().reach(data)
     if not is_object(data) and data.exists() and not data.is_dir():
-        message = f"--data {data} is a file: name a folder, which is made if it is not there"
+        message = f"--data {data} is a file. Name a directory, which is created if it is missing"
         raise NotADirectoryError(message)
     if event_log and not event_log.is_dir():
         # A slip of the pen would look like an empty log.
         message = (
-            f"--event-log {event_log} is no folder: name the one that has a folder for each topic, "
-            "and make it if it is still to be filled"
+            f"--event-log {event_log} is not a directory. Name the one that has a directory per "
+            "topic, or create it"
         )
         raise NotADirectoryError(message)
 
@@ -287,7 +287,7 @@ def _checkpoint_name(options: argparse.Namespace) -> str:
     except InvalidDefinition as error:
         origin = "--name" if options.name is not None else "the topology's file, without --name,"
         message = (
-            f"{origin} names the checkpoint, and {name!r} can't be its name: give --name with 1 to "
+            f"{origin} names the checkpoint, and {name!r} cannot be its name. Use --name with 1 to "
             "128 letters, digits, '.', '_' or '-', beginning with a letter or digit"
         )
         raise InvalidTopology(message) from error

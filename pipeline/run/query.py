@@ -333,7 +333,7 @@ class PipelineRun:
         if others := [reader for reader in readers if reader not in rebuilt]:
             line = (
                 f"rebuild {plans.store.name}: stores {', '.join(others)} read its rows, and have "
-                "those of before: if it has other rows now, rebuild them, too"
+                "its earlier rows. If its rows changed, rebuild these stores as well"
             )
             say("rebuild", line)
         return prepared

@@ -104,7 +104,7 @@ class Rebuild:
         target.add_dead_letters(scratch.dead_letters, batch)
         target.switch_to(files, prepared)
         remove_left(self.layout, self.checkpoint, target.definition)
-        self._say(f"{defined.name}: computed anew up to batch {batch}")
+        self._say(f"{defined.name}: computed again up to batch {batch}")
         return prepared
 
     def publish_all(
@@ -277,7 +277,7 @@ class Rebuild:
             if gone:
                 self._say(
                     f"{store}: topic {topic} has lost its first records (partition "
-                    f"{', '.join(gone)}): windows that had some of them are of what is left"
+                    f"{', '.join(gone)}): their windows contain only the remaining records"
                 )
 
     def _say(self, line: str) -> None:

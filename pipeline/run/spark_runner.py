@@ -256,8 +256,8 @@ def refuse_failing(
             error.add_note(where)
             return
         message = (
-            f"{where}: fails on a record: {first_line(error)}; mend the expression, or keep such "
-            "records from it with a filter before"
+            f"{where}: fails on a record: {first_line(error)}. Fix the expression, or drop such "
+            "records with a filter first"
         )
         raise ExpressionFailed(message) from error
 

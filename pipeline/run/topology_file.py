@@ -44,7 +44,7 @@ def load_topology(path: Path) -> Topology:
             the message begins with the file and the line of the user's that did.
     """
     if not path.is_file():
-        message = f"there is no topology file {path}"
+        message = f"topology file {path} does not exist"
         raise InvalidTopology(message)
     _import_from(path.resolve().parent)
     name = f"topology_{path.stem}"

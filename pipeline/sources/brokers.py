@@ -30,10 +30,10 @@ _CLIENTS = "org.apache.kafka.clients."
 _COMMON = "org.apache.kafka.common."
 #: Errors that may pass -> what they mean.
 _PASSING = {
-    "TimeoutException": "no broker answers there (if it runs, it may speak another protocol: look "
-    "at security.protocol)",
+    "TimeoutException": "no broker responds there (if it runs, it can use another protocol: check "
+    "security.protocol)",
     "DisconnectException": "the broker ends the connection",
-    "No resolvable bootstrap urls": "the address of none of them is known",
+    "No resolvable bootstrap urls": "none of the addresses can be resolved",
 }
 
 
@@ -268,23 +268,24 @@ def _partitions(described: Any) -> dict[str, list[int]]:
 
 def _way_out(reason: str) -> str:
     if "Sasl" in reason or "Ssl" in reason or "Authentication" in reason:
-        return "; look at security.protocol, sasl.mechanism, sasl.jaas.config and the ssl options"
+        return ". Check security.protocol, sasl.mechanism, sasl.jaas.config and the ssl options"
     if "Cert" in reason:
         return (
-            "; let ssl.truststore.location name the certificate of the brokers or of who signed it "
-            "(ssl.truststore.type=PEM reads one), and connect by a name that stands in it"
+            ". Set ssl.truststore.location to the certificate of the brokers or of its authority "
+            "(ssl.truststore.type=PEM reads one), and connect by a name in the certificate"
         )
     if "Authorization" in reason:
-        return "; let this user describe and read the topic"
+        return ". Allow this user to describe and read the topic"
     return ""
 
 
 def _missing(name: str, present: set[str], servers: str) -> str:
     topics = sorted(topic for topic in present if not topic.startswith("__"))
     near = get_close_matches(name, topics, n=3) or topics[:3]
-    have = f"it has {', '.join(map(repr, near))}" if near else "it has none that this user may see"
+    have = f"it has {', '.join(map(repr, near))}" if near else "this user can see none"
     return (
-        f"Kafka at {servers} has no topic {name!r} ({have}): make it, or mend the topology's name"
+        f"Kafka at {servers} has no topic {name!r} ({have}). Create it, or correct its name in "
+        "the topology"
     )
 
 

@@ -62,8 +62,8 @@ class EventLog(Log):
         consumed = source.consumed
         if not consumed.is_json or consumed.timestamp == "ingestion":
             message = (
-                f"{source}: an event log has text keys, JSON values and times of its own; leave "
-                "the serdes (and the time 'ingestion') out, or read the topic from Kafka"
+                f"{source}: an event log has string keys, JSON values and its own times. Leave "
+                "out the serdes (and the time 'ingestion'), or read the topic from Kafka"
             )
             raise InvalidTopology(message)
         decoder = event_log_decoder(source.schema, consumed)
@@ -101,7 +101,7 @@ class EventLog(Log):
         # Without others it is a log that is still to be filled.
         for topic in empty if others else ():
             line = (
-                f"topic {topic!r} has no records: there is no file in {self.root / topic}. Topics "
+                f"topic {topic!r} has no records: {self.root / topic} has no file. Topics "
                 f"that the topology does not read: {', '.join(others)}. Is its name misspelt?"
             )
             say("empty-topic", line, level="warning", topic=topic)
@@ -232,6 +232,6 @@ def ensure_topic_folder(root: Path, topic: str) -> Path:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except (FileExistsError, NotADirectoryError) as error:
-        message = f"no event log at {folder}: there is a file in the place of a folder"
+        message = f"no event log at {folder}: it is a file and not a directory"
         raise EventLogError(message) from error
     return folder

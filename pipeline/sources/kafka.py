@@ -145,7 +145,7 @@ class Kafka(Log):
             if start != record.start_of(topic):
                 self.tell(
                     f"--start {start} has no effect on topic {topic!r}: this checkpoint began at "
-                    f"{record.start_of(topic)} and goes on where it is"
+                    f"{record.start_of(topic)} and continues at its offsets"
                 )
         for topic, log in logs.items():
             refuse_another_log(topic, log, read.get(topic, {}), record.topic_ids.get(topic))
@@ -227,7 +227,7 @@ class Kafka(Log):
                 for topic, log in logs.items()
             }
             for gap in self._opened.record.note_gaps(gaps(starts, firsts)):
-                self.tell(f"{gap}; going on behind them")
+                self.tell(f"{gap}. The pipeline continues after them")
 
     def may_pass(self, error: BaseException) -> bool:
         """See ``Log``: whether it tells of a broker that did not answer, or of missing records."""

@@ -16,8 +16,8 @@ _BYTES = "messages are read as bytes and decoded as the topology says"
 #: Options that can't be given -> why.
 _REFUSED = {
     "bootstrap.servers": "--kafka names the servers",
-    "auto.offset.reset": "--start says where a new checkpoint begins, --on-data-loss what is to "
-    "become of offsets that are gone",
+    "auto.offset.reset": "use --start for where a new checkpoint begins, and --on-data-loss for "
+    "deleted offsets",
     "enable.auto.commit": _OFFSETS,
     "auto.commit.interval.ms": _OFFSETS,
     "key.deserializer": _BYTES,

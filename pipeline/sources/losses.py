@@ -23,7 +23,7 @@ _NO_ID = "AAAAAAAAAAAAAAAAAAAAAA"
 #: How many gaps an error names.
 _NAMED = 3
 
-_ANEW = "start anew with another data folder"
+_ANEW = "start again with another data directory"
 
 
 class Gap(NamedTuple):
@@ -69,8 +69,8 @@ def refuse_another_log(
     if isinstance(log, TopicLog):
         if known not in {None, _NO_ID, log.id} and log.id != _NO_ID:
             message = (
-                f"topic {topic!r} was deleted and made anew since this checkpoint began: its "
-                f"offsets name other records; {_ANEW}"
+                f"topic {topic!r} was deleted and created again since this checkpoint began, so "
+                f"its offsets name other records. Restore the topic, or {_ANEW}"
             )
             raise RecordsLost(message)
         ends = log.latest
@@ -78,10 +78,11 @@ def refuse_another_log(
         ends = log
     for partition, offset in read.items():
         if ends.get(partition, -1) < offset:
-            now = f"ends at {ends[partition]} now" if partition in ends else "is no longer in Kafka"
+            now = f"ends at {ends[partition]} now" if partition in ends else "is missing now"
             message = (
                 f"topic {topic!r}, partition {partition}: was read up to offset {offset}, but "
-                f"{now}: it was cut or made anew, and its offsets name other records; {_ANEW}"
+                f"{now}. It was truncated or created again, so its offsets name other records. "
+                f"Restore it, or {_ANEW}"
             )
             raise RecordsLost(message)
 
@@ -143,8 +144,8 @@ class KafkaRecord:
         if found:
             more = f" (and {len(found) - _NAMED} more)" if len(found) > _NAMED else ""
             message = (
-                f"{'; '.join(map(str, found[:_NAMED]))}{more}; --on-data-loss continue goes on "
-                f"behind them and counts them, or {_ANEW}"
+                f"{'; '.join(map(str, found[:_NAMED]))}{more}. Use --on-data-loss continue "
+                f"to count them and continue, or {_ANEW}"
             )
             raise RecordsLost(message)
 

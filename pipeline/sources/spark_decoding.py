@@ -116,14 +116,14 @@ def _check_schema(schema: str) -> None:
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
         message = (
-            f"stream: the schema {schema!r} has the column {twice[0]!r} twice (Spark does not "
-            "tell names apart by case): give each column a name of its own"
+            f"stream: the schema {schema!r} has the column {twice[0]!r} twice (Spark ignores "
+            "the case of names). Use a different name for each column"
         )
         raise InvalidTopology(message)
     if "tinyint" in parsed.simpleString():
         message = (
-            f"stream: the schema {schema!r} has a TINYINT, of which Spark's JSON reader takes 128 "
-            "for -128: use SMALLINT"
+            f"stream: the schema {schema!r} has a TINYINT, and Spark's JSON reader reads 128 as "
+            "-128. Use SMALLINT"
         )
         raise InvalidTopology(message)
 

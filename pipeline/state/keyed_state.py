@@ -382,7 +382,7 @@ class KeyedState:
         table = open_segment(self._folder, name)
         if not table.schema.equals(self._file_schema()):
             message = (
-                f"state file {self._folder / name} has other columns than the topology needs; use "
+                f"state file {self._folder / name} has other columns than the topology needs. Use "
                 "the topology and the version that wrote it, or start a new checkpoint and a new "
                 "table"
             )

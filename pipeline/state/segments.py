@@ -86,9 +86,9 @@ def read_segment(folder: Path, name: str, schema: pa.Schema) -> pa.Table:
         return table.cast(schema)
     except (ValueError, pa.ArrowInvalid) as error:
         message = (
-            f"state file {folder / name} has other columns than the topology needs ({error}): "
-            "run the topology and the version that wrote it, or start anew with an empty data "
-            "folder"
+            f"state file {folder / name} has other columns than the topology needs ({error}). "
+            "Run the topology and the version that wrote it, or start again with an empty data "
+            "directory"
         )
         raise CheckpointError(message) from error
 
@@ -119,8 +119,8 @@ def open_segment(folder: Path, name: str) -> pa.Table:
     found = (table.schema.metadata or {}).get(_FORMAT_KEY, b"none").decode(errors="replace")
     if found != FORMAT.decode():
         message = (
-            f"state file {folder / name} has format {found}, this version reads {FORMAT.decode()}; "
-            f"let {_rebuild(folder)} compute the store again from its topics, or run the version "
+            f"state file {folder / name} has format {found}, this version reads {FORMAT.decode()}. "
+            f"Let {_rebuild(folder)} compute the store again from its topics, or run the version "
             "that wrote it"
         )
         raise CheckpointError(message)

@@ -98,8 +98,8 @@ def count_batch(store: str, batch: int, by_task: Iterable[Counters]) -> Counters
             message = (
                 f"store {store!r}, batch {batch}: {came} {rows} came in, but {ends} are "
                 f"accounted for ({applied} applied, {late} late, {dead_lettered} dead-lettered, "
-                f"{filtered} filtered). Nothing of the batch is committed; a restart computes it "
-                "again. If it happens again, it is a fault of the pipeline"
+                f"{filtered} filtered). Nothing of the batch is committed. A restart computes it "
+                "again. If it happens again, it is a defect of Oriel"
             )
             raise RecordsMiscounted(message)
     return total

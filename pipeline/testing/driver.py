@@ -117,7 +117,7 @@ class TopologyTestDriver(DriverWords):
         """
         self._check_partition(topic, partition)
         if not isinstance(records, Record | Iterable):
-            message = f"pipe_input: expects a Record, or a list of them, not {records!r}"
+            message = f"pipe_input: pass a Record or a list of records, not {records!r}"
             raise IllegalArgumentType(message)
         batch = [records] if isinstance(records, Record) else list(records)
         self._clear_output()
@@ -155,7 +155,7 @@ class TopologyTestDriver(DriverWords):
         topics = dict.fromkeys(source.topic for source in self._schemas)
         if topic not in topics:
             known = ", ".join(topics)
-            message = f"the topology does not read topic {topic!r}; its topics are: {known}"
+            message = f"the topology does not read topic {topic!r}. Its topics are: {known}"
             raise IllegalArgument(message)
         is_number = isinstance(partition, int) and not isinstance(partition, bool)
         if not is_number or partition not in _PARTITIONS:
@@ -250,8 +250,8 @@ class TopologyTestDriver(DriverWords):
             raise IllegalArgument(message)
         if self._offsets:
             message = (
-                "create_output_reader: make the reader of a stream before the first record is "
-                "piped; a join needs all of them"
+                "create_output_reader: create the reader of a stream before the first "
+                "record is piped, because a join needs all records"
             )
             raise IllegalArgument(message)
         store = stream_sink(of)
@@ -275,7 +275,7 @@ class TopologyTestDriver(DriverWords):
         if sink is None:
             known = [each.publications[0].topic for each in self._topology.sinks]
             message = (
-                f"no stream is written to topic {topic!r}; such topics are: "
+                f"no stream is written to topic {topic!r}. Output topics are: "
                 f"{', '.join(known) or 'none'}. Rows of a store: create_output_reader(store)"
             )
             raise IllegalArgument(message)
@@ -357,7 +357,7 @@ class TopologyTestDriver(DriverWords):
     def _store(self, name: str) -> StoreDriver:
         if name not in self._stores:
             known = ", ".join(self._stores) or "none"
-            message = f"there is no store {name!r}; the stores are: {known}"
+            message = f"store {name!r} does not exist. The stores are: {known}"
             if sink_name(name) in self._sinks:
                 message += (
                     f". A stream writes a topic of that name: create_output_topic({name!r}), "

@@ -161,7 +161,7 @@ def _check(record: Record, schema: pa.Schema, consumed: Consumed) -> None:
     if not isinstance(record, Record) or not isinstance(record.key, str | None):
         message = f"records are Record(key: str, value: dict, timestamp_ms: int), not {record!r}"
         if isinstance(record, Record):
-            message += "; keys are given as text ('5'), whatever the topic's key_serde is"
+            message += ". Pass keys as strings ('5') for every key_serde"
         raise IllegalArgumentType(message)
     headers = record.headers
     is_dict = isinstance(headers, Mapping) and all(isinstance(name, str) for name in headers)
@@ -177,7 +177,7 @@ def _check(record: Record, schema: pa.Schema, consumed: Consumed) -> None:
     if not is_value and consumed.value_serde != JSON_RECORDS.value_serde:
         example = f": write {dict.fromkeys(schema.names, record.value)!r}"
         message = (
-            f"the topic's values are {consumed.value_serde}, which a test gives as a dict of the "
+            f"the topic's values are {consumed.value_serde}, so pass a dict of the "
             f"columns {schema.names}, not as {record.value!r}{example * (len(schema) == 1)}"
         )
         raise IllegalArgumentType(message)

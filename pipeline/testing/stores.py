@@ -55,8 +55,8 @@ class _ReadOnlyStore(DriverWords):
         greatest = None if key_to is None else ordered(key_to)
         if greatest is not None and least > greatest:
             logger.warning(
-                "the range of keys from %r to %r is empty: texts are compared by their UTF-8 "
-                "bytes, numbers by value, and the first one comes after the last one",
+                "the range of keys from %r to %r is empty: strings are compared by their UTF-8 "
+                "bytes, numbers by value, and the first key is after the last key",
                 key_from,
                 key_to,
             )
@@ -347,7 +347,7 @@ def _copied(row: WindowedValue) -> WindowedValue:
 def _checked_text(key: object, what: str = "key") -> str:
     if not isinstance(key, str):
         message = (
-            f"the {what} must be a string, not {key!r}; only the bounds of a range of keys may "
+            f"the {what} must be a string, not {key!r}. Only the bounds of a range of keys can "
             "be None"
         )
         raise IllegalArgumentType(message)

@@ -167,7 +167,7 @@ def writer_schema(schemas: tuple[str, ...]) -> WriterSchema | str:
     except (SchemaParseException, UnknownType, ValueError, KeyError, TypeError) as error:
         return f"{type(error).__name__}: {error}"
     except RecursionError:
-        return "it is too deep"
+        return "it is nested too deeply"
     if not isinstance(expanded, dict) or expanded["type"] != "record":
         return "it is not one of a record"
     return _fault(expanded, ()) or WriterSchema(parsed, expanded)
@@ -199,7 +199,7 @@ def _fault(schema: Any, around: tuple[str, ...]) -> str | None:
     if kind in around:
         return f"{kind} holds itself, without an end"
     if kind == "array" and _may_be_empty(node["items"]):
-        return "it has an array whose items may take no byte"
+        return "it has an array whose items can have zero bytes"
     inner = (*around, node["name"]) if kind == "record" else around
     return next(filter(None, (_fault(each, inner) for each in _children(node))), None)
 

@@ -89,8 +89,8 @@ class SchemaRegistry:
 
     def _unavailable(self, fault: str) -> RegistryUnavailable:
         return RegistryUnavailable(
-            f"the schema registry {self.url} gives no schema ({' '.join(fault.split())}): "
-            "nothing of the batch is decided; start again when it answers"
+            f"the schema registry {self.url} returned no schema ({' '.join(fault.split())}). "
+            "Nothing of the batch is committed. Start again when the registry responds"
         )
 
 

@@ -81,7 +81,7 @@ class Consumed(OtherWords):
                 message = f"Consumed: write key_serde=Serdes.{key_serde}(), not {key_serde!r}"
             raise InvalidTopology(message)
         if not isinstance(value_serde, Serde | AvroSerde | ProtobufSerde):
-            message = f"Consumed: value_serde is one of those of Serdes, not {value_serde!r}"
+            message = f"Consumed: value_serde must be one of Serdes, not {value_serde!r}"
             raise InvalidTopology(message)
         is_field = isinstance(timestamp, FieldTimestamp) and timestamp.unit in _UNITS
         if not is_field and timestamp not in {"message", "ingestion"}:
@@ -164,8 +164,8 @@ def checked_consumed(step: str, schema: str, consumed: Consumed) -> Consumed:
         name, column_type = SINGLE_VALUES[serde.name]
         if columns.types != [column_type]:
             message = (
-                f"{step}: a value of the serde {serde} is one column, {name}, not {schema!r}: "
-                f'give the schema "value {name}"'
+                f"{step}: a value of the serde {serde} is one column, {name}, not {schema!r}. "
+                f'Use the schema "value {name}"'
             )
             raise InvalidTopology(message)
     if isinstance(consumed.timestamp, FieldTimestamp):

@@ -95,7 +95,7 @@ class _Parser:
         if name in _TYPES:
             return _TYPES[name]
         if name not in {"array", "struct", "map"}:
-            self._refuse(f"the type {name.upper()} is not one of these; {_KNOWN}")
+            self._refuse(f"the type {name.upper()} is not known. Use one of these types: {_KNOWN}")
         self._expect("<")
         if name == "struct":
             return pa.struct(self.fields(end=">"))
@@ -114,7 +114,7 @@ class _Parser:
     def _next(self) -> str:
         token = self._peek()
         if token is None:
-            self._refuse("it ends too early")
+            self._refuse("it is not complete")
         self._next_token += 1
         return token
 

@@ -114,7 +114,7 @@ class Serdes(OtherWords):
         """
         kind = header or ("registry" if schema is None else "none")
         if kind not in {"none", "registry", "single-object"}:
-            message = f"Serdes.avro: header is none, registry or single-object, not {header!r}"
+            message = f"Serdes.avro: header must be none, registry or single-object, not {header!r}"
             raise InvalidTopology(message)
         if (schema is None) is not (kind == "registry"):
             message = (
@@ -142,7 +142,7 @@ class Serdes(OtherWords):
             InvalidTopology: the file can't be read, or the header is none of the two.
         """
         if header not in {"none", "registry"}:
-            fault = f"Serdes.protobuf: header is none or registry, not {header!r}"
+            fault = f"Serdes.protobuf: header must be none or registry, not {header!r}"
             raise InvalidTopology(fault)
         if not isinstance(descriptors, bytes | Path):
             fault = (

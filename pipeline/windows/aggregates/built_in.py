@@ -83,8 +83,8 @@ class Aggregate:
             return pa.null()
         if self.column not in schema.names:
             message = (
-                f"{self.call}: no column {self.column!r}; the columns are {schema.names}, others "
-                "are computed in map_values before"
+                f"{self.call}: no column {self.column!r}; the columns are {schema.names}. Compute "
+                "others in map_values first"
             )
             raise IllegalArgument(message)
         return schema.field(self.column).type
@@ -108,8 +108,8 @@ class Aggregate:
             if rule.accepts(column_type):
                 return rule
         message = (
-            f"{self.call}: can't take a column of type {column_type}; cast it in map_values, or "
-            "keep it with reduce or a function"
+            f"{self.call}: does not accept a column of type {column_type}. Cast it in "
+            "map_values, or keep it with reduce or a function"
         )
         raise IllegalArgument(message)
 

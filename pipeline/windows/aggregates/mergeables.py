@@ -123,8 +123,8 @@ class _Functions:
             misfits = np.flatnonzero(~_fits(numbers, self.returns))
             if len(misfits):
                 message = (
-                    f"{self.call}: result gave {numbers[misfits[0]]}, which is no {self.returns}; "
-                    "return another number, or name another type with returns="
+                    f"{self.call}: result returned {numbers[misfits[0]]}, which is not "
+                    f"{self.returns}. Return another number, or name another type with returns="
                 )
                 raise IllegalArgument(message)
             results[filled] = numbers

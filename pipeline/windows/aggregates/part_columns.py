@@ -51,8 +51,8 @@ class PartColumns:
                 # Only users' functions can share a name and differ: their parts can't be one.
                 if self._parts.setdefault(part.name, part) != part:
                     message = (
-                        f"two different aggregates are called {aggregate.call}; give each a name "
-                        "of its own"
+                        f"two different aggregates have the name {aggregate.call}. Use different "
+                        "names"
                     )
                     raise IllegalArgument(message)
                 state_types[part.name] = part.state_type(column_type)

@@ -43,7 +43,7 @@ class JoinWindows(WindowWords):
         if self.before_ms + self.after_ms < 0:
             message = (
                 f"Join window before + after must not be negative, it is {self.before_ms} + "
-                f"{self.after_ms} ms; to make one side negative, set the other one first"
+                f"{self.after_ms} ms. To make one side negative, set the other one first"
             )
             raise IllegalArgument(message)
         # Each bound alone is added to a record's time, so each alone has to fit.

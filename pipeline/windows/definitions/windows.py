@@ -115,8 +115,8 @@ class TimeWindows(Windows):
             least_advance_ms = -(-self.size_ms // MAX_WINDOWS_PER_RECORD)
             message = (
                 f"{_ADVANCE} of {self.advance_ms} ms puts each record into {windows_per_record} "
-                f"windows of {self.size_ms} ms, and at most {MAX_WINDOWS_PER_RECORD} are allowed; "
-                f"advance by at least {least_advance_ms} ms, or use SlidingWindows, which has "
+                f"windows of {self.size_ms} ms, and at most {MAX_WINDOWS_PER_RECORD} are allowed. "
+                f"Advance by at least {least_advance_ms} ms, or use SlidingWindows, which has "
                 "about two windows for each record"
             )
             raise IllegalArgument(message)

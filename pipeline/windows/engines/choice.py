@@ -48,7 +48,7 @@ def engine_for(
         IllegalArgument: an aggregate does not fit ``values``, or the windows are unknown.
     """
     if not isinstance(windows, Windows):
-        message = f"there is no engine for {windows!r}"
+        message = f"no engine for {windows!r}"
         raise IllegalArgument(message)
     engines = _ENGINES[windows.kind]
     engine = engines.functions if isinstance(aggregates, Fold) else engines.declarative

@@ -99,7 +99,7 @@ def _typed_nested(value: Any, column_type: pa.DataType, path: str) -> Any:
     if pa.types.is_map(column_type):
         key_type, item_type = column_type.key_type, column_type.item_type
         if None in value:
-            message = f"{_at(path)}None is no key of a {column_type}"
+            message = f"{_at(path)}None cannot be a key of a {column_type}"
             raise TypeError(message)
         return {
             typed(key, key_type, f"{path}, the key {key!r}"): typed(

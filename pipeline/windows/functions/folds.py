@@ -130,7 +130,7 @@ class Fold:
         if self.merger is None:
             message = (
                 f"{self.step}: records of key {key!r} came from several partitions, and without "
-                "merger= their aggregates can't be put together; give the aggregation a merger"
+                "merger= their aggregates cannot be merged. Pass merger= to the aggregation"
             )
             raise IllegalArgument(message)
         try:

@@ -160,9 +160,9 @@ class SideLogs:
         most = int(own.max(initial=0))
         if (most + 1) * self.count >= 2**62:
             message = (
-                f"rows of one record have numbers up to {most} in joins one behind the other, more "
-                "than their places have room for; write what stands in front to a topic with "
-                "to(topic), and read that"
+                f"rows of one record have numbers up to {most} in successive joins, which is more "
+                "than a row id can hold. Write the rows before this join to a topic with "
+                "to(topic) and read this topic"
             )
             raise IllegalArgument(message)
         return own * self.count + log
@@ -314,8 +314,8 @@ def values_beside(
     for name in (field.name for field in (*own, *(carried or ()), *values)):
         if name.lower() in seen:
             message = (
-                f"column {name!r} is there twice in a join (case does not tell names apart); "
-                "rename it in one of the inputs, with map_values(other=...) before"
+                f"column {name!r} exists twice in a join (names ignore case). "
+                "Rename it in one of the inputs with map_values(other=...)"
             )
             raise IllegalArgument(message)
         seen.add(name.lower())
