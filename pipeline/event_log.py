@@ -170,7 +170,8 @@ class EventLogReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         lost = sorted(set(starts) - set(files))
         if lost:
             message = (
-                f"event log partitions {lost} are missing: the log is append-only. Restore them"
+                f"event log partitions {lost} are missing. Restore the files, because "
+                "the log is append-only"
             )
             raise EventLogError(message)
         sizes = {partition: path.stat().st_size for partition, path in files.items()}

@@ -87,7 +87,8 @@ def require_parameters(called: str, function: Callable[..., Any], given: Sequenc
         names = [each.replace(annotation=Parameter.empty) for each in takes.parameters.values()]
         own = takes.replace(parameters=names, return_annotation=Signature.empty)
         message = (
-            f"{called} is called with ({', '.join(given)}), but {short_name(function)} needs {own}"
+            f"{called} is called with ({', '.join(given)}), but {short_name(function)} accepts "
+            f"{own}"
         )
         raise InvalidTopology(message) from error
 
@@ -141,7 +142,7 @@ def with_key_type(
     if not components or len(components) < len(types):
         message = (
             f"materialize: key_serde of the store {name!r} must be Serdes.string(), "
-            f"Serdes.long(), or a tuple for composite keys, not {key_serde!r}"
+            f"Serdes.long(), or a tuple of these for composite keys, not {key_serde!r}"
         )
         raise InvalidTopology(message)
     is_composite = isinstance(key_serde, tuple)

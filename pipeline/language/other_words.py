@@ -12,7 +12,7 @@ _GROUP_ROWS_BEFORE = "write it after group_by(...), as group_by('column').{}(...
 _AGGREGATED_BEFORE = "write it after an aggregation, as count().{}(...)"
 _STEPS_BEFORE = "write it before the grouping, as stream.{}(...)"
 _ONLY_LOOKED_UP = "write it after stream.join(table, key=...), which has the table's columns"
-_OTHER_TABLE = "a global table can only be joined with. Also read the topic with builder.table(...)"
+_OTHER_TABLE = "a global table supports only joins. Also read its topic with builder.table(...)"
 
 _OF_STREAMS = {
     "foreach": "write peek(function), which calls it. Use `oriel get --watch` to watch rows",
@@ -25,7 +25,7 @@ _OF_STREAMS = {
         "nothing to do: Oriel partitions each batch by key. Use to(topic) to write a topic"
     ),
     "through": "write to(topic), which returns the stream",
-    "to_stream": "there is nothing to do: it is a stream",
+    "to_stream": "nothing to do: it is a stream",
     "branch": "write split().branch(condition, name).default_branch()",
     **dict.fromkeys(("count", "reduce", "aggregate", "windowed_by", "cogroup"), _GROUPED_BEFORE),
     "suppress": (
@@ -47,7 +47,7 @@ _OF_TABLES = {
     "transform_values": _NO_PROCESSORS,
     **dict.fromkeys(("foreach", "print"), _TO_STREAM_BEFORE.format("peek")),
     "queryable_store_name": "write store_name",
-    "to_table": "there is nothing to do: it is a table",
+    "to_table": "nothing to do: it is a table",
     "suppress": "rows of a topic are never final. Use suppress after a windowed aggregation",
     "to": "write materialize(name).to(topic), its rows, or to_stream().to(topic), every update",
 }  # fmt: skip
@@ -99,7 +99,7 @@ _WAYS_OUT: Mapping[str, Mapping[str, str]] = {
             "to_stream().group_by('column').windowed_by(...)"
         ),
         "cogroup": "only streams have cogroup. Write to_stream().group_by('column').cogroup(...)",
-        "emit": "it emits every update, because without windows nothing closes",
+        "emit": "each update is emitted, because without windows nothing closes",
         **dict.fromkeys(("suppress", "materialize", "to_stream", "to"), _AGGREGATED_BEFORE),
     },
     "BranchedKStream": dict.fromkeys(
@@ -117,7 +117,7 @@ _WAYS_OUT: Mapping[str, Mapping[str, str]] = {
         **dict.fromkeys(("run", "start"), "`oriel run FILE` runs the topology of a file"),
     },
     "Serdes": {
-        "uuid": "write Serdes.string(): Kafka writes UUIDs as text",
+        "uuid": "write Serdes.string(): Kafka writes UUIDs as strings",
         **dict.fromkeys(
             ("bytes", "byte_array", "byte_buffer", "boolean", "list", "void"),
             "not supported: values are JSON, Avro, Protobuf, a string or a number, and keys "
@@ -147,7 +147,7 @@ NO_VALUE_JOINER = (
     "after the join to compute others"
 )
 _JOINED = f"{NO_VALUE_JOINER}. Serdes belong to the topics"
-_NO_NAMES = "steps have no names, and serdes are those of the topic's Consumed"
+_NO_NAMES = "steps have no names. Set the serdes in the topic's Consumed"
 
 
 class OtherWords(KafkaWords):
@@ -166,8 +166,8 @@ class OtherWords(KafkaWords):
             ("select_key", "group_by"),
             "list the columns or expressions of the key. They have no names",
         ),
-        "to_table": "its rows are kept by to_table().materialize('name'), and steps have no names",
-        "to": "messages are JSON, their keys text, and Kafka divides them by key",
+        "to_table": "name its store with to_table().materialize('name'). Steps have no names",
+        "to": "messages are JSON, their keys are strings, and Kafka partitions them by key",
         "materialize": "a store needs a name, materialize('name')",
         "build": "pass options to `oriel run`",
     }

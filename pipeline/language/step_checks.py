@@ -75,7 +75,7 @@ def _refuse_kept_scope(called: str, keep: tuple[str, ...]) -> None:
     taken = next((name for name in keep if name.strip("`").lower() in SCOPE), None)
     if taken is not None:
         message = (
-            f"{called}: {taken!r} is not a column of the value. Keep it as another one, "
+            f"{called}: {taken!r} is not a column of the value. Keep it under another name, "
             f"{taken[0].lower()}={taken!r}"
         )
         raise InvalidTopology(message)

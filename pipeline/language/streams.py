@@ -277,7 +277,7 @@ class KStream(OtherWords):
             InvalidTopology: the stream is merged of several, or made of pairs of streams, or of
                 records that wait for a table.
         """
-        (origin, *others), way_out = self.origins, "to(topic), and read that as a table"
+        (origin, *others), way_out = self.origins, "with to(topic), and read this topic as a table"
         behind = pairing_join(origin)
         if others:
             why = "merged streams have no common order"
@@ -291,7 +291,7 @@ class KStream(OtherWords):
             why = "records that waited for a table are in another order than their log"
         else:
             return SourceTable(self.registry, (origin,))
-        message = f"to_table: {why}, which shows the last record of a key. Write it {way_out}"
+        message = f"to_table: {why}, so the last record of a key is not known. Write it {way_out}"
         raise InvalidTopology(message)
 
     def to(self, topic: str) -> "KStream":

@@ -213,7 +213,7 @@ def _of_streams(store: str, streams: Sequence[int], values: Sequence[pa.Schema])
         if {field.name: field.type for field in schema} != {f.name: f.type for f in first}:
             message = (
                 f"store {store!r}, merge: the streams' values must have the same columns, not "
-                f"({_columns_text(first)}) and ({_columns_text(schema)}). Use map_values"
+                f"({_columns_text(first)}) and ({_columns_text(schema)}). Convert with map_values"
             )
             raise InvalidTopology(message)
     return schemas

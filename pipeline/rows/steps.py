@@ -341,8 +341,8 @@ class RowSteps:
             if _types(given[0]) != _types(given[-1]):
                 message = (
                     f"store {self._store!r}, merge: the branches' values must have the same "
-                    f"columns, not ({_types(given[0])}) and ({_types(given[-1])}). Use "
-                    "map_values"
+                    f"columns, not ({_types(given[0])}) and ({_types(given[-1])}). Convert "
+                    "with map_values"
                 )
                 raise InvalidTopology(message)
             rows = self._checked(str(step), rows, {}, partial(fork.ended, number))

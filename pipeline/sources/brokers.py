@@ -30,7 +30,7 @@ _CLIENTS = "org.apache.kafka.clients."
 _COMMON = "org.apache.kafka.common."
 #: Errors that may pass -> what they mean.
 _PASSING = {
-    "TimeoutException": "no broker responds there (if it runs, it can use another protocol: check "
+    "TimeoutException": "no broker responds there (if it runs, it may use another protocol: check "
     "security.protocol)",
     "DisconnectException": "the broker ends the connection",
     "No resolvable bootstrap urls": "none of the addresses can be resolved",

@@ -23,7 +23,7 @@ _NO_ID = "AAAAAAAAAAAAAAAAAAAAAA"
 #: How many gaps an error names.
 _NAMED = 3
 
-_ANEW = "start again with another data directory"
+_ANEW = "Start again with another data directory"
 
 
 class Gap(NamedTuple):
@@ -70,7 +70,7 @@ def refuse_another_log(
         if known not in {None, _NO_ID, log.id} and log.id != _NO_ID:
             message = (
                 f"topic {topic!r} was deleted and created again since this checkpoint began, so "
-                f"its offsets name other records. Restore the topic, or {_ANEW}"
+                f"its offsets name other records. {_ANEW}"
             )
             raise RecordsLost(message)
         ends = log.latest
@@ -82,7 +82,7 @@ def refuse_another_log(
             message = (
                 f"topic {topic!r}, partition {partition}: was read up to offset {offset}, but "
                 f"{now}. It was truncated or created again, so its offsets name other records. "
-                f"Restore it, or {_ANEW}"
+                f"{_ANEW}"
             )
             raise RecordsLost(message)
 
@@ -145,7 +145,7 @@ class KafkaRecord:
             more = f" (and {len(found) - _NAMED} more)" if len(found) > _NAMED else ""
             message = (
                 f"{'; '.join(map(str, found[:_NAMED]))}{more}. Use --on-data-loss continue "
-                f"to count them and continue, or {_ANEW}"
+                "to count them and continue, or start again with another data directory"
             )
             raise RecordsLost(message)
 

@@ -9,11 +9,11 @@ _READ_RECORDS = "write read_records(): a record has its key, value and timestamp
 _READ_ROWS = "write read_rows(): a row is a dict of the key, the columns and the time"
 _OF_READERS = {
     **dict.fromkeys(("get_queue_size", "size"), "write queue_size"),
-    **dict.fromkeys(("skip", "clear"), "read what is not wanted"),
+    **dict.fromkeys(("skip", "clear"), "read the records that you do not need"),
 }
 _READ_ONLY = dict.fromkeys(
     ("put", "put_all", "put_if_absent", "delete", "remove"),
-    "stores are read only; what is in them comes of records, pipe_input(topic, record)",
+    "stores are read-only. Pipe records to fill them: pipe_input(topic, record)",
 )
 _WINDOWS = "of windows: window_store(name) and session_store(name) have it"
 _NO_WINDOWS = "without windows: key_value_store(name) has it"

@@ -104,24 +104,22 @@ __all__ = [
 #: Classes of Kafka Streams whose work is done by something else.
 _ELSEWHERE = {
     **dict.fromkeys(
-        ("Grouped", "Joined", "StreamJoined"), "the Consumed of the topic has the serdes"
+        ("Grouped", "Joined", "StreamJoined"), "set the serdes in the topic's Consumed"
     ),
     **dict.fromkeys(
-        ("Named", "Branched"), "steps have no names. A branch is branch(condition, name)"
+        ("Named", "Branched"), "steps have no names. Name a branch with branch(condition, name)"
     ),
-    **dict.fromkeys(("Repartitioned", "TableJoined"), "no topic exists between steps"),
+    **dict.fromkeys(("Repartitioned", "TableJoined"), "Oriel has no topics between steps"),
     "Materialized": "write .materialize(name, retention_ms, key_serde) after the aggregation",
     "Stores": "write .materialize(name), or builder.versioned_table(...)",
     "Produced": "write stream.to(topic), or .materialize(name).to(topic)",
-    "BufferConfig": "no buffer is needed: open windows are state on disk",
+    "BufferConfig": "nothing to do: Oriel keeps open windows on disk",
     "Suppressed": "write suppress(until_window_closes())",
-    "UnlimitedWindows": "leave windowed_by out, and the store has one row per key",
-    "KafkaStreams": (
-        "write topology = builder.build() into a file, and run it with `oriel run FILE`"
-    ),
+    "UnlimitedWindows": "leave out windowed_by for one row per key",
+    "KafkaStreams": "write topology = builder.build() into a file; `oriel run FILE` runs it",
     "TopologyTestDriver": "import it from oriel.testing",
     "TimestampExtractor": "write Consumed(timestamp=FieldTimestamp('column', 'ms'))",
-    "ValueJoiner": "a join keeps the columns of both sides",
+    "ValueJoiner": "the result of a join has the columns of both inputs",
 }
 
 _ROOMS = ("oriel.pipeline", "oriel.pipeline.language", "oriel.pipeline.windows")

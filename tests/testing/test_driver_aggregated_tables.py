@@ -101,7 +101,7 @@ def test_rows_of_windows_are_grouped_as_a_table_by_key_and_window() -> None:
     builder = StreamsBuilder()
     views = builder.stream("views", "industry STRING").group_by_key().windowed_by(tumbling(10, 100))
     counted = views.aggregate(n=count(), industry=last("industry"))
-    told = r"make a table of its rows, .*to_stream\(\)\.select_key\('key', 'window_start_ms'\)"
+    told = r"create a table of its rows: .*to_stream\(\)\.select_key\('key', 'window_start_ms'\)"
     with pytest.raises(InvalidTopology, match=told):
         counted.group_by("industry")
     rows = counted.to_stream().select_key("key", "window_start_ms")
@@ -274,14 +274,14 @@ def test_what_is_no_table_is_told_with_a_way_out() -> None:
     users, orders = builder.table("users", USERS), builder.stream("orders", ORDERS)
     windowed = orders.group_by_key().windowed_by(tumbling(5, 0)).count()
     for step in ("join", "left_join", "outer_join"):
-        with pytest.raises(InvalidTopology, match=rf"{step}: rows of windows are joined with"):
+        with pytest.raises(InvalidTopology, match=rf"{step}: a windowed table joins only"):
             getattr(users, step)(windowed)
-    with pytest.raises(InvalidTopology, match=r"group_by: rows of windows .* to group its"):
+    with pytest.raises(InvalidTopology, match=r"group_by: a windowed table .* group its"):
         windowed.group_by("count")
     builder = StreamsBuilder()
     rounded = builder.stream("orders", ORDERS).group_by("user").count().filter("round(count) > 1")
     rounded.join(builder.table("users", USERS)).materialize("s")
-    with pytest.raises(InvalidTopology, match=r"step filter.*: Arrow does not run this expression"):
+    with pytest.raises(InvalidTopology, match=r"step filter.*: Arrow cannot run this expression"):
         TopologyTestDriver(builder.build())
 
 

@@ -221,6 +221,8 @@ def test_branches_need_the_same_columns() -> None:
     builder = StreamsBuilder()
     ways = branched(builder.stream("t", SCHEMA))
     ways["0"].merge(ways["small"].map_values("w", v="cast(v AS INT)")).to("out")
-    told = r"merge: .*same columns, not \(v bigint, w string\) and \(v int, w string\); map_values"
+    told = (
+        r"merge: .*same columns, not \(v bigint, w string\) and \(v int, w string\)\. Convert with"
+    )
     with pytest.raises(InvalidTopology, match=told):
         TopologyTestDriver(builder.build())

@@ -264,13 +264,15 @@ def test_a_partition_is_a_number_from_0(partition: Any) -> None:
 def test_unknown_topics_and_stores_are_told_with_those_there_are() -> None:
     """The message lists what there is."""
     driver = cogrouped()
-    with pytest.raises(IllegalArgument, match="not read topic 'lift'; its topics are: left, right"):
+    with pytest.raises(
+        IllegalArgument, match=r"not read topic 'lift'\. Its topics are: left, right"
+    ):
         driver.pipe_input("lift", records("1"))
     for read in (
         driver.read_output, driver.counters, driver.dead_letters,
         driver.window_store, driver.session_store, driver.key_value_store,
     ):  # fmt: skip
-        with pytest.raises(IllegalArgument, match="there is no store 'x'; the stores are: s"):
+        with pytest.raises(IllegalArgument, match=r"store 'x' does not exist\. The stores are: s"):
             read("x")
 
 

@@ -199,7 +199,7 @@ def test_what_does_not_fit_is_told_with_its_step() -> None:
         InvalidTopology, match=r"step join\(foreign_key=count\(user\)\): the key is"
     ):
         joined("count(user)", USERS)
-    with pytest.raises(InvalidTopology, match=r"column 'item' is there twice .*; rename"):
+    with pytest.raises(InvalidTopology, match=r"column 'item' exists twice .* Rename"):
         joined("user", "item INT")
 
 

@@ -304,7 +304,9 @@ def test_partitions_need_a_merger(kind: str) -> None:
     assert wanted in [value for value, _ in held(driver, kind)]
     driver = texts(KINDS[kind], merger=None)
     pipe(driver, "12=b", partition=1)
-    with pytest.raises(IllegalArgument, match=r"key 'k' came from several partitions.*a merger"):
+    with pytest.raises(
+        IllegalArgument, match=r"key 'k' came from several partitions.*Pass merger="
+    ):
         pipe(driver, "11=a", partition=0)
 
 
@@ -320,7 +322,7 @@ def test_a_reduce_merges_partitions_by_itself() -> None:
 
 def test_sessions_without_a_merger_are_refused_at_once() -> None:
     """The topology says so, before any record."""
-    with pytest.raises(InvalidTopology, match="sessions are merged, so give merger="):
+    with pytest.raises(InvalidTopology, match="sessions merge, so pass merger="):
         texts(sessions(1, 0), merger=None)
 
 
@@ -426,9 +428,9 @@ def test_a_reduce_behind_windows_says_how_to_rename_their_bounds(
         driver_of(define)
     store = "s" if is_store else "to(o)"
     assert str(caught.value) == (
-        f"store {store!r}, reduce: what is kept has the columns "
-        "['window_end_ms', 'window_start_ms'], whose names an aggregation needs for windows of "
-        "its own; leave them out in front of the grouping, or give them other names: "
+        f"store {store!r}, reduce: the records have the columns "
+        "['window_end_ms', 'window_start_ms'], and an aggregation needs these names for "
+        "its windows. Leave them out before the grouping, or rename them: "
         "map_values('count', of_window_start_ms='window_start_ms', "
         "of_window_end_ms='window_end_ms')"
     )

@@ -112,9 +112,9 @@ def test_what_is_missing_or_too_much_is_refused() -> None:
     everywhere = builder.global_table("g", "c INT")
     with pytest.raises(InvalidTopology, match="left_join: a global table needs key="):
         stream.left_join(everywhere)
-    with pytest.raises(InvalidTopology, match="only a global table is looked up by key="):
+    with pytest.raises(InvalidTopology, match="only a global table accepts key="):
         stream.join(table, key="a")
-    with pytest.raises(InvalidTopology, match="join or left_join, no windows"):
+    with pytest.raises(InvalidTopology, match="Use join or left_join without windows"):
         stream.join(everywhere, JoinWindows.of_time_difference_and_grace(1, 0), key="a")
     with pytest.raises(InvalidTopology, match="join: expects SQL text or a Spark Column"):
         stream.join(everywhere, key=lambda value: value)  # type: ignore[arg-type]

@@ -301,7 +301,7 @@ def test_joins_of_one_topic_with_itself() -> None:
 
 def test_two_columns_of_one_name_are_refused() -> None:
     """Before any record, with the way out."""
-    with pytest.raises(InvalidTopology, match=r"'a' is there twice.*rename.*map_values"):
+    with pytest.raises(InvalidTopology, match=r"'a' exists twice.*Rename.*map_values"):
         driver_of(
             lambda b: b.stream("left", "a STRING")
             .join(b.stream("right", "a STRING"), within(1, 0))

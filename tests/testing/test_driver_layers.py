@@ -157,7 +157,7 @@ def test_what_has_no_final_rows_is_refused_with_the_way_out() -> None:
     builder = StreamsBuilder()
     grouped = builder.stream("t", "v BIGINT").group_by_key()
     windowed = grouped.windowed_by(SessionWindows.of_inactivity_gap_and_grace(5, 0))
-    with pytest.raises(InvalidTopology, match="give the table a store first, with materialize"):
+    with pytest.raises(InvalidTopology, match=r"the table needs a store\. Call materialize first"):
         windowed.count().suppress(until_window_closes()).to_stream()
     final = windowed.count().suppress(until_window_closes()).materialize("final")
     assert str(final.to_stream().origins[0].source) == "store('final').to_stream()"

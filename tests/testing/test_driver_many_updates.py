@@ -234,5 +234,5 @@ def test_a_value_with_a_name_that_the_stage_needs_is_refused() -> None:
     builder = StreamsBuilder()
     sides = builder.stream("t", "side STRING").group_by_key().aggregate(all=collect_list("side"))
     sides.to_stream().to("out")
-    with pytest.raises(InvalidTopology, match="'side' is there twice"):
+    with pytest.raises(InvalidTopology, match="'side' exists twice"):
         TopologyTestDriver(builder.build())

@@ -391,7 +391,7 @@ def test_a_schema_that_is_none_is_told_with_its_stream(place: str) -> None:
     """The message begins with the step that gave it, as it is written."""
     with pytest.raises(InvalidTopology) as caught:
         driver_of(SCHEMAS_OF[place])
-    assert str(caught.value).startswith(f"{place}: schema 'a FOO': the type FOO is not one of")
+    assert str(caught.value).startswith(f"{place}: schema 'a FOO': the type FOO is not supported")
 
 
 def test_bad_records_count_in_every_store_of_the_topic() -> None:

@@ -38,7 +38,7 @@ def test_a_reader_reads_each_row_once_in_the_order_of_batches() -> None:
         first.read_row()
     driver.pipe_input("a", word("l", "v", 4))
     assert first.read_row()["all"] == ["z", "v"]
-    with pytest.raises(IllegalArgument, match="there is no store 'none'"):
+    with pytest.raises(IllegalArgument, match="store 'none' does not exist"):
         driver.create_output_reader("none")
 
 

@@ -341,18 +341,18 @@ REFUSED: Mapping[str, tuple[Callable[[KTable], KTable], str]] = {
         r"step filter\('total > 1'\): .* cannot be resolved",
     ),
     "no SQL": (lambda t: t.filter("n >"), r"store 's', step filter\('n >'\): "),
-    "chance": (lambda t: t.filter("rand() < 0.5"), "gives another result each time"),
-    "the clock": (lambda t: t.map_values(now="unix_millis(now())"), "another result each time"),
+    "chance": (lambda t: t.filter("rand() < 0.5"), "is not deterministic"),
+    "the clock": (lambda t: t.map_values(now="unix_millis(now())"), "is not deterministic"),
     "an aggregate": (lambda t: t.filter("n > avg(n)"), "is not row-wise"),
     "what Spark alone runs": (
         lambda t: t.map_values("*", r="n + 1").filter("round(r / 3, 2) > 1").map_values("n"),
-        r"store 's', step filter\('round\(r / 3, 2\) > 1'\): Arrow does not run this expression",
+        r"store 's', step filter\('round\(r / 3, 2\) > 1'\): Arrow cannot run this expression",
     ),
     "a decimal": (
         lambda t: t.map_values(x="n * 1.5"),
-        r"step map_values\(x='n \* 1.5'\): Arrow does not run .* 1\.5D",
+        r"step map_values\(x='n \* 1.5'\): Arrow cannot run .* 1\.5D",
     ),
-    "a struct": (lambda t: t.map_values(x="struct(n)"), "Arrow does not run this expression"),
+    "a struct": (lambda t: t.map_values(x="struct(n)"), "Arrow cannot run this expression"),
 }
 
 
@@ -378,11 +378,11 @@ REFUSED_AT_ONCE: Mapping[str, tuple[Callable[[KTable], KTable], str]] = {
     "no column": (lambda t: t.map_values(), "map_values: name at least one column"),
     "the name of a window's time": (
         lambda t: t.map_values(window_start_ms="1"),
-        "map_values: the name 'window_start_ms' is taken by a column of every store",
+        "map_values: the name 'window_start_ms' is a column of every store",
     ),
     "the key as a column": (
         lambda t: t.map_values("key"),
-        "'key' is no column of the value; keep it as another one",
+        "'key' is not a column of the value. Keep it under another name",
     ),
     "a name that no table has": (
         lambda t: t.map_values(**{"a b": "1"}),

@@ -213,7 +213,7 @@ def test_a_key_that_only_names_a_column_needs_no_spark() -> None:
     assert driver.key_value_store("s").all() == [KeyValue("x", {"count": 1}, 1)]
     with pytest.raises(InvalidTopology, match="select_key: name at least one column"):
         events.select_key()
-    with pytest.raises(InvalidTopology, match="map: name at least one column behind the key"):
+    with pytest.raises(InvalidTopology, match="map: name at least one column after the key"):
         events.map("city")
 
 

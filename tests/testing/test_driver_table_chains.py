@@ -76,5 +76,5 @@ def test_what_three_tables_can_not_do_is_told_with_a_way_out() -> None:
     one, two, three = (builder.table(name, "v INT") for name in "abc")
     many = one.join(two).left_join(three)
     many.materialize("s")
-    with pytest.raises(InvalidTopology, match="column 'v' is there twice"):
+    with pytest.raises(InvalidTopology, match="column 'v' exists twice"):
         TopologyTestDriver(builder.build())

@@ -94,9 +94,9 @@ def test_a_topic_and_a_store_are_behind_one_stream() -> None:
 
 def test_other_topics_are_refused_with_those_that_there_are() -> None:
     """Rows of stores have a reader of their own."""
-    with pytest.raises(IllegalArgument, match=r"'x'; such topics are: copied\. Rows of a store"):
+    with pytest.raises(IllegalArgument, match=r"'x'\. Output topics are: copied\. Rows of a store"):
         TopologyTestDriver(copying()).create_output_topic("x")
-    with pytest.raises(IllegalArgument, match="there is no store 'copied'"):
+    with pytest.raises(IllegalArgument, match="store 'copied' does not exist"):
         TopologyTestDriver(copying()).counters("copied")
 
 

@@ -113,8 +113,8 @@ def test_any_cut_gives_the_same_rows_and_letters(keys: list[str | None], cuts: l
         ((), (), "Serdes.string.., Serdes.long"),
         ((), (Serdes.double(),), "tuple of these"),
         ((), "long", "tuple of these"),
-        (("v", "w"), Serdes.long(), "give a tuple of 2 serdes"),
-        (("v", "w"), (Serdes.long(),), "give a tuple of 2 serdes"),
+        (("v", "w"), Serdes.long(), "Pass a tuple of 2 serdes"),
+        (("v", "w"), (Serdes.long(),), "Pass a tuple of 2 serdes"),
     ],
 )
 def test_serdes_that_do_not_fit_are_refused(

@@ -424,7 +424,7 @@ def test_what_a_function_raises_on_behind_a_wait_is_a_dead_letter() -> None:
     ("define", "told"),
     [
         (lambda b: b.stream("a", "v INT").join(b.table("b", "w INT"), grace_ms=1),
-         "only a versioned table is joined with grace_ms="),
+         "only a versioned table accepts grace_ms="),
         (lambda b: b.stream("a", "v INT").join(b.versioned_table("b", "w INT", 5), grace_ms=6),
          "History retention must be at least grace period"),
         (lambda b: b.stream("a", "v INT").join(b.versioned_table("b", "w INT", 5), grace_ms=-1),
@@ -432,9 +432,9 @@ def test_what_a_function_raises_on_behind_a_wait_is_a_dead_letter() -> None:
         (lambda b: b.versioned_table("b", "w INT", -1),
          "history_retention_ms must not be negative"),
         (lambda b: b.stream("a", "v INT").outer_join(b.versioned_table("b", "w INT", 5)),
-         "a table is read as of the record's time; join or left_join, grace_ms="),
+         "a table is read as of the record's time. Use join or left_join with grace_ms="),
         (lambda b: b.versioned_table("b", "w INT", 5).join(b.stream("a", "v INT").filter("v > 1")),
-         r"not with <KStream stream\('a'\).filter\('v > 1'\)>; a stream joins"),
+         r"not with <KStream stream\('a'\).filter\('v > 1'\)>\. Join the table"),
     ],
 )  # fmt: skip
 def test_what_is_refused_says_so(define: Callable[[StreamsBuilder], object], told: str) -> None:

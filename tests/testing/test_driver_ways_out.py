@@ -67,12 +67,15 @@ def foreign_key_without_a_column(builder: StreamsBuilder) -> None:
     ("make", "said"),
     [
         (struct_of_functions, "in the function's schema, e.g. as JSON text"),
-        (last_of_lists, r"cast it in map_values, or keep it with reduce or a function$"),
-        (sum_of_an_expression, r"no column 'n \* 2'; .* others are computed in map_values before"),
-        (column_of_the_second_table, r"put \.map_values\('\*'\) behind their join to read all"),
+        (last_of_lists, r"Cast it in map_values, or keep it with reduce or a function$"),
+        (
+            sum_of_an_expression,
+            r"no column 'n \* 2'\. The columns .* Compute others in map_values first",
+        ),
+        (column_of_the_second_table, r"Call \.map_values\('\*'\) after the join to read all"),
         (key_of_a_global_table, r"step join\(key=vb\): A column.* `vb` cannot be resolved"),
         (foreign_key_without_a_column, r"step join\(foreign_key=vb\): A column.* `vb` cannot"),
-        (hash_behind_an_aggregation, r"Behind to_stream\(\) any expression works"),
+        (hash_behind_an_aggregation, r"or use it after to_stream\(\)"),
     ],
 )
 def test_a_refusal_names_the_way_out(make: Callable[[StreamsBuilder], None], said: str) -> None:
@@ -106,7 +109,7 @@ def a_driver() -> TopologyTestDriver:
         (lambda driver: driver.key_value_store("kept").fetch, "of windows: window_store(name)"),
         (lambda driver: driver.key_value_store("kept").prefixScan, "write prefix_scan(...)"),
         (lambda driver: driver.window_store("w").get, "without windows: key_value_store(name)"),
-        (lambda driver: driver.window_store("w").put, "stores are read only"),
+        (lambda driver: driver.window_store("w").put, "stores are read-only"),
     ],
 )
 def test_a_word_of_kafkas_driver_is_answered(ask: Callable[[Any], object], said: str) -> None:
@@ -121,7 +124,7 @@ def test_a_word_of_kafkas_driver_is_answered(ask: Callable[[Any], object], said:
     [
         (lambda driver: driver.create_output_reader("out"), "create_output_topic('out')"),
         (lambda driver: driver.counters("out"), "counters and dead letters of 'to(out)'"),
-        (lambda driver: driver.pipe_input("t", None), "expects a Record, or a list of them"),
+        (lambda driver: driver.pipe_input("t", None), "pass a Record or a list of records"),
         (lambda driver: driver.pipe_inputs([Record("k", None, 1)]), "(topic, record, partition)"),
         (lambda driver: driver.pipe_inputs([("t",)]), "and one is ('t',)"),
         (lambda driver: driver.pipe_inputs(("t", Record("k", None, 1))), "and one is 't'"),
@@ -140,6 +143,6 @@ def test_keys_are_given_as_text() -> None:
     stream = builder.stream("t", "n INT", Consumed(key_serde=Serdes.long()))
     stream.group_by_key().count().materialize("x")
     driver = TopologyTestDriver(builder.build())
-    with pytest.raises(TypeError, match=r"keys are given as text \('5'\)"):
+    with pytest.raises(TypeError, match=r"Pass keys as strings \('5'\)"):
         driver.pipe_input("t", Record(5, {"n": 1}, 1))  # type: ignore[arg-type]
     driver.pipe_input("t", Record("5", {"n": 1}, 1))

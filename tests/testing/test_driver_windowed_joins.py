@@ -179,14 +179,23 @@ def _strange(builder: StreamsBuilder) -> None:
     [
         (
             _reduced,
-            r"join: rows of windows are joined that have named aggregates; make tables of both",
+            r"join: windowed tables need named aggregates to be joined\. Create tables of both",
         ),
-        (_sessions, r"join: rows of windows are joined by equal time windows, not Session.* and "),
-        (_others, r"outer_join: rows of windows are joined by equal time windows, not .*grace"),
-        (_final, r"left_join: rows of windows are joined as the aggregations give them, both wi"),
-        (_stepped, r"join: rows of windows are joined as .*; put steps and suppress behind the j"),
-        (_named, r"join: both tables have columns named \['count'\]; give those of one other nam"),
-        (_strange, r"join: the two sides are of different builders"),
+        (_sessions, r"join: windowed tables are joined by equal time windows, not Session.* and "),
+        (_others, r"outer_join: windowed tables are joined by equal time windows, not .*grace"),
+        (
+            _final,
+            r"left_join: windowed tables are joined directly after their aggregations, both wi",
+        ),
+        (
+            _stepped,
+            r"join: windowed tables are joined directly .*\. Call steps and suppress after the j",
+        ),
+        (
+            _named,
+            r"join: both tables have columns named \['count'\]\. Rename the columns of one tab",
+        ),
+        (_strange, r"join: the inputs are from different builders"),
     ],
 )
 def test_what_is_not_joined_is_told_with_a_way_out(

@@ -185,7 +185,7 @@ def test_one_key_must_be_given(store: ReadOnlySessionStore) -> None:
         partial(store.fetch_session, nothing, 0, 1),
     ]
     for read in reads:
-        with pytest.raises(TypeError, match="key must be a string, not None; only the bounds"):
+        with pytest.raises(TypeError, match=r"key must be a string, not None\. Only the bounds"):
             read()
     number: Any = 7
     with pytest.raises(TypeError, match="key_from must be a string or None"):

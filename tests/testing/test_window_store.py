@@ -138,7 +138,7 @@ def test_times_of_a_range_of_keys(store: ReadOnlyWindowStore) -> None:
 def test_one_key_must_be_given(store: ReadOnlyWindowStore) -> None:
     """None as the key of a one-key method is a TypeError that says where None is allowed."""
     nothing: Any = None
-    message = "key must be a string, not None; only the bounds of a range"
+    message = "key must be a string, not None. Only the bounds of a range"
     with pytest.raises(TypeError, match=message):
         store.fetch(nothing, 0)
     with pytest.raises(TypeError, match=message):

@@ -196,8 +196,8 @@ def test_results_directly_from_values_are_those_of_the_parts(
 @pytest.mark.parametrize(
     ("aggregate", "message"),
     [
-        (w.avg("missing"), "avg(missing): no column 'missing'; the columns are ['v', 't']"),
-        (w.sum("t"), "sum(t): can't take a column of type string"),
+        (w.avg("missing"), "avg(missing): no column 'missing'. The columns are ['v', 't']"),
+        (w.sum("t"), "sum(t): does not accept a column of type string"),
     ],
 )
 def test_a_column_that_does_not_fit_is_refused(aggregate: w.Aggregate, message: str) -> None:

@@ -227,7 +227,7 @@ def test_a_place_that_does_not_fit_the_suborder_is_refused(name: str, value: int
     row |= {"side": RIGHT, name: value}
     batch = pa.Table.from_pylist([row], schema=engine.record_schema)
     with pytest.raises(
-        IllegalArgument, match=f"{name} {value}: a join of streams takes a {name} below"
+        IllegalArgument, match=f"{name} {value}: a join of streams needs a {name} below"
     ):
         engine.process(engine.empty_state(), batch, (1, 1))
 
@@ -239,11 +239,11 @@ def test_unknown_joins_and_common_names_are_refused() -> None:
         StreamJoinEngine(windows, "right", LEFT_VALUES, RIGHT_VALUES)  # type: ignore[arg-type]
     with pytest.raises(IllegalArgument, match="one of inner, left, not 'outer'"):
         TableLookupEngine("outer", LEFT_VALUES, RIGHT_VALUES)  # type: ignore[arg-type]
-    with pytest.raises(IllegalArgument, match="'l' is there twice"):
+    with pytest.raises(IllegalArgument, match="'l' exists twice"):
         StreamJoinEngine(windows, "left", LEFT_VALUES, LEFT_VALUES)
-    with pytest.raises(IllegalArgument, match="'side' is there twice"):
+    with pytest.raises(IllegalArgument, match="'side' exists twice"):
         TableLookupEngine("left", LEFT_VALUES, pa.schema([("side", pa.int64())]))
-    with pytest.raises(IllegalArgument, match="'offset' is there twice"):
+    with pytest.raises(IllegalArgument, match="'offset' exists twice"):
         TableRowsEngine(TableJoin("left", 0, 1), (LEFT_VALUES, pa.schema([("offset", pa.int64())])))
 
 

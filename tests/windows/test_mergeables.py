@@ -117,7 +117,9 @@ def test_an_error_names_the_column_that_the_user_wrote() -> None:
     left, right = (builder.stream(topic, "v DOUBLE").group_by_key() for topic in ("a", "b"))
     left.cogroup(n=wrong).cogroup(right, k=count()).aggregate().materialize("s")
     driver = TopologyTestDriver(builder.build())
-    with pytest.raises(IllegalArgument, match=r"^m\(v\): result gave 1\.5, which is no BIGINT"):
+    with pytest.raises(
+        IllegalArgument, match=r"^m\(v\): result returned 1\.5, which is not BIGINT"
+    ):
         driver.pipe_input("a", Record("k", {"v": 1.0}, 1))
 
 
@@ -214,7 +216,7 @@ def test_a_result_is_one_number_a_row() -> None:
     ],
 )
 def test_wrong_arguments_are_refused(changed: dict[str, Any], message: str) -> None:
-    """A type that a store can't hold, and what is no function, are refused at once."""
+    """A type that a store cannot hold, and what is no function, are refused at once."""
     arguments: dict[str, Any] = {"lift": abs, "merge": np.maximum, "result": abs, **changed}
     with pytest.raises(IllegalArgument, match=message):
         mergeable("m", "v", **arguments)

@@ -157,7 +157,7 @@ def test_two_aggregates_with_one_name_and_other_functions_are_refused() -> None:
         for merge in (np.maximum, np.minimum)
     )
     assert PartColumns({"a": one, "b": one}, _VALUES).fields
-    with pytest.raises(IllegalArgument, match=r"two different aggregates are called most\(v\)"):
+    with pytest.raises(IllegalArgument, match=r"two different aggregates have the name most\(v\)"):
         PartColumns({"a": one, "b": other}, _VALUES)
 
 

@@ -101,7 +101,7 @@ def test_two_tables_tell_the_joined_rows_before_and_after() -> None:
 def test_names_are_checked() -> None:
     """A column that the engine has is refused."""
     schema = pa.schema([("suborder", pa.int64())])
-    with pytest.raises(IllegalArgument, match="column 'suborder' is there twice"):
+    with pytest.raises(IllegalArgument, match="column 'suborder' exists twice"):
         TableChangesEngine(0, (schema,))
 
 

@@ -152,7 +152,7 @@ def test_a_result_has_the_place_of_its_record() -> None:
 
 def test_names_are_checked() -> None:
     """A name that is taken is refused."""
-    with pytest.raises(IllegalArgument, match="column 'side' is there twice"):
+    with pytest.raises(IllegalArgument, match="column 'side' exists twice"):
         TableUpdatesEngine(
             TableJoin("inner", 0, 1), (LEFT_VALUES, pa.schema([("side", pa.string())]))
         )

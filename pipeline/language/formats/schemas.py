@@ -29,7 +29,7 @@ _TYPES = {
 }
 
 _KNOWN = (
-    "a column is a name and a type, one of "
+    "Write a column as a name and a type, one of "
     f"{', '.join(map(str.upper, _TYPES))}, ARRAY<...>, STRUCT<name: ...>, MAP<..., ...>"
 )
 
@@ -64,7 +64,7 @@ class _Parser:
         while position < len(text):
             token = _TOKEN.match(text, position)
             if token is None:
-                self._refuse(f"{text[position:].strip()[:20]!r} is not understood; {_KNOWN}")
+                self._refuse(f"{text[position:].strip()[:20]!r} is not understood. {_KNOWN}")
             self._tokens.append(token[1])
             position = token.end()
         self._next_token = 0
@@ -77,7 +77,7 @@ class _Parser:
             fields.append(self._field())
         if end is None:
             if self._peek() is not None:
-                self._refuse(f"{self._peek()!r} was not expected; {_KNOWN}")
+                self._refuse(f"{self._peek()!r} was not expected. {_KNOWN}")
         else:
             self._expect(end)
         return fields
@@ -95,7 +95,7 @@ class _Parser:
         if name in _TYPES:
             return _TYPES[name]
         if name not in {"array", "struct", "map"}:
-            self._refuse(f"the type {name.upper()} is not known. Use one of these types: {_KNOWN}")
+            self._refuse(f"the type {name.upper()} is not supported. {_KNOWN}")
         self._expect("<")
         if name == "struct":
             return pa.struct(self.fields(end=">"))
@@ -114,7 +114,7 @@ class _Parser:
     def _next(self) -> str:
         token = self._peek()
         if token is None:
-            self._refuse("it is not complete")
+            self._refuse("it ends too early")
         self._next_token += 1
         return token
 

@@ -83,7 +83,7 @@ class Aggregate:
             return pa.null()
         if self.column not in schema.names:
             message = (
-                f"{self.call}: no column {self.column!r}; the columns are {schema.names}. Compute "
+                f"{self.call}: no column {self.column!r}. The columns are {schema.names}. Compute "
                 "others in map_values first"
             )
             raise IllegalArgument(message)

@@ -16,8 +16,8 @@ from oriel.pipeline.windows.definitions.errors import IllegalArgumentType
 
 _PAGE = "(see kafka-streams-calls.md)"
 
-_UNTIL = "how long rows are kept the store says: materialize(name, retention_ms=...)"
-_BOUNDS = "which windows of a store hold an instant tells its read `covering`"
+_UNTIL = "set the retention of the store with materialize(name, retention_ms=...)"
+_BOUNDS = "use the read `covering` of a store for the windows that contain a time"
 _SIZE = "write of_size_with_no_grace(size_ms), or of_size_and_grace(size_ms, grace_ms)"
 _DIFFERENCE = (
     "write of_time_difference_with_no_grace(time_difference_ms), or "
@@ -53,14 +53,14 @@ _WAYS_OUT: Mapping[str, Mapping[str, str]] = {
         **dict.fromkeys(
             ("of", "of_time_difference", "with_time_difference_and_grace", "grace"), _DIFFERENCE
         ),
-        "advance_by": "they go from record to record; TimeWindows hop",
+        "advance_by": "records define these windows. Use TimeWindows for hopping windows",
     },
     "SessionWindows": {
         **_OF_WINDOWS,
         **_OF_OTHERS,
         **dict.fromkeys(("of", "of_inactivity_gap", "with", "grace"), _GAP),
         "inactivity_gap": "write inactivity_gap_ms",
-        "advance_by": "they go from record to record; TimeWindows hop",
+        "advance_by": "records define these windows. Use TimeWindows for hopping windows",
     },
     "JoinWindows": {
         **_OF_WINDOWS,

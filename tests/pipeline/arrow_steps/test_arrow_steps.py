@@ -180,5 +180,5 @@ def test_branches_are_merged_as_spark_does_it(
 def test_a_name_that_is_taken_is_refused() -> None:
     """As Spark's steps refuse it."""
     origin = stream("key STRING").group_by_key().origins[0]
-    with pytest.raises(InvalidTopology, match="leave them out of the schema"):
+    with pytest.raises(InvalidTopology, match="Leave them out of the schema"):
         arrow_steps(origin, origin.source)

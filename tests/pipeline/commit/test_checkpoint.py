@@ -196,7 +196,7 @@ def test_a_file_system_without_locks_has_epochs(
 def test_two_processes_cannot_run_one_checkpoint(tmp_path: Path) -> None:
     """The second is told that another holds it; after the first has closed it may."""
     with held_by_another(tmp_path) as other:
-        with pytest.raises(AlreadyRunning, match=rf"process {other.pid} on .* stop it first"):
+        with pytest.raises(AlreadyRunning, match=rf"process {other.pid} on .* Stop it first"):
             Checkpoint(tmp_path, sync=False, lock_wait_s=0)
         other.communicate()
     with Checkpoint(tmp_path, sync=False) as first:

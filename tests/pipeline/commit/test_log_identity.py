@@ -21,7 +21,7 @@ def test_another_log_is_refused_once_there_are_offsets(tmp_path: Path) -> None:
         ({"log": "an event log"}, "log .Kafka cluster 1, this one is an event log"),
         (cluster | {"topic t": "id 3"}, "topic t .id 1, this one is id 3"),
     ):
-        with pytest.raises(CheckpointError, match=f"has read another {part}.*empty data folder"):
+        with pytest.raises(CheckpointError, match=f"has read another {part}.*empty data directory"):
             settle_log(tmp_path, other, sync=False)
     settle_log(tmp_path, cluster, sync=False)
     (tmp_path / "log.json").write_bytes(b"{")

@@ -96,8 +96,8 @@ DAMAGED: dict[str, tuple[Callable[[Path], list[Path]], Told, Told]] = {
     "all epochs": (newest(EPOCHS, 5), None, None),
     "the application": (
         newest(f"{APP}/application.json", 1),
-        (CheckpointError, r"no application\.json.*restore it or use another folder"),
-        (CheckpointError, r"application\.json is damaged.*restore it.* or write"),
+        (CheckpointError, r"no application\.json.*Restore it or use another directory"),
+        (CheckpointError, r"application\.json is damaged.*Restore it.* or write"),
     ),
     "the hint of the last checkpoint": (newest("tables/first/_delta_log/_last*", 1), None, None),
     "the last checkpoint": (newest("tables/first/_delta_log/*.parquet", 1), None, None),

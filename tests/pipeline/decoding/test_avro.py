@@ -204,7 +204,7 @@ def test_single_objects_begin_with_their_schemas_fingerprint() -> None:
         (
             """{"type":"record","name":"r","fields":[
             {"name":"v","type":{"type":"array","items":"null"}}]}""",
-            "take no byte",
+            "can have zero bytes",
         ),
         ('{"type":"record","name":"r","fields":[]}', r"no field for the columns \['v'\]"),
     ],

@@ -50,7 +50,7 @@ def test_integer_keys_are_decimal_texts() -> None:
     found = decoded(rows, "v INT", Consumed(key_serde=Serdes.long()))
     assert [row["key"] for row in found] == ["-12", None, None, str(2**62)]
     assert [row["reason"] for row in found] == [None, None, "wrong-type", None]
-    assert found[2]["detail"] == "the serde long takes 8 bytes, not 2"
+    assert found[2]["detail"] == "the serde long needs 8 bytes, not 2"
 
 
 JSON_KEYS: list[tuple[bytes, str | None, str | None]] = [

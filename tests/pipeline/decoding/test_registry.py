@@ -115,7 +115,7 @@ def test_a_registry_in_trouble_is_asked_again(
 
     def requests_of_a_batch() -> int:
         before = len(server.asked)
-        with pytest.raises(RegistryUnavailable, match="nothing of the batch is decided") as told:
+        with pytest.raises(RegistryUnavailable, match="Nothing of the batch is committed") as told:
             values_of([with_id(11, b"x")], "n INT", CONSUMED, SchemaRegistry.at(server.url))
         assert "\n" not in str(told.value)
         return len(server.asked) - before

@@ -19,14 +19,14 @@ def source(schema: str, consumed: Any) -> Source:
     ("schema", "consumed", "told"),
     [
         ("v INT", "json", r"stream\('t'\): consumed must be Consumed\(\.\.\.\), not 'json'"),
-        ("v INT", Consumed(value_serde=Serdes.long()), 'give the schema "value BIGINT"'),
+        ("v INT", Consumed(value_serde=Serdes.long()), 'Use the schema "value BIGINT"'),
         ("v STRING, w INT", Consumed(value_serde=Serdes.string()), 'the schema "value STRING"'),
         ("v INT", Consumed(timestamp=FieldTimestamp("at")), r"'at' is not one of \['v'\]"),
         ("at STRING", Consumed(timestamp=FieldTimestamp("at")), "a time in 'ms' is a BIGINT"),
         ("at BIGINT", Consumed(timestamp=FieldTimestamp("at", "iso")), "is a STRING"),
         ("V INT", Consumed(headers={"h": "v"}), "two columns have the name 'v'"),
         ("v INT", Consumed(headers={"h": "c", "i": "C"}), "two columns have the name 'c'"),
-        ("v DATE", Consumed(headers={"h": "c"}), "the type DATE is not one of these"),
+        ("v DATE", Consumed(headers={"h": "c"}), "the type DATE is not supported"),
     ],
 )
 def test_what_does_not_fit_is_refused_as_it_is_written(
@@ -44,7 +44,7 @@ def test_what_does_not_fit_is_refused_as_it_is_written(
         ({"key_serde": Serdes.double()}, "key_serde is one of string, long, integer"),
         ({"key_serde": "long"}, r"write key_serde=Serdes\.long\(\), not 'long'"),
         ({"key_serde": "text"}, "key_serde is one of"),
-        ({"value_serde": "avro"}, "value_serde is one of those of Serdes, not 'avro'"),
+        ({"value_serde": "avro"}, "value_serde must be one of Serdes, not 'avro'"),
         ({"timestamp": "event_time"}, "timestamp is 'message', 'ingestion' or FieldTimestamp"),
         ({"headers": ["h"]}, r"headers is a dict of headers to .* columns .*, not \['h'\]"),
         ({"headers": {"h": 5}}, r"headers is a dict .*, not \{'h': 5\}"),
@@ -106,7 +106,7 @@ def test_a_source_tells_in_one_line_how_it_is_read() -> None:
 )
 def test_an_event_log_has_a_form_of_its_own(tmp_path: Path, consumed: Consumed) -> None:
     """Anything else on it is refused in one line that names the stream."""
-    with pytest.raises(InvalidTopology, match=r"^stream\('t', .*\): an event log has text keys"):
+    with pytest.raises(InvalidTopology, match=r"^stream\('t', .*\): an event log has string keys"):
         EventLog(tmp_path).decoder(source("v STRING", consumed))
 
 

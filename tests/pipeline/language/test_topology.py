@@ -44,8 +44,11 @@ def test_one_stream_may_feed_several_stores() -> None:
         (lambda: StreamsBuilder().stream("t", "v INT").group_by(), "name at least one column"),
         (lambda: windowed().aggregate(), "name at least one aggregate"),
         (lambda: windowed().aggregate(n=3), "is not an aggregate"),  # type: ignore[arg-type]
-        (lambda: windowed().aggregate(final=count()), "the name 'final' is taken"),
-        (lambda: windowed().aggregate(timestamp_ms=count()), "is taken"),
+        (
+            lambda: windowed().aggregate(final=count()),
+            "the name 'final' is a column of every store",
+        ),
+        (lambda: windowed().aggregate(timestamp_ms=count()), "is a column of every store"),
         (lambda: windowed().count().materialize("_x"), "store name '_x' is not valid"),
         (lambda: windowed().count().materialize("a/b"), "is not valid"),
         (lambda: windowed().count().materialize("s", -1), "must not be negative"),

@@ -38,7 +38,7 @@ def test_no_aggregate_takes_the_name_of_a_column(name: str) -> None:
     """Column names that differ by case only are one name in Delta, so both are refused."""
     for taken in (name, name.upper()):
         named: dict[str, Any] = {taken: count()}
-        with pytest.raises(InvalidTopology, match="is taken"):
+        with pytest.raises(InvalidTopology, match="is a column of every store"):
             windowed().aggregate(**named)
 
 
@@ -154,42 +154,42 @@ ARITIES: dict[str, tuple[Callable[[Any], Any], str, str]] = {
     "peek": (
         lambda f: stream().peek(f(two)),
         "peek: the function is called with (key, value, timestamp_ms)",
-        "two takes (_kept, _new)",
+        "two accepts (_kept, _new)",
     ),
     "reduce": (
         lambda f: windowed().reduce(f(three)),
         "reduce: the function is called with (kept value, new value)",
-        "three takes (_key, _value, _aggregate)",
+        "three accepts (_key, _value, _aggregate)",
     ),
     "reduce without windows": (
         lambda f: stream().group_by_key().reduce(f(one)),
         "reduce: the function is called with (kept value, new value)",
-        "one takes (_kept)",
+        "one accepts (_kept)",
     ),
     "initializer": (
         lambda f: windowed().aggregate(f(one), three, schema="n BIGINT"),
         "aggregate: initializer is called with ()",
-        "one takes (_kept)",
+        "one accepts (_kept)",
     ),
     "aggregator": (
         lambda f: windowed().aggregate(int, f(two), schema="n BIGINT"),
         "aggregate: aggregator is called with (key, value, aggregate)",
-        "two takes (_kept, _new)",
+        "two accepts (_kept, _new)",
     ),
     "an object": (
         lambda f: windowed().aggregate(int, f(Counter()), schema="n BIGINT"),
         "aggregate: aggregator is called with (key, value, aggregate)",
-        "Counter takes (_key, _value)",
+        "Counter accepts (_key, _value)",
     ),
     "a named argument": (
         lambda f: windowed().aggregate(int, f(with_options), schema="n BIGINT"),
         "aggregate: aggregator is called with (key, value, aggregate)",
-        "with_options takes (_key, _value, _aggregate, *, _scale)",
+        "with_options accepts (_key, _value, _aggregate, *, _scale)",
     ),
     "merger": (
         lambda f: windowed().aggregate(int, three, f(two), schema="n BIGINT"),
         "aggregate: merger is called with (key, left, right)",
-        "two takes (_kept, _new)",
+        "two accepts (_kept, _new)",
     ),
     "cogroup": (
         lambda f: (
@@ -199,27 +199,27 @@ ARITIES: dict[str, tuple[Callable[[Any], Any], str, str]] = {
             .aggregate(int, schema="n BIGINT")
         ),
         "aggregate: aggregator 1 is called with (key, value, aggregate)",
-        "two takes (_kept, _new)",
+        "two accepts (_kept, _new)",
     ),
     "adder": (
         lambda f: grouped_table().aggregate(int, f(two), three, schema="n BIGINT"),
         "aggregate: adder is called with (key, value, aggregate)",
-        "two takes (_kept, _new)",
+        "two accepts (_kept, _new)",
     ),
     "subtractor": (
         lambda f: grouped_table().aggregate(int, three, f(two), schema="n BIGINT"),
         "aggregate: subtractor is called with (key, value, aggregate)",
-        "two takes (_kept, _new)",
+        "two accepts (_kept, _new)",
     ),
     "adder of values": (
         lambda f: grouped_table().reduce(f(three), two),
         "reduce: the function is called with (kept value, new value)",
-        "three takes (_key, _value, _aggregate)",
+        "three accepts (_key, _value, _aggregate)",
     ),
     "subtractor of values": (
         lambda f: grouped_table().reduce(two, f(three)),
         "reduce: subtractor is called with (kept value, row's value)",
-        "three takes (_key, _value, _aggregate)",
+        "three accepts (_key, _value, _aggregate)",
     ),
 }
 

@@ -67,7 +67,7 @@ WRONG: Any = 3
 MISTAKES: dict[str, tuple[Callable[[], Any], str]] = {
     "functions and aggregates": (
         lambda: windowed().aggregate(lambda: 0, add, schema="n BIGINT", m=count()),
-        r"aggregate: give either functions with a schema or declarative aggregates",
+        r"aggregate: pass either functions with a schema or declarative aggregates",
     ),
     "only an initializer": (
         lambda: windowed().aggregate(lambda: 0, schema="n BIGINT"),
@@ -95,11 +95,11 @@ MISTAKES: dict[str, tuple[Callable[[], Any], str]] = {
     ),
     "a schema that is none": (
         lambda: windowed().aggregate(lambda: 0, add, schema="n NUMBER"),
-        r"^aggregate: schema 'n NUMBER': the type NUMBER is not one of these; a column",
+        r"^aggregate: schema 'n NUMBER': the type NUMBER is not supported\. Write a column",
     ),
     "a schema with a taken name": (
         lambda: windowed().aggregate(lambda: 0, add, schema="n BIGINT, Final BIGINT"),
-        r"aggregate: the name 'Final' is taken",
+        r"aggregate: the name 'Final' is a column of every store",
     ),
     "a schema with a name Delta can't have": (
         lambda: windowed().aggregate(lambda: 0, add, schema="`a b` BIGINT"),
@@ -107,13 +107,13 @@ MISTAKES: dict[str, tuple[Callable[[], Any], str]] = {
     ),
     "a session without a merger": (
         lambda: grouped().windowed_by(SESSIONS).aggregate(lambda: 0, add, schema="n BIGINT"),
-        r"aggregate: sessions are merged, so give merger=",
+        r"aggregate: sessions merge, so pass merger=",
     ),
     "a cogroup of sessions without a merger": (
         lambda: (
             grouped().cogroup(add).windowed_by(SESSIONS).aggregate(lambda: 0, schema="n BIGINT")
         ),
-        r"aggregate: sessions are merged, so give merger=",
+        r"aggregate: sessions merge, so pass merger=",
     ),
     "a reducer that is none": (
         lambda: windowed().reduce(WRONG),
@@ -125,21 +125,21 @@ MISTAKES: dict[str, tuple[Callable[[], Any], str]] = {
     ),
     "a cogroup of nothing": (
         lambda: grouped().cogroup(),
-        r"cogroup: give each stream either an aggregator or declarative aggregates",
+        r"cogroup: pass an aggregator or declarative aggregates for each stream",
     ),
     "a cogroup over two builders": (
         lambda: cogrouped().cogroup(
             StreamsBuilder().stream("t", "v DOUBLE").group_by_key(), m=count()
         ),
-        r"cogroup: the streams are of different builders; make them with one",
+        r"cogroup: the streams are from different builders\. Use one builder",
     ),
     "a join over two builders": (
         lambda: stream().join(StreamsBuilder().stream("t", "v DOUBLE"), WITHIN),
-        r"join: the two sides are of different builders; make them with one",
+        r"join: the inputs are from different builders\. Use one builder",
     ),
     "a cogroup of both": (
         lambda: grouped().cogroup(add, n=count()),
-        r"cogroup: give each stream either an aggregator or declarative aggregates",
+        r"cogroup: pass an aggregator or declarative aggregates for each stream",
     ),
     "a cogroup of an ungrouped stream": (
         lambda: cogrouped().cogroup(stream(), m=count()),  # type: ignore[arg-type]
@@ -159,7 +159,7 @@ MISTAKES: dict[str, tuple[Callable[[], Any], str]] = {
     ),
     "a cogroup with a taken name": (
         lambda: grouped().cogroup(revision=count()).aggregate(),
-        r"cogroup: the name 'revision' is taken",
+        r"cogroup: the name 'revision' is a column of every store",
     ),
     "a cogroup of what is no aggregate": (
         lambda: grouped().cogroup(n=WRONG).aggregate(),
@@ -197,11 +197,11 @@ MISTAKES: dict[str, tuple[Callable[[], Any], str]] = {
     ),
     "final rows of a cogroup without windows": (
         lambda: cogrouped().emit(EmitStrategy.on_window_close()),
-        r"emit: without windows nothing ever closes; call windowed_by\(\) before",
+        r"emit: without windows, nothing closes\. Call windowed_by\(\) before it",
     ),
     "suppress without windows": (
         lambda: grouped().count().suppress(until_window_closes()),
-        r"^suppress: without windows nothing ever closes; call windowed_by\(\) before",
+        r"^suppress: without windows, nothing closes\. Call windowed_by\(\) before it",
     ),
     "suppress until nothing": (
         lambda: windowed().count().suppress(WRONG),
@@ -225,7 +225,7 @@ MISTAKES: dict[str, tuple[Callable[[], Any], str]] = {
     ),
     "a table with windows": (
         lambda: stream().join(table(), WITHIN),
-        r"join: a table is read as it is now; join or left_join, no windows",
+        r"join: a table is read as it is now\. Use join or left_join without windows",
     ),
     "an outer join without windows": (
         lambda: stream().outer_join(stream("u")),
@@ -233,15 +233,15 @@ MISTAKES: dict[str, tuple[Callable[[], Any], str]] = {
     ),
     "an outer join with a table, without windows": (
         lambda: stream().outer_join(table()),  # type: ignore[arg-type]
-        r"outer_join: a table is read as it is now; join or left_join, no windows",
+        r"outer_join: a table is read as it is now\. Use join or left_join without windows",
     ),
     "rows at the close of no windows": (
         lambda: stream().group_by_key().emit(EmitStrategy.on_window_close()),
-        r"emit: without windows nothing ever closes; call windowed_by\(\) before",
+        r"emit: without windows, nothing closes\. Call windowed_by\(\) before it",
     ),
     "an outer join with a table": (
         lambda: stream().outer_join(table(), WITHIN),  # type: ignore[arg-type]
-        r"outer_join: a table is read as it is now; join or left_join, no windows",
+        r"outer_join: a table is read as it is now\. Use join or left_join without windows",
     ),
     "a table with a stream": (
         lambda: table().join(stream()),  # type: ignore[arg-type]
@@ -257,7 +257,7 @@ MISTAKES: dict[str, tuple[Callable[[], Any], str]] = {
     ),
     "a foreign key of two builders": (
         lambda: table().join(StreamsBuilder().table("x", "v INT"), foreign_key="w"),
-        r"join: the two sides are of different builders; make them with one",
+        r"join: the inputs are from different builders\. Use one builder",
     ),
     "a table of nothing": (
         lambda: StreamsBuilder().table("", "v INT"),
@@ -341,7 +341,9 @@ def test_store_names_that_differ_in_case_only_are_refused() -> None:
     """Some file systems would give both one folder."""
     builder = StreamsBuilder()
     builder.table("u", "w DOUBLE").materialize("sums")
-    with pytest.raises(InvalidTopology, match="two stores are named 'sums' and 'Sums': case does"):
+    with pytest.raises(
+        InvalidTopology, match="two stores are named 'sums' and 'Sums': they differ"
+    ):
         builder.table("t", "v INT").materialize("Sums")
 
 

@@ -31,27 +31,27 @@ def larger(left: Any, right: Any) -> Any:
 REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
     "a foreign key of an update's time": (
         lambda: TABLE.join(TABLE, foreign_key="timestamp_ms"),
-        r"join: foreign_key=: the row that a row names is told from the row alone",
+        r"join: foreign_key=: the row that a row names depends on the row only",
     ),
     "a group of an update's time": (
         lambda: TABLE.group_by("w", "Timestamp_ms"),
-        r"group_by: a row's group is told from the row alone, .*_values\('\*', t='timestamp_ms'",
+        r"group_by: a row's group depends on the row only, .*_values\('\*', t='timestamp_ms'",
     ),
     "a key that is kept as a column": (
         lambda: STREAM.map_values("key"),
-        r"map_values: 'key' is no column of the value; keep it as another one, k='key'",
+        r"map_values: 'key' is not a column of the value\. Keep it under another name, k='key'",
     ),
     "a time that is kept as a column": (
         lambda: TABLE.map_values("w", "TIMESTAMP_MS"),
-        r"map_values: 'TIMESTAMP_MS' is no column of the value; .*, t='TIMESTAMP_MS'",
+        r"map_values: 'TIMESTAMP_MS' is not a column of the value\. .*, t='TIMESTAMP_MS'",
     ),
     "a key that is kept beside elements": (
         lambda: STREAM.flat_map_values("key", w="array(v)"),
-        r"flat_map_values: 'key' is no column of the value",
+        r"flat_map_values: 'key' is not a column of the value",
     ),
     "a key that is kept beside a new one": (
         lambda: STREAM.map("v", "v", "key"),
-        r"map: 'key' is no column of the value",
+        r"map: 'key' is not a column of the value",
     ),
     "an outer join by a foreign key": (
         lambda: TABLE.outer_join(TABLE, foreign_key="w"),
@@ -63,11 +63,11 @@ REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
     ),
     "a stream's foreign key": (
         lambda: STREAM.left_join(TABLE, foreign_key="v"),  # type: ignore[arg-type]
-        r"left_join: foreign_key= is for tables; a stream .* global table, with key=",
+        r"left_join: foreign_key= is for tables\. To join a stream .* global table with key=",
     ),
     "an aggregate without a name": (
         lambda: STREAM.group_by_key().aggregate(count()),  # type: ignore[arg-type]
-        r"aggregate: give it a name, which its column has: n=count\(\)",
+        r"aggregate: name the column of the aggregate\. Write n=count\(\)",
     ),
     "a branch before the end of the division": (
         lambda: STREAM.split().branch("v > 0", "a")["a"],  # type: ignore[index]
@@ -75,31 +75,31 @@ REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
     ),
     "a value joiner": (
         lambda: STREAM.join(TABLE, larger),  # type: ignore[arg-type]
-        r"join: there is no ValueJoiner: .* side by side, and map_values\(\.\.\.\) behind",
+        r"join: joins need no ValueJoiner: .* both inputs\. Use map_values\(\.\.\.\) after",
     ),
     "a value joiner of streams": (
         lambda: STREAM.left_join(STREAM, larger),  # type: ignore[arg-type]
-        r"left_join: there is no ValueJoiner",
+        r"left_join: joins need no ValueJoiner",
     ),
     "a function as a condition": (
         lambda: STREAM.filter(lambda value: value["v"] > 1),  # type: ignore[arg-type]
-        r"filter: expects SQL text .*; a function of Python is .* F\.udf\(function, 'type'\)",
+        r"filter: expects SQL text .*\. Write a Python function as F\.udf\(function, 'type'\)",
     ),
     "an update that nobody keeps": (
         lambda: STREAM.group_by_key().count().to("q"),
-        r"to\('q'\): give it a store first, .* or write each update, to_stream\(\)\.to\('q'\)",
+        r"to\('q'\): the table needs a store, .* write each update with to_stream\(\)\.to\('q'\)",
     ),
     "several topics of one stream": (
         lambda: BUILDER.stream(["a", "b"], "v INT"),  # type: ignore[arg-type]
-        r"stream: reads one topic, not \['a', 'b'\]; .* merged, .*\.merge\(",
+        r"stream: reads one topic, not \['a', 'b'\]\. Merge the streams .*\.merge\(",
     ),
     "a global table that a table joins": (
         lambda: TABLE.join(BUILDER.global_table("g", "x INT")),  # type: ignore[arg-type]
-        r"join: a table is joined with a table, .*; read its topic with builder\.table\(",
+        r"join: a table is joined with a table, .*\. Also read its topic with builder\.table\(",
     ),
     "a function that names a branch": (
         lambda: STREAM.split().branch("v > 0", larger),  # type: ignore[arg-type]
-        r"branch: a branch's name is a text, not .*; go on with the stream that default_branch\(\)",
+        r"branch: the name of a branch must be a string, not .*\. Continue with the stream",
     ),
     "a schema in the merger's place": (
         lambda: STREAM.group_by_key().aggregate(list, larger, "n INT"),  # type: ignore[arg-type]
@@ -119,7 +119,7 @@ REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
     ),
     "a stream that a table joins": (
         lambda: TABLE.join(STREAM),  # type: ignore[arg-type]
-        r"join: a table is joined with a table, .*; a stream joins the table, stream\.join\(",
+        r"join: a table is joined with a table, .*\. Join the table with stream\.join\(",
     ),
     "streams that are joined without windows": (
         lambda: STREAM.join(STREAM),
@@ -127,7 +127,7 @@ REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
     ),
     "a function that maps": (
         lambda: STREAM.map(larger),  # type: ignore[arg-type]
-        r"map: expects SQL text .*, not the function larger; a function of Python is",
+        r"map: expects SQL text .*, not the function larger\. Write a Python function as",
     ),
     "a function that flattens": (
         lambda: STREAM.flat_map_values(larger),  # type: ignore[arg-type]
@@ -135,15 +135,15 @@ REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
     ),
     "a topic that a function chooses": (
         lambda: STREAM.to(larger),  # type: ignore[arg-type]
-        r"is a function: topics are fixed; split\(\) the stream, and write each branch",
+        r"is a function, and topics are fixed\. Call split\(\), and write each branch",
     ),
     "three aggregations joined": (
         lambda: counted("a").join(counted("b")).join(counted("c")),
-        r"join: rows of windows are joined as .* the streams of three and more in one cogroup",
+        r"join: windowed tables are joined directly .* three or more streams in one cogroup",
     ),
     "a column of every store": (
         lambda: STREAM.group_by_key().count().map_values("timestamp"),
-        r"'timestamp' is taken by a column .* map_values\(my_timestamp='timestamp'\)",
+        r"'timestamp' is a column .* map_values\(my_timestamp='timestamp'\)",
     ),
 }
 

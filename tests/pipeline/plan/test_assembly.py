@@ -71,8 +71,8 @@ def test_an_unknown_column_is_told_with_the_inputs_own_names() -> None:
     with pytest.raises(InvalidTopology) as caught:
         assemble(one_store(builder.build()), [A, B])
     assert str(caught.value) == (
-        "store 's', aggregate: avg(x): no column 'x'; the columns are ['v', 'w'], "
-        "others are computed in map_values before"
+        "store 's', aggregate: avg(x): no column 'x'. The columns are ['v', 'w']. "
+        "Compute others in map_values first"
     )
 
 
@@ -156,7 +156,7 @@ def test_joined_tables_have_the_columns_of_both(how: str) -> None:
 
 def test_tables_with_equal_columns_are_refused() -> None:
     """Columns of one name could not stand beside each other."""
-    with pytest.raises(InvalidTopology, match=r"store 's', .*column 'v' is there twice"):
+    with pytest.raises(InvalidTopology, match=r"store 's', .*column 'v' exists twice"):
         assemble(table_store(), [A, pa.schema([("v", pa.int32())])])
 
 
@@ -178,7 +178,7 @@ def test_a_type_that_no_store_can_hold_is_refused(found: pa.DataType) -> None:
         with pytest.raises(InvalidTopology) as caught:
             assemble(store, [pa.schema([("v", found)])])
         assert str(caught.value).startswith(
-            f"store {store.name!r}, column 'v': a store can't hold {found}"
+            f"store {store.name!r}, column 'v': a store cannot hold {found}"
         )
 
 
@@ -198,7 +198,7 @@ def test_a_value_may_not_take_the_name_of_a_stores_column(name: str) -> None:
 def test_joined_tables_may_not_differ_in_case_only() -> None:
     """``v`` and ``V`` are one column in Delta: refused before anything is made."""
     with pytest.raises(
-        InvalidTopology, match=r"store 's', .*join of tables: .*'V' is there twice .*case"
+        InvalidTopology, match=r"store 's', .*join of tables: .*'V' exists twice .*case"
     ):
         assemble(table_store(), [A, pa.schema([("V", pa.int32())])])
 

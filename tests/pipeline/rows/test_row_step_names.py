@@ -97,7 +97,7 @@ def test_a_value_column_with_a_name_of_the_rows_can_be_renamed(
     schema = decoded_columns(f"{name}: STRING")
     records = spark.createDataFrame([(0, 0, b"", None, "k", 1, ("x",), None)], schema)
     grouped = stream(f"{name} STRING").group_by_key()
-    with pytest.raises(InvalidTopology, match=rf"store 's'.*{name}.*rename them .*map_values"):
+    with pytest.raises(InvalidTopology, match=rf"store 's'.*{name}.*Rename them .*map_values"):
         refuse_hidden("s", RowSteps(records, grouped.origins[0], "s").values.names)
     renamed = stream(f"{name} STRING").map_values(other=name).group_by_key()
     steps = RowSteps(records, renamed.origins[0], "s")

@@ -155,7 +155,7 @@ def test_value_columns_may_not_hide_the_record(spark: SparkSession) -> None:
     """A schema with a column named key is refused, with the way out."""
     records = spark.createDataFrame([], decoded_columns("key: STRING"))
     grouped = StreamsBuilder().stream("t", "key STRING").group_by_key()
-    with pytest.raises(InvalidTopology, match="leave them out of the schema"):
+    with pytest.raises(InvalidTopology, match="Leave them out of the schema"):
         RowSteps(records, grouped.origins[0], "s")
 
 

@@ -68,14 +68,14 @@ def test_a_pipeline_that_runs_is_named(
     with Checkpoint(running, sync=False):
         line = command(text, *stores)
     assert f"process {os.getpid()} on " in line
-    assert line.endswith(f"runs this pipeline (it holds {running / 'lock'}); stop it first")
+    assert line.endswith(f"runs this pipeline (it holds {running / 'lock'}). Stop it first")
 
 
 @pytest.mark.usefixtures("running")
 def test_all_unknown_stores_are_named(command: Command) -> None:
     """A name that is misspelled costs no start of Spark."""
     line = command(_PLAIN, "s", "x", "y")
-    assert line == "oriel rebuild: the topology has no store 'x', 'y'; it has s"
+    assert line == "oriel rebuild: the topology has no store 'x', 'y'. It has s"
 
 
 @pytest.mark.parametrize("text", [_PLAIN, _WITH_SPARK])

@@ -75,7 +75,7 @@ def test_the_commands_for_clusters_are_understood() -> None:
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        (None, "there is no topology file"),
+        (None, "topology file "),
         ("topology = 3", "must define `topology = builder.build()`"),
         ("from oriel import StreamsBuilder\nStreamsBuilder().build()", "has no store"),
         (TOPOLOGY.replace("(10)", "(-10)"), "time difference must not be negative"),
@@ -106,7 +106,7 @@ def test_a_wrong_name_is_told_as_the_checkpoints(
     arguments = [str(path), "--event-log", str(tmp_path), "--data", str(tmp_path / "d")]
     assert main([*arguments, "--name", name]) == 1
     told = capsys.readouterr().err
-    assert told.startswith(f"oriel run: --name names the checkpoint, and {name!r} can't be")
+    assert told.startswith(f"oriel run: --name names the checkpoint, and {name!r} cannot be")
     assert "store" not in told
     assert [each for each in tmp_path.iterdir() if each.name != "__pycache__"] == [path]
 
@@ -119,7 +119,7 @@ def test_a_file_whose_name_is_none_for_a_checkpoint_needs_one(
     path.write_text(TOPOLOGY)
     assert main([str(path), "--event-log", str(tmp_path), "--data", str(tmp_path / "d")]) == 1
     told = capsys.readouterr().err
-    assert "'my topology' can't be its name: give --name" in told
+    assert "'my topology' cannot be its name. Use --name" in told
 
 
 def test_data_that_is_a_file_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -127,7 +127,7 @@ def test_data_that_is_a_file_is_told(tmp_path: Path, capsys: pytest.CaptureFixtu
     path = tmp_path / "topology.py"
     path.write_text(TOPOLOGY)
     assert main([str(path), "--event-log", str(tmp_path), "--data", str(path)]) == 1
-    assert f"--data {path} is a file: name a folder" in capsys.readouterr().err
+    assert f"--data {path} is a file. Name a directory" in capsys.readouterr().err
     assert path.read_text() == TOPOLOGY
 
 
@@ -135,7 +135,7 @@ def test_data_that_is_a_file_is_told(tmp_path: Path, capsys: pytest.CaptureFixtu
     ("option", "said"),
     [
         ("group.id", "is given as NAME=VALUE"),
-        ("auto.offset.reset=latest", "option auto.offset.reset can't be given: --start says"),
+        ("auto.offset.reset=latest", "option auto.offset.reset can't be given: use --start"),
     ],
 )
 def test_an_option_of_kafkas_that_cannot_be_given_is_one_line(

@@ -92,31 +92,31 @@ MISTAKES: dict[str, tuple[Callable[[StreamsBuilder], Any], tuple[str, ...]]] = {
     ),
     "an aggregate behind a join": (
         lambda b: join(b).group_by_key().aggregate(n=sum("x")).materialize("s"),
-        ("store 's', aggregate: sum(x): no column 'x'; the columns are ['v', 'w']",),
+        ("store 's', aggregate: sum(x): no column 'x'. The columns are ['v', 'w']",),
     ),
     "an aggregate of the other stream of a cogroup": (
         aggregate_of_the_other,
-        ("store 's', aggregate: sum(v): no column 'v'; the columns are ['w']",),
+        ("store 's', aggregate: sum(v): no column 'v'. The columns are ['w']",),
     ),
     "sides with equal columns": (
         lambda b: count_all(join(b, "v INT", "v INT")),
-        ("store 's', join('u'): column 'v' is there twice", "with map_values(other=...) before"),
+        ("store 's', join('u'): column 'v' exists twice", "with map_values(other=...)"),
     ),
     "a stream and a table with equal columns": (
         looked_up,
-        ("store 's', join(table 'u'): column 'v' is there twice", "map_values"),
+        ("store 's', join(table 'u'): column 'v' exists twice", "map_values"),
     ),
     "tables with equal columns": (
         joined_tables,
-        ("store 's', ", "column 'v' is there twice"),
+        ("store 's', ", "column 'v' exists twice"),
     ),
     "a table of a type that no store can hold": (
         table_of_dates,
-        ("store 's', column 'day': a store can't hold date32",),
+        ("store 's', column 'day': a store cannot hold date32",),
     ),
     "a value of a type that no store can hold": (
         reduced_structs,
-        ("store 's', column 'v': a store can't hold struct<a: int32>",),
+        ("store 's', column 'v': a store cannot hold struct<a: int32>",),
     ),
     "a schema with one name twice": (
         lambda b: count_all(b.stream("t", "v INT, V INT")),
@@ -142,7 +142,7 @@ MISTAKES: dict[str, tuple[Callable[[StreamsBuilder], Any], tuple[str, ...]]] = {
     ),
     "random numbers behind a join": (
         lambda b: count_all(join(b).map_values("*", x="rand()")),
-        ("store 's', step map_values('*', x='rand()'): column 'x' gives another result each time",),
+        ("store 's', step map_values('*', x='rand()'): column 'x' is not deterministic",),
     ),
     "a time behind a join": (
         lambda b: count_all(join(b).map_values(t="timestamp_millis(timestamp_ms)")),

@@ -103,9 +103,9 @@ def test_partitions_are_in_order_of_number(folder: Path) -> None:
 def test_broken_promises_are_loud(folder: Path) -> None:
     """A shrunk or lost file, an odd name and a missing folder are errors that say what to do."""
     (folder / "0.jsonl").write_bytes(b"a\n")
-    with pytest.raises(EventLogError, match="shrank: 10 bytes were read, 2 are there"):
+    with pytest.raises(EventLogError, match="shrank: 10 bytes were read, it has 2"):
         latest(reader(folder), {"0": 10})
-    with pytest.raises(EventLogError, match=r"partitions \['3'\] are gone"):
+    with pytest.raises(EventLogError, match=r"partitions \['3'\] are missing"):
         latest(reader(folder), {"3": 10})
     with pytest.raises(EventLogError, match="was cut short"):
         read(reader(folder), {}, {"0": 9})
@@ -159,7 +159,7 @@ def test_a_part_of_the_log_is_read_in_batches_up_to_its_end(folder: Path) -> Non
         batches.append(next_ends(folder, batches[-1], ends, 7))
     assert batches[1:] == [{"0": 3, "1": 2, "2": 0}, {"0": 6, "1": 4, "2": 0}, ends]
     (folder / "1.jsonl").unlink()
-    with pytest.raises(EventLogError, match=r"partitions \['1'\] of .* are gone"):
+    with pytest.raises(EventLogError, match=r"partitions \['1'\] of .* are missing"):
         next_ends(folder, batches[0], ends, 7)
 
 
@@ -193,7 +193,7 @@ def test_a_file_in_the_place_of_a_folder_is_told(tmp_path: Path) -> None:
     """Neither the root nor the topic can be a file."""
     (tmp_path / "file").touch()
     for root, topic in ((tmp_path, "file"), (tmp_path / "file", "t")):
-        with pytest.raises(EventLogError, match="there is a file in the place of a folder"):
+        with pytest.raises(EventLogError, match="it is a file and not a directory"):
             ensure_topic_folder(root, topic)
 
 
@@ -207,7 +207,7 @@ def test_offsets_of_another_topic_are_refused(folder: Path) -> None:
 def test_a_file_that_a_machine_lacks_is_told(folder: Path) -> None:
     """On a cluster it is read elsewhere than planned: without a shared mount it is not there."""
     missing = event_log.Slice("t", str(folder / "0.jsonl"), 0, 0, 10)
-    with pytest.raises(EventLogError, match=r"has no event log .*0\.jsonl: restore the file"):
+    with pytest.raises(EventLogError, match=r"has no event log .*0\.jsonl\. Restore the file"):
         list(event_log.read_lines(missing))
 
 
@@ -223,5 +223,5 @@ def test_an_empty_topic_is_told_where_there_are_others(
     assert capsys.readouterr().err == ""
     log.open(no_spark, ["tt"], {}, tmp_path)
     (line,) = capsys.readouterr().err.splitlines()
-    assert line.startswith(f"topic 'tt' has no records: there is no file in {tmp_path / 'tt'}.")
+    assert line.startswith(f"topic 'tt' has no records: {tmp_path / 'tt'} has no file.")
     assert "does not read: t." in line

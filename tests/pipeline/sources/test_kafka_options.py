@@ -74,7 +74,7 @@ def test_the_command_line_is_laid_over_the_file(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("option", "said"),
     [
-        ("auto.offset.reset=latest", "--start says where"),
+        ("auto.offset.reset=latest", "use --start for where"),
         ("enable.auto.commit=true", "offsets are kept in the checkpoint"),
         ("key.deserializer=x", "messages are read as bytes"),
         ("value.deserializer=x", "messages are read as bytes"),

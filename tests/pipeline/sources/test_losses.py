@@ -63,9 +63,9 @@ def test_a_damaged_record_is_told(tmp_path: Path, text: str) -> None:
 @pytest.mark.parametrize(
     ("log", "known", "said"),
     [
-        (TopicLog("b", {"0": 0}, {"0": 9}), "a", "was deleted and made anew"),
+        (TopicLog("b", {"0": 0}, {"0": 9}), "a", "was deleted and created again"),
         (TopicLog("a", {"0": 0}, {"0": 2}), "a", "read up to offset 3, but ends at 2 now"),
-        (TopicLog("a", {"1": 0}, {"1": 9}), "a", "but is no longer in Kafka"),
+        (TopicLog("a", {"1": 0}, {"1": 9}), "a", "but is missing now"),
         ({"0": 2}, None, "ends at 2 now"),
     ],
 )

@@ -36,10 +36,14 @@ def test_a_machine_without_the_folders_says_so(plan: BatchPlan, on_cluster: Fold
     """A mount that is missing on one machine must not look like a state file that is lost."""
     records = plan.assembly.engine.record_schema.empty_table()
     on_cluster.state.rmdir()
-    with pytest.raises(FolderNotShared, match=f"has no folder {on_cluster.state}: --data has"):
+    with pytest.raises(
+        FolderNotShared, match=f"has no directory {on_cluster.state}\\. --data must"
+    ):
         on_cluster.process_records(plan, 0, records, NEVER_CLOSED_MS)
     on_cluster.dead_letters.rmdir()
-    with pytest.raises(FolderNotShared, match=f"has no folder {on_cluster.dead_letters}: --data"):
+    with pytest.raises(
+        FolderNotShared, match=f"has no directory {on_cluster.dead_letters}\\. --data"
+    ):
         on_cluster.write_dead_letters(plan, [LETTERS])
 
 

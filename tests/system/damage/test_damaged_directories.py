@@ -39,7 +39,7 @@ pytestmark = pytest.mark.e2e
 SOLUTION = re.compile(
     r"[Rr]estore|rebuil|[Rr]emove|[Dd]elete|[Rr]etry|again|back from a backup|"
     r"start .*empty|[Uu]pgrade|"
-    r"give .* up|[Nn]ame the directory|--name|run the"
+    r"give .* up|[Nn]ame the directory|--name|[Rr]un the"
 )
 
 

@@ -155,16 +155,16 @@ def test_mistakes_are_one_line_in_a_bounded_time(
     good = [*login, f'sasl.jaas.config={jaas} password="{PASSWORD}";']
     address, sasl_address = cluster.broker.address, cluster.broker.sasl_address
     cases = [
-        (f"127.0.0.1:{reserved_port()}", [], "no broker answers there"),
-        (sasl_address, [], "look at security.protocol"),
-        ("nobody.invalid:9092", [], "the address of none of them is known"),
+        (f"127.0.0.1:{reserved_port()}", [], "no broker responds there"),
+        (sasl_address, [], "check security.protocol"),
+        ("nobody.invalid:9092", [], "none of the addresses can be resolved"),
         ("nonsense", [], "Invalid url in bootstrap.servers"),
-        (address, [], "has no topic 'order' (it has 'orders'): make it, or mend the topology's"),
-        (sasl_address, wrong, "Invalid username or password; look at security.protocol"),
+        (address, [], "has no topic 'order' (it has 'orders'). Create it, or correct its name"),
+        (sasl_address, wrong, "Invalid username or password. Check security.protocol"),
         (sasl_address, broken, "JAAS"),
-        (sasl_address, untrusted, "let ssl.truststore.location name the certificate"),
+        (sasl_address, untrusted, "Set ssl.truststore.location to the certificate"),
         (sasl_address, good, "has no topic 'order'"),
-        (sasl_address.replace("127.0.0.1", "localhost"), good, "by a name that stands in it"),
+        (sasl_address.replace("127.0.0.1", "localhost"), good, "by a name in the certificate"),
         (address, ["security.protocol=NOPE"], "security.protocol"),
     ]
     for servers, options, said in cases:
@@ -270,7 +270,7 @@ def test_a_topic_that_is_made_anew_is_another_log(
         ended = runs.run(*arguments, "--on-data-loss", choice)
         assert ended.code == 1
         assert len(ended.told) == 1
-        assert "topic 'again' was deleted and made anew" in ended.told[0]
+        assert "topic 'again' was deleted and created again" in ended.told[0]
 
 
 def test_a_checkpoint_begins_where_it_is_told(tmp_path: Path, cluster: Cluster, runs: Runs) -> None:

@@ -64,7 +64,7 @@ def test_a_message_is_kept_whole_and_sent_again_as_it_was(
     assert missing.code == 1
     (line,) = missing.told
     assert line.startswith("oriel dead-letters")
-    assert "no broker answers" in line
+    assert "no broker responds" in line
     letters = DeltaTable(tmp_path / "data" / "tables" / "_dead_letters").to_pyarrow_table()
     assert [
         (row["reason"], row["key"], row["timestamp_ms"], row["headers"])

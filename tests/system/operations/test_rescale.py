@@ -103,8 +103,8 @@ def _killed(*_given: Any) -> None:
 @pytest.mark.parametrize(
     ("harm", "store", "said"),
     [
-        (lambda _: None, "none", "there is no store 'none' in "),
-        (lambda _: None, "to(x)", r"fixed key groups; `oriel rebuild 'to\(x\)' TOPOLOGY\.py`"),
+        (lambda _: None, "none", "store 'none' does not exist in "),
+        (lambda _: None, "to(x)", r"fixed key groups\. `oriel rebuild 'to\(x\)' TOPOLOGY\.py`"),
         (lambda data: shutil.rmtree(data / "checkpoints"), "s", "is not in .*checkpoints"),
         (lambda data: shutil.rmtree(data / "checkpoints/app/state"), "s", "`oriel rebuild s`"),
     ],

@@ -87,7 +87,7 @@ def _no_folder(log: Path) -> None:
         (_odd_name, "must be named by its partition number"),
         (_folder_for_file, "1.jsonl"),
         (_huge_partition, "9999999999.jsonl"),
-        (_no_folder, "is no folder: name the one that has a folder for each topic"),
+        (_no_folder, "is not a directory. Name the one that has a directory per topic"),
     ],
 )
 def test_what_is_wrong_with_the_folders_is_one_line(

@@ -235,7 +235,7 @@ def test_a_new_store_waits_until_the_one_in_front_has_the_batch(
         patched.setattr(StoreBatches, "finish", crashing)
         with pytest.raises(_Crash):
             stores.run(few)
-    with pytest.raises(CheckpointError, match=r"'visits' has not decided batch 1 yet.*run the"):
+    with pytest.raises(CheckpointError, match=r"'visits' has not prepared batch 1 yet.*Run the"):
         stores.run(whole)
     stores.run(few)
     stores.run(whole)
@@ -272,7 +272,7 @@ def test_a_store_in_front_is_computed_anew_once_all_have_its_batch(
         patched.setattr(StoreBatches, "finish", _crashing_for("hours", StoreBatches.finish))
         with pytest.raises(_Crash):
             stores.run(layered())
-    with pytest.raises(CheckpointError, match=r"store 'hours' reads its rows .*start the pipeline"):
+    with pytest.raises(CheckpointError, match=r"store 'hours' reads its rows .*Start the pipeline"):
         stores.rebuild(layered(), "sums")
     stores.run(layered())
     stores.rebuild(layered(), "sums")

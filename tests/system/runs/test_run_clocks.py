@@ -406,7 +406,7 @@ def test_what_cannot_be_set_is_one_line(
     monkeypatch.setitem(defaults, "lock_wait_s", 0.1)
     with Checkpoint(runs.data / "checkpoints" / "app", sync=False):
         assert clock.main([*data, "s", "--set", "t", "0", "100"]) == 1
-        assert "stop it first" in capsys.readouterr().err
+        assert "Stop it first" in capsys.readouterr().err
         # A look disturbs nobody.
         assert clock.main(data) == 0
     assert clock.main([*data, "s", "--set", "t", "0", "1970-01-01T00:00:00.100"]) == 0
