@@ -11,8 +11,8 @@
 | `text` | is output, or a drawing |
 
 A comment before a block says otherwise: `<!-- in a Spark session -->` (`test_peers_code.py`),
-`<!-- over a table -->` (`test_table_queries.py`), or `<!-- not run: REASON -->`. After such a
-comment, the block can be of any language.
+`<!-- over a table -->` (`test_table_queries.py`), `<!-- run by tests/...py -->` (that test runs
+it, in order), or `<!-- not run: REASON -->`. After such a comment, the block can be of any language.
 A block that begins with `# NAME.py` (or another ending) is that file, for the blocks behind it.
 """
 
@@ -28,6 +28,7 @@ CHECKED = {"python", "sh", "py", "java", "diff", "json", "toml", "nginx", "text"
 IN_SPARK = "in a Spark session"
 OVER_A_TABLE = "over a table"
 NOT_RUN = "not run: "
+RUN_BY = "run by "
 
 _BLOCK = re.compile(
     r"(?:^<!-- ([^\n]*) -->\n)?^```([^\n]*)\n(.*?)^```$", flags=re.MULTILINE | re.DOTALL
@@ -51,8 +52,8 @@ class Block(NamedTuple):
 
     @property
     def is_run(self) -> bool:
-        """Whether somebody runs it here."""
-        return not self.note.startswith(NOT_RUN)
+        """Whether the tests of this directory, or of all pages, run it."""
+        return not self.note.startswith((NOT_RUN, RUN_BY))
 
     @property
     def place(self) -> str:

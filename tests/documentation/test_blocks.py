@@ -5,15 +5,17 @@ import re
 import shlex
 import tomllib
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
-from tests.documentation.pages import CHECKED, IN_SPARK, NOT_RUN, Block, blocks, pages
+from tests.documentation.pages import CHECKED, IN_SPARK, NOT_RUN, RUN_BY, Block, blocks, pages
 from tests.tidy.project import ROOT, offenders
 from tools.configuration import COMMANDS, parser_of
 
 _ALL = [block for page in pages() for block in blocks(page)]
-_NOT_RUN = [block for block in _ALL if not block.is_run]
+_NOT_RUN = [block for block in _ALL if block.note.startswith(NOT_RUN)]
+_RUN_ELSEWHERE = [block for block in _ALL if block.note.startswith(RUN_BY)]
 #: Commands of the checkout's script alone.
 _OF_THE_SCRIPT = {"bench", "docs", "help", "lock", "test", "topology"}
 
@@ -57,11 +59,27 @@ def test_a_reason_names_tests_that_are_there() -> None:
     assert bare == [], f"say why these are not run:{offenders(bare)}"
 
 
+def test_a_block_names_the_test_that_runs_it() -> None:
+    """The module exists and names the page."""
+    wrong = [
+        block.place
+        for block in _RUN_ELSEWHERE
+        if not _names(ROOT / block.note.removeprefix(RUN_BY), block.page.name)
+    ]
+    assert wrong == [], f"these tests do not run the page:{offenders(wrong)}"
+
+
+def _names(module: Path, page: str) -> bool:
+    return module.exists() and page in module.read_text()
+
+
 @pytest.mark.parametrize(
-    "block", [b for b in _NOT_RUN if b.language == "sh"], ids=lambda block: block.place
+    "block",
+    [b for b in _NOT_RUN + _RUN_ELSEWHERE if b.language == "sh"],
+    ids=lambda block: block.place,
 )
-def test_commands_that_are_not_run_are_understood(block: Block) -> None:
-    """Each `oriel` command of it has a command and options that there are."""
+def test_commands_of_other_tests_are_understood(block: Block) -> None:
+    """Each `oriel` command has a name and options that exist, also where nobody runs it."""
     for command, options in _commands(block.text):
         if command not in _OF_THE_SCRIPT:
             assert command in COMMANDS, block.place
