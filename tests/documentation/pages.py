@@ -12,7 +12,7 @@
 
 A comment before a block says otherwise: `<!-- in a Spark session -->` (`test_peers_code.py`),
 `<!-- over a table -->` (`test_table_queries.py`), `<!-- run by tests/...py -->` (that test runs
-it, in order), or `<!-- not run: REASON -->`. After such a comment, the block can be of any language.
+it), or `<!-- not run: REASON -->`. After such a comment, the block can be of any language.
 A block that begins with `# NAME.py` (or another ending) is that file, for the blocks behind it.
 """
 

@@ -16,6 +16,8 @@ from tools.configuration import COMMANDS, parser_of
 _ALL = [block for page in pages() for block in blocks(page)]
 _NOT_RUN = [block for block in _ALL if block.note.startswith(NOT_RUN)]
 _RUN_ELSEWHERE = [block for block in _ALL if block.note.startswith(RUN_BY)]
+#: What ends a command in a line of the shell.
+_OPERATORS = {">", ">>", "|", "&&"}
 #: Commands of the checkout's script alone.
 _OF_THE_SCRIPT = {"bench", "docs", "help", "lock", "test", "topology"}
 
@@ -91,6 +93,7 @@ def _commands(text: str) -> Iterator[tuple[str, list[str]]]:
     """The `oriel` commands of a shell's lines, with their arguments."""
     for line in text.replace("\\\n", " ").splitlines():
         words = shlex.split(line, comments=True)
+        words = words[: next((words.index(one) for one in words if one in _OPERATORS), None)]
         if words and words[0].split("/")[-1] == "oriel":
             yield words[1], words[2:]
 

@@ -51,6 +51,16 @@ class Stack:
         command = [*self._program, *options, "--file", str(self._file), *arguments]
         return run(*command, environment=self._environment)
 
+    @property
+    def has_plugin(self) -> bool:
+        """Whether Compose is a plugin of ``docker``, and not version 1."""
+        return self._program != ("docker-compose",)
+
+    @property
+    def network(self) -> str:
+        """The name of the network of the containers."""
+        return f"{self.project}_default"
+
     def image(self, service: str) -> str:
         """Return the image of a service, which Compose names if it builds it."""
         if "image" in SERVICES[service]:

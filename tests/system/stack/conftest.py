@@ -1,12 +1,17 @@
 """One engine and one running stack for all tests of this directory."""
 
+import os
 from collections.abc import Iterator
 
 import pytest
 
+from tests.campaigns import SIZE
 from tests.system.stack.compose import Stack
 from tests.system.stack.engine import Engine, running_engine
 from tests.system.stack.running import running_stack
+
+#: `./oriel test long` runs it: it installs Oriel on a machine, and starts Spark several times.
+collect_ignore = [] if os.environ.get(SIZE) == "full" else ["test_production_systemd.py"]
 
 
 @pytest.fixture(scope="package")

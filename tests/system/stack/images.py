@@ -86,14 +86,15 @@ def make_broker_image(engine: Engine, name: str, base: str, java: str) -> None:
     with tempfile.TemporaryDirectory(dir=CACHE) as folder:
         shutil.copytree(_IMAGES / "broker", folder, dirs_exist_ok=True)
         shutil.copytree(fetch_broker_jars(name), Path(folder) / "jars", copy_function=os.link)
-        _build(engine, name, Path(folder), BASE=base, JAVA=java)
+        build_image(engine, name, Path(folder), BASE=base, JAVA=java)
 
 
 def make_prometheus_image(engine: Engine, name: str, base: str) -> None:
     """Make an image of Debian's Prometheus."""
-    _build(engine, name, _IMAGES / "prometheus", BASE=base)
+    build_image(engine, name, _IMAGES / "prometheus", BASE=base)
 
 
-def _build(engine: Engine, name: str, folder: Path, **arguments: str) -> None:
+def build_image(engine: Engine, name: str, folder: Path, **arguments: str) -> None:
+    """Build an image from a directory with a Dockerfile."""
     options = [f"--build-arg={argument}={value}" for argument, value in arguments.items()]
     engine.docker("build", f"--tag={name}", *options, folder)
