@@ -75,7 +75,7 @@ def _run(machine: Machine, title: str) -> str:
     return run_section(_PAGE, title, machine.run, _HERE)
 
 
-def _read(machine: Machine, path: str, token: str = "/root/oriel.token") -> str:  # noqa: S107
+def _read(machine: Machine, path: str, token: str = "/etc/oriel/admin.token") -> str:  # noqa: S107
     """Request a path of the service with the token of a file, until it returns 200."""
     return machine.run(
         "curl --silent --fail --retry 60 --retry-delay 1 --retry-all-errors --max-time 20 "
@@ -161,8 +161,8 @@ def test_a_token_reaches_its_stores_only(machine: Machine) -> None:
     """A token of the page reads the stores that it names."""
     printed = _run(machine, "Tokens").splitlines()
     (token,) = (line for line in printed if line.startswith("oriel_"))
-    machine.run(f"echo {token} > /root/reports.token")
-    _read(machine, "/v1/stores/departures_by_origin/current/EWR", "/root/reports.token")
+    machine.run(f"echo {token} > /run/reports.token")
+    _read(machine, "/v1/stores/departures_by_origin/current/EWR", "/run/reports.token")
     assert machine.attempt(
         f"curl --fail -s -H 'Authorization: Bearer {token}' {_URL}/metrics"
     )[0] == 22  # fmt: skip
