@@ -28,9 +28,11 @@ def self_signed(
     return key, builder.sign(key, hashes.SHA256())
 
 
-def write_certificate(folder: Path, days: int = 1) -> tuple[Path, Path]:
-    """Write a new certificate of localhost and its key as ``cert.pem`` and ``key.pem``."""
-    key, made = self_signed("localhost", x509.DNSName("localhost"), days)
+def write_certificate(
+    folder: Path, days: int = 1, *, host: str = "localhost", common_name: str = "localhost"
+) -> tuple[Path, Path]:
+    """Write a new certificate of ``host`` and its key as ``cert.pem`` and ``key.pem``."""
+    key, made = self_signed(common_name, x509.DNSName(host), days)
     certificate, key_file = folder / "cert.pem", folder / "key.pem"
     certificate.write_bytes(made.public_bytes(serialization.Encoding.PEM))
     key_file.write_bytes(

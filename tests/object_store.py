@@ -6,7 +6,7 @@ import subprocess
 import sys
 import tempfile
 import urllib.request
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -37,7 +37,7 @@ class ObjectStore:
 @contextmanager
 def running_object_store(folder: Path) -> Iterator[ObjectStore]:
     """Run a server with one empty bucket; its words, and copies of objects, go to ``folder``."""
-    packages = _packages()
+    packages = server_packages()
     port = reserved_port()
     address = f"http://127.0.0.1:{port}"
     environment = {
@@ -65,18 +65,23 @@ def running_object_store(folder: Path) -> Iterator[ObjectStore]:
         server.wait()
 
 
-def _packages() -> Path:
-    """The folder of the server's packages, filled once a machine."""
-    version = hashlib.sha256(" ".join((*_PACKAGES, sys.version)).encode()).hexdigest()[:12]
-    folder = Path(tempfile.gettempdir()) / f"oriel-tests-s3-{os.getuid()}-{version}"
-    with only_one("s3-server"):
+def server_packages() -> Path:
+    """Return the directory of the server's packages."""
+    return fetched_packages("s3", _PACKAGES)
+
+
+def fetched_packages(name: str, packages: Sequence[str]) -> Path:
+    """Return a directory with packages of PyPI, which is filled once per machine."""
+    version = hashlib.sha256(" ".join((*packages, sys.version)).encode()).hexdigest()[:12]
+    folder = Path(tempfile.gettempdir()) / f"oriel-tests-{name}-{os.getuid()}-{version}"
+    with only_one(f"{name}-packages"):
         if (folder / "whole").exists():
             return folder
         install = ["pip", "install", "-q", "--disable-pip-version-check", "--target"]
-        command = [sys.executable, "-m", *install, str(folder), *_PACKAGES]
+        command = [sys.executable, "-m", *install, str(folder), *packages]
         found = subprocess.run(command, capture_output=True, text=True, check=False)
         if found.returncode:
-            reason = f"no S3 server: {found.stderr.strip()[-500:]}"
+            reason = f"no packages {', '.join(packages)}: {found.stderr.strip()[-500:]}"
             if os.environ.get("CI"):
                 pytest.fail(reason)
             pytest.skip(reason)

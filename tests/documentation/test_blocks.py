@@ -94,7 +94,8 @@ def _commands(text: str) -> Iterator[tuple[str, list[str]]]:
     for line in text.replace("\\\n", " ").splitlines():
         words = shlex.split(line, comments=True)
         words = words[: next((words.index(one) for one in words if one in _OPERATORS), None)]
-        if words and words[0].split("/")[-1] == "oriel":
+        # Not an assignment like DIRECTORY=/etc/oriel.
+        if words and words[0].split("/")[-1] == "oriel" and "=" not in words[0]:
             yield words[1], words[2:]
 
 
