@@ -28,8 +28,8 @@ from tests.system.damage.readers import Known, Place, Refused, Unclear
 #: A message about damage has one of these: what the user can do.
 SOLUTION = re.compile(
     r"[Rr]estore|rebuil|[Rr]emove|[Dd]elete|[Rr]etry|again|back from a backup|start .*empty|"
-    r"[Uu]pgrade|[Rr]ead the store again|give .* up|[Nn]ame the (folder|directory)|--name|[Rr]un the|"
-    r"another backup|[Ii]t is at version|Request a version"
+    r"[Uu]pgrade|[Rr]ead the store again|give .* up|[Nn]ame the (folder|directory)|--name|"
+    r"[Rr]un the|another backup|[Ii]t is at version|Request a version"
 )
 Reader = Callable[[Place, str], Any]
 
