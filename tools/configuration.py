@@ -68,7 +68,7 @@ Oriel has no configuration file: a pipeline and a service are what their command
 secrets are in files or in the environment. What is kept of a stream (windows, grace, retention,
 when rows are written) is said by its [topology](topology.md).
 """
-_DEFAULT = re.compile(r" ?\(default:? ([^)]*)\)")
+_DEFAULT = re.compile(r" ?\(default:? ([^)]*)\)|\.? Default: (\S.*?)\.?$")
 
 
 class Option(NamedTuple):
@@ -150,7 +150,7 @@ def _option(action: argparse.Action) -> Option:
     text = re.sub(r"(\S*<\S+>\S*)", r"`\1`", (action.help or "").replace("|", "\\|"))
     from_help = _DEFAULT.search(text)
     if from_help:
-        default = from_help[1]
+        default = from_help[1] or from_help[2]
     elif action.required:
         default = "has to be given"
     elif action.default in (None, False, [], argparse.SUPPRESS):

@@ -22,10 +22,10 @@ from oriel.storage import (
     StoreNotReady,
     UnknownStore,
     check_store_name,
+    errors,
     is_object,
 )
 from oriel.storage.delta import LOG_FOLDER, DeltaLog
-from oriel.storage.errors import CorruptLog
 from oriel.storage.files import Stamp
 from oriel.storage.index import IndexFolder, IndexReader, IndexSnapshot, IndexState
 from oriel.storage.tailer import has_entries
@@ -118,7 +118,7 @@ class StoreView:
         if stamp != self._first_stamp:
             try:
                 first = None if stamp is None else self.log.read(0)
-            except (CorruptLog, IsADirectoryError):
+            except (errors.CorruptLog, IsADirectoryError):
                 first = None
             metadata = None if first is None else first.metadata
             self._is_foreign = metadata is not None and metadata.definition_json is None
