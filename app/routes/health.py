@@ -10,7 +10,7 @@ from starlette.concurrency import run_in_threadpool
 from oriel.app.contract import OPERATIONS
 from oriel.app.reads import StoreCatalog
 from oriel.storage import DataLayout, disk_problem, is_object
-from oriel.storage.index import IndexFolder, damage
+from oriel.storage.index import IndexFolder, damage, is_unverified
 from oriel.storage.monitoring import pipeline_overviews, run_status_files, stopped_text
 from oriel.storage.tailer import StatusFile, TailerStatus, stores_with_tables
 
@@ -124,6 +124,9 @@ def store_problem(layout: DataLayout, name: str, tailer: TailerStatus) -> str | 
         problem = f"the index of store {name!r} is being built"
     elif damaged is not None:
         problem = f"the index is damaged ({damaged}) and is being rebuilt"
+    elif is_unverified(generation):
+        # The status can be one of the tailer before a restart.
+        problem = f"the index of store {name!r} is being verified"
     elif status is None:
         problem = "the tailer has not opened this store yet"
     elif status.state == "building":

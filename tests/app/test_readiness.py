@@ -13,7 +13,7 @@ from deltalake import DeltaTable
 from oriel.app.server.supervisor import Child, HeartbeatWatch
 from oriel.storage import DataLayout
 from oriel.storage.index import IndexFolder, mark_damaged
-from oriel.storage.tailer import StatusFile, StoreStatus
+from oriel.storage.tailer import StatusFile, StoreStatus, require_verifications
 from tests.app.api_client import Served
 from tests.app.serving import IMPATIENT, ROOT, Serving
 from tests.storage.store_tables import StoreTable, make_definition
@@ -56,6 +56,16 @@ def test_not_ready_with_a_mark_of_damage(store: Served) -> None:
     answer = store.get("/readyz")
     assert answer.status == 503
     assert "a bit flipped" in answer.json["stores"]["store"]["problem"]
+
+
+def test_not_ready_while_an_index_is_verified_after_a_restart(store: Served) -> None:
+    """Readers get 503 until then, although the tailer before the restart reported its stores."""
+    store.tailer_says(FOLLOWING)
+    require_verifications(DataLayout(store.data))
+    answer = store.get("/readyz")
+    assert answer.status == 503
+    problem = answer.json["stores"]["store"]["problem"]
+    assert problem == "the index of store 'store' is being verified"
 
 
 def test_what_another_version_of_the_tailer_says_is_read(store: Served) -> None:
