@@ -158,7 +158,7 @@ _PATHS: list[tuple[pa.DataType, Any, str]] = [
     (
         pa.map_(pa.string(), pa.int64()),
         {None: 1},
-        "TypeError: m: None is no key of a map<string, int64>",
+        "TypeError: m: None cannot be a key of a map<string, int64>",
     ),
     (
         pa.map_(pa.string(), pa.int64()),

@@ -261,7 +261,7 @@ def test_more_subscribers_than_have_numbers_are_refused(monkeypatch: pytest.Monk
 
 def test_names_are_checked() -> None:
     """A name that is taken is refused."""
-    with pytest.raises(IllegalArgument, match=r"column .suborder. is there twice"):
+    with pytest.raises(IllegalArgument, match=r"column .suborder. exists twice"):
         ResponseUpdatesEngine(
             pa.schema([("suborder", pa.string())]), None, (MESSAGES, SideRows()), is_filtered=False
         )

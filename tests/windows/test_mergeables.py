@@ -142,7 +142,7 @@ def driver_giving(result: Any, returns: str, windows: Any = None) -> TopologyTes
 def test_a_result_that_is_no_long_is_an_error(value: float, windows: Any) -> None:
     """Nothing else is stored in its place: the error names the aggregate and the result."""
     driver = driver_giving(lambda states: np.full(len(states), value), "BIGINT", windows)
-    message = re.escape(f"m(v): result gave {value}, which is no BIGINT")
+    message = re.escape(f"m(v): result returned {value}, which is not BIGINT")
     with pytest.raises(IllegalArgument, match=message):
         driver.pipe_input("t", Record("k", {"v": 1.0}, 1))
 
@@ -175,9 +175,9 @@ def test_a_result_may_be_of_any_numpy_type_that_fits(
 @pytest.mark.parametrize(
     ("result", "returns", "message"),
     [
-        (lambda v: v.astype(np.uint64) + np.uint64(2**63), "BIGINT", "which is no BIGINT"),
-        (lambda v: v, "BOOLEAN", r"result gave 3\.0, which is no BOOLEAN"),
-        (lambda v: v * np.nan, "BOOLEAN", "result gave nan, which is no BOOLEAN"),
+        (lambda v: v.astype(np.uint64) + np.uint64(2**63), "BIGINT", "which is not BIGINT"),
+        (lambda v: v, "BOOLEAN", r"result returned 3\.0, which is not BOOLEAN"),
+        (lambda v: v * np.nan, "BOOLEAN", "result returned nan, which is not BOOLEAN"),
     ],
 )
 def test_a_result_of_another_type_is_an_error(result: Any, returns: str, message: str) -> None:

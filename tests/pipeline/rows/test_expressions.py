@@ -257,15 +257,15 @@ def test_text_that_is_no_sql_is_told_in_words(
     [
         (
             lambda s: s.filter("x + 1"),
-            r"step filter\('x \+ 1'\): the condition is no BOOLEAN",
+            r"step filter\('x \+ 1'\): the condition must be BOOLEAN",
         ),
-        (lambda s: s.filter_not("v"), r"step filter_not\('v'\): the condition is no BOOLEAN"),
+        (lambda s: s.filter_not("v"), r"step filter_not\('v'\): the condition must be BOOLEAN"),
         (
             lambda s: s.split().branch("v").default_branch()["1"],
-            r"filter\('v'\): the condition is ",
+            r"filter\('v'\): the condition must be ",
         ),
-        (lambda s: s.select_key("v", "a"), r"select_key\(v, a\): the key 2 can't be ARRAY<INT>"),
-        (lambda s: s.map("map(v, x)", "v"), r"the key can't be MAP<STRING,DOUBLE>: take its f"),
+        (lambda s: s.select_key("v", "a"), r"select_key\(v, a\): the key 2 cannot be ARRAY<INT>"),
+        (lambda s: s.map("map(v, x)", "v"), r"the key cannot be MAP<STRING,DOUBLE>. Use its f"),
     ],
 )
 def test_what_spark_would_cast_is_refused(

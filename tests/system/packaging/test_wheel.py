@@ -127,7 +127,7 @@ def test_the_client_is_imported_with_httpx_alone(site: Path, tmp_path: Path) -> 
 def test_without_any_package_the_help_is_there(site: Path) -> None:
     """The distribution itself needs nothing but Python: `-S` leaves site-packages out."""
     ended = run_elsewhere([sys.executable, "-S", "-m", "oriel", "--help"], site)
-    assert "oriel serve --data FOLDER" in ended.stdout
+    assert "oriel serve --data DIR" in ended.stdout
     ended = run_elsewhere([sys.executable, "-S", "-m", "oriel", "serve"], site, code=1)
     assert "pip install 'oriel[app]'" in ended.stderr
     ended = run_elsewhere([sys.executable, "-S", "-c", "from oriel import count"], site, code=1)

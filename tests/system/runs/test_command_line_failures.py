@@ -110,7 +110,7 @@ def test_a_schema_that_is_none_is_one_line(command: Callable[[str], str], schema
     ("steps", "said"),
     [
         (""".filter("v > 0").filter("key rlike '['")""", """step filter("key rlike '['"): fails"""),
-        (""".filter("v = 1 and raise_error('x\\ny') is null")""", "fails on a record: x; "),
+        (""".filter("v = 1 and raise_error('x\\ny') is null")""", "fails on a record: x. "),
         (".join(b.stream('u', 'w INT').filter('abs(w) = -1'), w5).filter(\"key rlike '['\")",
          """step filter("key rlike '['"): fails on a record: PatternSyntaxException"""),
         (".filter(\"key rlike '['\").join(b.stream('u', 'w INT'), w5)",

@@ -384,13 +384,13 @@ def test_what_cannot_be_set_is_one_line(
     runs.run(builder.build())
     data = ["--data", str(runs.data)]
     refused = [
-        (["--data", str(tmp_path / "none")], "has no checkpoint; there are: none"),
-        ([*data, "--name", "x"], "has no checkpoint 'x'; there are: app"),
-        ([*data, "x"], "has no store 'x'; there are: joined, s"),
-        ([*data, "s", "--set", "t", "0", "soon"], "'soon' is no time"),
+        (["--data", str(tmp_path / "none")], "has no checkpoint. Checkpoints: none"),
+        ([*data, "--name", "x"], "has no checkpoint 'x'. Checkpoints: app"),
+        ([*data, "x"], "has no store 'x'. Its stores: joined, s"),
+        ([*data, "s", "--set", "t", "0", "soon"], "'soon' is not a time"),
         ([*data, "s", "--set", "t", "0", "1969-12-31T23:59"], "is not a time of a record"),
         ([*data, "s", "--set", "t", "0", str(YEAR_9999 + 1)], "is not a time of a record"),
-        ([*data, "s", "--set", "t", "7", "100"], "t 7 is not there in s"),
+        ([*data, "s", "--set", "t", "7", "100"], "t 7 does not exist in s"),
         ([*data, "s", "--set", "t", "0", "9999-12-31T23:59:59.999"], "is not ahead of it in s"),
         ([*data, "--set", "t", "0", "100"], "store 'joined' joins streams"),
     ]
