@@ -143,7 +143,7 @@ def test_what_can_not_be_joined_is_told_with_a_way_out() -> None:
     updates = left.outer_join(right).to_stream()
     step = r"outer_join\(table 'b'\).to_stream\(\)"
     updates.group_by_key().count().materialize("s")
-    with pytest.raises(InvalidTopology, match=rf"'s', {step}: column 'v' .*rename it .*map"):
+    with pytest.raises(InvalidTopology, match=rf"'s', {step}: column 'v' .*Rename it .*map"):
         TopologyTestDriver(builder.build())
 
 
