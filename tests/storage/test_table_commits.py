@@ -77,7 +77,7 @@ def test_a_batch_that_another_has_committed_is_refused(tmp_path: Path) -> None:
     """Two processes that run one pipeline: the later one is told, and its rows don't come twice."""
     first, second = opened(tmp_path), opened(tmp_path)
     commit(first, tmp_path, 0)
-    with pytest.raises(ForeignCheckpoint, match="another process"):
+    with pytest.raises(ForeignCheckpoint, match="Another process"):
         commit(second, tmp_path, 0)
     assert revisions(tmp_path) == [0]
 
