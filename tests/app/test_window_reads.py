@@ -219,7 +219,7 @@ def test_a_store_without_an_index_is_not_ready(tmp_path: Path) -> None:
     """A retry will do."""
     with served(tmp_path) as made:
         for path in ("fetch/a", "backwardFetch/a", "latest/a", "window/1/a"):
-            assert_problem(made.get(f"{ROOT}/{path}"), 503, "store-not-ready", "retry")
+            assert_problem(made.get(f"{ROOT}/{path}"), 503, "store-not-ready", "Retry")
 
 
 def test_a_damaged_index_is_said_to_be_rebuilt(changing: Served) -> None:
@@ -229,7 +229,7 @@ def test_a_damaged_index_is_said_to_be_rebuilt(changing: Served) -> None:
     assert generation is not None
     with (generation / "data.mdb").open("r+b") as file:
         file.truncate(8192)
-    assert_problem(changing.get(f"{ROOT}/latest/a"), 503, "index-damaged", "rebuilt")
+    assert_problem(changing.get(f"{ROOT}/latest/a"), 503, "index-damaged", "rebuilds")
 
 
 def test_other_methods_are_refused(filled: Served) -> None:

@@ -90,7 +90,7 @@ DAMAGED: dict[str, tuple[Callable[[Path], list[Path]], Told, Told]] = {
     "five log entries": (
         newest(LOGS[0], 5),
         (ForeignCheckpoint, "do not belong together"),
-        (CorruptLog, "two newest entries .* are damaged.*restore"),
+        (CorruptLog, "two newest entries .* are damaged.*[Rr]estore"),
     ),
     "the newest epoch": (newest(EPOCHS, 1), None, None),
     "all epochs": (newest(EPOCHS, 5), None, None),
