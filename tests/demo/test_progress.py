@@ -48,8 +48,8 @@ def test_lines_have_rate_and_time_left(
     assert capsys.readouterr().err.splitlines() == [
         "demo: pipeline 0 %, starting Spark",
         "demo: pipeline 10 %, 10 records",
-        "demo: pipeline 55 %, 55 records, 4 a second, 10 s left",
-        "demo: pipeline 100 %, 100 records, 4 a second, 0 s left",
+        "demo: pipeline 55 %, 55 records, 4 per second, 10 s left",
+        "demo: pipeline 100 %, 100 records, 4 per second, 0 s left",
     ]
 
 
@@ -89,5 +89,5 @@ def test_on_a_terminal_there_is_a_bar(monkeypatch: pytest.MonkeyPatch) -> None:
     assert terminal.getvalue() == (
         f"\rdemo: [{'#' * 15}{'.' * 15}] 50 %, 5 records{clear}"
         f"\r{clear}demo: the first answer\n"
-        f"\rdemo: [{'#' * 30}] 100 %, 10 records, 5 a second, 0 s left{clear}\n"
+        f"\rdemo: [{'#' * 30}] 100 %, 10 records, 5 per second, 0 s left{clear}\n"
     )
