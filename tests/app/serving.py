@@ -7,7 +7,8 @@ import socket
 import ssl
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 from oriel.storage import DataLayout
@@ -142,3 +143,12 @@ def environment() -> dict[str, str]:
     """Return the environment of a service in tests."""
     folders = [str(_WITHOUT_PANDAS), os.environ["PYTHONPATH"]]
     return {**os.environ, "PYTHONPATH": os.pathsep.join(folders)}
+
+
+@contextmanager
+def ready_service(data: Path) -> Iterator[Serving]:
+    """Serve a data directory until the block ends, from when ``/readyz`` returns 200."""
+    serving = Serving(data)
+    serving.wait_for_status("/readyz", 200)
+    yield serving
+    serving.end()

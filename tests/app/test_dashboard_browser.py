@@ -9,7 +9,7 @@ from axe_core_python.selenium import Axe
 
 from oriel.storage import StoreKind, WindowSpec
 from tests.app.dashboard_driver import DESKTOP, PHONE, Dashboard
-from tests.app.serving import Serving
+from tests.app.serving import Serving, ready_service
 from tests.storage.letter_tables import add_letters
 from tests.storage.store_tables import NONE, StoreTable, make_definition
 from tests.storage.waiting import wait_for, wait_until
@@ -71,10 +71,8 @@ def serving(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
     """The service over these stores; tests add stores of other names, and leave these alone."""
     data = tmp_path_factory.mktemp("serving") / "data"
     _make_stores(data)
-    made = Serving(data)
-    made.wait_for_status("/readyz", 200)
-    yield made
-    made.end()
+    with ready_service(data) as made:
+        yield made
 
 
 def test_the_overview_shows_every_store(page: Dashboard) -> None:

@@ -11,7 +11,7 @@ from oriel.storage import StoreKind, WindowSpec
 from oriel.storage.monitoring import StoreRun
 from tests.app.api_client import write_pipeline_status
 from tests.app.dashboard_driver import Dashboard
-from tests.app.serving import Serving
+from tests.app.serving import Serving, ready_service
 from tests.storage.store_tables import Row, StoreTable, make_definition, make_record
 from tests.storage.waiting import wait_for, wait_until
 
@@ -65,10 +65,8 @@ def serving(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
     """The service over these stores, which no test changes."""
     data = tmp_path_factory.mktemp("views") / "data"
     _make_stores(data)
-    made = Serving(data)
-    made.wait_for_status("/readyz", 200)
-    yield made
-    made.end()
+    with ready_service(data) as made:
+        yield made
 
 
 _NEWEST_MS = _START_MS + _HOUR_MS

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from deltalake import DeltaTable
 
-from tests.app.serving import Serving
+from tests.app.serving import Serving, ready_service
 from tests.documentation.table_queries import (
     CURRENT_ROWS,
     PAGE,
@@ -27,10 +27,8 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
     """Serve a table of each kind of windows."""
     data = tmp_path_factory.mktemp("tables") / "data"
     write_tables(data)
-    service = Serving(data)
-    service.wait_for_status("/readyz", 200)
-    yield service
-    service.end()
+    with ready_service(data) as service:
+        yield service
 
 
 @pytest.mark.parametrize("tool", _TOOLS)

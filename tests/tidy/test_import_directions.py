@@ -62,7 +62,7 @@ FLOORS = {
         "arrow_steps decoding spark event_log",
         "language",
         "dead_letters",
-        "hops",
+        "hops kafka_arguments",
         "errors",
         "windows",
     ),

@@ -4,9 +4,9 @@ import argparse
 import re
 from collections.abc import Callable
 from datetime import UTC, datetime
-from pathlib import Path
 
 from oriel.pipeline.decoding import SchemaRegistry
+from oriel.pipeline.kafka_arguments import add_client_options
 from oriel.pipeline.sources import Kafka, Start, client_options
 
 #: Options that only Kafka has, as attributes of what was parsed.
@@ -25,14 +25,7 @@ def add_kafka_arguments(
     duration_ms: Callable[[str], int],
 ) -> None:
     """Add the options; ``positive`` and ``duration_ms`` read numbers and times."""
-    parser.add_argument(
-        "--kafka-option", action="append", metavar="NAME=VALUE",
-        help="an option of Kafka's client, like security.protocol=SASL_SSL (repeatable)",
-    )  # fmt: skip
-    parser.add_argument(
-        "--kafka-config", type=Path, metavar="FILE",
-        help="Java properties file with options of Kafka's client",
-    )  # fmt: skip
+    add_client_options(parser)
     parser.add_argument(
         "--start", type=_topic_start, action="append", metavar="[TOPIC=]WHERE",
         help="where a new checkpoint begins in Kafka: earliest (default), latest, or a time like "

@@ -13,6 +13,7 @@ from oriel.storage import DataLayout
 from oriel.storage.dead_letters import read_replays
 from tests.campaigns import cases
 from tests.pipeline.commit.writers import Writer, write_log
+from tests.pipeline.operations.damages import cut, delete
 
 BATCHES = 4
 _NEWEST = f"{BATCHES - 1:012d}"
@@ -38,32 +39,21 @@ def _data(written: Path, tmp_path: Path) -> Path:
     return tmp_path / "data"
 
 
-def _delete(path: Path) -> None:
-    if path.is_dir():
-        shutil.rmtree(path)
-    else:
-        path.unlink()
-
-
-def _cut(path: Path) -> None:
-    path.write_bytes(path.read_bytes()[:-30])
-
-
 @pytest.mark.parametrize(
     ("pattern", "damage"),
     [
-        (f"checkpoints/app/state/first/{_NEWEST}-*.arrow", _delete),
-        (f"checkpoints/app/state/first/{_NEWEST}-*.arrow", _cut),
+        (f"checkpoints/app/state/first/{_NEWEST}-*.arrow", delete),
+        (f"checkpoints/app/state/first/{_NEWEST}-*.arrow", cut),
         # Without it, the backup is of the batch before.
-        (f"checkpoints/app/state/first/{_NEWEST}.json", _cut),
-        ("checkpoints/app/application.json", _delete),
-        ("checkpoints/app/application.json", _cut),
-        ("tables/second/part-*.parquet", _delete),
-        ("tables/second/part-*.parquet", _cut),
-        ("tables/_dead_letters/dead-*.parquet", _delete),
-        ("tables/_dead_letters/dead-*.parquet", _cut),
-        ("tables/second/_delta_log/00000000000000000002.json", _delete),
-        ("tables/second/_delta_log/00000000000000000002.json", _cut),
+        (f"checkpoints/app/state/first/{_NEWEST}.json", cut),
+        ("checkpoints/app/application.json", delete),
+        ("checkpoints/app/application.json", cut),
+        ("tables/second/part-*.parquet", delete),
+        ("tables/second/part-*.parquet", cut),
+        ("tables/_dead_letters/dead-*.parquet", delete),
+        ("tables/_dead_letters/dead-*.parquet", cut),
+        ("tables/second/_delta_log/00000000000000000002.json", delete),
+        ("tables/second/_delta_log/00000000000000000002.json", cut),
     ],
 )
 def test_a_damaged_file_is_named(

@@ -27,6 +27,7 @@ from oriel.storage.index import IndexFolder, build_generation
 from tests.campaigns import cases
 from tests.golden.directories import LOG, archives, unpack
 from tests.pipeline.commit.writers import Writer, write_log
+from tests.pipeline.operations.damages import cut, delete
 
 BATCHES = 5
 
@@ -107,17 +108,6 @@ def _state(store: str, name: str) -> str:
 _NEWEST = f"{BATCHES - 1:012d}.json"
 
 
-def _cut(path: Path) -> None:
-    path.write_bytes(path.read_bytes()[:-30])
-
-
-def _delete(path: Path) -> None:
-    if path.is_dir():
-        shutil.rmtree(path)
-    else:
-        path.unlink()
-
-
 def _garble(path: Path) -> None:
     content = path.read_bytes()
     path.write_bytes(content[:40] + bytes(40) + content[80:])
@@ -150,24 +140,24 @@ def _leave_behind(path: Path) -> None:
 @pytest.mark.parametrize(
     ("pattern", "damage", "problem", "action"),
     [
-        ("tables/second/part-*.parquet", _delete, "file is missing", "`oriel rebuild second`"),
-        ("tables/second/part-*.parquet", _cut, " bytes, the log says", "`oriel rebuild second`"),
+        ("tables/second/part-*.parquet", delete, "file is missing", "`oriel rebuild second`"),
+        ("tables/second/part-*.parquet", cut, " bytes, the log says", "`oriel rebuild second`"),
         ("tables/second/part-*.parquet", _garble, "the data file ", "`oriel rebuild second`"),
-        ("tables/_dead_letters/*.parquet", _delete, "file is missing", "Restore it from a backup"),
-        (_entry("second", 2), _delete, "the entry is missing", "`oriel rebuild second`"),
-        (_entry("second", 2), _cut, "cut off", "`oriel rebuild second`"),
-        (_entry("second", BATCHES), _cut, "it is the newest one", "commits the batch again"),
+        ("tables/_dead_letters/*.parquet", delete, "file is missing", "Restore it from a backup"),
+        (_entry("second", 2), delete, "the entry is missing", "`oriel rebuild second`"),
+        (_entry("second", 2), cut, "cut off", "`oriel rebuild second`"),
+        (_entry("second", BATCHES), cut, "it is the newest one", "commits the batch again"),
         ("tables/first/_delta_log/*.checkpoint.parquet", _garble, "checkpoint", "Delete it"),
-        (_state("first", _NEWEST), _cut, "is damaged", "`oriel rebuild first`"),
-        (_state("first", _NEWEST), _delete, "decision is missing", "computes this state again"),
+        (_state("first", _NEWEST), cut, "is damaged", "`oriel rebuild first`"),
+        (_state("first", _NEWEST), delete, "decision is missing", "computes this state again"),
         (_state("first", _NEWEST), _miscount, "counters", "`oriel rebuild first`"),
-        (_state("first", f"{BATCHES - 1:012d}-*.arrow"), _delete, "missing", "oriel rebuild first"),
-        (_state("first", f"{BATCHES - 1:012d}-*.arrow"), _cut, "the digest", "oriel rebuild first"),
-        ("checkpoints/app/application.json", _delete, "is missing", "Restore it from a backup"),
+        (_state("first", f"{BATCHES - 1:012d}-*.arrow"), delete, "missing", "oriel rebuild first"),
+        (_state("first", f"{BATCHES - 1:012d}-*.arrow"), cut, "the digest", "oriel rebuild first"),
+        ("checkpoints/app/application.json", delete, "is missing", "Restore it from a backup"),
         ("checkpoints/app/application.json", _belong_elsewhere, "elsewhere, the states", "Restore"),
         ("checkpoints/app/lock", _make_directory, "is a directory", "Delete the directory"),
         ("checkpoints/app/log.json", _garble, "is damaged", "Restore it from a backup"),
-        ("tables/second", _delete, "table of store 'second' is missing", "oriel rebuild second"),
+        ("tables/second", delete, "table of store 'second' is missing", "oriel rebuild second"),
     ],
 )  # fmt: skip
 def test_damage_is_found_and_named(
@@ -303,7 +293,7 @@ def _remove_row(file: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("damage", "problem"), [(_cut, "beyond EOF"), (_remove_row, "1 rows are missing")]
+    ("damage", "problem"), [(cut, "beyond EOF"), (_remove_row, "1 rows are missing")]
 )
 def test_an_index_that_differs_from_its_table_is_found(
     data: Path, capsys: pytest.CaptureFixture[str], damage: Callable[[Path], None], problem: str

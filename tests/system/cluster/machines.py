@@ -5,7 +5,6 @@ own, and empty ``/opt``, ``/srv``, ``/tmp``, ``/var/lib``, ``/var/log`` and ``/r
 the kernel ends all processes and mounts with the first process of the network. Only root can do it.
 """
 
-import ctypes
 import os
 import shutil
 import subprocess
@@ -19,8 +18,8 @@ from typing import Any
 import pytest
 
 from tests.storage.waiting import WAIT_SECONDS, wait_until
+from tests.system.networks import inside_network
 
-_CLONE_NEWNET = 0x40000000
 _PROGRAMS = ("unshare", "nsenter", "setpriv", "useradd", "mount", "ip", "hostname")
 
 #: The first process of the network. Everything ends with it.
@@ -174,18 +173,8 @@ class Machines:
 
         Only for code whose threads end with it: another thread would stay in that network.
         """
-        with Path("/proc/thread-self/ns/net").open() as outside, self.network.open() as inside:
-            _enter(inside.fileno())
-            try:
-                yield
-            finally:
-                _enter(outside.fileno())
-
-
-def _enter(namespace: int) -> None:
-    libc = ctypes.CDLL(None, use_errno=True)
-    if libc.setns(namespace, _CLONE_NEWNET) != 0:
-        raise OSError(ctypes.get_errno(), "setns")
+        with inside_network(self.network):
+            yield
 
 
 @contextmanager

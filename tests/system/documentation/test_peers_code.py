@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from deltalake import DeltaTable
 
-from tests.app.serving import Serving
+from tests.app.serving import Serving, ready_service
 from tests.documentation.pages import IN_SPARK, blocks
 from tests.documentation.table_queries import (
     CURRENT_ROWS,
@@ -117,10 +117,8 @@ def tables(tmp_path_factory: pytest.TempPathFactory, runs: "Runs") -> "Iterator[
         options = ["--event-log", str(folder / "events"), "--data", str(folder / "data"), "--once"]
         ended = runs.run(str(topology), *options)
         assert ended.code == 0, ended.told
-    service = Serving(folder / "data")
-    service.wait_for_status("/readyz", 200)
-    yield service
-    service.end()
+    with ready_service(folder / "data") as service:
+        yield service
 
 
 @pytest.mark.slow

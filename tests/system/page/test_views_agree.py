@@ -14,7 +14,7 @@ import pytest
 
 from oriel.storage import StoreKind, WindowSpec
 from tests.app.dashboard_driver import Dashboard
-from tests.app.serving import Serving
+from tests.app.serving import Serving, ready_service
 from tests.storage.store_tables import Row, StoreTable, make_definition
 from tests.storage.waiting import wait_for, wait_until
 
@@ -92,10 +92,8 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Made]:
     """The service over random stores of each kind, and the rows of each store and key."""
     data = tmp_path_factory.mktemp("agree") / "data"
     stores = _make_stores(data, random.Random(31))
-    serving = Serving(data)
-    serving.wait_for_status("/readyz", 200)
-    yield serving, stores
-    serving.end()
+    with ready_service(data) as serving:
+        yield serving, stores
 
 
 @pytest.fixture

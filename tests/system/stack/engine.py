@@ -1,6 +1,5 @@
 """A Docker engine for the tests of the stack: the engine of this machine, or a temporary engine."""
 
-import ctypes
 import os
 import shutil
 import subprocess
@@ -17,6 +16,7 @@ import pytest
 
 from tests.locks import only_one
 from tests.storage.waiting import WAIT_SECONDS
+from tests.system.networks import inside_network
 from tests.system.stack.waiting import wait_for
 from tests.tidy.project import ROOT
 
@@ -28,7 +28,6 @@ _PROGRAMS = {
     "slirp4netns": "slirp4netns", "debootstrap": "debootstrap", "docker-compose": "docker-compose",
     "mvn": "maven",
 }  # fmt: skip
-_CLONE_NEWNET = 0x40000000
 #: slirp4netns resolves names at this address.
 _NAME_SERVER = "10.0.2.3"
 
@@ -77,18 +76,8 @@ class Engine:
         if self.network is None:
             yield
             return
-        with Path("/proc/thread-self/ns/net").open() as outside, self.network.open() as inside:
-            _enter(inside.fileno())
-            try:
-                yield
-            finally:
-                _enter(outside.fileno())
-
-
-def _enter(namespace: int) -> None:
-    libc = ctypes.CDLL(None, use_errno=True)
-    if libc.setns(namespace, _CLONE_NEWNET) != 0:
-        raise OSError(ctypes.get_errno(), "setns")
+        with inside_network(self.network):
+            yield
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""Options of Kafka's client for commands that talk to the brokers themselves."""
+"""The arguments with which commands accept options of Kafka's client."""
 
 import argparse
 from pathlib import Path
@@ -8,7 +8,7 @@ def add_client_options(parser: argparse.ArgumentParser) -> None:
     """Add ``--kafka-option`` and ``--kafka-config``, which ``client_options`` reads."""
     parser.add_argument(
         "--kafka-option", action="append", metavar="NAME=VALUE",
-        help="an option of Kafka's client (repeatable)",
+        help="an option of Kafka's client, like security.protocol=SASL_SSL (repeatable)",
     )  # fmt: skip
     parser.add_argument(
         "--kafka-config", type=Path, metavar="FILE",
