@@ -40,7 +40,7 @@ def dead_letter_routes(catalog: StoreCatalog) -> APIRouter:
     @router.get(_LIST.path)
     async def list_dead_letters(request: Request) -> Response:
         query = _LIST.query.read(request.scope["query_string"])
-        # Letters are only added: any version goes on behind a place of another, in one history.
+        # Dead letters are only added, so a cursor of one version continues in any later version.
         bounds = [query[name] for name in _LIST.query.bounds]
         cursors = PageCursors("dead letters", TableState("", _ANY_VERSION, {}), *bounds)
         place = cursors.read_values(
