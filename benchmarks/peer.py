@@ -185,7 +185,7 @@ def parsed(arguments: Sequence[str] | None) -> argparse.Namespace:
     )
     parser.add_argument(
         "--save", action="store_true",
-        help="write benchmarks/results/peer.json, docs/benchmarks.md and the table of README.md",
+        help="write benchmarks/results/peer.json and the tables of benchmarks.md and README.md",
     )  # fmt: skip
     options = parser.parse_args(arguments)
     options.records = options.records or (_QUICK_RECORDS if options.quick else _RECORDS)

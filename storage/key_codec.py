@@ -6,8 +6,8 @@
     window start, window end  =  8 bytes each, big endian, ms + 2**63
 
 Escaped bytes (``KeyType.escaped``) are in the order of the keys, and have no 00 but in front of FF
-or 02: the UTF-8 bytes of a text with each 00 written as 00 FF, and what docs/keys.md says of the
-other types. Compared as bytes this orders windows by key, then start, then end. Why:
+or 02: the UTF-8 bytes of a text with each 00 written as 00 FF, and what docs/reference/keys.md says
+of the other types. Compared as bytes this orders windows by key, then start, then end. Why:
 
 - Of two short keys the first byte in which their escaped bytes differ decides.
 - A text that is a prefix of another comes first: it goes on with 00 00, the other one with a byte

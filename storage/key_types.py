@@ -10,8 +10,8 @@ says which texts are keys, so that no key has two of them, and in which order th
 | ``[text, long]`` | JSON arrays without blanks: ``["EWR",42]`` | by the first difference |
 
 Composites have one component or more, each ``text`` or ``long``, and come in the order of the first
-component that differs. The bytes of an order are those of ``KeyType.escaped`` (docs/keys.md has
-them one by one).
+component that differs. The bytes of an order are those of ``KeyType.escaped`` (docs/reference/
+keys.md lists them).
 """
 
 import re

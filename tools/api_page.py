@@ -1,4 +1,4 @@
-"""The HTTP interface as a page, docs/api.md, out of its OpenAPI document (``tools.openapi``)."""
+"""Write docs/reference/http-api.md from the OpenAPI document (``tools.openapi``)."""
 
 import re
 from collections import defaultdict

@@ -1,4 +1,4 @@
-"""Writes docs/configuration.md: each option of each command, each variable of the environment.
+"""Write the page of all options of all commands and all environment variables.
 
     python -m tools.configuration
 
@@ -16,7 +16,7 @@ from unittest.mock import patch
 
 from oriel.__main__ import _COMMANDS
 
-PAGE = Path(__file__).parents[1] / "docs" / "configuration.md"
+PAGE = Path(__file__).parents[1] / "docs" / "reference" / "configuration.md"
 
 #: ``run`` first: what a command shares with one above it is told there.
 COMMANDS = ("run", *(name for name in _COMMANDS if name != "run"))
@@ -62,7 +62,7 @@ _TEXT = """\
 
 Written by `python -m tools.configuration` from the parsers of the commands; a test keeps it so.
 What the options are for is told command by command in [commands.md](commands.md); which of them to
-turn when something is slow or large, in [operations.md](operations.md#tuning).
+turn when something is slow or large, in [operations.md](../how-to/operations.md#tuning).
 
 Oriel has no configuration file: a pipeline and a service are what their command lines say, and
 secrets are in files or in the environment. What is kept of a stream (windows, grace, retention,

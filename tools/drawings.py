@@ -1,4 +1,4 @@
-"""Writes docs/windows.md: every window kind as a timeline, drawn from what the engines compute.
+"""Write docs/concepts/windows.md, with a timeline of every window kind from the engines.
 
     python -m tools.drawings
 
@@ -19,7 +19,7 @@ from tools.window_pictures import (
     timestamps_table,
 )
 
-PAGE = Path(__file__).parents[1] / "docs" / "windows.md"
+PAGE = Path(__file__).parents[1] / "docs" / "concepts" / "windows.md"
 
 
 def page() -> str:
@@ -144,7 +144,7 @@ open session and is taken. `e` touches only [2,2], which is closed, so `e` is la
 reopens a closed session.
 
 Sessions of a key whose records come from several partitions:
-[decision 0009](decisions/0009-merge-sessions-of-partitions-that-were-open-for-each-other.md).
+[decision 0009](../decisions/0009-merge-sessions-of-partitions-that-were-open-for-each-other.md).
 
 ## None
 

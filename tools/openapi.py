@@ -1,9 +1,9 @@
 """Write the files that follow from the service's operations: ``python -m tools.openapi``.
 
-These are openapi/oriel.json, the page docs/api.md (``tools.api_page``), the table of requests in
-docs/reference/requests.md, and the table of each kind's reads in docs/architecture.md. Each table
-is between two comments, and the text around it is written by hand. A test compares the committed
-files with the output of this module.
+These are openapi/oriel.json, the page docs/reference/http-api.md (``tools.api_page``), the table of
+requests in docs/reference/requests.md, and the table of each kind's reads in
+docs/contributing/architecture.md. Each table is between two comments, and the text
+around it is written by hand. A test compares the committed files with the output of this module.
 """
 
 import sys
@@ -39,10 +39,10 @@ def written_files() -> Mapping[Path, bytes]:
     """Each committed file and what it has to be."""
     document = describe()
     requests = _ROOT / "docs" / "reference" / "requests.md"
-    architecture = _ROOT / "docs" / "architecture.md"
+    architecture = _ROOT / "docs" / "contributing" / "architecture.md"
     return {
         OPENAPI_FILE: document_bytes(document),
-        _ROOT / "docs" / "api.md": api_page(document).encode(),
+        _ROOT / "docs" / "reference" / "http-api.md": api_page(document).encode(),
         requests: _with_table(requests, _requests()),
         architecture: _with_table(architecture, _reads_by_kind()),
     }

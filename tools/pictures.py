@@ -1,4 +1,4 @@
-"""Take the pictures of docs/dashboard.md: ``python -m tools.pictures DEMO SESSIONS``.
+"""Take the pictures of docs/reference/dashboard.md: ``python -m tools.pictures DEMO SESSIONS``.
 
 DEMO is the address of a running ``oriel demo``, SESSIONS the one of a running ``oriel example
 clicks``. Each picture shows a view as a user sees it, in Chromium.

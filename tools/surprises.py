@@ -1,4 +1,4 @@
-"""Writes docs/kafka-streams-surprises.md: where results differ from Kafka Streams', drawn.
+"""Write docs/reference/kafka-streams-differences.md: drawn differences from Kafka Streams.
 
     python -m tools.surprises
 
@@ -24,7 +24,7 @@ from oriel.pipeline.windows import (
 )
 from tools.window_pictures import arrivals, compared, computed, one_by_one, rows_text, table
 
-PAGE = Path(__file__).parents[1] / "docs" / "kafka-streams-surprises.md"
+PAGE = Path(__file__).parents[1] / "docs" / "reference" / "kafka-streams-differences.md"
 
 
 @dataclass(frozen=True)
@@ -159,7 +159,8 @@ under "Kafka" is what release 4.3.1 answers, which a test asks; what stands unde
 engines compute and the blocks of code assert.
 
 In the pictures a letter is a record at its time, in the order of arrival: `a` came first. A capital
-letter has another key, but moves the clock. [windows.md](windows.md) draws the rules themselves.
+letter has another key, but moves the clock. [Windows](../concepts/windows.md)
+draws the rules themselves.
 
 ```python
 from oriel import (
@@ -199,7 +200,7 @@ $session
 Kafka merges all three if the store's retention is long, and then takes back a session that it may
 have emitted as final. With the default retention it does not find the closed session, and gives
 [0,0] and [5,11], as here. Here a closed session never changes, whatever the retention
-([0009](decisions/0009-merge-sessions-of-partitions-that-were-open-for-each-other.md)).
+([0009](../decisions/0009-merge-sessions-of-partitions-that-were-open-for-each-other.md)).
 So Kafka's own test of merging, with a gap of five minutes, ends with two sessions:
 
 ```python
@@ -381,8 +382,8 @@ $merge
 
 Kafka has one clock for both, so whether `b` is late depends on which topic it reads first. Here a
 record is late by its own partition only, in whatever order they are read
-([0059](decisions/0059-keep-one-stream-time-per-merged-stream.md)). A window is final when both have
-passed it.
+([0059](../decisions/0059-keep-one-stream-time-per-merged-stream.md)). A window is final when both
+have passed it.
 
 ```python
 for order in (("a@20", "b@5"), ("b@5", "a@20")):
@@ -413,7 +414,7 @@ $join
 
 Kafka has one clock for both sides: if it reads the second `a` first, `b` is late and pairs with
 nothing. Here `b` is late by its own partition only, and pairs with what it fits to
-([0012](decisions/0012-join-independently-of-the-interleaving-of-topics.md)).
+([0012](../decisions/0012-join-independently-of-the-interleaving-of-topics.md)).
 A record without a partner comes out of a `left_join` when the other side's clock has passed it,
 which can be later than in Kafka.
 

@@ -1,4 +1,4 @@
-"""Pictures and tables of windows for docs/windows.md, as the engines compute them.
+"""Pictures and tables of windows for docs/concepts/windows.md, as the engines compute them.
 
 Rules are read from the rules table, windows are what ``engine_for`` gives for the example,
 so a picture can't show anything that the pipeline doesn't do.

@@ -1,9 +1,9 @@
 """Define every operation of the service, with one record each.
 
 Routes, parameters, problems, the OpenAPI document, the tables in docs/reference and
-docs/architecture.md, and the dashboard's requests follow from these records. A new read needs one
-record here and one function in ``oriel.app.reads.snapshot_reads``. The records of reads of many
-keys are in ``oriel.app.contract.range_operations``.
+docs/contributing/architecture.md, and the dashboard's requests follow from these records. A new
+read needs one record here and one function in ``oriel.app.reads.snapshot_reads``. The records of
+reads of many keys are in ``oriel.app.contract.range_operations``.
 """
 
 from collections.abc import Mapping

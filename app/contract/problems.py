@@ -265,7 +265,7 @@ def problem_answer(error: Exception, instance: str) -> ProblemAnswer:
     allowed = b"POST" if allow == "POST" else b"GET, HEAD"
     answer = _answer(kind, detail, instance, more, allow=allowed)
     if isinstance(error, KeyOfAnotherShard):
-        # A router sends the request to this shard (docs/routing.md).
+        # A router sends the request to this shard (docs/how-to/routing.md).
         answer.headers.append((b"oriel-owner", b"%d" % error.owner))
     return answer
 

@@ -197,7 +197,7 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument(
         "--shard", type=_shard, default=ALL_KEYS, metavar="NUMBER/COUNT",
         help="serve one of COUNT shards of the keys, like 2/8. A router sends requests to the "
-        "right one (docs/routing.md)",
+        "right one (docs/how-to/routing.md)",
     )  # fmt: skip
     parser.add_argument("--host", default="127.0.0.1", help="address to listen on")
     parser.add_argument(

@@ -1,7 +1,7 @@
 """The saved results: benchmarks/results/peer.json, and the tables of the pages that show them.
 
-docs/benchmarks.md has all tables, README.md has one table with the most important rows. The tables
-are between two comments. A test compares them with the saved results.
+docs/reference/benchmarks.md has all tables, README.md has one table with the most important rows.
+The tables are between two comments. A test compares them with the saved results.
 """
 
 import json
@@ -15,7 +15,7 @@ _ROOT = Path(__file__).parents[2]
 
 RESULTS_FILE = _ROOT / "benchmarks" / "results" / "peer.json"
 README = _ROOT / "README.md"
-PAGE = _ROOT / "docs" / "benchmarks.md"
+PAGE = _ROOT / "docs" / "reference" / "benchmarks.md"
 
 _BEGIN = "<!-- Written by `./oriel bench peer --save`. -->\n"
 _END = "<!-- The end of what it writes. -->\n"

@@ -1,9 +1,10 @@
 """What clients notice of a rolling restart: ``./oriel bench restart [--rate 100] [--runs 3]``.
 
-Starts two shards with two replicas each and nginx with TLS, configured as docs/routing.md says.
-Clients send 100 requests per second for keys of the first shard, each over a new connection. A
-request counts from the time when it is due, so a late client does not hide a slow service. In the
-meantime, both replicas of the shard restart, one after the other. One request of two is a POST.
+Starts two shards with two replicas each and nginx with TLS, configured as in
+docs/how-to/routing.md. Clients send 100 requests per second for keys of the first shard, each over
+a new connection. A request counts from the time when it is due, so a late client does not hide a
+slow service. In the meantime, both replicas of the shard restart, one after the other. Every second
+request is a POST.
 
 Prints a table, and JSON in the last line. The exit code is 1 if a request fails or if the p99 of a
 run is above 200 ms.

@@ -1,6 +1,6 @@
 """One store's part of a micro-batch: compute, prepare, commit.
 
-The order of effects, and what a crash between them means (docs/architecture.md):
+The order of effects, and what a crash between them means (docs/contributing/architecture.md):
 
     1. tasks write state segments and Parquet files      nothing refers to them
     2. ``state/<store>/<n>.json`` is written             batch n is decided

@@ -90,8 +90,8 @@ class KGroupedStream(OtherWords):
         """Begin an aggregation over several streams, this one the first.
 
         Each stream adds to the same row of a key: by its own ``aggregator``, or by declarative
-        ``aggregates`` of its own columns. Each has its own clock (KIP-150, and docs/topology.md
-        for what differs).
+        ``aggregates`` of its own columns. Each has its own clock (KIP-150, and
+        docs/reference/topology.md for what differs).
 
         Raises:
             InvalidTopology: neither or both are given.

@@ -210,7 +210,7 @@ class KTable(OtherWords):
 
         ``key_serde`` says what the keys are, and so their order: ``Serdes.long()`` 64-bit integers,
         a tuple of serdes composites with a component for each; None: texts. A record whose key
-        does not fit is a dead letter (docs/keys.md).
+        does not fit is a dead letter (docs/reference/keys.md).
 
         Raises:
             InvalidTopology: the name is no store name or taken, or the retention is
@@ -300,7 +300,7 @@ class KTable(OtherWords):
         One message a row: the key says which window, the value is the window as the API answers
         it with its ``revision``, null where the window was removed. ``final_only``: each window
         once, when it is final. A batch may come again after a crash, with the same keys and
-        revisions (docs/kafka.md).
+        revisions (docs/reference/kafka.md).
 
         Raises:
             InvalidTopology: it is not materialized, has no windows that could be final, or the

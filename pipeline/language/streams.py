@@ -299,7 +299,7 @@ class KStream(OtherWords):
 
         A message's key is the record's, its value the columns as JSON (null: it has none); headers
         say which record it is and its time. After a crash a batch may come again with the same ones
-        (docs/topology.md#records-to-kafka).
+        (docs/reference/topology.md#records-to-kafka).
 
         Raises:
             InvalidTopology: the topic's name is not valid or taken.

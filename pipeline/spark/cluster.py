@@ -1,7 +1,7 @@
 """A cluster in the place of this machine: which master is one, and what Spark is told there.
 
 The driver is the process of ``oriel run`` (Spark's client mode), and executors run its tasks on
-other machines. docs/cluster.md tells what has to be there.
+other machines. docs/how-to/cluster.md tells what has to be there.
 """
 
 import os

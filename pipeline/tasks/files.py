@@ -149,7 +149,8 @@ class FolderFiles:
         if self.on_cluster and not is_object(folder) and not folder.is_dir():
             message = (
                 f"machine {socket.gethostname()} of the cluster has no directory {folder}. --data "
-                "must be on a mount that all machines have under the same path (docs/cluster.md)"
+                "must be on a mount that all machines have under the same path "
+                "(docs/how-to/cluster.md)"
             )
             raise FolderNotShared(message)
 

@@ -12,7 +12,8 @@ Rules of all three stores:
   sessions by end and then start. A backward method gives exactly the reverse. (Kafka promises an
   order within one key only.)
 - A key is its text, ``"7"`` of a 64-bit integer; what is no key of the store's type raises
-  IllegalArgument, and so does a prefix of which the keys don't lie together (docs/keys.md).
+  IllegalArgument, and so does a prefix of which the keys don't lie together
+  (docs/reference/keys.md).
 - A window that retention has expired is in no answer.
 - Each answer is a list of copies, taken at the time of the call: later records don't change it.
 """

@@ -1,4 +1,4 @@
-"""The rows of docs/kafka-streams-calls.md, and Kafka Streams' own list of methods."""
+"""The rows of docs/reference/kafka-streams-calls.md, and Kafka Streams' own list of methods."""
 
 import re
 import subprocess
@@ -9,7 +9,7 @@ from tests.documentation.pages import blocks
 from tests.tidy.project import ROOT
 from tests.windows.kafka_peer import class_path
 
-PAGE = ROOT / "docs" / "kafka-streams-calls.md"
+PAGE = ROOT / "docs" / "reference" / "kafka-streams-calls.md"
 
 #: What stands in the column "here" where there is no code.
 NO = "no"

@@ -1,4 +1,4 @@
-"""The queries of docs/tables.md: who runs them, over which tables, and what the service returns.
+"""The queries of docs/reference/tables.md, their tables, and what the service returns.
 
 ``write_tables`` writes tables that differ in everything that a query must respect: windows with
 several revisions, merged sessions, final and expired windows.
@@ -25,7 +25,7 @@ from tests.storage.store_tables import HOPPING, SESSION, SLIDING, TUMBLING, Stor
 from tests.storage.waiting import WAIT_SECONDS
 from tests.tidy.project import ROOT
 
-PAGE = ROOT / "docs" / "tables.md"
+PAGE = ROOT / "docs" / "reference" / "tables.md"
 #: The table that the page names in its queries, and shows.
 SHOWN = "revenue_by_minute"
 #: The results of the three queries, by the names that the page uses.

@@ -59,5 +59,10 @@ def test_the_examples_of_a_page_run(
 def test_pages_with_examples_are_found() -> None:
     """The pages for users are among those whose examples run."""
     names = {page.relative_to(ROOT).as_posix() for page in _PAGES}
-    guides = {f"docs/for-{system}.md" for system in ("kafka-streams", "spark", "ksqldb")}
-    assert {"README.md", "docs/topology.md", "docs/testing.md", *guides} <= names
+    guides = {f"docs/migrate/{system}.md" for system in ("kafka-streams", "spark", "ksqldb")}
+    assert {
+        "README.md",
+        "docs/reference/topology.md",
+        "docs/reference/testing.md",
+        *guides,
+    } <= names

@@ -35,8 +35,8 @@ def test_the_site_has_every_page(site: Path) -> None:
 @pytest.mark.slow
 def test_links_upward_lead_to_pages_of_the_site_only(site: Path) -> None:
     """A page of a directory links to pages above it, and names files outside of the site."""
-    assert 'href="../windows.html"' in (site / "reference" / "semantics.html").read_text()
-    examples = (site / "examples.html").read_text()
+    assert 'href="../concepts/windows.html"' in (site / "reference" / "semantics.html").read_text()
+    examples = (site / "get-started" / "examples.html").read_text()
     assert "demo/flights.py" in examples
     assert 'href="../demo' not in examples
 
@@ -66,7 +66,7 @@ def test_a_page_is_served(site: Path) -> None:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         root = f"http://127.0.0.1:{server.server_port}"
         for path, part in (
-            ("windows.html", '<h1 id="windows-drawn"'),
+            ("concepts/windows.html", '<h1 id="windows-drawn"'),
             ("search/search_index.json", "inactivity gap"),
         ):
             url = f"{root}/{path}"

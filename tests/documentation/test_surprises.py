@@ -1,4 +1,4 @@
-"""docs/kafka-streams-surprises.md: what it says of Kafka Streams is what Kafka Streams answers."""
+"""What docs/reference/kafka-streams-differences.md says of Kafka Streams is so."""
 
 from tools import surprises
 

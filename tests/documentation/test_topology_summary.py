@@ -29,7 +29,7 @@ def test_it_fits_on_one_screen() -> None:
 
 def test_it_has_each_step_of_the_guide() -> None:
     """Each step that the guide's table lists is a word of the page."""
-    guide = (ROOT / "docs" / "topology.md").read_text(encoding="utf-8")
+    guide = (ROOT / "docs" / "reference" / "topology.md").read_text(encoding="utf-8")
     steps = set(_STEPS.findall(guide.split("\n## Steps\n")[1].split("\n## ")[0]))
     assert len(steps) > 20
     assert steps - _words(_PAGE) == set()

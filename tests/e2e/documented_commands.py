@@ -48,7 +48,7 @@ sys.exit(code)
 
 
 #: Pages whose reader begins in an empty directory. Readers of other pages have run the demo.
-FROM_NOTHING = [ROOT / "README.md", ROOT / "docs" / "tutorial.md"]
+FROM_NOTHING = [ROOT / "README.md", ROOT / "docs" / "get-started" / "tutorial.md"]
 _FLIGHTS = 4_000
 
 

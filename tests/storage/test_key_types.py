@@ -202,8 +202,8 @@ def test_an_unknown_type_is_refused(name: str) -> None:
 
 
 def test_the_bytes_are_what_the_documentation_says() -> None:
-    """Each example of docs/keys.md."""
-    page = (Path(__file__).parents[2] / "docs" / "keys.md").read_text()
+    """Each example of docs/reference/keys.md."""
+    page = (Path(__file__).parents[2] / "docs" / "reference" / "keys.md").read_text()
     _, _, table = page.partition("| type | key | bytes |\n|---|---|---|\n")
     rows = [line.split("|")[1:4] for line in table.splitlines() if line]
     examples = [[cell.strip().strip("`") for cell in row] for row in rows]

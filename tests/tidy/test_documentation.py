@@ -86,16 +86,16 @@ def test_an_unknown_command_is_refused() -> None:
 
 @pytest.mark.parametrize("command", PACKAGED)
 def test_every_option_is_documented(command: str) -> None:
-    """docs/commands.md has a row for each option of each command, and no others."""
-    page = (ROOT / "docs" / "commands.md").read_text()
+    """docs/reference/commands.md has a row for each option of each command, and no others."""
+    page = (ROOT / "docs" / "reference" / "commands.md").read_text()
     section = re.split(rf"## oriel {command}(?![a-z-])", page)[1].split("\n## ")[0]
     documented = set(re.findall(r"^\| `(--[a-z][a-z-]*)", section, flags=re.MULTILINE))
     assert options_of(command) == documented
 
 
 def test_every_environment_variable_is_documented() -> None:
-    """A setting that is read from the environment stands in docs/commands.md."""
-    page = (ROOT / "docs" / "commands.md").read_text()
+    """A setting that is read from the environment stands in docs/reference/commands.md."""
+    page = (ROOT / "docs" / "reference" / "commands.md").read_text()
     pattern = re.compile(r"\bORIEL_[A-Z_]+\b")
     folders = ("app/", "client/", "pipeline/", "storage/", "demo/")
     unknown = [
@@ -105,7 +105,7 @@ def test_every_environment_variable_is_documented() -> None:
         for variable in sorted(set(pattern.findall(text)))
         if variable not in page
     ]
-    assert not unknown, f"add a line to docs/commands.md:{offenders(unknown)}"
+    assert not unknown, f"add a line to docs/reference/commands.md:{offenders(unknown)}"
 
 
 def test_worked_examples_fit_the_code() -> None:
@@ -126,7 +126,7 @@ def test_worked_examples_fit_the_code() -> None:
 
 def test_the_architecture_names_every_room() -> None:
     """The picture of the rooms has each folder of the product."""
-    picture = (ROOT / "docs" / "architecture.md").read_text().split("```")[1]
+    picture = (ROOT / "docs" / "contributing" / "architecture.md").read_text().split("```")[1]
     rooms = {Path(m.name).parent for m in modules_of(*PRODUCT) if m.path.name == "__init__.py"}
     missing = [room.as_posix() for room in sorted(rooms) if room.name not in picture]
-    assert not missing, f"draw these in docs/architecture.md:{offenders(missing)}"
+    assert not missing, f"draw these in docs/contributing/architecture.md:{offenders(missing)}"

@@ -8,8 +8,8 @@ _ROW = re.compile(r"^\| (\d+) \|.*\| `(tests/[\w/]+\.py)::(test_\w+)` \|$", re.M
 
 
 def test_each_fault_has_its_number_and_its_test() -> None:
-    """docs/reliability.md numbers the faults from 1 on, and names a test of each."""
-    page = (ROOT / "docs" / "reliability.md").read_text()
+    """docs/contributing/reliability.md numbers the faults from 1 on, and names a test of each."""
+    page = (ROOT / "docs" / "contributing" / "reliability.md").read_text()
     rows = _ROW.findall(page)
     faults = page.partition("\n## ")[0]
     lines = [line for line in faults.splitlines() if line.startswith("| ")]

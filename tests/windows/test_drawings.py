@@ -1,4 +1,4 @@
-"""docs/windows.md is what the engines compute, and the drawings show what they say."""
+"""docs/concepts/windows.md is what the engines compute, and the drawings show what they say."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Measure the tests of modules by mutants, and write docs/mutation.md.
+"""Measure the tests of modules by mutants, and write docs/contributing/mutation.md.
 
     python -m tools.mutation [MODULE ...] [--sample N] [--seed S] [--processes P]
 
@@ -41,7 +41,7 @@ def main(arguments: list[str] | None = None) -> int:
     ]
     for module in below:
         print(f"mutants: {module}: the score is below {FLOOR} %. Write tests that kill the "
-              "survivors of docs/mutation.md.", file=sys.stderr)  # fmt: skip
+              "survivors of docs/contributing/mutation.md.", file=sys.stderr)  # fmt: skip
     return 1 if below else 0
 
 

@@ -1,4 +1,4 @@
-"""The page docs/mutation.md: the score of each module, and the mutants that survive."""
+"""Write docs/contributing/mutation.md: the score of each module and the surviving mutants."""
 
 import json
 from dataclasses import asdict, dataclass
@@ -9,7 +9,7 @@ from tools.mutation.targets import FLOOR, TARGETS
 ROOT = Path(__file__).resolve().parents[2]
 #: The newest measurement of each module, which the page shows.
 SCORES = Path(__file__).with_name("scores.json")
-PAGE = ROOT / "docs" / "mutation.md"
+PAGE = ROOT / "docs" / "contributing" / "mutation.md"
 
 _TEXT = """\
 # Mutation tests

@@ -77,7 +77,8 @@ def _add_options(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     parser.add_argument("--cores", type=_positive, help="cores to use (default: all)")
     parser.add_argument(
-        "--master", help="Spark's address of a cluster, like spark://HOST:7077 (docs/cluster.md)"
+        "--master",
+        help="Spark's address of a cluster, like spark://HOST:7077 (docs/how-to/cluster.md)",
     )
     parser.add_argument(
         "--conf", type=_setting, action="append", default=[], metavar="KEY=VALUE",

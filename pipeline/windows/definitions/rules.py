@@ -1,6 +1,6 @@
 """The rules of each window kind as one table, and which of a batch's windows are written.
 
-The engines read the table, and docs/windows.md is drawn from it.
+The engines read the table, and docs/concepts/windows.md is drawn from it.
 
 Each window has a *last* ms, the greatest record time that it can hold. One question then
 serves every kind: a window is open for a record while ``last >= close time``, where close

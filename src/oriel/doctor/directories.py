@@ -118,7 +118,9 @@ class ObjectStore(Check):
             current_files().create(probe, b"written by oriel doctor, can be deleted", sync=True)
             current_files().delete(probe)
         except (OSError, StorageError) as error:
-            action = "Check its address and the credentials in the environment (docs/cluster.md)"
+            action = (
+                "Check its address and the credentials in the environment (docs/how-to/cluster.md)"
+            )
             yield problem(f"{uri(subject.data)}: {str(error).rstrip('.')}", action)
             return
         milliseconds = 1000 * (time.monotonic() - begun)

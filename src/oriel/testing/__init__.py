@@ -1,7 +1,7 @@
 """For users' unit tests: the test driver, and the conformance suites of stores.
 
-The driver runs a topology in this process (docs/testing.md). Whoever writes a read-only store of
-their own inherits the suite of its kind, as the index and the table do::
+The driver runs a topology in this process (docs/reference/testing.md). If you write a
+read-only store, inherit the suite of its kind, as the index and the table do::
 
     class TestMine(WindowStoreConformance):
         @pytest.fixture

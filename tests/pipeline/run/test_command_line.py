@@ -18,7 +18,7 @@ from oriel.storage import DataLayout, is_object
 from tests.storage.store_tables import StoreTable, make_definition
 
 ROOT = Path(__file__).resolve().parents[3]
-_CLUSTER_PAGE = ROOT / "docs" / "cluster.md"
+_CLUSTER_PAGE = ROOT / "docs" / "how-to" / "cluster.md"
 TOPOLOGY = """
 from oriel import SlidingWindows, StreamsBuilder
 
@@ -62,7 +62,7 @@ def _documented_commands() -> list[str]:
 
 
 def test_the_commands_for_clusters_are_understood() -> None:
-    """Each that docs/cluster.md shows, whatever manages the cluster."""
+    """Each that docs/how-to/cluster.md shows, whatever manages the cluster."""
     commands = [shlex.split(command)[2:] for command in _documented_commands()]
     parsed = [run_parser().parse_args(command) for command in commands]
     managers = [options.master.split(":")[0] for options in parsed]

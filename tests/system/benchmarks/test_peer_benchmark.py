@@ -235,7 +235,7 @@ def test_the_short_table_marks_where_the_peer_is_faster() -> None:
 
 
 def test_the_pages_show_what_is_saved() -> None:
-    """The tables of docs/benchmarks.md and README.md are those of benchmarks/results/peer.json."""
+    """benchmarks/results/peer.json has the values of the tables in benchmarks.md and README.md."""
     for page, content in pages_with_tables(saved()).items():
         assert page.read_text() == content, page
 

@@ -1,4 +1,4 @@
-"""The page docs/production-cluster.md, run block by block on machines of its names."""
+"""The page docs/how-to/production-cluster.md, run block by block on machines of its names."""
 
 import re
 import shutil
@@ -12,7 +12,7 @@ from tests.storage.waiting import wait_until
 from tests.system.cluster.machines import Machines, Started
 from tests.tidy.project import ROOT
 
-PAGE = ROOT / "docs" / "production-cluster.md"
+PAGE = ROOT / "docs" / "how-to" / "production-cluster.md"
 HERE = "tests/system/cluster/test_production.py"
 _RUN = re.compile(rf"not run: {HERE} (runs|starts) it as (\w+) on ([\w -]+)")
 _FILE = re.compile(rf"not run: {HERE} writes it as ([\w.]+)")

@@ -1,4 +1,4 @@
-"""All commands of docs/production-cluster.md, on machines with users, rights and a broker."""
+"""All commands of production-cluster.md run on machines with users, rights and a broker."""
 
 import datetime as dt
 import json

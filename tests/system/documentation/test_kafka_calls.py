@@ -1,4 +1,4 @@
-"""docs/kafka-streams-calls.md has every method of Kafka Streams, and each row's code runs."""
+"""kafka-streams-calls.md has every method of Kafka Streams, and each row's code runs."""
 
 import re
 from collections.abc import Iterator

@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 
     from tests.e2e.runs_in_one_process import Runs
 
-_KAFKA_STREAMS = ROOT / "docs" / "for-kafka-streams.md"
-_SPARK = ROOT / "docs" / "for-spark.md"
+_KAFKA_STREAMS = ROOT / "docs" / "migrate" / "kafka-streams.md"
+_SPARK = ROOT / "docs" / "migrate" / "spark.md"
 
 #: What the page's Java goes on from.
 _CLASS = """\

@@ -176,7 +176,7 @@ def test_a_difference_that_the_guide_names(
     peer: KafkaPeer, spark: "SparkSession", name: str
 ) -> None:
     """Both are what the guide's table says; an entry goes when they are alike."""
-    guide = (ROOT / "docs" / "for-kafka-streams.md").read_text()
+    guide = (ROOT / "docs" / "migrate" / "kafka-streams.md").read_text()
     assert f"\n| {name} |" in guide
     tree, log, of_kafka, of_us = NAMED[name]
     case = Case(0, tree, log_of(log), is_interleaving_free(tree))

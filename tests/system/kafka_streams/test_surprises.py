@@ -1,4 +1,4 @@
-"""Kafka Streams returns the rows that docs/kafka-streams-surprises.md shows."""
+"""Kafka Streams returns the rows that docs/reference/kafka-streams-differences.md shows."""
 
 import re
 import subprocess

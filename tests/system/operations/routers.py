@@ -1,4 +1,4 @@
-"""Two shards with two replicas each behind nginx, configured as docs/routing.md says."""
+"""Two shards with two replicas each behind nginx, configured as docs/how-to/routing.md says."""
 
 import re
 import subprocess
@@ -18,7 +18,7 @@ from tests.storage.store_tables import StoreTable, make_definition
 from tests.storage.waiting import wait_until
 
 LIST_OF_KEYS = f"{ROOT}/latestOfKeys"
-_PAGE = Path(__file__).resolve().parents[3] / "docs" / "routing.md"
+_PAGE = Path(__file__).resolve().parents[3] / "docs" / "how-to" / "routing.md"
 
 
 class Router(NamedTuple):

@@ -1,4 +1,4 @@
-"""Shards and replicas behind a real nginx, configured as docs/routing.md says."""
+"""Shards and replicas behind a real nginx, configured as docs/how-to/routing.md says."""
 
 import http.client
 import os

@@ -1,4 +1,4 @@
-"""docs/production-compose.md: each command runs over containers and the broker of the stack."""
+"""Each command of production-compose.md runs over containers and the broker of the stack."""
 
 import json
 import os
@@ -26,7 +26,7 @@ from tests.tidy.project import ROOT
 
 pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 
-_PAGE = ROOT / "docs" / "production-compose.md"
+_PAGE = ROOT / "docs" / "how-to" / "production-compose.md"
 _STEPS = (
     "1. Build the images", "2. Copy the files", "3. Name your cluster and your service",
     "4. Install the certificate", "5. Create tokens",

@@ -1,4 +1,4 @@
-"""docs/production-systemd.md: each command runs on a machine with systemd, over a real broker."""
+"""Each command of production-systemd.md runs on a machine with systemd and a real broker."""
 
 import json
 import re
@@ -23,7 +23,7 @@ from tests.tidy.project import ROOT
 # The conftest of this directory leaves the module out of shorter lanes.
 pytestmark = [pytest.mark.e2e, pytest.mark.slow, pytest.mark.long]
 
-_PAGE = ROOT / "docs" / "production-systemd.md"
+_PAGE = ROOT / "docs" / "how-to" / "production-systemd.md"
 _UNITS = ROOT / "stack" / "systemd"
 _INSTALL = "1. Install Oriel"
 _STEPS = (

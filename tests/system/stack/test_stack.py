@@ -118,7 +118,7 @@ topology = builder.build()
 
 def _documented(program: str) -> list[str]:
     """Return the command of the page that runs a program of Kafka, without what precedes it."""
-    page = (ROOT / "docs" / "stack.md").read_text().replace("\\\n", " ")
+    page = (ROOT / "docs" / "how-to" / "local-stack.md").read_text().replace("\\\n", " ")
     (command,) = re.findall(rf"(/opt/kafka/bin/{program} [^`\n]*)", page)
     return shlex.split(command)
 

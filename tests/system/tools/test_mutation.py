@@ -124,7 +124,9 @@ def test_the_page_has_the_newest_scores() -> None:
 def test_every_measured_module_reaches_the_floor() -> None:
     """Tests kill 85 percent of the mutants of each module that was measured."""
     below = {module: score.percent for module, score in scores().items() if score.percent < FLOOR}
-    assert not below, f"write tests that kill the survivors of docs/mutation.md: {below}"
+    assert not below, (
+        f"write tests that kill the survivors of docs/contributing/mutation.md: {below}"
+    )
 
 
 def test_every_equivalent_mutant_has_a_reason() -> None:

@@ -313,26 +313,26 @@ def _are_without_key(tree: Any, records: Iterable[Written]) -> bool:
 
 WITHOUT_KEY = Rule(
     "records without a key go on behind left joins in Kafka",
-    "for-kafka-streams.md, Where topologies differ",
+    "migrate/kafka-streams.md, Where topologies differ",
     # Rows always have a key.
     lambda *_: False,
 )
 
 LOST_DELETION = Rule(
     "a deletion at its version's time leaves no trace in Kafka",
-    "for-kafka-streams.md, Where topologies differ",
+    "migrate/kafka-streams.md, Where topologies differ",
     _deletes_at_its_versions_time,
 )
 
 DROPPED_ANSWERS = Rule(
     "a row that one record changes twice names rows once in Kafka",
-    "for-kafka-streams.md, Where topologies differ",
+    "migrate/kafka-streams.md, Where topologies differ",
     _answers_are_dropped,
 )
 
 FILTER_BEHIND_FOREIGN_KEY = Rule(
     "a filter behind a foreign key tells of rows that were not there in Kafka",
-    "for-kafka-streams.md, Where topologies differ",
+    "migrate/kafka-streams.md, Where topologies differ",
     _a_filter_tells_what_was_not_there,
 )
 
@@ -340,32 +340,32 @@ FILTER_BEHIND_FOREIGN_KEY = Rule(
 RULES = (
     Rule(
         "sliding windows lose partly late records in Kafka",
-        "for-kafka-streams.md, What else is different",
+        "migrate/kafka-streams.md, What else is different",
         _sliding_loses,
     ),
     Rule(
         "a deleted row's time counts in a join of tables",
-        "topology.md, Joins",
+        "reference/topology.md, Joins",
         _deleted_row_had_a_time,
     ),
     Rule(
         "a right row that comes late takes its time with it in Kafka",
-        "topology.md, Foreign keys",
+        "reference/topology.md, Foreign keys",
         _right_row_has_its_own_time,
     ),
     Rule(
         "functions see joined tables' updates in another order",
-        "for-kafka-streams.md, Where topologies differ",
+        "migrate/kafka-streams.md, Where topologies differ",
         _functions_see_updates_in_another_order,
     ),
     Rule(
         "records of one time that waited go on by their keys in Kafka",
-        "for-kafka-streams.md, Where topologies differ",
+        "migrate/kafka-streams.md, Where topologies differ",
         _functions_see_one_time_by_key,
     ),
     Rule(
         "suppress behind a filter waits for rows that pass it in Kafka",
-        "for-kafka-streams.md, Where topologies differ",
+        "migrate/kafka-streams.md, Where topologies differ",
         _suppress_waits_for_rows_that_pass,
     ),
     FILTER_BEHIND_FOREIGN_KEY,

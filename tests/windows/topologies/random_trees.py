@@ -4,7 +4,7 @@ Kafka Streams has one clock for what one task reads, we have one for each partit
 (decisions 0012, 0013, 0059). So where a tree reads several streams, either its log is in the order
 of time or its grace is ample: then nothing is late by either's clocks. Where one stream alone
 decides, records come as late as they like. What else is left out is what the guide names
-(docs/for-kafka-streams.md, "Where topologies differ"): each point has a test.
+(docs/migrate/kafka-streams.md, "Where topologies differ"): each point has a test.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -35,7 +35,7 @@ class Case:
     seed: int
     tree: Mapping[str, Any]
     log: Sequence[Entry]
-    #: Whether no result depends on how the topics are interleaved (docs/topology.md).
+    #: Whether no result depends on how the topics are interleaved (docs/reference/topology.md).
     is_interleaving_free: bool
     #: Which of the tree's logs it is.
     number: int = 0
@@ -424,7 +424,7 @@ def _aggregated(
     if windows["kind"] == "none" or how in {"removing", "reduce"}:
         emit = "update"
     if emit == "suppress" and windows["kind"] in {"sliding", "session"}:
-        # Kafka tells them a ms early (docs/for-kafka-streams.md, "When rows are written").
+        # Kafka tells them a ms early (docs/migrate/kafka-streams.md, "When rows are written").
         emit = "close" if len(inputs) == 1 else "update"
     keyed = [
         {

@@ -20,7 +20,7 @@ import org.apache.kafka.streams.kstream.TimeWindows;
 import org.apache.kafka.streams.kstream.Windowed;
 
 /**
- * What Kafka Streams makes of the examples of docs/kafka-streams-surprises.md that need more than
+ * What Kafka Streams makes of the examples of docs/reference/kafka-streams-differences.md that need more than
  * one aggregation of one topic. A line for each: its name, "=", and what came out, in order. A
  * record is TOPIC:TIME:VALUE, the topic's name if there is no value; all have one key.
  */
