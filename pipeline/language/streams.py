@@ -61,13 +61,24 @@ class KStream(OtherWords):
         return f"<KStream {' and '.join(written(side_of(origin)) for origin in self.origins)}>"
 
     def filter(self, condition: "str | Column") -> "KStream":
-        """Keep the records for which ``condition`` is true, neither false nor null.
+        """Keep the records for which a condition is true.
 
-        It sees the value's columns, ``key`` and ``timestamp_ms``, and must depend on nothing
-        else: no other record, no clock. Records that are left out move no clock.
+        A record is dropped if the condition is false or null. Dropped records do not advance
+        stream time (semantics.md#2-1).
+
+        Args:
+            condition: An SQL expression or a Spark ``Column`` of type BOOLEAN. It can read the
+                columns of the value, ``key`` and ``timestamp_ms`` of the same record, and must be
+                deterministic.
+
+        Returns:
+            The stream of the remaining records.
 
         Raises:
-            InvalidTopology: ``condition`` is neither SQL text nor a Spark ``Column``.
+            InvalidTopology: ``condition`` is neither a string nor a ``Column``.
+
+        Example:
+            >>> late = flights.filter("delay > 15")
         """
         require_expressions("filter", condition)
         return self._with_step(Filter(condition))

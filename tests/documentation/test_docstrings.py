@@ -1,0 +1,91 @@
+"""Public names have docstrings with arguments, results, errors and an example that runs.
+
+The examples use the names of ``oriel``, the classes of ``oriel.testing``, a builder ``builder``,
+a stream ``flights`` (key: airport, value: ``carrier STRING, delay INT, distance INT``) and a table
+``airlines`` (key: carrier, value: ``name STRING, country STRING``).
+"""
+
+import doctest
+import inspect
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+import oriel
+import oriel.testing
+from oriel import StreamsBuilder
+from tools.site_docstrings import INTERNAL
+
+
+def _public() -> Iterator[tuple[str, Any]]:
+    """Yield each public function, class and method with its name."""
+    for module in (oriel, oriel.testing):
+        for name in module.__all__:
+            thing = getattr(module, name)
+            # Types of arguments have no docstring that users can read.
+            if inspect.isclass(thing) or inspect.isfunction(thing):
+                yield f"{module.__name__}.{name}", thing
+            if inspect.isclass(thing):
+                yield from _methods(f"{module.__name__}.{name}", thing)
+
+
+def _methods(owner: str, thing: type) -> Iterator[tuple[str, Any]]:
+    """Yield the methods that a class and its bases in Oriel define, without tests of a suite."""
+    for base in reversed(thing.__mro__):
+        for name, member in vars(base).items():
+            function = getattr(member, "__func__", member)
+            is_public = not name.startswith(("_", "test_"))
+            if is_public and base.__module__.startswith("oriel.") and inspect.isfunction(function):
+                yield f"{owner}.{name}", function
+
+
+_PUBLIC = {name: thing for name, thing in _public() if name.removeprefix("oriel.") not in INTERNAL}
+#: The class has the example for the methods of the test driver and its stores.
+_WITH_EXAMPLE = [
+    name for name in _PUBLIC if not (name.startswith("oriel.testing.") and name.count(".") > 2)
+]
+
+
+def _arguments(function: Any) -> list[str]:
+    """Return the names of the arguments of a function, without ``self``."""
+    if inspect.isclass(function):
+        return []
+    names = list(inspect.signature(function).parameters)
+    return [name for name in names if name not in {"self", "cls"}]
+
+
+@pytest.mark.parametrize("name", _PUBLIC)
+def test_a_public_name_has_a_complete_docstring(name: str) -> None:
+    """Each argument is described, and the first line is a sentence."""
+    docstring = inspect.getdoc(_PUBLIC[name]) or ""
+    sections = re.split(r"^(Args|Returns|Raises|Example):$", docstring, flags=re.MULTILINE)
+    found = dict(zip(sections[1::2], sections[2::2], strict=True))
+    missing = [
+        argument
+        for argument in _arguments(_PUBLIC[name])
+        if not re.search(rf"^    \*{{0,2}}{argument}:", found.get("Args", ""), re.MULTILINE)
+    ]
+    assert missing == []
+    assert re.match(r"[^\n]+\.(\n|$)", docstring), "the first line must be one sentence"
+
+
+@pytest.mark.parametrize("name", _WITH_EXAMPLE)
+def test_the_example_of_a_public_name_runs(name: str) -> None:
+    """The example shows what it prints."""
+    builder = StreamsBuilder()
+    scope = {each: getattr(oriel, each) for each in oriel.__all__}
+    scope |= {each: getattr(oriel.testing, each) for each in oriel.testing.__all__}
+    scope |= {
+        "builder": builder,
+        "flights": builder.stream("flights", schema="carrier STRING, delay INT, distance INT"),
+        "airlines": builder.table("airlines", schema="name STRING, country STRING"),
+    }
+    docstring = inspect.getdoc(_PUBLIC[name]) or ""
+    example = doctest.DocTestParser().get_doctest(docstring, scope, name, None, None)
+    printed: list[str] = []
+    runner = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE)
+    assert example.examples, "add an Example section"
+    failures = runner.run(example, out=printed.append).failed
+    assert failures == 0, "".join(printed)
