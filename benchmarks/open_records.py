@@ -90,7 +90,6 @@ class Task:
     """The only task of a store, batch after batch."""
 
     def __init__(self, case: Case, folder: Path) -> None:
-        """Let ``folder`` have its files."""
         for name in ("table", "state", "dead"):
             (folder / name).mkdir()
         self.files = FolderFiles(folder / "table", folder / "state", folder / "dead", sync=False)

@@ -89,7 +89,6 @@ class EventLogSource(DataSource):
     """Spark data source ``oriel_event_log``; options ``root``, ``topic``, ``max_batch_bytes``."""
 
     def __init__(self, options: MutableMapping[str, str]) -> None:
-        """Keep the options."""
         # Only where a source is made, not where Spark unpickles it (see the module's text).
         from oriel.pipeline.language import check_topic  # noqa: PLC0415
 
@@ -121,7 +120,6 @@ class EventLogSlices(DataSourceReader):
     """Reads slices that were planned before; at least one."""
 
     def __init__(self, planned: Sequence[Slice]) -> None:
-        """Read ``planned``."""
         self._planned = planned
 
     def partitions(self) -> Sequence[InputPartition]:

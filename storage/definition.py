@@ -138,7 +138,6 @@ class AggregateSpec:
     type: str
 
     def __str__(self) -> str:
-        """For messages: ``mean = avg(delay) double``."""
         return f"{self.name} = {self.function} {self.type}"
 
 

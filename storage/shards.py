@@ -42,7 +42,6 @@ class Shard:
         raise ValueError(message)
 
     def __str__(self) -> str:
-        """As ``parse`` reads it."""
         return f"{self.number}/{self.count}"
 
     @property

@@ -37,7 +37,6 @@ class Connections:
     """The connections of one worker: what they may do, and which of them are silent."""
 
     def __init__(self, limits: Limits) -> None:
-        """There are none."""
         self.limits = limits
         self.all: set[Connection] = set()
         #: Those that have no whole request, in the order in which they became silent.

@@ -75,7 +75,6 @@ class Gate:
     """The places of one worker. For its event loop only."""
 
     def __init__(self, limits: Limits, clock: Callable[[], float] = time.monotonic) -> None:
-        """Nothing is under way. ``clock`` returns seconds."""
         self.limits = limits
         self._clock = clock
         self.requests = 0

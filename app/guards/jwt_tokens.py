@@ -78,7 +78,6 @@ class JwtVerifier:
         self._reading: threading.Thread | None = None
 
     def follow(self) -> None:
-        """See ``TokenVerifier``."""
         if monotonic() - self._read_at >= _REFRESH_SECONDS:
             self._refresh()
 

@@ -60,7 +60,6 @@ class GuardedProtocol(HttpToolsProtocol):
     def __init__(
         self, connections: Connections, config: Config, server_state: ServerState, **others: Any
     ) -> None:
-        """Wait for a first request."""
         super().__init__(config, server_state, **others)
         self._connections = connections
         self._limits = connections.limits

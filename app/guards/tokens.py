@@ -72,7 +72,6 @@ class TokenFile:
         self._warn()
 
     def access_of(self, token: bytes) -> Access | None:
-        """See ``TokenVerifier``."""
         self.follow()
         digest = hashlib.sha256(token).digest()
         known = self._tokens.get(digest)
@@ -85,7 +84,6 @@ class TokenFile:
         return known.access
 
     def follow(self) -> None:
-        """See ``TokenVerifier``."""
         if monotonic() - self._looked_at < _LOOK_SECONDS:
             return
         self._looked_at = monotonic()

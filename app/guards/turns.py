@@ -24,7 +24,6 @@ class Turns:
     """
 
     def __init__(self, steps: int, clock: Callable[[], float] = time.perf_counter) -> None:
-        """Start without steps. ``clock`` returns seconds."""
         self._steps = steps
         self._clock = clock
         self._first: deque[_Step] = deque()

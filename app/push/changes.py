@@ -106,7 +106,6 @@ class ChangeReader:
     """Reads the changes of versions in a thread of its own, and keeps what was read last."""
 
     def __init__(self) -> None:
-        """Nothing is read yet."""
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="changes")
         self._kept: OrderedDict[_Place, Changes] = OrderedDict()
         self._kept_bytes = 0

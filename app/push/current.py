@@ -24,7 +24,6 @@ class CurrentWindows:
     """Reads the current windows of keys, and keeps what was read last."""
 
     def __init__(self) -> None:
-        """Nothing is read yet."""
         self._kept: dict[tuple[str, int, str, str, frozenset[str]], bytes | None] = {}
         self._kept_bytes = 0
         #: How many windows were read from an index.

@@ -33,7 +33,6 @@ class EventId(NamedTuple):
     digest: str
 
     def __str__(self) -> str:
-        """The id as it is sent."""
         row = "" if self.row is None else f".{self.row}"
         return f"{self.version}{row}-{self.place.history}"
 

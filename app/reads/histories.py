@@ -33,7 +33,6 @@ class LogDigests:
     """
 
     def __init__(self) -> None:
-        """Read nothing yet."""
         self._kept: dict[tuple[Path, int], tuple[Stamp, str]] = {}
 
     def digest(self, log: DeltaLog, version: int) -> str:
@@ -66,7 +65,6 @@ class StoreHistory:
     """The history of one store, as its log has it now; used on the event loop."""
 
     def __init__(self, log: DeltaLog) -> None:
-        """Look at nothing yet."""
         self._log = log
         self._is_remote = is_object(log.table)
         self._digests = LogDigests()

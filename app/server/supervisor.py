@@ -121,7 +121,6 @@ class HeartbeatWatch:
     """Finds that the tailer hangs: its own last heartbeat stands still, by this process's clock."""
 
     def __init__(self, status_file: StatusFile, hanging_seconds: float = _HANGING_SECONDS) -> None:
-        """Nothing is seen yet."""
         self._status_file = status_file
         self._hanging_seconds = hanging_seconds
         self._last: Heartbeat | None = None

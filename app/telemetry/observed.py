@@ -15,7 +15,6 @@ class Observed:
     """An application whose answers are counted; with ``access_log`` each has its line, too."""
 
     def __init__(self, app: App, measures: Measures, *, access_log: bool) -> None:
-        """Observe this application."""
         self._app = app
         self._measures = measures
         self._access_log = access_log

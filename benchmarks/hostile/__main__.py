@@ -44,7 +44,6 @@ class _Observer:
     """Requests long responses and finds the worker's largest memory, until it is stopped."""
 
     def __init__(self, running: Running) -> None:
-        """Observe this service."""
         self._address = running.address
         children = psutil.Process(running.pid).children(recursive=True)
         (self._worker,) = (one for one in children if "oriel.app.server.worker" in one.cmdline())

@@ -39,7 +39,6 @@ class Connection:
     """One keep-alive connection, with at most one request under way."""
 
     def __init__(self, address: tuple[str, int]) -> None:
-        """Connect."""
         self.socket = socket.create_connection(address)
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._received = b""

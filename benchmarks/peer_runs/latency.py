@@ -77,7 +77,6 @@ class LogSink:
     """A topic of an event log."""
 
     def __init__(self, folder: Path) -> None:
-        """Append to the partitions in ``folder``."""
         folder.mkdir(parents=True)
         self._paths = [folder / f"{partition}.jsonl" for partition in range(PARTITIONS)]
 

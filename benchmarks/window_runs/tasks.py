@@ -348,7 +348,6 @@ class _Records:
     """One task's share of the records, as they come out of the shuffle."""
 
     def __init__(self, load: Load, task: int) -> None:
-        """Name the task's keys."""
         self._load = load
         self._task = task
         numbers = pa.array(range(task, load.keys, TASKS)).cast(pa.string())

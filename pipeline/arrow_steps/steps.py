@@ -140,7 +140,6 @@ class ArrowSteps:
 
     @property
     def arrow(self) -> "ArrowSteps":
-        """See ``oriel.pipeline.plan.Steps``."""
         return self
 
     def select(self, output: StepsOutput) -> None:

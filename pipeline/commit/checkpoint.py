@@ -187,7 +187,6 @@ class Checkpoint:
         return self
 
     def __exit__(self, *_error: object) -> None:
-        """Give the lock back."""
         self.close()
 
     @property

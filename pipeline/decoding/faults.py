@@ -23,7 +23,6 @@ class Faults:
     """The faults of a block's rows: a row's first one counts."""
 
     def __init__(self, length: int) -> None:
-        """Begin with ``length`` good rows."""
         self._codes = np.zeros(length, np.int8)
         self._details: dict[int, str] = {}
 

@@ -35,7 +35,6 @@ class SingleValueReader:
     row_type: pa.StructType
 
     def read(self, values: pa.BinaryArray, faults: Faults) -> pa.StructArray:
-        """See ``ValueReader``."""
         read = texts if self.name == "string" else numbers
         column = read(self.name, values, faults)
         mask = pa.array(np.asarray(values.is_null()) | faults.bad)

@@ -139,7 +139,6 @@ class EventLogTarget:
             _refuse_unfinished(path)
 
     def send(self, messages: Sequence[Message]) -> list[int]:
-        """See ``Target``."""
         lines: dict[Path, list[tuple[int, bytes]]] = {}
         for index, message in enumerate(messages):
             line = (message.value or b"") + b"\n"
@@ -195,7 +194,6 @@ class KafkaTarget:
         self._brokers.topics(sorted({message.topic for message in messages}))
 
     def send(self, messages: Sequence[Message]) -> list[int]:
-        """See ``Target``."""
         return self._brokers.send(messages)
 
     @cached_property

@@ -154,7 +154,6 @@ class _Reader:
     """Reads projections from below: the steps so far, and the columns by Spark's number."""
 
     def __init__(self, columns: dict[int, str]) -> None:
-        """Begin with the record's own columns."""
         self.columns = columns
         self.steps: list[ProgramStep] = []
         self.key: Expression | None = None

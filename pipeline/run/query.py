@@ -200,7 +200,7 @@ class PipelineRun:
         return writer.trigger(processingTime=f"{self._settings.trigger_ms} milliseconds").start()
 
     def note_first_offsets(self) -> None:
-        """See ``Checkpoint``."""
+        """Keep the offsets at which the first query began, once Spark has written them."""
         self._checkpoint.note_first_offsets()
 
     @property

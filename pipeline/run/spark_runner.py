@@ -79,7 +79,6 @@ class SparkRunner(RouteRunner):
         }
 
     def step(self, rows: Chains, steps: Steps) -> Chains:
-        """See ``Runner``."""
         if not isinstance(steps, RowSteps):
             return super().step(rows, steps)
         if steps.arrow is not None:
@@ -94,12 +93,10 @@ class SparkRunner(RouteRunner):
         return (Chain(channel),)
 
     def by_task(self, rows: Chains, tasks: int) -> Chains:
-        """See ``Runner``."""
         self._tasks = max(self._tasks, tasks)
         return super().by_task(rows, tasks)
 
     def messages(self) -> pa.Table:
-        """See ``RouteRunner``."""
         frame = self._fed()
         for level in range(1, max(self._levels.values()) + 1):
             routes = self.routes_from(level)

@@ -38,7 +38,6 @@ class FolderFiles:
     def process_records(
         self, plan: BatchPlan, task: int, records: pa.Table, close_ms: int
     ) -> tuple[EngineResult, Version]:
-        """See ``TaskFiles``."""
         self._refuse_not_shared(self.state)
         engine, share = plan.assembly.engine, (task, plan.tasks)
         layout = Layout.of_engine(engine)
@@ -62,7 +61,6 @@ class FolderFiles:
         records: pa.Table,
         clocks: tuple[Clocks, Clocks],
     ) -> tuple[JoinResult, Version]:
-        """See ``TaskFiles``."""
         self._refuse_not_shared(self.state)
         before, after = map(join.stream_times_ms, clocks)
         share = (task, plan.tasks)
@@ -109,7 +107,6 @@ class FolderFiles:
         return joined, version
 
     def write_changes(self, plan: BatchPlan, task: int, changes: pa.Table) -> list[AddedFile]:
-        """See ``TaskFiles``."""
         if not len(changes):
             return []
         types = plan.assembly.types
@@ -118,7 +115,6 @@ class FolderFiles:
         return [self._added(self.table, rows, f"part-{_name(plan, task)}")]
 
     def write_dead_letters(self, plan: BatchPlan, letters: Sequence[pa.Table]) -> list[AddedFile]:
-        """See ``TaskFiles``."""
         letters = [table for table in letters if len(table)]
         if not letters:
             return []
@@ -167,7 +163,6 @@ class SinkFiles(FolderFiles):
     def process_records(
         self, plan: BatchPlan, task: int, records: pa.Table, close_ms: int
     ) -> tuple[EngineResult, Version]:
-        """See ``TaskFiles``."""
         self._refuse_not_shared(self.state)
         engine = plan.assembly.engine
         result = engine.process(engine.empty_state(), records, plan.close_ms, close_ms)

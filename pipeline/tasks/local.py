@@ -26,11 +26,9 @@ class LocalRunner:
         self._records = records
 
     def read(self, source: Source, steps: Steps) -> Shares:
-        """See ``Runner``."""
         return self.step(self._records.get(source, ()), steps)
 
     def step(self, rows: Shares, steps: Steps) -> Shares:
-        """See ``Runner``."""
         shares = [share for share in rows if len(share)]
         if not shares:
             return []
@@ -39,7 +37,6 @@ class LocalRunner:
         return [arrow_steps.rows(share) for share in shares]
 
     def map(self, rows: Shares, function: TaskFunction, schema: pa.Schema) -> Shares:
-        """See ``Runner``."""
         return [
             pa.Table.from_batches(function(iter(share.combine_chunks().to_batches())), schema)
             for share in rows
@@ -47,11 +44,9 @@ class LocalRunner:
         ]
 
     def union(self, rows: Shares, others: Shares) -> Shares:
-        """See ``Runner``."""
         return [*rows, *others]
 
     def by_task(self, rows: Shares, tasks: int) -> Shares:
-        """See ``Runner``."""
         if not rows:
             return []
         everything = pa.concat_tables(rows)
@@ -61,7 +56,6 @@ class LocalRunner:
         return [everything.filter(pa.array(task_of_row == task)) for task in range(tasks)]
 
     def reports(self, rows_of: Mapping[str, Shares]) -> dict[str, list[str]]:
-        """See ``Runner``."""
         return {
             store: [text for share in rows for text in share[REPORT.name].to_pylist()]
             for store, rows in rows_of.items()

@@ -62,7 +62,6 @@ class Counters:
         return cls(**{end: rows - elements, f"elements_{end}": elements})
 
     def __add__(self, other: "Counters") -> "Counters":
-        """Add number by number."""
         return Counters(**{name: n + getattr(other, name) for name, n in vars(self).items()})
 
     def as_dict(self, *, with_results: bool) -> dict[str, int]:

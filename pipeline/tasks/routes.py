@@ -93,36 +93,29 @@ class RouteRunner(ABC):
     """A ``Runner`` that gathers the routes of a batch before it runs any of them."""
 
     def __init__(self) -> None:
-        """Begin without routes."""
         self._routes: list[Route] = []
         #: How many shuffles are in front of each channel that routes begin at.
         self._levels: dict[int, int] = {}
         self._channels = 0
 
     def read(self, source: Source, steps: Steps) -> Chains:
-        """See ``Runner``."""
         return self.step((Chain(source),), steps)
 
     def step(self, rows: Chains, steps: Steps) -> Chains:
-        """See ``Runner``."""
         return tuple(chain.then(steps) for chain in rows)
 
     def map(self, rows: Chains, function: TaskFunction, schema: pa.Schema) -> Chains:
-        """See ``Runner``."""
         return tuple(chain.then(function, schema) for chain in rows)
 
     def union(self, rows: Chains, others: Chains) -> Chains:
-        """See ``Runner``."""
         return (*rows, *others)
 
     def by_task(self, rows: Chains, tasks: int) -> Chains:
-        """See ``Runner``."""
         channel = self.add_channel(rows, tasks)
         self._levels[channel] = 1 + max(self.level(chain.base) for chain in rows)
         return (Chain(channel, (), rows[0].schema),)
 
     def reports(self, rows_of: Mapping[str, Chains]) -> dict[str, list[str]]:
-        """See ``Runner``."""
         sinks = {store: self.add_channel(rows, None) for store, rows in rows_of.items()}
         messages = self.messages()
         channel = np.asarray(messages[CHANNEL.name])

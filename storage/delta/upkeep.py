@@ -45,7 +45,6 @@ class TableUpkeep:
     """Keeps one table small. One thread calls it; other threads and processes may write."""
 
     def __init__(self, folder: Path, settings: UpkeepSettings) -> None:
-        """Nothing is read before the first step."""
         self.folder = folder
         self._settings = settings
         self._files: TableFiles | None = None

@@ -16,84 +16,64 @@ class FilesByPlace:
     """``Files`` of this machine's file system, and of buckets."""
 
     def __init__(self) -> None:
-        """Nothing is opened before it is asked for."""
         self._local, self._objects = LocalFiles(), ObjectFiles()
 
     def _of(self, path: Path) -> Files:
         return self._objects if is_object(path) else self._local
 
     def reach(self, folder: Path) -> None:
-        """See ``Files``."""
         self._of(folder).reach(folder)
 
     def read(self, path: Path) -> bytes:
-        """See ``Files``."""
         return self._of(path).read(path)
 
     def open(self, path: Path) -> "pa.NativeFile":
-        """See ``Files``."""
         return self._of(path).open(path)
 
     def map(self, path: Path) -> "pa.NativeFile":
-        """See ``Files``."""
         return self._of(path).map(path)
 
     def exists(self, path: Path) -> bool:
-        """See ``Files``."""
         return self._of(path).exists(path)
 
     def is_folder(self, path: Path) -> bool:
-        """See ``Files``."""
         return self._of(path).is_folder(path)
 
     def stamp(self, path: Path) -> Stamp | None:
-        """See ``Files``."""
         return self._of(path).stamp(path)
 
     def names(self, folder: Path) -> list[str]:
-        """See ``Files``."""
         return self._of(folder).names(folder)
 
     def listed(self, folder: Path) -> list[ListedFile]:
-        """See ``Files``."""
         return self._of(folder).listed(folder)
 
     def make_folder(self, folder: Path, *, sync: bool) -> None:
-        """See ``Files``."""
         self._of(folder).make_folder(folder, sync=sync)
 
     def create(self, path: Path, content: bytes, *, sync: bool) -> None:
-        """See ``Files``."""
         self._of(path).create(path, content, sync=sync)
 
     def replace(self, path: Path, content: bytes, *, sync: bool) -> None:
-        """See ``Files``."""
         self._of(path).replace(path, content, sync=sync)
 
     def write(self, path: Path, fill: Fill, *, sync: bool) -> WrittenFile:
-        """See ``Files``."""
         return self._of(path).write(path, fill, sync=sync)
 
     def copy(self, source: Path, target: Path, *, sync: bool) -> None:
-        """See ``Files``."""
         self._of(target).copy(source, target, sync=sync)
 
     def touch(self, path: Path) -> None:
-        """See ``Files``."""
         self._of(path).touch(path)
 
     def delete(self, path: Path) -> None:
-        """See ``Files``."""
         self._of(path).delete(path)
 
     def delete_folder(self, folder: Path) -> None:
-        """See ``Files``."""
         self._of(folder).delete_folder(folder)
 
     def sync_file(self, path: Path) -> None:
-        """See ``Files``."""
         self._of(path).sync_file(path)
 
     def sync_folder(self, folder: Path) -> None:
-        """See ``Files``."""
         self._of(folder).sync_folder(folder)

@@ -31,7 +31,6 @@ class FileCache:
     """Copies by name, of which those that were not used for longest go."""
 
     def __init__(self) -> None:
-        """Nothing is made before the first copy."""
         self.folder = Path(os.environ.get(_FOLDER) or _own_folder())
         self.bytes_most = int(os.environ.get(_BYTES) or _BYTES_MOST)
         self._run = os.environ.get(RUN) or uuid.uuid4().hex

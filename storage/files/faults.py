@@ -41,97 +41,78 @@ class HookedFiles:
             self._before(operation, path)
 
     def reach(self, folder: Path) -> None:
-        """See ``Files``."""
         self.before("reach", folder)
         self.inner.reach(folder)
 
     def read(self, path: Path) -> bytes:
-        """See ``Files``."""
         self.before("read", path)
         return self.inner.read(path)
 
     def open(self, path: Path) -> "pa.NativeFile":
-        """See ``Files``."""
         self.before("open", path)
         return self.inner.open(path)
 
     def map(self, path: Path) -> "pa.NativeFile":
-        """See ``Files``."""
         self.before("map", path)
         return self.inner.map(path)
 
     def exists(self, path: Path) -> bool:
-        """See ``Files``."""
         self.before("exists", path)
         return self.inner.exists(path)
 
     def is_folder(self, path: Path) -> bool:
-        """See ``Files``."""
         self.before("is_folder", path)
         return self.inner.is_folder(path)
 
     def stamp(self, path: Path) -> Stamp | None:
-        """See ``Files``."""
         self.before("stamp", path)
         return self.inner.stamp(path)
 
     def names(self, folder: Path) -> list[str]:
-        """See ``Files``."""
         self.before("names", folder)
         return self.inner.names(folder)
 
     def listed(self, folder: Path) -> list[ListedFile]:
-        """See ``Files``."""
         self.before("listed", folder)
         return self.inner.listed(folder)
 
     def make_folder(self, folder: Path, *, sync: bool) -> None:
-        """See ``Files``."""
         self.before("make_folder", folder)
         self.inner.make_folder(folder, sync=sync)
 
     def create(self, path: Path, content: bytes, *, sync: bool) -> None:
-        """See ``Files``."""
         self.before("create", path)
         self.inner.create(path, content, sync=sync)
 
     def replace(self, path: Path, content: bytes, *, sync: bool) -> None:
-        """See ``Files``."""
         self.before("replace", path)
         self.inner.replace(path, content, sync=sync)
 
     def write(self, path: Path, fill: Fill, *, sync: bool) -> WrittenFile:
-        """See ``Files``."""
         self.before("write", path)
         return self.inner.write(path, fill, sync=sync)
 
     def copy(self, source: Path, target: Path, *, sync: bool) -> None:
-        """See ``Files``."""
         self.before("copy", target)
         self.inner.copy(source, target, sync=sync)
 
     def touch(self, path: Path) -> None:
-        """See ``Files``."""
         self.before("touch", path)
         self.inner.touch(path)
 
     def delete(self, path: Path) -> None:
-        """See ``Files``."""
         self.before("delete", path)
         self.inner.delete(path)
 
     def delete_folder(self, folder: Path) -> None:
-        """See ``Files``."""
         self.before("delete_folder", folder)
         self.inner.delete_folder(folder)
 
     def sync_file(self, path: Path) -> None:
-        """See ``Files``."""
         self.before("sync", path)
         self.inner.sync_file(path)
 
     def sync_folder(self, folder: Path) -> None:
-        """See ``Files``."""
         self.before("sync", folder)
         self.inner.sync_folder(folder)
 
@@ -140,7 +121,6 @@ class CountingFiles(HookedFiles):
     """Notes each operation with its path, in order."""
 
     def __init__(self, *, inner: Files | None = None) -> None:
-        """Begin to count."""
         super().__init__(inner=inner)
         self.operations: list[tuple[str, Path]] = []
 
@@ -181,7 +161,6 @@ class FailingFiles(HookedFiles):
         self.failed = 0
 
     def create(self, path: Path, content: bytes, *, sync: bool) -> None:
-        """See ``Files``."""
         self._failing(
             "create",
             path,
@@ -190,7 +169,6 @@ class FailingFiles(HookedFiles):
         )
 
     def replace(self, path: Path, content: bytes, *, sync: bool) -> None:
-        """See ``Files``."""
         self._failing(
             "replace",
             path,
@@ -199,7 +177,6 @@ class FailingFiles(HookedFiles):
         )
 
     def write(self, path: Path, fill: Fill, *, sync: bool) -> WrittenFile:
-        """See ``Files``."""
         return self._failing(
             "write",
             path,
@@ -208,31 +185,24 @@ class FailingFiles(HookedFiles):
         )
 
     def make_folder(self, folder: Path, *, sync: bool) -> None:
-        """See ``Files``."""
         self._failing("make_folder", folder, lambda: self.inner.make_folder(folder, sync=sync))
 
     def touch(self, path: Path) -> None:
-        """See ``Files``."""
         self._failing("touch", path, lambda: self.inner.touch(path))
 
     def delete(self, path: Path) -> None:
-        """See ``Files``."""
         self._failing("delete", path, lambda: self.inner.delete(path))
 
     def copy(self, source: Path, target: Path, *, sync: bool) -> None:
-        """See ``Files``."""
         self._failing("copy", target, lambda: self.inner.copy(source, target, sync=sync))
 
     def delete_folder(self, folder: Path) -> None:
-        """See ``Files``."""
         self._failing("delete_folder", folder, lambda: self.inner.delete_folder(folder))
 
     def sync_file(self, path: Path) -> None:
-        """See ``Files``."""
         self._failing("sync", path, lambda: self.inner.sync_file(path))
 
     def sync_folder(self, folder: Path) -> None:
-        """See ``Files``."""
         self._failing("sync", folder, lambda: self.inner.sync_folder(folder))
 
     def _failing(
@@ -291,12 +261,10 @@ class ForgettingFiles(HookedFiles):
         self._unsynced: dict[Path, _Unsynced] = {}
 
     def create(self, path: Path, content: bytes, *, sync: bool) -> None:
-        """See ``Files``."""
         super().create(path, content, sync=sync)
         self._changed(path, None, sync=sync)
 
     def replace(self, path: Path, content: bytes, *, sync: bool) -> None:
-        """See ``Files``."""
         before = self._on_disk(path)
         super().replace(path, content, sync=sync)
         self._changed(path, before, sync=sync)
@@ -314,13 +282,11 @@ class ForgettingFiles(HookedFiles):
         self._unsynced[path] = _Unsynced(before, content_synced=True)
 
     def sync_file(self, path: Path) -> None:
-        """See ``Files``."""
         super().sync_file(path)
         if path in self._unsynced:
             self._unsynced[path].content_synced = True
 
     def sync_folder(self, folder: Path) -> None:
-        """See ``Files``."""
         super().sync_folder(folder)
         for path, unsynced in list(self._unsynced.items()):
             if path.parent == folder:

@@ -44,33 +44,27 @@ class LocalFiles:
         """See ``Files``: what is wrong there, the first file will tell."""
 
     def read(self, path: Path) -> bytes:
-        """See ``Files``."""
         return path.read_bytes()
 
     def open(self, path: Path) -> "pa.NativeFile":
-        """See ``Files``."""
         import pyarrow as pa  # noqa: PLC0415 - only processes that read tables have it in memory
 
         with _tells_directories(path):
             return pa.OSFile(str(path))
 
     def map(self, path: Path) -> "pa.NativeFile":
-        """See ``Files``."""
         import pyarrow as pa  # noqa: PLC0415
 
         with _tells_directories(path):
             return pa.memory_map(str(path))
 
     def exists(self, path: Path) -> bool:
-        """See ``Files``."""
         return path.exists()
 
     def is_folder(self, path: Path) -> bool:
-        """See ``Files``."""
         return path.is_dir()
 
     def stamp(self, path: Path) -> Stamp | None:
-        """See ``Files``."""
         try:
             status = path.stat()
         except (FileNotFoundError, NotADirectoryError):
@@ -78,7 +72,6 @@ class LocalFiles:
         return (status.st_ino, status.st_mtime_ns, status.st_size)
 
     def names(self, folder: Path) -> list[str]:
-        """See ``Files``."""
         try:
             with os.scandir(folder) as entries:
                 return [entry.name for entry in entries]
@@ -86,7 +79,6 @@ class LocalFiles:
             return []
 
     def listed(self, folder: Path) -> list[ListedFile]:
-        """See ``Files``."""
         found = []
         with suppress(FileNotFoundError, NotADirectoryError), os.scandir(folder) as entries:
             for entry in entries:
@@ -99,7 +91,6 @@ class LocalFiles:
         return found
 
     def make_folder(self, folder: Path, *, sync: bool) -> None:
-        """See ``Files``."""
         missing = [path for path in (folder, *folder.parents) if not path.exists()]
         folder.mkdir(parents=True, exist_ok=True)
         if sync:
@@ -107,7 +98,6 @@ class LocalFiles:
                 self.sync_folder(path.parent)
 
     def create(self, path: Path, content: bytes, *, sync: bool) -> None:
-        """See ``Files``."""
         draft = self._write_draft(path, content, sync=sync)
         try:
             # A rename would put itself in the place of another process's file.
@@ -118,13 +108,11 @@ class LocalFiles:
             self.sync_folder(path.parent)
 
     def replace(self, path: Path, content: bytes, *, sync: bool) -> None:
-        """See ``Files``."""
         self._write_draft(path, content, sync=sync).replace(path)
         if sync:
             self.sync_folder(path.parent)
 
     def write(self, path: Path, fill: Fill, *, sync: bool) -> WrittenFile:
-        """See ``Files``."""
         import pyarrow as pa  # noqa: PLC0415
 
         try:
@@ -141,11 +129,9 @@ class LocalFiles:
         return WrittenFile(status.st_size, status.st_mtime_ns // 1_000_000)
 
     def touch(self, path: Path) -> None:
-        """See ``Files``."""
         os.utime(path)
 
     def delete(self, path: Path) -> None:
-        """See ``Files``."""
         try:
             path.unlink(missing_ok=True)
         except PermissionError as error:
@@ -163,11 +149,9 @@ class LocalFiles:
             self.sync_file(target)
 
     def delete_folder(self, folder: Path) -> None:
-        """See ``Files``."""
         shutil.rmtree(folder, ignore_errors=True)
 
     def sync_file(self, path: Path) -> None:
-        """See ``Files``."""
         descriptor = os.open(path, os.O_RDONLY)
         try:
             os.fsync(descriptor)
@@ -175,7 +159,6 @@ class LocalFiles:
             os.close(descriptor)
 
     def sync_folder(self, folder: Path) -> None:
-        """See ``Files``."""
         self.sync_file(folder)
 
     def _write_draft(self, path: Path, content: bytes, *, sync: bool) -> Path:

@@ -72,7 +72,6 @@ class ObjectRequests:
     """The requests of one process, by bucket."""
 
     def __init__(self) -> None:
-        """Nothing is requested before the first file."""
         self._stores: dict[str, S3Store] = {}
 
     def send(

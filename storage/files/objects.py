@@ -32,7 +32,6 @@ class ObjectFiles:
     """``Files`` of buckets."""
 
     def __init__(self) -> None:
-        """Nothing is asked before the first file."""
         self._requests = ObjectRequests()
 
     @cached_property
@@ -50,7 +49,6 @@ class ObjectFiles:
         self._requests.send("list", folder, look, is_first=True)
 
     def read(self, path: Path) -> bytes:
-        """See ``Files``."""
         import obstore  # noqa: PLC0415
 
         return self._requests.send(
@@ -91,11 +89,9 @@ class ObjectFiles:
         return mapped
 
     def exists(self, path: Path) -> bool:
-        """See ``Files``."""
         return self.stamp(path) is not None
 
     def is_folder(self, path: Path) -> bool:
-        """See ``Files``."""
         import obstore  # noqa: PLC0415
 
         def look(store: "S3Store", key: str) -> bool:
@@ -104,7 +100,6 @@ class ObjectFiles:
         return self._requests.send("list", path, look)
 
     def stamp(self, path: Path) -> Stamp | None:
-        """See ``Files``."""
         import obstore  # noqa: PLC0415
 
         try:
@@ -115,19 +110,16 @@ class ObjectFiles:
         return zlib.crc32((meta["e_tag"] or "").encode()), modified_ns, meta["size"]
 
     def names(self, folder: Path) -> list[str]:
-        """See ``Files``."""
         files, folders = self._listed(folder)
         return [*(file.name for file in files), *folders]
 
     def listed(self, folder: Path) -> list[ListedFile]:
-        """See ``Files``."""
         return self._listed(folder)[0]
 
     def make_folder(self, folder: Path, *, sync: bool) -> None:
         """See ``Files``: it is there with its first file."""
 
     def create(self, path: Path, content: bytes, *, sync: bool) -> None:  # noqa: ARG002
-        """See ``Files``."""
         import obstore  # noqa: PLC0415
 
         def put(store: "S3Store", key: str) -> None:
@@ -150,7 +142,6 @@ class ObjectFiles:
             return
 
     def replace(self, path: Path, content: bytes, *, sync: bool) -> None:  # noqa: ARG002
-        """See ``Files``."""
         import obstore  # noqa: PLC0415
 
         self._requests.send(
@@ -189,7 +180,6 @@ class ObjectFiles:
         self.delete(aside)
 
     def delete(self, path: Path) -> None:
-        """See ``Files``."""
         import obstore  # noqa: PLC0415
 
         with suppress(FileNotFoundError):
@@ -197,7 +187,6 @@ class ObjectFiles:
         self.cache.forget(uri(path))
 
     def delete_folder(self, folder: Path) -> None:
-        """See ``Files``."""
         import obstore  # noqa: PLC0415
 
         def delete(store: "S3Store", key: str) -> None:

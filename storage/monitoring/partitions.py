@@ -91,7 +91,6 @@ def partition_overviews(
 
 
 def _lag_ms(lag: int | None, now_ms: int, time_ms: int) -> int | None:
-    """See ``PartitionOverview``."""
     if not lag:
         return lag
     # A clock ahead of wall-clock time says nothing about the lag, and has its own alert

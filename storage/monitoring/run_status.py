@@ -95,7 +95,6 @@ class RunStatusFile:
     """The status file of one checkpoint."""
 
     def __init__(self, checkpoint: Path) -> None:
-        """Nothing is read or written yet."""
         self._path = checkpoint / STATUS_FILE
 
     def write(self, status: RunStatus, *, sync: bool = False) -> None:

@@ -16,7 +16,6 @@ class ReadBudget:
     """The budget of one read; ``seconds`` None: it may take any time."""
 
     def __init__(self, seconds: float | None = None, *, bytes_max: int = READ_BYTES_MAX) -> None:
-        """Begin the read's time."""
         self.seconds = seconds
         self.bytes_max = bytes_max
         self._deadline = None if seconds is None else time.monotonic() + seconds

@@ -37,7 +37,6 @@ class Condition:
     ordered_keys: KeyType | None = None
 
     def __and__(self, other: "Condition") -> "Condition":
-        """Both of them."""
         return Condition(
             self.expression & other.expression,
             self.ranges + other.ranges,

@@ -77,11 +77,9 @@ class TableStore:
         return KeyPage(found[:limit], found[limit - 1])
 
     def scan(self, scan_range: ScanRange) -> ScanPage:
-        """See ``ReadOnlyStore``."""
         return scan_page(self._scanned(scan_range), scan_range, backward=False)
 
     def backward_scan(self, scan_range: ScanRange) -> ScanPage:
-        """See ``ReadOnlyStore``."""
         return scan_page(self._scanned(scan_range), scan_range, backward=True)
 
     def window_count(self) -> int:
@@ -114,34 +112,27 @@ class TableWindowStore(TableStore):
     """One version of a table as a ``ReadOnlyWindowStore``."""
 
     def fetch_window(self, key: str, window_start_ms: int) -> bytes | None:
-        """See ``ReadOnlyWindowStore``."""
         page = self.fetch(WindowRange(key, window_start_ms, window_start_ms, 1))
         return page.windows[0] if page.windows and window_start_ms >= 0 else None
 
     def fetch(self, window_range: WindowRange) -> WindowPage:
-        """See ``ReadOnlyWindowStore``."""
         return window_page(self._by_start(window_range), window_range, backward=False)
 
     def backward_fetch(self, window_range: WindowRange) -> WindowPage:
-        """See ``ReadOnlyWindowStore``."""
         return window_page(self._by_start(window_range), window_range, backward=True)
 
     def latest(self, key: str) -> bytes | None:
-        """See ``ReadOnlyWindowStore``."""
         page = self.backward_fetch(WindowRange(key, limit=1))
         return page.windows[0] if page.windows else None
 
     def current(self, key: str) -> bytes | None:
-        """See ``ReadOnlyWindowStore``."""
         page = self.current_all(ScanRange(key, key, limit=1))
         return page.entries[0] if page.entries else None
 
     def latest_all(self, scan_range: ScanRange) -> ScanPage:
-        """See ``ReadOnlyWindowStore``."""
         return each_key_page(self._of_keys(scan_range), scan_range, latest_of_each)
 
     def current_all(self, scan_range: ScanRange) -> ScanPage:
-        """See ``ReadOnlyWindowStore``."""
         last_ms = 0 if self.state.definition.window.kind.has_inclusive_end else 1
         choose = partial(current_of_each, last_ms=last_ms)
         return each_key_page(self._of_keys(scan_range), scan_range, choose)
@@ -159,22 +150,18 @@ class TableSessionStore(TableWindowStore):
     """One version of a table as a ``ReadOnlySessionStore``."""
 
     def fetch_session(self, key: str, window_start_ms: int, window_end_ms: int) -> bytes | None:
-        """See ``ReadOnlySessionStore``."""
         starts = of_times("window_start", window_start_ms, window_start_ms)
         ends = of_times("window_end", window_end_ms, window_end_ms)
         session = self._visible(of_key(key, self._key_type) & starts & ends)
         return session.json(np.zeros(1, np.int64))[0] if len(session) else None
 
     def current_all(self, scan_range: ScanRange) -> ScanPage:
-        """See ``ReadOnlyWindowStore``."""
         return each_key_page(self._of_keys(scan_range), scan_range, last_ending_of_each)
 
     def find_sessions(self, session_range: SessionRange) -> WindowPage:
-        """See ``ReadOnlySessionStore``."""
         return window_page(self._by_overlap(session_range), session_range, backward=False)
 
     def backward_find_sessions(self, session_range: SessionRange) -> WindowPage:
-        """See ``ReadOnlySessionStore``."""
         return window_page(self._by_overlap(session_range), session_range, backward=True)
 
     def _by_overlap(self, session_range: SessionRange) -> LiveRows:
@@ -187,12 +174,10 @@ class TableKeyValueStore(TableStore):
     """One version of a table as a ``ReadOnlyKeyValueStore``."""
 
     def get(self, key: str) -> bytes | None:
-        """See ``ReadOnlyKeyValueStore``."""
         row = self._visible(of_key(key, self._key_type))
         return row.json(np.zeros(1, np.int64))[0] if len(row) else None
 
     def approximate_num_entries(self) -> int:
-        """See ``ReadOnlyKeyValueStore``."""
         return self.window_count()
 
 

@@ -65,7 +65,6 @@ class LiveRows:
         return self._rows["key"].combine_chunks()
 
     def __len__(self) -> int:
-        """Number of windows."""
         return len(self._rows)
 
     def record_keys(self) -> Any:

@@ -40,7 +40,6 @@ class TableVersions:
     """The versions of one store's table. For any number of threads."""
 
     def __init__(self, table: Path) -> None:
-        """Look at nothing yet."""
         self.table = table
         self._log = DeltaLog(table)
         self._open: OrderedDict[tuple[int, Stamp], VersionRows] = OrderedDict()

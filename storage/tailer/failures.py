@@ -18,7 +18,6 @@ class Failures:
     """What failed since the store was last followed without a problem."""
 
     def __init__(self) -> None:
-        """Nothing has failed."""
         self._told: set[str] = set()
         self._last: str | None = None
         self._pause_seconds = 0.0

@@ -65,7 +65,6 @@ class StorePool:
     """The stores that are followed, by name, and the threads that do it."""
 
     def __init__(self) -> None:
-        """No store and no thread."""
         self.stores: dict[str, Watched] = {}
         #: Those that are not closed yet, removed ones too.
         self._open: set[Watched] = set()

@@ -79,7 +79,6 @@ class StatusFile:
     """The status file below one data directory."""
 
     def __init__(self, layout: DataLayout) -> None:
-        """Nothing is read or written yet."""
         self._layout = layout
         self._path: Path = layout.indexes / STATUS_FILE
         self._written: bytes | None = None

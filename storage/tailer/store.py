@@ -79,7 +79,6 @@ class StoreTailer:
     """
 
     def __init__(self, log: DeltaLog, folder: IndexFolder, shard: Shard = ALL_KEYS) -> None:
-        """Nothing is opened before the first step; the index has the keys of ``shard``."""
         self.shard = shard
         self.log = log
         self.folder = folder

@@ -46,7 +46,6 @@ class ApiClient:
     """Calls one service; paths go in raw, nothing is normalised."""
 
     def __init__(self, service: Service) -> None:
-        """Call this service."""
         self.service = service
 
     def get(

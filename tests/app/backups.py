@@ -10,13 +10,11 @@ class Backups:
     """A served store whose table can be copied and put back, as a backup would be."""
 
     def __init__(self, served: Served, folder: Path) -> None:
-        """Keep the copies below a directory."""
         self.served = served
         self._folder = folder
         self._batches: list[int] = []
 
     def __len__(self) -> int:
-        """The number of copies."""
         return len(self._batches)
 
     def take(self) -> int:

@@ -17,7 +17,6 @@ class Dashboard:
     """The page of one service in a browser."""
 
     def __init__(self, browser: "Chrome", serving: Serving) -> None:
-        """Nothing is opened yet."""
         self.browser = browser
         self.serving = serving
         self.address = f"http://127.0.0.1:{serving.port}/"

@@ -369,7 +369,6 @@ class _Named:
         """See ``TokenVerifier``."""
 
     def access_of(self, token: bytes) -> Access:
-        """See ``TokenVerifier``."""
         assert token == b"x"
         return Access(self._name, ("store",))
 

@@ -112,7 +112,6 @@ class Shared:
     """A served store whose streams stay open while its index follows the table."""
 
     def __init__(self, backups: Backups, chance: random.Random) -> None:
-        """Take the store of these backups."""
         self.backups = backups
         self.served = backups.served
         self.chance = chance

@@ -23,7 +23,6 @@ class Provider:
     """An identity provider with one key at a time."""
 
     def __init__(self, folder: Path) -> None:
-        """Make a first key."""
         self.file = folder / "jwks.json"
         self.settings = JwtSettings(str(self.file), "https://id.example", "oriel")
         self.rotate("first")

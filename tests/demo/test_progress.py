@@ -21,7 +21,6 @@ class _Run:
     """A pipeline's commits, one after the other, and a clock."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """Nothing is committed."""
         self.commit: CommitRecord | None = None
         self.seconds = 0.0
         monkeypatch.setattr(progress_module, "last_commit", lambda _: self.commit)

@@ -116,14 +116,12 @@ class PageRun:
         }  # fmt: skip
 
     def __enter__(self) -> Self:
-        """Be ready."""
         return self
 
     def __exit__(
         self, _kind: type[BaseException] | None, _error: BaseException | None,
         _trace: TracebackType | None,
     ) -> None:  # fmt: skip
-        """End what stays."""
         self._listener.close()
         self._socket_folder.cleanup()
         if self._service is not None:

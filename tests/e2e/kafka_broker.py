@@ -38,7 +38,6 @@ class Broker:
     """A broker that keeps its data in a folder, and can be killed and started again."""
 
     def __init__(self, folder: Path) -> None:
-        """Start a fresh broker."""
         self._folder = folder
         self._class_path = class_path(folder)
         port, sasl_port, controller = reserved_port(), reserved_port(), reserved_port()

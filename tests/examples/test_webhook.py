@@ -24,7 +24,6 @@ class Sides:
     """A service with windows by version, and a webhook that answers as told."""
 
     def __init__(self, state: Path) -> None:
-        """Nothing is final yet."""
         self.state = state
         self.versions: list[list[dict[str, Any]]] = []
         self.answers: list[int] = []

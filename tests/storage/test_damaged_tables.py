@@ -205,7 +205,6 @@ class Campaign:
     """A table, what each reader returns for it, and copies of it with damage."""
 
     def __init__(self, folder: Path, *, without_old_entries: bool) -> None:
-        """Make the table."""
         self.folder = folder
         self.table = built_table(folder / "whole", without_old_entries=without_old_entries)
         self.right = {name: self.answer(name, self.copy()) for name in READERS}

@@ -20,7 +20,6 @@ class Scrubbed(AtRest):
     """A store with a scrub, whose clock the test sets."""
 
     def __init__(self, data: Path) -> None:
-        """Nothing was looked at yet."""
         super().__init__(data)
         self.restart()
         self.catch_up()

@@ -42,7 +42,6 @@ class AtRest(Followed):
     """A store whose index lies where the service has it, at rest."""
 
     def __init__(self, data: Path) -> None:
-        """Index 600 windows."""
         super().__init__(data)
         self.layout = DataLayout(data)
         self.folder = IndexFolder(self.layout.index("store"))

@@ -31,7 +31,6 @@ class Reads:
     """Counts the records that an index's reads look at: each is compared with its checksum."""
 
     def __init__(self, patched: pytest.MonkeyPatch) -> None:
-        """Count from now on."""
         self.records = 0
         for module in ("reading.sessions", "reading.pages", "lengths"):
             patched.setattr(f"oriel.storage.index.{module}.check", self._check)

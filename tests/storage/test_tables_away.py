@@ -20,7 +20,6 @@ class Rounds:
     """A tailer of a data folder in this process, with a clock that the test sets."""
 
     def __init__(self, data: Path) -> None:
-        """Nothing is started yet."""
         self.layout = DataLayout(data)
         self.seconds = 0.0
         self.tailer = Tailer(data, clock=lambda: self.seconds)

@@ -25,7 +25,6 @@ class Reading:
     """Reads one store's index while the tailer, another process, writes it."""
 
     def __init__(self, data: Path, store: str = "store") -> None:
-        """Open nothing yet."""
         self.reader = IndexReader(IndexFolder(DataLayout(data).index(store)))
 
     def version(self) -> int:

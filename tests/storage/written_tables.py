@@ -21,7 +21,6 @@ class Unpacked:
     """A store with something else in place of each window's JSON, by default what was put."""
 
     def __init__(self, store: Any, unpack: Callable[[bytes], Any] | None = None) -> None:
-        """Unpack what this store answers."""
         self._store = store
         self._unpack = unpack or (lambda window: orjson.loads(window)["last"].encode())
 

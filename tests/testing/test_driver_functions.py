@@ -348,7 +348,6 @@ class Mute(Exception):
     """An error that can't say anything."""
 
     def __str__(self) -> str:
-        """Raise."""
         raise KeyError
 
 

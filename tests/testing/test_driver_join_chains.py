@@ -134,7 +134,6 @@ class Table:
     """A table as it is now: a key's last record is its row."""
 
     def __init__(self, column: str) -> None:
-        """Begin without rows."""
         self._column = column
         self._rows: dict[str, Any] = {}
 

@@ -26,7 +26,6 @@ class Streams:
     """Two streams and a table, of which a topology reads the left one."""
 
     def __init__(self) -> None:
-        """Begin a topology."""
         self.builder = StreamsBuilder()
         self.left = self.builder.stream("left", "a BIGINT")
         self.right = self.builder.stream("right", "b BIGINT")

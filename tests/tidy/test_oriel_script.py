@@ -39,7 +39,6 @@ class House:
     """A copy of the script and its locks in a folder with a space, and a PATH of a few tools."""
 
     def __init__(self, folder: Path) -> None:
-        """Make the copy."""
         self.root = folder / "my project"
         self.bin = folder / "bin"
         self.notes = folder / "notes"

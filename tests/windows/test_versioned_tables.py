@@ -83,7 +83,6 @@ class Store:
     """Kafka's versioned store of one table, over all partitions: put and get, one by one."""
 
     def __init__(self, history: int) -> None:
-        """Begin without a version."""
         self._history = history
         self._versions: dict[str, dict[int, Arrived]] = {}
 

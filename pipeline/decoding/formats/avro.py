@@ -95,7 +95,6 @@ class AvroReader:
             raise InvalidTopology(message)
 
     def read(self, values: pa.BinaryArray, faults: Faults) -> pa.StructArray:
-        """See ``ValueReader``."""
         rows: list[dict[str, Any] | None] = [None] * len(values)
         for schemas, header_bytes, numbers in self._by_schema(values, faults):
             schema = writer_schema(schemas)

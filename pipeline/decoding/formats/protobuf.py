@@ -57,7 +57,6 @@ class ProtobufReader:
         self._row_getter()
 
     def read(self, values: pa.BinaryArray, faults: Faults) -> pa.StructArray:
-        """See ``ValueReader``."""
         message_class, get_row = _message_class(self.serde), self._row_getter()
         header = _header(message_class.DESCRIPTOR) if self.serde.header == "registry" else None
         rows: list[dict[str, Any] | None] = []

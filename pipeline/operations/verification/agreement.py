@@ -45,11 +45,9 @@ class TablesAndStates(Check):
     """The table of each store against the newest decision of its state."""
 
     def subjects(self, site: Site) -> Iterable[Path]:
-        """See ``Check``."""
         return filter(is_state_of_store, site.states)
 
     def find(self, site: Site, subject: Path, _only: Collection[Path] | None) -> Iterator[Finding]:
-        """See ``Check``."""
         store = store_of(subject)
         table = site.layout.table(store)
         if not decisions(subject):
@@ -128,11 +126,9 @@ class EventLogs(Check):
     of_backups = False
 
     def subjects(self, site: Site) -> Iterable[Path]:
-        """See ``Check``."""
         return site.states if site.event_log is not None else ()
 
     def find(self, site: Site, subject: Path, _only: Collection[Path] | None) -> Iterator[Finding]:
-        """See ``Check``."""
         assert site.event_log is not None
         prepared = newest_decided(subject) if decisions(subject) else None
         if prepared is None:
@@ -166,12 +162,10 @@ class KafkaTopics(Check):
     of_backups = False
 
     def subjects(self, site: Site) -> Iterable[Path]:
-        """See ``Check``."""
         states = site.states if site.ask_topic is not None else ()
         return (state for state in states if has_kafka_record(state.parent.parent))
 
     def find(self, site: Site, subject: Path, _only: Collection[Path] | None) -> Iterator[Finding]:
-        """See ``Check``."""
         prepared = newest_decided(subject) if decisions(subject) else None
         if prepared is None or not _is_in_topology(subject):
             return

@@ -25,11 +25,9 @@ class BackupFiles(Check):
     backup: Path
 
     def subjects(self, _site: Site) -> Iterable[Path]:
-        """See ``Check``."""
         return [self.backup]
 
     def find(self, site: Site, subject: Path, only: Collection[Path] | None) -> Iterator[Finding]:
-        """See ``Check``."""
         manifest = subject / MANIFEST
         try:
             files = read_manifest(subject)["files"]

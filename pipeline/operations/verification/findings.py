@@ -30,7 +30,6 @@ class Finding:
     is_damage: bool = True
 
     def __str__(self) -> str:
-        """Return the line for people."""
         return f"{uri(self.path)}: {self.problem}. {self.action}."
 
     def fields(self) -> dict[str, Any]:

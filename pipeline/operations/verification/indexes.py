@@ -25,7 +25,6 @@ class Indexes(Check):
     of_backups = False
 
     def subjects(self, site: Site) -> Iterable[Path]:
-        """See ``Check``."""
         formats = site.layout.index_formats
         for name in sorted(current_files().names(formats)):
             match = _SHARD.fullmatch(name)
@@ -36,7 +35,6 @@ class Indexes(Check):
             yield from (formats / name / store for store in stores if not store.startswith("_"))
 
     def find(self, site: Site, subject: Path, _only: Collection[Path] | None) -> Iterator[Finding]:
-        """See ``Check``."""
         table = site.layout.table(subject.name)
         generation = IndexFolder(subject).current()
         if generation is None:

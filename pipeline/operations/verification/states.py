@@ -73,11 +73,9 @@ class CheckpointFiles(Check):
     """The JSON files of a checkpoint that are not decisions."""
 
     def subjects(self, site: Site) -> Iterable[Path]:
-        """See ``Check``."""
         return site.checkpoints
 
     def find(self, site: Site, subject: Path, _only: Collection[Path] | None) -> Iterator[Finding]:
-        """See ``Check``."""
         files = current_files()
         states = [subject / "state" / name for name in files.names(subject / "state")]
         for folder in (subject, subject / "epochs", *states):
@@ -146,11 +144,9 @@ class States(Check):
     """The decisions of each store, and the segments that they refer to."""
 
     def subjects(self, site: Site) -> Iterable[Path]:
-        """See ``Check``."""
         return site.states
 
     def find(self, site: Site, subject: Path, only: Collection[Path] | None) -> Iterator[Finding]:
-        """See ``Check``."""
         if not current_files().is_folder(subject):
             return
         versions = versions_of(subject)
@@ -193,11 +189,9 @@ class ReplayedLetters(Check):
     """The marks of dead letters that were replayed."""
 
     def subjects(self, site: Site) -> Iterable[Path]:
-        """See ``Check``."""
         return [site.layout.replayed]
 
     def find(self, site: Site, subject: Path, _only: Collection[Path] | None) -> Iterator[Finding]:
-        """See ``Check``."""
         try:
             read_replays(site.layout)
         except StorageError as error:

@@ -27,11 +27,9 @@ class SurplusFiles(Check):
     """Files that no version of a table, no decision and no pointer refers to."""
 
     def subjects(self, site: Site) -> Iterable[Path]:
-        """See ``Check``."""
         return [site.layout.root, *site.tables, *site.states]
 
     def find(self, site: Site, subject: Path, _only: Collection[Path] | None) -> Iterator[Finding]:
-        """See ``Check``."""
         if subject == site.layout.root:
             yield from _of_directory(site)
         elif subject.parent == site.layout.tables:

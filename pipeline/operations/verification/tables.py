@@ -24,11 +24,9 @@ class DeltaLogs(Check):
     """Each entry and each Delta checkpoint of each table."""
 
     def subjects(self, site: Site) -> Iterable[Path]:
-        """See ``Check``."""
         return site.tables
 
     def find(self, site: Site, subject: Path, _only: Collection[Path] | None) -> Iterator[Finding]:
-        """See ``Check``."""
         view = site.table(subject)
         for path, problem, is_replaceable in view.problems:
             action = rebuild(subject.name)
@@ -46,11 +44,9 @@ class DataFiles(Check):
     """Each data file that a version of a table refers to."""
 
     def subjects(self, site: Site) -> Iterable[Path]:
-        """See ``Check``."""
         return site.tables
 
     def find(self, site: Site, subject: Path, only: Collection[Path] | None) -> Iterator[Finding]:
-        """See ``Check``."""
         view = site.table(subject)
         for names, is_live in ((view.live, True), (view.removed, False)):
             for name, expected in names.items():

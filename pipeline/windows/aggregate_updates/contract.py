@@ -138,11 +138,9 @@ class AggregateUpdatesEngine(JoinEngine):
         self.result_schema = pa.schema([*own, *results])
 
     def units(self, state: pa.Table) -> Ints:
-        """See ``WindowEngine``."""
         return np.zeros(len(state), dtype=np.int64)
 
     def touched_units(self, batch: pa.Table) -> Ranges:
-        """See ``WindowEngine``."""
         none = np.zeros(len(batch), dtype=np.int64)
         return Ranges(none, none + 1)
 
@@ -151,7 +149,6 @@ class AggregateUpdatesEngine(JoinEngine):
         """See ``WindowEngine``."""
 
     def unit_due_ms(self, state: pa.Table) -> Ints:
-        """See ``WindowEngine``."""
         return self.due_ms(state)
 
     def due(self, previous_close_ms: int, close_ms: int) -> tuple[Due, ...]:

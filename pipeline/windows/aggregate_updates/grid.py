@@ -76,19 +76,15 @@ class GridUpdatesEngine(AggregateUpdatesEngine):
         self._rows_of_record = self._grid.of_record
 
     def units(self, state: pa.Table) -> Ints:
-        """See ``WindowEngine``."""
         return self._grid.units(starts_of(state))
 
     def touched_units(self, batch: pa.Table) -> Ranges:
-        """See ``WindowEngine``."""
         return self._grid.touched_units(np.asarray(batch["timestamp_ms"]))
 
     def due_ms(self, state: pa.Table) -> Ints:
-        """See ``WindowEngine``."""
         return self._grid.last_ms(starts_of(state))
 
     def unit_due_ms(self, state: pa.Table) -> Ints:
-        """See ``WindowEngine``."""
         return self._grid.unit_last_ms(starts_of(state))
 
     def _updated(self, state: pa.Table, batch: pa.Table, close_ms: int) -> Updates:

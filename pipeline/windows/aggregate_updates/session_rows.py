@@ -149,7 +149,6 @@ class _Linked:
     """The sessions of a key of several partitions, by end: a record changes neighbours."""
 
     def __init__(self, sessions: Sessions, versions: Iterable[int]) -> None:
-        """Begin with these versions."""
         self._sessions = sessions
         self._linked = sessions.linked(versions)
         self._low_ms, self._end_ms = self._spans(self._linked)

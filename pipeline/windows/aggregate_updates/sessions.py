@@ -66,7 +66,6 @@ class SessionUpdatesEngine(AggregateUpdatesEngine):
         """What makes the versions of the sessions of ``state``, with the records of ``batch``."""
 
     def due_ms(self, state: pa.Table) -> Ints:
-        """See ``SessionEngine``."""
         return self.windows.rule.last_ms(np.asarray(state["window_end_ms"]))
 
     def _updated(self, state: pa.Table, batch: pa.Table, close_ms: int) -> Updates:

@@ -65,7 +65,6 @@ class _Records:
         return cls(table, code[order], time_ms, stream_time_ms - grace_ms, number[order])
 
     def __len__(self) -> int:
-        """How many there are."""
         return len(self.code)
 
     def keep(self, chosen: Flags) -> "_Records":
@@ -87,7 +86,6 @@ class _Windows:
     by_left: Flags
 
     def __len__(self) -> int:
-        """How many there are."""
         return len(self.code)
 
 
@@ -106,7 +104,6 @@ class SlidingUpdatesEngine(AggregateUpdatesEngine):
         *,
         sides: Sequence[SideRows],
     ) -> None:
-        """See ``AggregateUpdatesEngine``."""
         self._difference_ms = windows.time_difference_ms
         super().__init__(windows, values, types, carried, sides=sides)
         numbers = self._rows.places.fields

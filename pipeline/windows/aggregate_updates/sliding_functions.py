@@ -54,7 +54,6 @@ class _KeyWindows:
     """The windows of one key after the records so far."""
 
     def __init__(self, key: str, fold: Fold, difference_ms: int) -> None:
-        """Begin without a record."""
         self._key, self._fold, self._difference_ms = key, fold, difference_ms
         self._records: list[_Record] = []
         #: Time and number of each record, by time; starts of windows that some record defines.

@@ -66,7 +66,6 @@ class ColumnVersions(Versions):
         self._values: tuple[pa.Table, Ints] | None = None
 
     def make(self, record: int, joined: Sequence[int]) -> bool:
-        """See ``Versions``."""
         version = self._old + record
         self._made.append(version)
         if not joined:
@@ -82,12 +81,10 @@ class ColumnVersions(Versions):
         return True
 
     def rows(self, versions: Ints) -> pa.Table:
-        """See ``Versions``."""
         table, place = self._all()
         return table.take(pa.array(place[versions])).combine_chunks()
 
     def results(self, versions: Ints, sizes: Ints) -> Mapping[str, pa.Array]:
-        """See ``Versions``."""
         merged = self._columns.merged(self.rows(versions), Ranges.side_by_side(sizes[sizes > 0]))
         # Of a session that is gone the row behind all others, of nulls.
         place = np.where(sizes > 0, np.cumsum(sizes > 0) - 1, len(merged))
@@ -147,7 +144,6 @@ class FoldVersions(Versions):
         self._aggregates: dict[int, Any] = dict(enumerate(fold.read(state)))
 
     def make(self, record: int, joined: Sequence[int]) -> bool:
-        """See ``Versions``."""
         fold, key = self._fold, self._keys[self._old + record]
         stream = self._partitions[record] % len(fold.aggregators)
         aggregates = [self._aggregates[version] for version in joined]
@@ -162,7 +158,6 @@ class FoldVersions(Versions):
         return pa.table({**{name: carried[name] for name in carried.column_names}, **aggregates})
 
     def results(self, versions: Ints, sizes: Ints) -> Mapping[str, pa.Array]:
-        """See ``Versions``."""
         merged, numbers = [], versions.tolist()
         for low, high in Ranges.side_by_side(sizes).pairs():
             in_order = list(enumerate(self._aggregates[version] for version in numbers[low:high]))

@@ -25,7 +25,6 @@ class Port(Check):
     name: ClassVar[str] = "port"
 
     def results(self, subject: Subject) -> Iterator[Result]:
-        """See ``Check``."""
         if subject.port is None:
             return
         where = f"{subject.host}:{subject.port}"
@@ -50,7 +49,6 @@ class Certificate(Check):
     name: ClassVar[str] = "certificate"
 
     def results(self, subject: Subject) -> Iterator[Result]:
-        """See ``Check``."""
         certificate, key = subject.tls_cert, subject.tls_key
         if certificate is None:
             return
@@ -89,7 +87,6 @@ class Brokers(Check):
     name: ClassVar[str] = "Kafka"
 
     def results(self, subject: Subject) -> Iterator[Result]:
-        """See ``Check``."""
         for server in subject.kafka:
             host, _, port = server.rpartition(":")
             if not host or not port.isdecimal():
@@ -114,7 +111,6 @@ class Service(Check):
     name: ClassVar[str] = "service"
 
     def results(self, subject: Subject) -> Iterator[Result]:
-        """See ``Check``."""
         if subject.url is None:
             return
         url = subject.url.rstrip("/")

@@ -24,7 +24,6 @@ class Rights(Check):
     name: ClassVar[str] = "rights"
 
     def results(self, subject: Subject) -> Iterator[Result]:
-        """See ``Check``."""
         data, user = subject.data, f"user {os.geteuid()}"
         if data is None or _is_remote(data):
             return
@@ -75,7 +74,6 @@ class Disk(Check):
     name: ClassVar[str] = "disk"
 
     def results(self, subject: Subject) -> Iterator[Result]:
-        """See ``Check``."""
         seen = set[int]()
         for named in (subject.data, subject.index):
             if named is None or _is_remote(named):
@@ -106,7 +104,6 @@ class ObjectStore(Check):
     name: ClassVar[str] = "object store"
 
     def results(self, subject: Subject) -> Iterator[Result]:
-        """See ``Check``."""
         if subject.data is None or not _is_remote(subject.data):
             return
         from oriel.storage import StorageError, current_files, uri  # noqa: PLC0415 - see the package
@@ -133,7 +130,6 @@ class CommitTimes(Check):
     name: ClassVar[str] = "commit times"
 
     def results(self, subject: Subject) -> Iterator[Result]:
-        """See ``Check``."""
         if subject.data is None or _is_remote(subject.data):
             return
         newest = [

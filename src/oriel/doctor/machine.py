@@ -38,7 +38,6 @@ class Python(Check):
     name: ClassVar[str] = "Python"
 
     def results(self, _subject: Subject) -> Iterator[Result]:
-        """See ``Check``."""
         found = f"Oriel {oriel.__version__} on Python {sys.version.split()[0]}"
         if sys.version_info < _PYTHON_MIN:
             yield problem(found, "Install Python 3.11 or newer")
@@ -52,7 +51,6 @@ class Packages(Check):
     name: ClassVar[str] = "packages"
 
     def results(self, _subject: Subject) -> Iterator[Result]:
-        """See ``Check``."""
         try:
             requirements = requires("oriel") or []
         except PackageNotFoundError:
@@ -95,7 +93,6 @@ class Java(Check):
     name: ClassVar[str] = "Java"
 
     def results(self, _subject: Subject) -> Iterator[Result]:
-        """See ``Check``."""
         if _version("pyspark") is None:
             return
         home = os.environ.get("JAVA_HOME")
@@ -127,7 +124,6 @@ class Memory(Check):
     name: ClassVar[str] = "memory"
 
     def results(self, _subject: Subject) -> Iterator[Result]:
-        """See ``Check``."""
         available = _available_bytes()
         if available is None:
             return
@@ -162,7 +158,6 @@ class OpenFiles(Check):
     name: ClassVar[str] = "open files"
 
     def results(self, _subject: Subject) -> Iterator[Result]:
-        """See ``Check``."""
         soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
         found = f"A process can have {soft:,} files open"
         if soft == resource.RLIM_INFINITY:
@@ -181,7 +176,6 @@ class Clock(Check):
     name: ClassVar[str] = "clock"
 
     def results(self, _subject: Subject) -> Iterator[Result]:
-        """See ``Check``."""
         adjtimex = getattr(ctypes.CDLL(None), "adjtimex", None)
         if adjtimex is None:
             return

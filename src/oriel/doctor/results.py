@@ -25,7 +25,6 @@ class Result:
     action: str = ""
 
     def __str__(self) -> str:
-        """Return the sentences for people."""
         return f"{self.found}. {self.action}." if self.action else f"{self.found}."
 
 

@@ -12,7 +12,6 @@ class Pipelines(Check):
     name: ClassVar[str] = "pipelines"
 
     def results(self, subject: Subject) -> Iterator[Result]:
-        """See ``Check``."""
         if subject.data is None:
             return
         from oriel.storage import DataLayout  # noqa: PLC0415 - see the package
@@ -34,7 +33,6 @@ class Stores(Check):
     name: ClassVar[str] = "stores"
 
     def results(self, subject: Subject) -> Iterator[Result]:
-        """See ``Check``."""
         if subject.data is None:
             return
         from oriel.storage.monitoring import overview  # noqa: PLC0415 - see the package
@@ -59,7 +57,6 @@ class EventLog(Check):
     name: ClassVar[str] = "event log"
 
     def results(self, subject: Subject) -> Iterator[Result]:
-        """See ``Check``."""
         log = subject.event_log
         if log is None:
             return

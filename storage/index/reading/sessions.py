@@ -45,7 +45,6 @@ class SessionSnapshot(IndexSnapshot):
     __slots__ = ()
 
     def find_sessions(self, session_range: SessionRange) -> WindowPage:
-        """See ``ReadOnlySessionStore``."""
         begun_before, scan = self._overlapping(session_range)
         if not begun_before:
             return self._read(session_range, scan)
@@ -67,7 +66,6 @@ class SessionSnapshot(IndexSnapshot):
         return WindowPage(windows[:count], WindowId(*window_times(begun_before[count - 1][0])))
 
     def backward_find_sessions(self, session_range: SessionRange) -> WindowPage:
-        """See ``ReadOnlySessionStore``."""
         begun_before, scan = self._overlapping(session_range)
         page = self._read(session_range, scan, backward=True)
         if page.next_after is not None or not begun_before:
@@ -90,7 +88,6 @@ class SessionSnapshot(IndexSnapshot):
         return WindowPage(items, place)
 
     def fetch_session(self, key: str, window_start_ms: int, window_end_ms: int) -> bytes | None:
-        """See ``ReadOnlySessionStore``."""
         if window_end_ms < self.earliest_ms:
             return None
         return self._exactly(key, window_start_ms, window_end_ms)

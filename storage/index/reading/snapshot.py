@@ -85,7 +85,6 @@ class IndexSnapshot:
         self.earliest_ms = state.earliest_ms
 
     def __enter__(self) -> Self:
-        """Give the snapshot itself."""
         return self
 
     def __exit__(
@@ -109,26 +108,21 @@ class IndexSnapshot:
         return IndexUsage(environment.promised_bytes(), environment.env.info()["num_readers"])
 
     def fetch_window(self, key: str, window_start_ms: int) -> bytes | None:
-        """See ``ReadOnlyWindowStore``."""
         page = self.fetch(WindowRange(key, window_start_ms, window_start_ms, 1))
         return page.windows[0] if page.windows and window_start_ms >= 0 else None
 
     def fetch(self, window_range: WindowRange) -> WindowPage:
-        """See ``ReadOnlyWindowStore``."""
         return self._read(window_range, self._scan_by_start(window_range))
 
     def backward_fetch(self, window_range: WindowRange) -> WindowPage:
-        """See ``ReadOnlyWindowStore``."""
         return self._read(window_range, self._scan_by_start(window_range), backward=True)
 
     def latest(self, key: str) -> bytes | None:
-        """See ``ReadOnlyWindowStore``."""
         prefix = key_prefix(key, self._key_type)
         value = self._latest(prefix)
         return content(value) if value is not None and is_of_key(value, key, prefix) else None
 
     def current(self, key: str) -> bytes | None:
-        """See ``ReadOnlyWindowStore``."""
         prefix = key_prefix(key, self._key_type)
         value = self._current(prefix)
         return content(value) if value is not None and is_of_key(value, key, prefix) else None
@@ -142,11 +136,9 @@ class IndexSnapshot:
         return self._of_each_key(scan_range, self._current)
 
     def scan(self, scan_range: ScanRange) -> ScanPage:
-        """See ``ReadOnlyStore``."""
         return self._scan_keys(scan_range, backward=False)
 
     def backward_scan(self, scan_range: ScanRange) -> ScanPage:
-        """See ``ReadOnlyStore``."""
         return self._scan_keys(scan_range, backward=True)
 
     def keys(
@@ -298,11 +290,9 @@ class KeyValueSnapshot(IndexSnapshot):
     __slots__ = ()
 
     def approximate_num_entries(self) -> int:
-        """See ``ReadOnlyKeyValueStore``."""
         return self.window_count()
 
     def get(self, key: str) -> bytes | None:
-        """See ``ReadOnlyKeyValueStore``."""
         # The one row of a key is written as if it were of a window [0, 0].
         return self._exactly(key, 0, 0)
 

@@ -176,7 +176,6 @@ class PowerLost(ForgettingFiles):
     """A disk whose power goes before an operation."""
 
     def __init__(self, stop: int) -> None:
-        """Let so many operations happen."""
         super().__init__()
         self._left = stop
 

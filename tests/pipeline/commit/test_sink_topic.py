@@ -31,7 +31,6 @@ class Opened:
     """A checkpoint with one topic, opened again and again."""
 
     def __init__(self, folder: Path) -> None:
-        """Begin with nothing."""
         self.layout = DataLayout(folder)
         self.published: Published = []
 

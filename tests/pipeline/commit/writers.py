@@ -142,7 +142,6 @@ class Writer:
         return self
 
     def __exit__(self, *_error: object) -> None:
-        """End as a process does."""
         self.close()
 
     def close(self) -> None:

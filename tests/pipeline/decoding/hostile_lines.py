@@ -46,7 +46,6 @@ class HostileLines:
     """Makes lines for rows of a type; most of them are nearly good."""
 
     def __init__(self, random: Random) -> None:
-        """Take every choice from ``random``."""
         self._random = random
 
     def line(self, row_type: pa.StructType) -> bytes:

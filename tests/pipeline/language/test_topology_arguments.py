@@ -140,7 +140,6 @@ class Counter:
     """An object that is called."""
 
     def __call__(self, _key: str, _value: Any) -> int:
-        """Count."""
         return 1
 
 

@@ -64,7 +64,6 @@ class Verified:
     """The exit code and the lines of one run of the command."""
 
     def __init__(self, capsys: pytest.CaptureFixture[str], *arguments: object) -> None:
-        """Run the command."""
         capsys.readouterr()
         self.code = verify.main([str(argument) for argument in arguments])
         told = capsys.readouterr()

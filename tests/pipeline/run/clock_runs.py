@@ -36,7 +36,6 @@ class ClockRuns:
     last: dict[str, PreparedBatch] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        """Let runs read wall clock here."""
         self.patch.setattr(query, "wall_clock_ms", lambda: self.now_ms)
         # Spark's clock can't be set: so it says nothing of new batches, and what was decided stays.
         planned_ms = Checkpoint.batch_time_ms

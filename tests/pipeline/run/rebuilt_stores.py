@@ -23,7 +23,6 @@ class Bench:
     """A folder with a log and data folders, and the runs over them."""
 
     def __init__(self, spark: SparkSession, folder: Path) -> None:
-        """Begin without a topic."""
         self.spark = spark
         self.log = folder / "log"
         self.settings = RunSettings(folder / "data", "app", trigger_ms=None, tasks=2, sync=False)

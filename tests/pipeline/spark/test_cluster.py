@@ -95,7 +95,6 @@ class Sent:
     """Takes the place of a session and its context, and keeps what is sent."""
 
     def __init__(self) -> None:
-        """Nothing is sent yet."""
         self.files: list[str] = []
 
     @property

@@ -41,7 +41,6 @@ class NoSteps:
     """Row-wise steps that change nothing: a source's records, or a join's results."""
 
     def __init__(self, values: pa.Schema) -> None:
-        """Say which columns the value has."""
         self.values = values
 
     @property

@@ -51,12 +51,10 @@ class InProcess(RouteRunner):
         self.reads = 0
 
     def by_task(self, rows: Any, tasks: int) -> Any:
-        """See ``Runner``."""
         self._tasks = max(self._tasks, tasks)
         return super().by_task(rows, tasks)
 
     def messages(self) -> pa.Table:
-        """See ``RouteRunner``."""
         feeding = feed(self._opened, self._decoders, self.routes_from(0))
         sent = [batch for part in self._partitions() for batch in feeding(iter(part))]
         level = 1

@@ -19,7 +19,6 @@ class Visible:
     """A sink whose records can be read at once, in all stores but those that are ``behind``."""
 
     def __init__(self) -> None:
-        """Begin without a record."""
         self.keys: list[str] = []
         self.behind: set[str] = set()
 

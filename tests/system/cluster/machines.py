@@ -164,7 +164,6 @@ class Machines:
     by_name: Mapping[str, Machine]
 
     def __getitem__(self, name: str) -> Machine:
-        """Return the machine with a name."""
         return self.by_name[name]
 
     @contextmanager

@@ -83,7 +83,6 @@ class Production:
     """Machines, a broker and an object store that checks rights; and the page that runs there."""
 
     def __init__(self, folder: Path, exits: ExitStack) -> None:
-        """Start all that the page requires."""
         require_machines("nginx", "promtool", "curl", "openssl")
         fetch_connector()
         self._s3, self._aws = server_packages(), fetched_packages("aws", _AWS)

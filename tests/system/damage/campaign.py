@@ -28,7 +28,6 @@ class ReadingProcess:
     """The process with all readers; it is started again if a damaged file ends it."""
 
     def __init__(self, data: Path, scratch: Path) -> None:
-        """Start the process."""
         self._arguments = [str(data), str(scratch)]
         self._learned: list[Path] = []
         self._process = self._start()
@@ -76,7 +75,6 @@ class ReadingProcess:
         return self
 
     def __exit__(self, *_error: object) -> None:
-        """End the process."""
         with self._process:
             self._process.kill()
 
@@ -92,7 +90,6 @@ class Campaign:
     counts: Counter[str] = field(default_factory=Counter)
 
     def __post_init__(self) -> None:
-        """List the files by their class."""
         files = files_by_class(self.data)
         self._files = {name: paths for name, paths in files.items() if name not in _UNREAD}
         self._random = Random(self.seed)

@@ -57,7 +57,6 @@ class Readers:
     """The readers of each file, and what they read of the intact directory."""
 
     def __init__(self, data: Path, scratch: Path) -> None:
-        """Read nothing yet."""
         layout = DataLayout(data)
         logs = {path.name: _log(path) for path in layout.checkpoints.iterdir()}
         self._place = Place(data, scratch, dict(_known(layout)), logs)

@@ -344,11 +344,9 @@ class _Near(Check):
     path: Path
 
     def subjects(self, site: Site) -> list[Path]:
-        """See ``Check``."""
         return [one for one in self.check.subjects(site) if self.path.is_relative_to(one)]
 
     def find(self, site: Site, subject: Path, only: Any) -> Any:
-        """See ``Check``."""
         return self.check.find(site, subject, only)
 
 

@@ -36,7 +36,6 @@ class Cluster:
     """A broker with what a test does to it."""
 
     def __init__(self, broker: Broker) -> None:
-        """Do it to ``broker``."""
         self.broker = broker
         self.admin = AdminClient({"bootstrap.servers": broker.address, "log_level": 0})
         self._producer = Producer({"bootstrap.servers": broker.address, "log_level": 0})

@@ -14,7 +14,6 @@ class StoreReads:
     """The reads of one store."""
 
     def __init__(self, client: httpx.Client, store: str) -> None:
-        """Ask ``client`` about ``store``."""
         self._client = client
         self._root = f"/v1/stores/{store}"
 

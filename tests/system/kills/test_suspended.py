@@ -36,7 +36,6 @@ class Folder:
     """A log that grows, and what pipelines make of it."""
 
     def __init__(self, root: Path) -> None:
-        """Begin with an empty log."""
         self.root = root
         self.data = root / "data"
         self.written = 0

@@ -284,7 +284,6 @@ class OtherLog(EventLog):
     """A log that says that it is Kafka."""
 
     def identity(self, *_given: Any) -> dict[str, str]:
-        """See ``Log``."""
         return {"log": "Kafka cluster abc", "topic t": "id 1"}
 
 

@@ -35,7 +35,6 @@ class Site:
     """A log, a data folder, and what is published of it."""
 
     def __init__(self, spark: SparkSession, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        """Begin with two empty topics."""
         self.spark = spark
         self.log, self.data, self.backup = (folder / name for name in ("log", "data", "backup"))
         for topic in ("t", "names"):

@@ -38,7 +38,6 @@ class Stack:
     def __init__(
         self, engine: Engine, project: str, replaced: dict[str, str] | None = None, **variables: str
     ) -> None:
-        """Start nothing."""
         self.engine = engine
         self.project = project
         self._environment: Mapping[str, str] = {**engine.environment, "SPEED": SPEED, **variables}

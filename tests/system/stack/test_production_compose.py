@@ -45,7 +45,6 @@ class _Production:
     """The containers of the page, with ``directory`` in the place of /srv/oriel."""
 
     def __init__(self, stack: Stack, directory: Path, authority: Authority) -> None:
-        """Start nothing."""
         self.stack, self.directory, self.authority = stack, directory, authority
         self.project = f"{stack.project}-production"
         self.lineage = directory / "letsencrypt" / "live" / HOST

@@ -48,7 +48,6 @@ class StoreSessions:
     ranges: Ranges
 
     def __len__(self) -> int:
-        """How many sessions there are."""
         return len(self.code)
 
     @property

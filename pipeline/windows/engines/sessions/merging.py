@@ -67,7 +67,6 @@ class SessionBounds:
         return cls(*np.array(rows, dtype=np.int64).reshape(-1, 4).T)
 
     def __len__(self) -> int:
-        """How many sessions there are."""
         return len(self.pair)
 
     def keep(self, chosen: Flags) -> "SessionBounds":

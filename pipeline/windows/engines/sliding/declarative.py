@@ -182,7 +182,6 @@ class SlidingWindowEngine(WindowEngine):
     def process(
         self, state: pa.Table, batch: pa.Table, previous_close_ms: int, close_ms: int
     ) -> EngineResult:
-        """See ``WindowEngine``."""
         records = _sorted_records(state, self._read(batch))
         windows = self._defined_windows(records, previous_close_ms, close_ms)
         changed, key = self._changed(records, windows, close_ms)

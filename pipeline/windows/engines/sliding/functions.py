@@ -85,7 +85,6 @@ class SlidingFoldEngine(SlidingWindowEngine):
     def process(
         self, state: pa.Table, batch: pa.Table, previous_close_ms: int, close_ms: int
     ) -> EngineResult:
-        """See ``WindowEngine``."""
         rejected = self._rejected(batch)
         accepted = np.ones(len(batch), dtype=np.bool_)
         accepted[[row for row, _ in rejected]] = False

@@ -59,7 +59,6 @@ class SubscriptionsEngine(JoinEngine):
     """
 
     def __init__(self, carried: pa.Schema | None = None) -> None:
-        """``carried`` as ``JoinEngine`` says."""
         beside = (NULL_VALUE, *(carried or ()), FOREIGN_KEY)
         self.record_schema = pa.schema([*SIDE_FIELDS, *beside])
         self.state_schema = pa.schema([*TABLE_FIELDS, *(carried or ()), FOREIGN_KEY])
