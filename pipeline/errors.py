@@ -1,83 +1,77 @@
-"""Every error that the pipeline raises, one class per situation.
-
-PipelineError
-|-- InvalidTopology       the topology breaks a rule; the message names the step
-|-- ExpressionFailed      a row-wise expression fails on a record
-|-- FunctionRaised        a user's function raises on a record of the test driver
-|-- EventLogError         the event log is not what was promised (shrunk, odd file name)
-|-- ConnectorUnavailable  Spark's Kafka connector can't be fetched
-|-- RegistryUnavailable   the schema registry does not answer, so a batch can't be read
-|-- InvalidKafkaOption    an option of Kafka's client that can't be given
-|-- KafkaUnavailable      the brokers don't answer, refuse the client, or lack a topic
-|-- RecordsLost           records that were still to be read are gone from Kafka
-|-- CheckpointError       the checkpoint can't be used as it is
-|-- BackupError           a backup can't be written, or read back
-|-- ClusterUnavailable    Spark's cluster gives no session
-|-- FolderNotShared       a machine of the cluster lacks a folder that all must have
-|-- RecordsMiscounted     a batch's records are not all accounted for, so it is not committed
-|-- ReplayRefused         dead letters can't be sent again as asked
-|-- ClockRefused          a partition's clock can't be set as asked
-|-- AlreadyRunning        another process runs the same pipeline on this data folder
-|-- Fenced                another process has taken this pipeline over
-`-- FilesFailed           a file can't be read or written: full disk, rights, a broken device
-"""
+"""All errors of the pipeline, one class per situation. Each is a ``PipelineError``."""
 
 from oriel.pipeline.windows import IllegalArgument
 
 
 class PipelineError(Exception):
-    """Base of all errors of this package."""
+    """The base class of all errors of a pipeline.
+
+    Example:
+        >>> try:
+        ...     builder.build()
+        ... except PipelineError as error:
+        ...     print(error)
+        the topology has no store: end an aggregation with .materialize(name), or a stream with ...
+    """
 
 
 class InvalidTopology(PipelineError, IllegalArgument):
-    """A topology breaks a rule; the message names the step and the way out."""
+    """Raised if a topology is invalid. The message names the step and the fix.
+
+    Example:
+        >>> try:
+        ...     flights.filter(15)
+        ... except InvalidTopology as error:
+        ...     print(error)
+        filter: expects SQL text or a Spark Column, not 15
+    """
 
 
 class ExpressionFailed(PipelineError):
-    """A row-wise expression fails on a record; the message names the store and the step."""
+    """Raised if an expression fails on a record. The message names the store and the step."""
 
 
 class FunctionRaised(PipelineError):
-    """A user's function raised on a record of the test driver; the message names the record."""
+    """Raised if a user's function raises in the test driver. The message names the record."""
 
 
 class EventLogError(PipelineError):
-    """The event log broke its promise: append-only files named by partition number."""
+    """Raised if a file of the event log shrinks or has an invalid name."""
 
 
 class ConnectorUnavailable(PipelineError):
-    """Spark's Kafka connector could not be fetched; the message says what was tried."""
+    """Raised if Spark's Kafka connector cannot be downloaded. The message lists the attempts."""
 
 
 class RegistryUnavailable(PipelineError):
-    """The schema registry gave no answer in time, or refused; nothing is decided or lost."""
+    """Raised if the schema registry does not respond or refuses the client. No record is lost."""
 
 
 class InvalidKafkaOption(PipelineError):
-    """An option of Kafka's client that can't be given; never names a value."""
+    """Raised if an option of Kafka's client is not allowed. The message contains no values."""
 
 
 class KafkaUnavailable(PipelineError):
-    """Kafka can't be read: the message says from where, why, and what to look at."""
+    """Raised if Kafka cannot be read. The message has the address, the reason and what to check."""
 
 
 class RecordsLost(PipelineError):
-    """Records that were still to be read are gone: the message names topic and offsets."""
+    """Raised if Kafka deleted records before they were read. The message names their offsets."""
 
 
 class CheckpointError(PipelineError):
-    """The checkpoint can't be used as it is; the message says why and what to do."""
+    """Raised if the checkpoint cannot be used. The message has the reason and what to do."""
 
 
 class BackupError(PipelineError):
-    """A backup can't be written or read back; the message says why and what to do."""
+    """Raised if a backup cannot be written or restored. The message has the reason."""
 
 
 class JavaMissing(PipelineError):
-    """This machine has no Java where Spark looks for it."""
+    """Raised if Spark finds no Java on this machine."""
 
     def __init__(self, java_home: str | None) -> None:
-        """Say where Java was looked for, and how to install it."""
+        """Name the searched directories, and how to install Java."""
         where = "neither JAVA_HOME nor the PATH has it"
         if java_home:
             where = f"JAVA_HOME is {java_home}, which has no bin/java"
@@ -88,10 +82,10 @@ class JavaMissing(PipelineError):
 
 
 class JavaEnded(PipelineError):
-    """Spark's Java process has ended in the middle of a run."""
+    """Raised if the Java process of Spark ends during a run."""
 
     def __init__(self) -> None:
-        """Say what may be the reason, and what to do."""
+        """Name the possible reasons, and what to do."""
         super().__init__(
             "Java has ended: it was killed (dmesg shows if memory ran out) or it crashed. "
             "Nothing is lost. Start the pipeline again, and it continues where it stopped"
@@ -99,32 +93,32 @@ class JavaEnded(PipelineError):
 
 
 class ClusterUnavailable(PipelineError):
-    """Spark's cluster gives no session: it can't be reached, or its address is none."""
+    """Raised if the Spark cluster cannot be reached or its address is invalid."""
 
 
 class FolderNotShared(PipelineError):
-    """A machine of the cluster does not see a folder that the driver sees under the same path."""
+    """Raised if a machine of the cluster does not have a directory of the driver."""
 
 
 class RecordsMiscounted(PipelineError):
-    """A batch's records are not all accounted for: some would be lost, or used twice."""
+    """Raised if a batch would lose a record or count it twice. The batch is not committed."""
 
 
 class ReplayRefused(PipelineError):
-    """Dead letters can't be listed or sent again as asked; the message says what to name."""
+    """Raised if dead letters cannot be listed or replayed with the given arguments."""
 
 
 class ClockRefused(PipelineError):
-    """A partition's clock can't be shown or set as asked; the message says why."""
+    """Raised if the stream time of a partition cannot be shown or set."""
 
 
 class AlreadyRunning(PipelineError):
-    """Another process holds this checkpoint: two writers would repeat each other's records."""
+    """Raised if another process runs the same pipeline on this data directory."""
 
 
 class Fenced(PipelineError):
-    """Another process has taken over this pipeline; what it does counts, and nothing of ours."""
+    """Raised if another process has taken over this pipeline. It commits, and this one cannot."""
 
 
 class FilesFailed(PipelineError):
-    """A file can't be read or written: nothing is lost, and a start goes on when it can be."""
+    """Raised if a file cannot be read or written. No record is lost: fix the file and restart."""

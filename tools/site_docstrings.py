@@ -15,6 +15,7 @@ INTERNAL = frozenset(
         "Aggregate.output_type",
         "Aggregate.parts",
         "Aggregate.rule",
+        "Consumed.is_json",
         "EmitStrategy.emits",
         "JoinWindows.allowed_lateness_ms",
         "JoinWindows.wait_ms",
@@ -29,6 +30,9 @@ INTERNAL = frozenset(
         "TimeWindows.is_late",
         "TimeWindows.last_end_ms",
         "Topology.readers_of",
+        "Topology.sources",
+        "Topology.units",
+        "Topology.waves",
         "VersionedTable.newest",
     }
 )

@@ -1,4 +1,4 @@
-"""A stream that is divided into branches, and branches that are merged again."""
+"""Split a stream into branches, and merge branches."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class Filtered(Protocol):
-    """What can be divided: a stream."""
+    """A stream that ``split`` accepts."""
 
     def filter(self, condition: "str | Column") -> Self:
         """See ``KStream``."""
@@ -38,31 +38,53 @@ Stream = TypeVar("Stream", bound=Filtered)
 
 @dataclass(frozen=True)
 class BranchedKStream(OtherWords, Generic[Stream]):
-    """A stream that is being divided; ``rest`` are the records that no branch has yet."""
+    """The branches of a stream so far: the result of ``KStream.split`` and ``branch``.
 
+    End the branches with ``default_branch`` or ``no_default_branch``, which return them by name
+    (KIP-418).
+
+    Example:
+        >>> branches = flights.split().branch("delay > 15", "late").default_branch("other")
+        >>> late = branches["late"].group_by("carrier").count()
+    """
+
+    #: The records that are in no branch yet.
     rest: Stream
     branches: Mapping[str, Stream]
 
     def branch(
         self, condition: "str | Column", name: str | None = None
     ) -> "BranchedKStream[Stream]":
-        """A branch for the records for which ``condition`` is true, neither false nor null.
+        """Add a branch for the records for which a condition is true.
 
-        Without a name it is called after its number, from ``"1"``.
+        A record is in the first branch whose condition is true for it. A null condition counts as
+        false.
+
+        Args:
+            condition: An SQL expression or a Spark ``Column`` of type BOOLEAN.
+            name: The name of the branch. Default: its index as a string, from ``"1"``.
+
+        Returns:
+            The branches, for further calls.
 
         Raises:
-            InvalidTopology: ``condition`` is neither SQL text nor a Spark ``Column``, or the name
-                is taken.
+            InvalidTopology: ``condition`` is neither a string nor a ``Column``, or another branch
+                has the name.
+
+        Example:
+            >>> branches = flights.split().branch("delay > 60").branch("delay > 15")
+            >>> sorted(branches.no_default_branch())
+            ['1', '2']
         """
         require_expressions("branch", condition)
         named = self._with_branch(str(len(self.branches) + 1), name, self.rest.filter(condition))
         return BranchedKStream(self.rest.filter_not(condition), named)
 
     def __getitem__(self, name: Never) -> NoReturn:
-        """Refuse to give a branch before the division has an end.
+        """Reject a subscript before the branches end.
 
         Raises:
-            InvalidTopology: always.
+            InvalidTopology: Always.
         """
         message = (
             f"split: end the branches with default_branch() or no_default_branch(), which "
@@ -71,15 +93,33 @@ class BranchedKStream(OtherWords, Generic[Stream]):
         raise InvalidTopology(message)
 
     def default_branch(self, name: str | None = None) -> dict[str, Stream]:
-        """All branches by name, the last one for the records that no other has (``"0"``).
+        """Return all branches by name, with one for the records of no other branch.
+
+        Args:
+            name: The name of the default branch. Default: ``"0"``.
+
+        Returns:
+            A dict of streams by the names of their branches.
 
         Raises:
-            InvalidTopology: the name is taken.
+            InvalidTopology: Another branch has the name, or it is not a string.
+
+        Example:
+            >>> sorted(flights.split().branch("delay > 15", "late").default_branch("other"))
+            ['late', 'other']
         """
         return self._with_branch("0", name, self.rest)
 
     def no_default_branch(self) -> dict[str, Stream]:
-        """All branches by name; records that none has are filtered out."""
+        """Return all branches by name, and filter out the records of no branch.
+
+        Returns:
+            A dict of streams by the names of their branches.
+
+        Example:
+            >>> sorted(flights.split().branch("delay > 15", "late").no_default_branch())
+            ['late']
+        """
         return dict(self.branches)
 
     def _with_branch(self, number: str, name: str | None, stream: Stream) -> dict[str, Stream]:
@@ -91,16 +131,17 @@ class BranchedKStream(OtherWords, Generic[Stream]):
             raise InvalidTopology(message)
         called = number if name is None else name
         if called in self.branches:
-            message = f"branch: two branches are called {called!r}"
+            message = f"branch: two branches have the name {called!r}. Use another name"
             raise InvalidTopology(message)
         return {**self.branches, called: stream}
 
 
 def merged(streams: Sequence[Input], others: Sequence[Input]) -> tuple[Input, ...]:
-    """Streams as one; branches of one stream are that stream again, in its order, with its clock.
+    """Merge streams. Merged branches of one stream are that stream, with its order and stream time.
 
-    As in Kafka, whose branches are read by one task. That is so of branches whose filters no record
-    passes both, and that have row-wise steps alone; others are streams of their own.
+    Kafka Streams does the same, because one task processes all branches of a partition. The rule
+    applies to branches that have only row-wise steps, if no record can pass the filters of two
+    branches. All other inputs stay streams of their own.
     """
     origins = list(streams)
     for other in others:
@@ -115,26 +156,26 @@ def merged(streams: Sequence[Input], others: Sequence[Input]) -> tuple[Input, ..
 
 
 def _merged_again(one: Input, other: Input) -> Input | None:
-    """Two branches as one stream; None: they are none, or have other steps."""
+    """Merge two branches of one stream. None if they are not branches with row-wise steps only."""
     if one.source != other.source or one.join is not other.join:
         return None
-    # Branches have the very steps in front of them: a column can't be compared.
+    # The steps before the split are the same objects. Spark columns cannot be compared by content.
     both = zip(one.steps, other.steps, strict=False)
     parted = sum(1 for _ in takewhile(lambda pair: pair[0] is pair[1], both))
     left, right = (_chains(stream.steps[parted:]) for stream in (one, other))
     if not (left and right and all(_are_apart(*pair) for pair in product(left, right))):
         return None
     chains = (*left, *right)
-    # How many parts a key is made of must be known of all records together.
+    # All records of an input must have keys with the same number of components.
     if len({len(key_of(chain)) for chain in chains}) > 1:
         return None
     return replace(one, steps=(*one.steps[:parted], Branches(chains)))
 
 
 def _chains(steps: tuple[Step, ...]) -> list[Chain]:
-    """The chains that steps are: of branches each, with what is in front of it and behind.
+    """Return one chain of steps per branch, with the steps before the split and after the merge.
 
-    None, if there are steps by which a branch is more than another way to make a row of a record.
+    Empty if a step is not a filter, a mapping or ``peek``: merged branches can have no other steps.
     """
     chains: list[Chain] = [()]
     for step in steps:
@@ -148,7 +189,7 @@ def _chains(steps: tuple[Step, ...]) -> list[Chain]:
 
 
 def _are_apart(one: Chain, other: Chain) -> bool:
-    """Whether one has a filter in front whose contrary the other one has."""
+    """Return whether one chain starts with a filter that the other chain negates."""
     return any(
         first.is_negated is not second.is_negated
         and (
@@ -160,6 +201,6 @@ def _are_apart(one: Chain, other: Chain) -> bool:
 
 
 def _filters_in_front(chain: Chain) -> list[Filter]:
-    """The filters that see the record as the stream has it that was divided."""
+    """Return the filters that read the record as it was before the split."""
     in_front = takewhile(lambda step: not isinstance(step, MapValues), chain)
     return [step for step in in_front if isinstance(step, Filter)]

@@ -1,4 +1,4 @@
-"""The topology language, in Kafka Streams' words.
+"""The builder of topologies, with the calls of Kafka Streams.
 
     builder = StreamsBuilder()
     (
@@ -11,8 +11,8 @@
     )
     topology = builder.build()
 
-Row-wise steps are Spark column expressions, given as SQL text or as a ``Column``. Each
-call returns a new object, so a stream may be used for several stores.
+Row-wise steps are Spark expressions: SQL strings, or a ``Column``. Each call returns a new object,
+so a stream can be read by several stores.
 """
 
 from typing import Literal
@@ -34,33 +34,66 @@ from oriel.pipeline.windows import Duration
 
 
 class StreamsBuilder(OtherWords):
-    """Where a topology begins; ``build`` ends it."""
+    """Define a topology: read topics with its methods, then call ``build``.
+
+    Example:
+        >>> builder = StreamsBuilder()
+        >>> clicks = builder.stream("clicks", schema="page STRING, ms BIGINT")
+        >>> store = clicks.group_by("page").count().materialize("clicks_by_page")
+        >>> topology = builder.build()
+    """
 
     def __init__(self) -> None:
-        """Begin an empty topology."""
+        """Create an empty topology."""
         self.registry = Registry()
 
     def stream(self, topic: str, schema: str, consumed: Consumed = JSON_RECORDS) -> KStream:
-        """Read ``topic``; ``schema`` names the value's columns in Spark's DDL.
+        """Read a topic as a stream of records.
 
-        For example ``"carrier STRING, dep_delay DOUBLE"``. A record whose value does not fit goes
-        to the dead letters. ``consumed`` says in what bytes keys and values are, what the
-        records' time is, and which headers are columns.
+        A record whose value does not fit the schema becomes a dead letter.
+
+        Args:
+            topic: The name of the topic: 1 to 249 letters, digits, ``.``, ``_`` or ``-``.
+            schema: The columns of the value as Spark DDL, for example
+                ``"carrier STRING, dep_delay DOUBLE"``. Spark checks it when the topology is run.
+            consumed: The formats of keys and values, the time of a record, and the headers that
+                become columns. Default: string keys, JSON values, the time of the message.
+
+        Returns:
+            The stream. All calls for one topic share the reading of its records.
 
         Raises:
-            InvalidTopology: the topic's name is not valid (Kafka's rule), the schema is empty or
-                no text, or does not fit ``consumed``. (Whether it can be read shows when the
-                topology is run.)
+            InvalidTopology: The name of the topic is invalid, the schema is not a non-empty
+                string, or it does not fit ``consumed``.
+
+        Example:
+            >>> builder.stream("clicks", schema="page STRING, ms BIGINT")
+            <KStream stream('clicks')>
         """
         source = _source("stream", topic, schema, consumed)
         return KStream(self.registry, (Input(source, (), ()),))
 
     def table(self, topic: str, schema: str, consumed: Consumed = JSON_RECORDS) -> SourceTable:
-        """Read ``topic`` as a table: a key's newest record is its row, no value deletes it.
+        """Read a topic as a table, in which the newest record of a key is its row.
+
+        A record with a null value is a tombstone and deletes the row of its key
+        (semantics.md#1-2).
+
+        Args:
+            topic: The name of the topic.
+            schema: The columns of the value as Spark DDL.
+            consumed: Formats, time and headers of the records, as for ``stream``.
+
+        Returns:
+            The table, for joins, ``group_by``, ``to_stream`` and ``materialize``.
 
         Raises:
-            InvalidTopology: the topic's name is not valid (Kafka's rule), the schema is empty or
-                no text, or does not fit ``consumed``.
+            InvalidTopology: The name of the topic is invalid, the schema is not a non-empty
+                string, or it does not fit ``consumed``.
+
+        Example:
+            >>> users = builder.table("users", schema="city STRING")
+            >>> in_cities = flights.join(users)
         """
         source = _source("table", topic, schema, consumed)
         return SourceTable(self.registry, (Input(source, (), ()),))
@@ -72,15 +105,27 @@ class StreamsBuilder(OtherWords):
         history_retention_ms: Duration,
         consumed: Consumed = JSON_RECORDS,
     ) -> VersionedTable:
-        """Read ``topic`` as a table whose rows a stream joins as of its records' time.
+        """Read a topic as a table with history, which a stream joins as of the record's time.
 
-        Versions are kept for ``history_retention_ms`` (a number of ms or a ``timedelta``) behind
-        the newest record of their partition; the newest one of a key stays for good. It is what
-        Kafka Streams has with ``Stores.persistentVersionedKeyValueStore``.
+        It is the table of ``Stores.persistentVersionedKeyValueStore`` in Kafka Streams (KIP-889).
+
+        Args:
+            topic: The name of the topic.
+            schema: The columns of the value as Spark DDL.
+            history_retention_ms: How long a version is kept: milliseconds before the newest record
+                of its partition, or a ``timedelta``. The newest version of a key is always kept.
+            consumed: Formats, time and headers of the records, as for ``stream``.
+
+        Returns:
+            The table. Join it with ``stream.join(table)`` or ``left_join``.
 
         Raises:
-            InvalidTopology: as from ``table``, or the retention is negative.
-            IllegalArgument: the retention is no number of ms that fits into 64 bits.
+            InvalidTopology: The arguments are invalid for ``table``, or the retention is negative.
+            IllegalArgument: The retention is not a number of milliseconds of 64 bits.
+
+        Example:
+            >>> fares = builder.versioned_table("fares", "price DOUBLE", 86_400_000)
+            >>> priced = flights.join(fares, grace_ms=60_000)
         """
         source = _source("versioned_table", topic, schema, consumed)
         step = f"versioned_table({topic!r}): history_retention_ms"
@@ -90,23 +135,47 @@ class StreamsBuilder(OtherWords):
     def global_table(
         self, topic: str, schema: str, consumed: Consumed = JSON_RECORDS
     ) -> GlobalKTable:
-        """Read ``topic`` as a global table, which streams look up by any key that they make.
+        """Read a topic as a global table, which a stream joins by any expression.
 
-        Kafka Streams reads such a topic to its end before a stream begins. Here the table's
-        records of a batch take effect before the stream's of that batch, as with ``table``.
+        Kafka Streams reads the topic to its end before it processes a stream. In Oriel, the records
+        of the table in a batch apply before the records of the stream in that batch, as with
+        ``table``.
+
+        Args:
+            topic: The name of the topic.
+            schema: The columns of the value as Spark DDL.
+            consumed: Formats, time and headers of the records, as for ``stream``.
+
+        Returns:
+            The table. Join it with ``stream.join(table, key="expression")``.
 
         Raises:
-            InvalidTopology: as from ``table``.
+            InvalidTopology: The arguments are invalid for ``table``.
+
+        Example:
+            >>> carriers = builder.global_table("carriers", schema="name STRING")
+            >>> named = flights.left_join(carriers, key="upper(carrier)")
         """
         source = _source("global_table", topic, schema, consumed)
         return GlobalKTable(self.registry, Input(source, (), ()))
 
     def build(self) -> Topology:
-        """Return the topology.
+        """Return the topology that ``oriel run`` and ``TopologyTestDriver`` run.
+
+        Returns:
+            The topology, with all stores and output topics of this builder.
 
         Raises:
-            InvalidTopology: there is neither a store nor a stream that is written to a topic, an
-                aggregation was never materialized, or a topic is written that the topology reads.
+            InvalidTopology: The topology has neither a store nor an output topic, an aggregation
+                has no store, or the topology reads a topic that it writes.
+
+        Example:
+            >>> store = flights.group_by_key().count().materialize("flights")
+            >>> print(builder.build().describe(), end="")
+            Topology
+              Store: flights (no windows)
+                Input: stream('flights').group_by_key()
+                Rows: count=count()
         """
         if self.registry.waiting:
             lost = "; ".join(self.registry.waiting.values())
@@ -145,7 +214,7 @@ def _source(
         raise InvalidTopology(message)
     for argument, text in (("topic", topic), ("schema", schema)):
         if not isinstance(text, str) or not text.strip():
-            message = f"{step}: {argument} must be a text that is not empty, not {text!r}"
+            message = f"{step}: {argument} must be a non-empty string, not {text!r}"
             raise InvalidTopology(message)
     check_topic(topic)
     return Source(topic, schema, step, checked_consumed(f"{step}({topic!r})", schema, consumed))

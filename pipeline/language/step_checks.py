@@ -1,4 +1,4 @@
-"""Checks of the arguments of row-wise steps, as a stream or a table is given them."""
+"""Check the arguments of the row-wise steps of streams and tables."""
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
@@ -14,11 +14,11 @@ if TYPE_CHECKING:
 
 
 def checked_map_values(keep: tuple[str, ...], columns: Mapping[str, "str | Column"]) -> MapValues:
-    """The step of ``map_values``.
+    """Return the step of ``map_values``.
 
     Raises:
-        InvalidTopology: there is no column, one to keep is none of the value, or an expression is
-            no SQL text or ``Column``.
+        InvalidTopology: No column is named, ``keep`` has a name that is not a column of the value,
+            or an expression is neither a string nor a ``Column``.
     """
     if not keep and not columns:
         message = "map_values: name at least one column, or '*' for all"
@@ -34,11 +34,11 @@ def checked_key(
     keep: tuple[str, ...],
     columns: "Mapping[str, str | Column]",
 ) -> MapValues:
-    """The step that makes a new key, of ``select_key`` or ``map``.
+    """Return the step of ``select_key`` or ``map``, which replaces the key.
 
     Raises:
-        InvalidTopology: there is no key, a column to keep is none of the value, or an expression is
-            no SQL text or ``Column``.
+        InvalidTopology: No key is named, ``keep`` has a name that is not a column of the value, or
+            an expression is neither a string nor a ``Column``.
     """
     if not key:
         message = f"{called}: name at least one column or expression for the key"
@@ -51,25 +51,25 @@ def checked_key(
 def checked_flat_map(
     called: str, keep: tuple[str, ...], columns: "Mapping[str, str | Column]"
 ) -> FlatMapValues:
-    """The step of ``flat_map_values`` or ``flat_map``.
+    """Return the step of ``flat_map_values`` or ``flat_map``.
 
     Raises:
-        InvalidTopology: no column is computed, one to keep is none of the value, or an expression
-            is no SQL text or ``Column``.
+        InvalidTopology: No column is computed, ``keep`` has a name that is not a column of the
+            value, or an expression is neither a string nor a ``Column``.
     """
     require_expressions(called, *keep, *columns.values())
     if not columns:
-        message = f"{called}: compute a column that is an array, like word=\"split(line, ' ')\""
+        message = f"{called}: compute an array column, for example word=\"split(line, ' ')\""
         raise InvalidTopology(message)
     _refuse_kept_scope(called, keep)
     return FlatMapValues(keep, dict(columns))
 
 
 def _refuse_kept_scope(called: str, keep: tuple[str, ...]) -> None:
-    """Refuse to keep what stands beside the value, where it would stay anyway and make no column.
+    """Reject ``key`` and ``timestamp_ms`` as columns to keep, because they are not in the value.
 
     Raises:
-        InvalidTopology: ``key`` or ``timestamp_ms`` is to be kept; the message says how.
+        InvalidTopology: ``keep`` has one of them. The message says how to keep it.
     """
     # SQL names ignore case.
     taken = next((name for name in keep if name.strip("`").lower() in SCOPE), None)
@@ -82,10 +82,10 @@ def _refuse_kept_scope(called: str, keep: tuple[str, ...]) -> None:
 
 
 def refuse_value_joiner(step: str, windows: object) -> None:
-    """Refuse Kafka's ``ValueJoiner``, a function that makes one value of two.
+    """Reject a ``ValueJoiner`` of Kafka Streams, which computes one value from two.
 
     Raises:
-        InvalidTopology: there is one in the place of windows.
+        InvalidTopology: ``windows`` is a function.
     """
     if callable(windows):
         message = f"{step}: {NO_VALUE_JOINER}"
@@ -93,10 +93,10 @@ def refuse_value_joiner(step: str, windows: object) -> None:
 
 
 def refuse_foreign_key(step: str, foreign_key: object, *, of_tables: bool = False) -> None:
-    """Refuse a foreign key where there is none: of a stream, or in an outer join of tables.
+    """Reject a foreign key for a stream and for an outer join of tables.
 
     Raises:
-        InvalidTopology: there is one.
+        InvalidTopology: A foreign key is given.
     """
     if foreign_key is None:
         return
@@ -106,14 +106,14 @@ def refuse_foreign_key(step: str, foreign_key: object, *, of_tables: bool = Fals
     )
     if of_tables:
         message = (
-            f"{step}: a row that nobody names has no key to be under, so a join by foreign_key= "
-            "is join or left_join"
+            f"{step}: not supported with foreign_key=, because a right row without left rows has "
+            "no left key. Use join or left_join"
         )
     raise InvalidTopology(message)
 
 
 def check_builder(step: str, registry: object, other: object) -> None:
-    """Refuse two sides that are not of one topology, whose builder's registry they have."""
+    """Reject two inputs of different builders. The inputs of a builder share its registry."""
     if registry is not other:
         message = f"{step}: the inputs are from different builders. Use one builder"
         raise InvalidTopology(message)

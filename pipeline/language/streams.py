@@ -1,4 +1,4 @@
-"""Streams: row-wise steps, joins, and the groupings behind them."""
+"""Streams with their row-wise steps, joins and groupings."""
 
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
@@ -7,7 +7,6 @@ from oriel.pipeline.errors import InvalidTopology
 from oriel.pipeline.language.arguments import (
     checked_period,
     require_expressions,
-    require_parameters,
 )
 from oriel.pipeline.language.branches import BranchedKStream, merged
 from oriel.pipeline.language.grouped import KGroupedStream
@@ -17,26 +16,19 @@ from oriel.pipeline.language.joins import (
     stepped,
     stream_joins,
 )
-from oriel.pipeline.language.ktables import GlobalKTable, KTable, Registry
-from oriel.pipeline.language.other_words import OtherWords
+from oriel.pipeline.language.ktables import GlobalKTable, KTable
 from oriel.pipeline.language.source_tables import SourceTable, VersionedTable
 from oriel.pipeline.language.step_checks import (
     check_builder,
-    checked_flat_map,
-    checked_key,
-    checked_map_values,
     refuse_foreign_key,
     refuse_value_joiner,
 )
+from oriel.pipeline.language.stream_steps import StreamSteps
 from oriel.pipeline.language.topology import (
     HAS_KEY,
-    Filter,
     GraceBuffer,
     Input,
     MergedStreams,
-    Peek,
-    Peeker,
-    Step,
     StreamJoin,
     pairing_join,
     side_of,
@@ -50,163 +42,64 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, repr=False)
-class KStream(OtherWords):
-    """A stream of records with row-wise steps; ``origins`` are those that were merged."""
+class KStream(StreamSteps):
+    """A stream of records, which ``StreamsBuilder.stream`` returns.
 
-    registry: Registry
-    origins: tuple[Input, ...]
+    Each method returns a new object, so several stores can read one stream.
+
+    Example:
+        >>> late = flights.filter("delay > 15").map_values("carrier", hours="delay / 60")
+        >>> late
+        <KStream stream('flights').filter('delay > 15').map_values('carrier', hours='delay / 60')>
+    """
 
     def __repr__(self) -> str:
-        """How it is written, for messages."""
+        """Return the calls that made the stream, for messages."""
         return f"<KStream {' and '.join(written(side_of(origin)) for origin in self.origins)}>"
 
-    def filter(self, condition: "str | Column") -> "KStream":
-        """Keep the records for which a condition is true.
+    def split(self) -> "BranchedKStream[KStream]":
+        """Split the stream into branches (KIP-418).
 
-        A record is dropped if the condition is false or null. Dropped records do not advance
-        stream time (semantics.md#2-1).
-
-        Args:
-            condition: An SQL expression or a Spark ``Column`` of type BOOLEAN. It can read the
-                columns of the value, ``key`` and ``timestamp_ms`` of the same record, and must be
-                deterministic.
+        A record is in the first branch whose condition is true for it.
 
         Returns:
-            The stream of the remaining records.
-
-        Raises:
-            InvalidTopology: ``condition`` is neither a string nor a ``Column``.
+            The branches, still without one. Add them with ``branch``.
 
         Example:
-            >>> late = flights.filter("delay > 15")
-        """
-        require_expressions("filter", condition)
-        return self._with_step(Filter(condition))
-
-    def filter_not(self, condition: "str | Column") -> "KStream":
-        """Leave out the records for which ``condition`` is true; those where it is null stay.
-
-        Raises:
-            InvalidTopology: ``condition`` is neither SQL text nor a Spark ``Column``.
-        """
-        require_expressions("filter_not", condition)
-        return self._with_step(Filter(condition, is_negated=True))
-
-    def split(self) -> "BranchedKStream[KStream]":
-        """Divide the records: each goes to the first branch whose condition is true for it.
-
-        branches = stream.split().branch("v < 0", "negative").default_branch("others")
-        branches["negative"].group_by_key()...
+            >>> branches = flights.split().branch("delay > 15", "late").default_branch("other")
+            >>> branches["late"]
+            <KStream stream('flights').filter('delay > 15')>
         """
         return BranchedKStream(self, {})
 
     def merge(self, other: "KStream") -> "KStream":
-        """The records of both streams, whose values have the same columns.
+        """Return a stream with the records of both streams.
 
-        No order holds between records of two topics: the partitions of each have clocks of their
-        own, as if they were further partitions of one topic. Branches of one stream are that stream
-        again, in its order, if there are filters, ``map`` and ``map_values`` alone between.
+        The values of both must have the same columns. This is checked when the topology is run.
+        Records of two topics have no order, and each partition keeps its own stream time
+        (semantics.md#1-1). If you merge branches of one stream again, and they have only filters,
+        ``map``, ``map_values``, ``select_key`` and ``peek``, the result is that stream, in its
+        order.
+
+        Args:
+            other: A stream of the same builder.
+
+        Returns:
+            The merged stream.
 
         Raises:
-            InvalidTopology: ``other`` is no stream of this builder. (Whether the columns are the
-                same shows when the topology is run.)
+            InvalidTopology: ``other`` is not a stream of this builder.
+
+        Example:
+            >>> departures = builder.stream("departures", schema="carrier STRING, delay INT")
+            >>> arrivals = builder.stream("arrivals", schema="carrier STRING, delay INT")
+            >>> delays = departures.merge(arrivals)
         """
         if not isinstance(other, KStream):
             message = f"merge: expects a stream of this builder, not {other!r}"
             raise InvalidTopology(message)
         check_builder("merge", self.registry, other.registry)
         return KStream(self.registry, merged(self.origins, other.origins))
-
-    def select_key(self, *columns: "str | Column") -> "KStream":
-        """Replace the key by columns or expressions, as ``group_by`` makes it of them.
-
-        What comes behind sees the new key: filters, joins, ``group_by_key``.
-
-        Raises:
-            InvalidTopology: no column is named, or one is neither SQL text nor a ``Column``.
-        """
-        return self._with_step(checked_key("select_key", columns, ("*",), {}))
-
-    def map(
-        self, key: "str | Column | tuple[str | Column, ...]", *keep: str, **columns: "str | Column"
-    ) -> "KStream":
-        """``select_key`` and ``map_values`` in one: all expressions see the old key and value.
-
-        Raises:
-            InvalidTopology: the new value would have no column, no key is named, or an expression
-                is neither SQL text nor a Spark ``Column``.
-        """
-        parts = key if isinstance(key, tuple) else (key,)
-        require_expressions("map", *parts)
-        if not keep and not columns:
-            message = "map: name at least one column after the key, or '*' for all"
-            raise InvalidTopology(message)
-        return self._with_step(checked_key("map", parts, keep, columns))
-
-    def map_values(self, *keep: str, **columns: "str | Column") -> "KStream":
-        """Replace the value by columns: ``keep`` by name (``"*"``: all), ``columns`` computed.
-
-        Computed columns see the old value's columns, ``key`` and ``timestamp_ms``.
-
-        Raises:
-            InvalidTopology: the new value would have no column, or an expression is neither SQL
-                text nor a Spark ``Column``.
-        """
-        return self._with_step(checked_map_values(keep, columns))
-
-    def flat_map_values(self, *keep: str, **columns: "str | Column") -> "KStream":
-        """Make several records of one: one of the computed ``columns`` is an array.
-
-        The record becomes one for each of its elements, in their order, with its key and time:
-        ``flat_map_values("user", word="split(line, ' ')")`` gives each word beside the user. The
-        columns ``keep`` and other computed ones are the same in each. Of structs,
-        ``map_values(price="item.price")`` behind it takes the fields. A record whose array is empty
-        or null is filtered out.
-
-        Elements are counted beside the records (``elements``, ``elements_late`` ...); what is
-        flattened behind a join of two streams or tables are results, which no count has.
-
-        Raises:
-            InvalidTopology: no column is computed, or an expression is neither SQL text nor a Spark
-                ``Column``. (Which column is an array shows when the topology is run.)
-        """
-        step = checked_flat_map("flat_map_values", keep, columns)
-        return self._with_step(step)
-
-    def flat_map(
-        self, key: "str | Column | tuple[str | Column, ...]", *keep: str, **columns: "str | Column"
-    ) -> "KStream":
-        """``flat_map_values`` whose records get a key of their own.
-
-        The key's expressions see the element beside all columns of the old value:
-        ``flat_map("word", word="split(line, ' ')")``. What stays are ``keep`` and ``columns``.
-
-        Raises:
-            InvalidTopology: as from ``flat_map_values``, or no key is named.
-        """
-        parts = key if isinstance(key, tuple) else (key,)
-        flattened = checked_flat_map("flat_map", ("*",), columns)
-        keyed = checked_key("flat_map", parts, (*keep, *columns), {})
-        return self._with_step(flattened, keyed)
-
-    def peek(self, function: Peeker) -> "KStream":
-        """Show each record to ``function(key, value, timestamp_ms)``, and go on with it as it is.
-
-        ``value`` is a dict of the columns, None where the record has none. The function runs in
-        Spark's Python workers, also in a test: it changes no object of this process, but may
-        write to files or ask a service. It is called for each store behind it, and again for the
-        records of a batch after a crash, as in Kafka Streams, or where something else of it fails.
-        If it raises, the run ends and names it. It takes Python for each record, and Spark for all
-        steps beside it.
-
-        Raises:
-            InvalidTopology: ``function`` can't be called with these.
-        """
-        if not callable(function):
-            message = f"peek: expects a function (key, value, timestamp_ms), not {function!r}"
-            raise InvalidTopology(message)
-        require_parameters("peek: the function", function, ("key", "value", "timestamp_ms"))
-        return self._with_step(Peek(function))
 
     def join(
         self,
@@ -217,21 +110,40 @@ class KStream(OtherWords):
         grace_ms: Duration | None = None,
         foreign_key: None = None,
     ) -> "KStream":
-        """Pair records with equal keys; the value has the columns of both.
+        """Join each record with the records or the row of the same key.
 
-        With another stream: records within ``windows`` of each other, the result's time is
-        the greater. With a table: the row that it has for the key now, the result's time is
-        the stream record's (KIP-259). With a versioned table: the row that it had at the record's
-        time. The record waits until the clock of its partition is ``grace_ms`` (a number of ms or
-        a ``timedelta``) further, so that the table can bring it, and goes on in the order of time
-        (KIP-923). With a global table: the row of the key that the expression ``key`` makes of the
-        record, which goes on with its own; null finds no row.
+        The value of a result has the columns of both inputs, which must have different names.
+
+        With a stream, records are joined if their times are within ``windows``, and the result has
+        the greater time. With a table, a record is joined with the current row, and the result has
+        the time of the record (KIP-259). With a versioned table, a record is joined with the row as
+        of its time (KIP-914). With a global table, ``key`` selects the row, and the record keeps
+        its own key. A record without a match is filtered out.
+
+        Args:
+            other: A stream or a table of the same builder.
+            windows: The join windows. Required for a stream, not allowed for a table.
+            key: The expression that selects the row of a global table. If it is null, no row
+                matches. Required for a global table, not allowed otherwise.
+            grace_ms: For a versioned table only: how long a record waits for the rows of its time,
+                in milliseconds of stream time or as a ``timedelta`` (KIP-923). Default: no wait.
+            foreign_key: Not supported for streams. Call ``select_key`` first.
+
+        Returns:
+            The stream of results.
 
         Raises:
-            InvalidTopology: windows are missing for a stream or given for a table, ``key`` is
-                missing for a global table or given for another, a grace is negative or given for
-                what has no versions, or a table is itself a join.
-            IllegalArgument: the grace is no number of ms that fits into 64 bits.
+            InvalidTopology: ``windows``, ``key`` or ``grace_ms`` is missing or not allowed for
+                ``other``, the grace is negative or longer than the history of the table, or
+                ``other`` is not a stream or a table of this builder.
+            IllegalArgument: The grace is not a number of milliseconds of 64 bits.
+
+        Example:
+            >>> by_carrier = flights.select_key("carrier")
+            >>> named = by_carrier.join(airlines)
+            >>> gates = builder.stream("gates", schema="gate STRING")
+            >>> within = JoinWindows.of_time_difference_and_grace(60_000, 5_000)
+            >>> at_gates = flights.join(gates, within)
         """
         refuse_foreign_key("join", foreign_key)
         return self._joined("inner", other, windows, key, grace_ms)
@@ -245,30 +157,83 @@ class KStream(OtherWords):
         grace_ms: Duration | None = None,
         foreign_key: None = None,
     ) -> "KStream":
-        """``join``, and records of this stream without a partner, with nulls in its place.
+        """Join like ``join``, and keep the records of this stream that have no match.
 
-        Of two streams such a record comes out once the other one's clock is so far that no
-        partner can come any more.
+        Such a record has nulls in the columns of ``other``. With a stream, it is emitted once the
+        stream time of ``other`` is so far that no match can arrive any more.
+
+        Args:
+            other: A stream or a table of the same builder.
+            windows: The join windows. Required for a stream, not allowed for a table.
+            key: The expression that selects the row of a global table. If it is null, the record is
+                kept with nulls (KIP-962).
+            grace_ms: How long a record waits for a versioned table, as in ``join``.
+            foreign_key: Not supported for streams. Call ``select_key`` first.
+
+        Returns:
+            The stream of results and of unmatched records.
+
+        Raises:
+            InvalidTopology: The arguments are invalid for ``join``.
+            IllegalArgument: The grace is not a number of milliseconds of 64 bits.
+
+        Example:
+            >>> named = flights.select_key("carrier").left_join(airlines)
         """
         refuse_foreign_key("left_join", foreign_key)
         return self._joined("left", other, windows, key, grace_ms)
 
     def outer_join(self, other: "KStream", windows: JoinWindows | None = None) -> "KStream":
-        """``left_join`` of two streams, and records of the other stream without a partner."""
+        """Join two streams, and keep the records of both that have no match.
+
+        Args:
+            other: A stream of the same builder.
+            windows: The join windows, which are required.
+
+        Returns:
+            The stream of results and of unmatched records of both streams.
+
+        Raises:
+            InvalidTopology: ``other`` is not a stream of this builder, or ``windows`` is missing.
+
+        Example:
+            >>> gates = builder.stream("gates", schema="gate STRING")
+            >>> within = JoinWindows.of_time_difference_and_grace(60_000, 5_000)
+            >>> all_records = flights.outer_join(gates, within)
+        """
         return self._joined("outer", other, windows)
 
     def group_by_key(self) -> "KGroupedStream":
-        """Group by the record's own key; a record without one goes to the dead letters."""
+        """Group the records by their key.
+
+        A record with a null key becomes a dead letter (semantics.md#1-2).
+
+        Returns:
+            The grouped stream, to aggregate.
+
+        Example:
+            >>> flights_by_airport = flights.group_by_key().count()
+        """
         return KGroupedStream(self.registry, self.origins)
 
     def group_by(self, *columns: "str | Column") -> "KGroupedStream":
-        """Group by columns or expressions, cast to text, which becomes the key.
+        r"""Group the records by columns or expressions.
 
-        Several are joined with ``|`` (a ``|`` or backslash inside is escaped by a backslash). A
-        record for which one is null goes to the dead letters.
+        Their values are cast to string and become the key. Several are joined with ``|``, and a
+        backslash escapes a ``|`` or a backslash in a value. For example, ``a|b`` and ``c`` become
+        ``a\|b|c``. If an expression is null, the record becomes a dead letter.
+
+        Args:
+            *columns: Columns of the value, or expressions.
+
+        Returns:
+            The grouped stream, to aggregate.
 
         Raises:
-            InvalidTopology: no column is named, or one is neither SQL text nor a ``Column``.
+            InvalidTopology: No column is named, or one is neither a string nor a ``Column``.
+
+        Example:
+            >>> flights_by_carrier = flights.group_by("upper(carrier)").count()
         """
         if not columns:
             message = "group_by: name at least one column or expression, or use group_by_key()"
@@ -278,25 +243,33 @@ class KStream(OtherWords):
         return KGroupedStream(self.registry, tuple(grouped))
 
     def to_table(self) -> SourceTable:
-        """The stream as a table (KIP-523): a key's newest record is its row, no value deletes it.
+        """Read the stream as a table, in which the newest record of a key is its row (KIP-523).
 
-        What a filter leaves out is no record, and deletes nothing. A record without a key goes to
-        the dead letters. Of several partitions' records of a key (``select_key``) that of the
-        greatest time counts, as in every table.
+        A record with a null value deletes the row of its key. A record that a filter of the stream
+        drops changes nothing. A record with a null key becomes a dead letter. If the records of a
+        key are from several partitions, for example after ``select_key``, the one with the
+        greatest time is the row.
+
+        Returns:
+            The table.
 
         Raises:
-            InvalidTopology: the stream is merged of several, or made of pairs of streams, or of
-                records that wait for a table.
+            InvalidTopology: The stream is merged of several, the result of a stream-stream join,
+                or a join with a versioned table and a grace.
+
+        Example:
+            >>> newest = flights.select_key("carrier").to_table()
+            >>> store = newest.materialize("newest_flight_by_carrier")
         """
         (origin, *others), way_out = self.origins, "with to(topic), and read this topic as a table"
         behind = pairing_join(origin)
         if others:
             why = "merged streams have no common order"
         elif tells_rows(origin):
-            # Its rows become records: a record without a key is none of a table's.
+            # Its rows become records, and a table has no row for a null key.
             return SourceTable(self.registry, (stepped(origin, HAS_KEY),))
         elif isinstance(behind, StreamJoin | MergedStreams):
-            why = "pairs of streams have no place in one log"
+            why = "results of stream-stream joins have no offset in one log"
             way_out += ", or keep the newest with group_by_key().aggregate(column=last('column'))"
         elif isinstance(behind, GraceBuffer):
             why = "records that waited for a table are in another order than their log"
@@ -306,20 +279,26 @@ class KStream(OtherWords):
         raise InvalidTopology(message)
 
     def to(self, topic: str) -> "KStream":
-        """Write the records to the Kafka topic ``topic``, behind each batch; the stream goes on.
+        """Write the records to a Kafka topic.
 
-        A message's key is the record's, its value the columns as JSON (null: it has none); headers
-        say which record it is and its time. After a crash a batch may come again with the same ones
-        (docs/reference/topology.md#records-to-kafka).
+        A message has the key of the record, its columns as JSON (null for a null value), and the
+        headers ``source`` and ``timestamp_ms``. Each batch is written once. After a crash, it can
+        be written again with the same headers (docs/reference/topology/sinks.md).
+
+        Args:
+            topic: The name of the topic. It must exist, and this topology must not read it.
+
+        Returns:
+            The same stream, for further steps.
 
         Raises:
-            InvalidTopology: the topic's name is not valid or taken.
+            InvalidTopology: The name of the topic is invalid, or another call writes to it.
+
+        Example:
+            >>> late = flights.filter("delay > 15").to("late-flights")
         """
         self.registry.add_sink(self.origins, topic)
         return self
-
-    def _with_step(self, *steps: Step) -> "KStream":
-        return replace(self, origins=tuple(stepped(origin, *steps) for origin in self.origins))
 
     def _joined(
         self,
@@ -329,7 +308,7 @@ class KStream(OtherWords):
         key: "str | Column | None" = None,
         grace_ms: Duration | None = None,
     ) -> "KStream":
-        """A join by the records' own key; of a global table by ``key``."""
+        """Join by the key of the records, or by ``key`` with a global table."""
         step = "join" if how == "inner" else f"{how}_join"
         if not isinstance(other, KStream | SourceTable | KTable | VersionedTable | GlobalKTable):
             message = f"{step}: expects a stream or a table of this builder, not {other!r}"
@@ -377,10 +356,10 @@ class KStream(OtherWords):
 def _refuse_foreign_arguments(
     step: str, other: object, key: "str | Column | None", grace_ms: Duration | None
 ) -> None:
-    """Refuse what only another kind of table is joined with.
+    """Reject arguments that only another kind of table accepts.
 
     Raises:
-        InvalidTopology: there is a key or a grace, and ``other`` is no such table.
+        InvalidTopology: A key or a grace is given, and ``other`` does not accept it.
     """
     if key is not None and not isinstance(other, GlobalKTable):
         message = f"{step}: only a global table accepts key=. Use select_key first"

@@ -189,7 +189,7 @@ def test_what_cannot_be_flattened_is_refused() -> None:
     """With the way out; what Spark has to know shows when the topology is run."""
     builder = StreamsBuilder()
     lines = builder.stream("t", LINES + ", tags ARRAY<STRING>")
-    with pytest.raises(InvalidTopology, match="flat_map_values: compute a column that is an array"):
+    with pytest.raises(InvalidTopology, match="flat_map_values: compute an array column"):
         lines.flat_map_values("user")
     with pytest.raises(InvalidTopology, match="flat_map: name at least one column or expression"):
         lines.flat_map((), word="split(line, ' ')")

@@ -157,9 +157,9 @@ def test_each_record_goes_to_the_first_branch_that_fits() -> None:
 def test_branches_have_names_of_their_own() -> None:
     """Also a default branch, and one that is called like another's number."""
     split = StreamsBuilder().stream("t", "v INT").split().branch("v < 0", "0")
-    with pytest.raises(InvalidTopology, match="two branches are called '0'"):
+    with pytest.raises(InvalidTopology, match="two branches have the name '0'"):
         split.default_branch()
-    with pytest.raises(InvalidTopology, match="two branches are called '0'"):
+    with pytest.raises(InvalidTopology, match="two branches have the name '0'"):
         split.branch("v < 1", "0")
     with pytest.raises(InvalidTopology, match="branch: expects SQL text"):
         split.branch(lambda value: value < 0)  # type: ignore[arg-type]

@@ -233,7 +233,7 @@ def test_windows_of_any_kind_are_joined_as_tables(windows: Any) -> None:
             lambda one, other, _: one.map_values(m="n").join(
                 other, JoinWindows.of_time_difference_with_no_grace(5)
             ),
-            r"pairs .* to\(topic\).* or keep the newest with group_by_key\(\)\.aggregate",
+            r"results of stream-stream joins .* to\(topic\).* or keep the newest with group_by_key",
         ),
         (lambda one, _, table: one.join(table, grace_ms=5), r".* waited .* to\(topic\)"),
     ],

@@ -1,7 +1,7 @@
-"""In what bytes records are: schemas of values, serdes of keys and values, what a record's time is.
+"""Formats of records: schemas of values, serdes of keys and values, and the time of a record.
 
-In come a user's texts and classes, such as ``"page STRING"`` and ``Serdes.long()``; out go checked
-definitions for the topology. What decodes by them is ``oriel.pipeline.decoding``.
+The input is what a user writes, such as ``"page STRING"`` and ``Serdes.long()``. The output is
+checked definitions for the topology, which ``oriel.pipeline.decoding`` decodes records with.
 """
 
 from oriel.pipeline.language.formats.consumed import (

@@ -1,4 +1,4 @@
-"""How a topic's records are read: serdes, record time and headers, in Kafka's word ``Consumed``."""
+"""``Consumed``: the serdes, the time and the headers of a topic's records."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -32,30 +32,51 @@ SINGLE_VALUES = {
 
 @dataclass(frozen=True)
 class FieldTimestamp:
-    """A record's time is a column of its value.
+    """Use a column of the value as the time of a record.
 
-    ``unit`` is ``"s"``, ``"ms"`` or ``"us"`` since 1970 for a column of whole numbers, ``"iso"``
-    for text like ``2026-03-01T12:00:00.25Z``, which has to say its zone.
+    A record with a null value has the time of its message.
+
+    Args:
+        column: The name of a column of the schema.
+        unit: ``"s"``, ``"ms"`` or ``"us"`` since 1970 for a column of integers, or ``"iso"`` for a
+            STRING column. An ISO time must have a zone, for example ``2026-03-01T12:00:00.25Z``.
+
+    Example:
+        >>> by_start = Consumed(timestamp=FieldTimestamp("started", "ms"))
+        >>> trips = builder.stream("trips", "started BIGINT, distance DOUBLE", by_start)
     """
 
     column: str
     unit: Literal["s", "ms", "us", "iso"] = "ms"
 
     def __str__(self) -> str:
-        """The column and its unit."""
+        """Return the column and its unit, for ``describe`` and messages."""
         return f"{self.column} in {self.unit}"
 
 
-#: Whose clock says a record's time: its message's; a column's; or this pipeline's, when it plans
-#: the batch.
+#: The time of a record: of its message, of a column, or the wall-clock time at which the pipeline
+#: plans the batch.
 Timestamp = Literal["message", "ingestion"] | FieldTimestamp
 
 
 class Consumed(OtherWords):
-    """How a topic is read: its serdes, what a record's time is, and headers as columns.
+    """Describe how a topic is read: its serdes, the time of a record, and headers as columns.
 
-    Plain values, compared by content. ``headers`` names a nullable STRING column for each header
-    that is wanted; of a header that is repeated the last one counts.
+    Two objects with the same content are equal.
+
+    Args:
+        key_serde: The serde of keys: ``Serdes.string()``, ``long()``, ``integer()``, ``short()`` or
+            ``json()``. Default: ``Serdes.string()``.
+        value_serde: The serde of values, any of ``Serdes``. Default: ``Serdes.json()``.
+        timestamp: The time of a record: ``"message"``, ``"ingestion"`` or ``FieldTimestamp``.
+            Default: ``"message"``.
+        headers: A dict from the names of headers to the names of their columns. A column is a
+            STRING, and null if the header is missing. If a header is repeated, the last one counts.
+
+    Example:
+        >>> consumed = Consumed(key_serde=Serdes.long(), headers={"x-trace": "trace_id"})
+        >>> trips = builder.stream("trips", "distance DOUBLE", consumed)
+        >>> longest = trips.group_by_key().aggregate(longest=max("distance"), trace=max("trace_id"))
     """
 
     _TAKES: ClassVar[Mapping[str, str]] = {
@@ -70,13 +91,13 @@ class Consumed(OtherWords):
         timestamp: Timestamp = "message",
         headers: Mapping[str, str] | None = None,
     ) -> None:
-        """Say what differs from Kafka's default of this language: text keys and JSON values.
+        """Check the arguments.
 
         Raises:
-            InvalidTopology: an argument is none of those that there are.
+            InvalidTopology: An argument is not one of the documented values.
         """
         if not isinstance(key_serde, Serde) or key_serde.name not in KEY_SERDES:
-            message = f"Consumed: key_serde is one of {_listed(KEY_SERDES)}, not {key_serde}"
+            message = f"Consumed: key_serde must be one of {_listed(KEY_SERDES)}, not {key_serde}"
             if isinstance(key_serde, str) and key_serde in KEY_SERDES:
                 message = f"Consumed: write key_serde=Serdes.{key_serde}(), not {key_serde!r}"
             raise InvalidTopology(message)
@@ -86,8 +107,8 @@ class Consumed(OtherWords):
         is_field = isinstance(timestamp, FieldTimestamp) and timestamp.unit in _UNITS
         if not is_field and timestamp not in {"message", "ingestion"}:
             message = (
-                "Consumed: timestamp is 'message', 'ingestion' or FieldTimestamp(column, unit) "
-                f"with a unit of {_listed(_UNITS)}, not {timestamp!r}"
+                "Consumed: timestamp must be 'message', 'ingestion' or FieldTimestamp(column, "
+                f"unit) with a unit of {_listed(_UNITS)}, not {timestamp!r}"
             )
             raise InvalidTopology(message)
         is_dict = isinstance(headers, Mapping) and all(
@@ -95,28 +116,28 @@ class Consumed(OtherWords):
         )
         if headers is not None and not is_dict:
             message = (
-                "Consumed: headers is a dict of headers to the columns that they become, like "
-                f'{{"trace": "trace_id"}}, not {headers!r}'
+                "Consumed: headers must be a dict from names of headers to names of columns, for "
+                f'example {{"trace": "trace_id"}}, not {headers!r}'
             )
             raise InvalidTopology(message)
         self.key_serde = key_serde
         self.value_serde = value_serde
         self.timestamp: Timestamp = timestamp
-        #: Header -> column, in the order of the columns.
+        #: Name of a header to its column, in the order of the columns.
         self.headers = dict(headers or {})
 
     def __eq__(self, other: object) -> bool:
-        """Whether both say the same."""
+        """Compare by content."""
         return isinstance(other, Consumed) and self._content == other._content
 
     def __hash__(self) -> int:
-        """By content."""
+        """Hash the content."""
         return hash(self._content)
 
     def __str__(self) -> str:
-        """What is not the default, in one line; empty if everything is.
+        """Return the arguments that differ from the defaults, in one line.
 
-        A store's definition keeps this text, to tell that a topic is read in another way.
+        The definition of a store contains this text, so that a start detects another format.
         """
         return ", ".join(
             f"{name} {text}"
@@ -130,12 +151,12 @@ class Consumed(OtherWords):
         )
 
     def __repr__(self) -> str:
-        """The line of ``str``."""
+        """Return the arguments that differ from the defaults."""
         return f"Consumed({self})"
 
     @property
     def is_json(self) -> bool:
-        """Whether keys are text and values JSON, the only form that an event log has."""
+        """Whether keys are strings and values JSON, the only formats of an event log."""
         return self.key_serde == Serde("string") and self.value_serde == Serde("json")
 
     @property
@@ -143,15 +164,15 @@ class Consumed(OtherWords):
         return self.key_serde, self.value_serde, self.timestamp, tuple(self.headers.items())
 
 
-#: Text keys, JSON values, the message's time, no headers.
+#: String keys, JSON values, the time of the message, no headers.
 JSON_RECORDS = Consumed()
 
 
 def checked_consumed(step: str, schema: str, consumed: Consumed) -> Consumed:
-    """Return ``consumed``, which ``step`` was given beside ``schema``.
+    """Return ``consumed`` if it fits the schema of the same step.
 
     Raises:
-        InvalidTopology: the two don't fit together; the message begins with ``step``.
+        InvalidTopology: It does not fit. The message starts with ``step``.
     """
     if not isinstance(consumed, Consumed):
         message = f"{step}: consumed must be Consumed(...), not {consumed!r}"
@@ -164,7 +185,7 @@ def checked_consumed(step: str, schema: str, consumed: Consumed) -> Consumed:
         name, column_type = SINGLE_VALUES[serde.name]
         if columns.types != [column_type]:
             message = (
-                f"{step}: a value of the serde {serde} is one column, {name}, not {schema!r}. "
+                f"{step}: the serde {serde} needs a schema with one {name} column, not {schema!r}. "
                 f'Use the schema "value {name}"'
             )
             raise InvalidTopology(message)
@@ -173,14 +194,14 @@ def checked_consumed(step: str, schema: str, consumed: Consumed) -> Consumed:
     names = [name.lower() for name in (*columns.names, *consumed.headers.values())]
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
-        message = f"{step}: two columns have the name {twice[0]!r}: name the header's another"
+        message = f"{step}: two columns have the name {twice[0]!r}. Rename the column of the header"
         raise InvalidTopology(message)
     return consumed
 
 
 def _check_field(step: str, columns: pa.Schema, timestamp: FieldTimestamp) -> None:
     if timestamp.column not in columns.names:
-        message = f"{step}: the time's column {timestamp.column!r} is not one of {columns.names}"
+        message = f"{step}: the column of the time, {timestamp.column!r}, is not in {columns.names}"
         raise InvalidTopology(message)
     column_type = columns.field(timestamp.column).type
     is_text = timestamp.unit == "iso"
@@ -188,7 +209,7 @@ def _check_field(step: str, columns: pa.Schema, timestamp: FieldTimestamp) -> No
     if not fits:
         wanted = "STRING" if is_text else "BIGINT"
         message = (
-            f"{step}: a time in {timestamp.unit!r} is a {wanted}, and the column "
+            f"{step}: a time in {timestamp.unit!r} needs a {wanted} column, and "
             f"{timestamp.column!r} has another type"
         )
         raise InvalidTopology(message)

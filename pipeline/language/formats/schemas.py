@@ -1,8 +1,7 @@
-"""Schemas as Spark's DDL writes them, read without Spark: for functions and the test driver.
+"""Parse a schema in Spark DDL without Spark, for functions and the test driver.
 
-Enough of the language for columns of records: numbers, text, booleans, and arrays, structs and maps
-of them. ``:`` may stand between a name and its type, and a name may be in backquotes. Whoever has a
-Spark session lets Spark read the text instead.
+The parser knows numbers, strings, booleans, arrays, structs and maps. ``:`` is allowed between a
+name and its type, and backquotes around a name. Code with a Spark session uses Spark's parser.
 """
 
 import re
@@ -37,40 +36,40 @@ _TOKEN = re.compile(r"\s*(`(?:[^`]|``)+`|[A-Za-z_0-9]+|[<>,:])")
 
 
 def arrow_schema(ddl: str, step: str = "") -> pa.Schema:
-    """Return the columns of ``ddl``, such as ``"carrier STRING, delays ARRAY<DOUBLE>"``.
+    """Return the columns of a schema, such as ``"carrier STRING, delays ARRAY<DOUBLE>"``.
 
     Raises:
-        InvalidTopology: the text is no schema, or has a type that is not listed here; the
-            message begins with ``step``, the stream or the step that it was given to.
+        InvalidTopology: ``ddl`` is not a schema, or it has an unknown type. The message starts
+            with ``step``, the step that has the schema.
     """
     prefix = f"{step}: schema {ddl!r}" if step else f"schema {ddl!r}"
     parser = _Parser(ddl, prefix)
     fields = parser.fields(end=None)
     names = [field.name.lower() for field in fields]
     if len(set(names)) != len(names):
-        message = f"{prefix}: two columns have one name"
+        message = f"{prefix}: two columns have the same name"
         raise InvalidTopology(message)
     return pa.schema(fields)
 
 
 class _Parser:
-    """A reader of one DDL text, token by token."""
+    """A parser of one schema, token by token."""
 
     def __init__(self, ddl: str, prefix: str) -> None:
-        """Cut ``ddl`` into tokens; ``prefix`` begins the messages of errors."""
+        """Split ``ddl`` into tokens. Messages of errors start with ``prefix``."""
         self._prefix = prefix
         self._tokens: list[str] = []
         text, position = ddl.rstrip(), 0
         while position < len(text):
             token = _TOKEN.match(text, position)
             if token is None:
-                self._refuse(f"{text[position:].strip()[:20]!r} is not understood. {_KNOWN}")
+                self._refuse(f"{text[position:].strip()[:20]!r} is not valid. {_KNOWN}")
             self._tokens.append(token[1])
             position = token.end()
         self._next_token = 0
 
     def fields(self, end: str | None) -> list[pa.Field]:
-        """Columns up to ``end`` (None: the end of the text)."""
+        """Return the columns before the token ``end``, or before the end of the schema if None."""
         fields = [self._field()]
         while self._peek() == ",":
             self._next()
@@ -85,7 +84,7 @@ class _Parser:
     def _field(self) -> pa.Field:
         name = self._next()
         if name in {"<", ">", ",", ":"}:
-            self._refuse(f"{name!r} was not expected, a column's name was")
+            self._refuse(f"the name of a column was expected, not {name!r}")
         if self._peek() == ":":
             self._next()
         return pa.field(name.strip("`").replace("``", "`"), self._type())
@@ -114,7 +113,7 @@ class _Parser:
     def _next(self) -> str:
         token = self._peek()
         if token is None:
-            self._refuse("it ends too early")
+            self._refuse(f"the end is missing. {_KNOWN}")
         self._next_token += 1
         return token
 

@@ -1,4 +1,4 @@
-"""A topology as data: the stores and sinks that are kept of inputs; in words, and as a drawing."""
+"""A topology as data: its stores and sinks with their inputs, as text and as a drawing."""
 
 from dataclasses import dataclass
 
@@ -13,19 +13,29 @@ from oriel.pipeline.language.topology.written import step_words, written
 
 @dataclass(frozen=True)
 class Topology(OtherWords):
-    """What a pipeline runs: stores in the order in which they were materialized, and sinks."""
+    """A topology that ``StreamsBuilder.build`` returns, to run or to test.
+
+    A file for ``oriel run`` must define one as ``topology``. ``stores`` are in the order of the
+    calls of ``materialize``, ``sinks`` in the order of the calls of ``stream.to``.
+
+    Example:
+        >>> store = flights.group_by("carrier").count().materialize("flights_by_carrier")
+        >>> topology = builder.build()
+        >>> topology.topics
+        ('flights',)
+    """
 
     stores: tuple[Store, ...]
     sinks: tuple[Store, ...] = ()
 
     @property
     def units(self) -> tuple[Store, ...]:
-        """All that batches are computed for: the stores, then the sinks."""
+        """Everything that a batch is computed for: the stores, then the sinks."""
         return (*self.stores, *self.sinks)
 
     @property
     def sources(self) -> tuple[Source, ...]:
-        """The distinct sources of topics, in the order of first use."""
+        """The distinct sources that are topics, in the order of first use."""
         sources = dict.fromkeys(source for unit in self.units for source in unit.sources)
         return tuple(source for source in sources if not isinstance(source, StoreSource))
 
@@ -36,7 +46,7 @@ class Topology(OtherWords):
 
     @property
     def waves(self) -> tuple[tuple[str, ...], ...]:
-        """Stores and sinks, by how many stores stand in front: each reads those before it."""
+        """The names of stores and sinks in waves. Each reads only stores of earlier waves."""
         depth_of: dict[str, int] = {}
         for store in self.units:
             in_front = [depth_of[source.store] for source in store.reads_stores]
@@ -47,16 +57,28 @@ class Topology(OtherWords):
         )
 
     def readers_of(self, store: str) -> list[str]:
-        """The stores that read the rows of a store."""
+        """Return the names of the stores and sinks that read the rows of a store."""
         source = StoreSource.of(store)
         return [reader.name for reader in self.units if source in reader.reads_stores]
 
     def describe(self) -> str:
-        """The topology in words, as in Kafka: each store with what it reads and writes."""
+        """Return the topology as text: each store with its inputs and its output topics.
+
+        Returns:
+            Lines of text, similar to ``Topology.describe`` of Kafka Streams.
+
+        Example:
+            >>> store = flights.group_by("carrier").count().materialize("flights_by_carrier")
+            >>> print(builder.build().describe(), end="")
+            Topology
+              Store: flights_by_carrier (no windows)
+                Input: stream('flights').group_by(carrier)
+                Rows: count=count()
+        """
         lines = ["Topology"]
         for store in self.stores:
             lines.append(f"  Store: {store.name} ({store.kind})")
-            # The inputs of a table have no grouping.
+            # The inputs of a table are not grouped.
             is_table = isinstance(store.aggregation, TableRows)
             for origin in store.inputs:
                 read = side_of(origin) if is_table else origin
@@ -69,10 +91,22 @@ class Topology(OtherWords):
                 lines.append(f"    Sink: topic {publication.topic!r}{final}")
         for sink in self.sinks:
             lines.append(f"  Sink: topic {sink.publications[0].topic!r}")
-            # No grouping either: a record goes on with the key that it has.
+            # A record is written with its own key, without a grouping.
             lines += [f"    Input: {written(side_of(origin))}" for origin in sink.inputs]
         return "\n".join(lines) + "\n"
 
     def to_mermaid(self) -> str:
-        """A drawing of the topology in Mermaid's language, which many pages of text draw."""
+        """Return the topology as a Mermaid flowchart, which Markdown pages can show.
+
+        Returns:
+            The text of the flowchart.
+
+        Example:
+            >>> store = flights.group_by("carrier").count().materialize("flights_by_carrier")
+            >>> print(builder.build().to_mermaid(), end="")
+            flowchart LR
+                topic0[("flights")]
+                store0["flights_by_carrier<br>no windows"]
+                topic0 -->|"group_by(carrier)"| store0
+        """
         return drawn(self.topics, self.stores, self.sinks)

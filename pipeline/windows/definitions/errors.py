@@ -1,28 +1,34 @@
-"""The error of the window engine, and how errors of users' functions are put in a line."""
+"""The error of invalid definitions, and one-line texts for errors of users' functions."""
 
 from traceback import format_exception_only
 
-#: More of an error's text than this many characters helps nobody.
+#: The longest text of an error that is stored, in characters.
 _MAX_ERROR_LENGTH = 1_000
 
 
 class IllegalArgument(Exception):
-    """A definition or a query breaks a rule; the message says which and how to mend it.
+    """Raised if a definition or a query is invalid. The message names the value and the fix.
 
-    The name is Kafka Streams' word for the same situation (``IllegalArgumentException``). It is the
-    base of all errors of arguments: of definitions, topologies, the test driver and its stores.
+    It is the base class of all errors of arguments: of windows, topologies, the test driver and its
+    stores. Kafka Streams raises ``IllegalArgumentException`` in the same situations.
+
+    Example:
+        >>> try:
+        ...     TimeWindows.of_size_with_no_grace(0)
+        ... except IllegalArgument as error:
+        ...     print(error)
+        Window size must be larger than zero, it is 0 ms
     """
 
 
 class IllegalArgumentType(IllegalArgument, TypeError):
-    """An argument is of a type that has no sense there, as a key that is None."""
+    """Raised if an argument has an invalid type, for example None as a key."""
 
 
 def said(error: Exception) -> str:
-    """Which error and what it says, in one line that UTF-8 can hold.
+    """Return the type and the text of an error in one line of valid UTF-8.
 
-    Errors of a user's functions come in any shape: of several lines, with half a surrogate
-    pair, or unable to tell anything.
+    Errors of users' functions can have several lines, half a surrogate pair, or no text.
     """
     line = " ".join("".join(format_exception_only(error)).split())
     return line[:_MAX_ERROR_LENGTH].encode("utf-8", "backslashreplace").decode()

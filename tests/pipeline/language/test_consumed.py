@@ -21,9 +21,13 @@ def source(schema: str, consumed: Any) -> Source:
         ("v INT", "json", r"stream\('t'\): consumed must be Consumed\(\.\.\.\), not 'json'"),
         ("v INT", Consumed(value_serde=Serdes.long()), 'Use the schema "value BIGINT"'),
         ("v STRING, w INT", Consumed(value_serde=Serdes.string()), 'the schema "value STRING"'),
-        ("v INT", Consumed(timestamp=FieldTimestamp("at")), r"'at' is not one of \['v'\]"),
-        ("at STRING", Consumed(timestamp=FieldTimestamp("at")), "a time in 'ms' is a BIGINT"),
-        ("at BIGINT", Consumed(timestamp=FieldTimestamp("at", "iso")), "is a STRING"),
+        ("v INT", Consumed(timestamp=FieldTimestamp("at")), r"'at', is not in \['v'\]"),
+        (
+            "at STRING",
+            Consumed(timestamp=FieldTimestamp("at")),
+            "'ms' needs a BIGINT column",
+        ),
+        ("at BIGINT", Consumed(timestamp=FieldTimestamp("at", "iso")), "needs a STRING column"),
         ("V INT", Consumed(headers={"h": "v"}), "two columns have the name 'v'"),
         ("v INT", Consumed(headers={"h": "c", "i": "C"}), "two columns have the name 'c'"),
         ("v DATE", Consumed(headers={"h": "c"}), "the type DATE is not supported"),
@@ -41,15 +45,15 @@ def test_what_does_not_fit_is_refused_as_it_is_written(
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        ({"key_serde": Serdes.double()}, "key_serde is one of string, long, integer"),
+        ({"key_serde": Serdes.double()}, "key_serde must be one of string, long, integer"),
         ({"key_serde": "long"}, r"write key_serde=Serdes\.long\(\), not 'long'"),
-        ({"key_serde": "text"}, "key_serde is one of"),
+        ({"key_serde": "text"}, "key_serde must be one of"),
         ({"value_serde": "avro"}, "value_serde must be one of Serdes, not 'avro'"),
-        ({"timestamp": "event_time"}, "timestamp is 'message', 'ingestion' or FieldTimestamp"),
-        ({"headers": ["h"]}, r"headers is a dict of headers to .* columns .*, not \['h'\]"),
-        ({"headers": {"h": 5}}, r"headers is a dict .*, not \{'h': 5\}"),
-        ({"headers": {5: "h"}}, r"headers is a dict .*, not \{5: 'h'\}"),
-        ({"headers": [("h", "c")]}, r"headers is a dict .*, not \[\('h', 'c'\)\]"),
+        ({"timestamp": "event_time"}, "timestamp must be 'message', 'ingestion' or Field"),
+        ({"headers": ["h"]}, r"headers must be a dict from .* columns, .*, not \['h'\]"),
+        ({"headers": {"h": 5}}, r"headers must be a dict .*, not \{'h': 5\}"),
+        ({"headers": {5: "h"}}, r"headers must be a dict .*, not \{5: 'h'\}"),
+        ({"headers": [("h", "c")]}, r"headers must be a dict .*, not \[\('h', 'c'\)\]"),
         ({"timestamp": FieldTimestamp("at", "h")}, "with a unit of s, ms, us, iso"),  # type: ignore[arg-type]
     ],
 )
@@ -64,9 +68,9 @@ def test_arguments_that_are_none_of_those_that_there_are(
 def test_a_file_that_can_not_be_read_is_named(tmp_path: Path) -> None:
     """A schema's and a descriptor's."""
     gone = tmp_path / "gone"
-    with pytest.raises(InvalidTopology, match="gone can't be read: No such file"):
+    with pytest.raises(InvalidTopology, match="gone cannot be read: No such file"):
         Serdes.avro(gone)
-    with pytest.raises(InvalidTopology, match="gone can't be read: No such file"):
+    with pytest.raises(InvalidTopology, match="gone cannot be read: No such file"):
         Serdes.protobuf(gone, "m")
     gone.write_text("{}")
     assert Serdes.avro(gone) == Serdes.avro("{}")

@@ -38,8 +38,8 @@ def test_one_stream_may_feed_several_stores() -> None:
     ("build", "said"),
     [
         (lambda: StreamsBuilder().build(), "has no store"),
-        (lambda: StreamsBuilder().stream("", "v INT"), "topic must be a text"),
-        (lambda: StreamsBuilder().stream("t", " "), "schema must be a text"),
+        (lambda: StreamsBuilder().stream("", "v INT"), "topic must be a non-empty string"),
+        (lambda: StreamsBuilder().stream("t", " "), "schema must be a non-empty string"),
         (lambda: StreamsBuilder().stream("t", "v INT").map_values(), "name at least one column"),
         (lambda: StreamsBuilder().stream("t", "v INT").group_by(), "name at least one column"),
         (lambda: windowed().aggregate(), "name at least one aggregate"),

@@ -261,11 +261,11 @@ MISTAKES: dict[str, tuple[Callable[[], Any], str]] = {
     ),
     "a table of nothing": (
         lambda: StreamsBuilder().table("", "v INT"),
-        r"table: topic must be a text that is not empty, not ''",
+        r"table: topic must be a non-empty string, not ''",
     ),
     "a table without a schema": (
         lambda: StreamsBuilder().table("t", WRONG),
-        r"table: schema must be a text that is not empty, not 3",
+        r"table: schema must be a non-empty string, not 3",
     ),
     "a retention without windows": (
         lambda: grouped().count().materialize("s", 10),
