@@ -1,4 +1,4 @@
-"""README.md and docs/index.md are short, begin alike, and show the picture that tools/ writes."""
+"""README.md and docs/index.md begin alike and show the picture. The quickstart fits `oriel new`."""
 
 import re
 from pathlib import Path
@@ -46,6 +46,14 @@ def test_the_first_command_of_the_readme_has_no_placeholder() -> None:
     """You can type the first command as it is."""
     first = next(block for block in blocks(README) if block.language == "sh")
     assert first.text == "./oriel demo\n"
+
+
+def test_the_quickstart_shows_the_topology_of_a_new_project() -> None:
+    """`oriel new` writes the topology that the page explains."""
+    page = ROOT / "docs" / "get-started" / "quickstart.md"
+    (shown,) = (block.text for block in blocks(page) if block.language == "python")
+    template = ROOT / "src" / "oriel" / "project" / "template" / "topology.py.template"
+    assert shown == template.read_text()
 
 
 @pytest.mark.parametrize("page", [README, ROOT / "docs" / "index.md"], ids=lambda page: page.name)

@@ -39,7 +39,7 @@ import json, os, socket, sys
 
 with socket.socket(socket.AF_UNIX) as asked:
     asked.connect(os.environ["ORIEL_SOCKET"])
-    asked.sendall(json.dumps([os.getcwd(), sys.argv[1:]]).encode() + b"\\n")
+    asked.sendall(json.dumps([os.getcwd(), sys.argv[1:], dict(os.environ)]).encode() + b"\\n")
     code, output, told = json.loads(asked.makefile().readline())
 sys.stdout.write(output)
 sys.stderr.write(told)
@@ -48,7 +48,13 @@ sys.exit(code)
 
 
 #: Pages whose reader begins in an empty directory. Readers of other pages have run the demo.
-FROM_NOTHING = [ROOT / "README.md", ROOT / "docs" / "get-started" / "tutorial.md"]
+FROM_NOTHING = [
+    ROOT / "README.md",
+    *(
+        ROOT / "docs" / "get-started" / f"{name}.md"
+        for name in ("quickstart", "tutorial", "tutorial-joins")
+    ),
+]
 _FLIGHTS = 4_000
 
 
@@ -165,14 +171,16 @@ class PageRun:
             except OSError:
                 return
             with connection:
-                folder, arguments = json.loads(connection.makefile().readline())
+                folder, arguments, environment = json.loads(connection.makefile().readline())
                 try:
-                    answer = self._oriel(Path(folder), arguments)
+                    answer = self._oriel(Path(folder), arguments, environment)
                 except AssertionError as not_in_time:
                     answer = (1, "", str(not_in_time))
                 connection.sendall(json.dumps(answer).encode() + b"\n")
 
-    def _oriel(self, folder: Path, arguments: Sequence[str]) -> tuple[int, str, str]:
+    def _oriel(
+        self, folder: Path, arguments: Sequence[str], environment: dict[str, str] | None = None
+    ) -> tuple[int, str, str]:
         """Exit code, output and stderr of a command."""
         command, *options = arguments
         if command == "serve":
@@ -191,7 +199,7 @@ class PageRun:
             url = ["--url", f"http://127.0.0.1:{self._port}"]
             done = subprocess.run(
                 [sys.executable, "-P", "-m", "oriel", "get", *options, *url], cwd=folder,
-                capture_output=True, text=True, check=False, timeout=WAIT_SECONDS,
+                env=environment, capture_output=True, text=True, check=False, timeout=WAIT_SECONDS,
             )  # fmt: skip
             return done.returncode, done.stdout, done.stderr
         ended = self._runs.call("tests.e2e.in_folder", str(folder), command, *options)
@@ -202,13 +210,15 @@ class PageRun:
             self._service.end()
         data = folder / options[options.index("--data") + 1]
         others = [*options[: options.index("--data")], *options[options.index("--data") + 2 :]]
+        # The service has another working directory.
+        others = [str(folder / each) if (folder / each).is_file() else each for each in others]
         self._service = Serving(data, *others, "--port", str(self._port))
         self._service.wait_for_status("/readyz", 200)
         return 0, "", ""
 
     def _log_bytes(self) -> int:
         """How much there is for a pipeline that stays."""
-        return sum(log.stat().st_size for log in self._folder.glob("events/*/*.jsonl"))
+        return sum(log.stat().st_size for log in self._folder.rglob("events/*/*.jsonl"))
 
 
 def _shape(value: Any) -> Any:
