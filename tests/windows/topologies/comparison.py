@@ -345,12 +345,12 @@ RULES = (
     ),
     Rule(
         "a deleted row's time counts in a join of tables",
-        "reference/topology.md, Joins",
+        "reference/topology/joins.md",
         _deleted_row_had_a_time,
     ),
     Rule(
         "a right row that comes late takes its time with it in Kafka",
-        "reference/topology.md, Foreign keys",
+        "reference/topology/joins.md, Foreign keys",
         _right_row_has_its_own_time,
     ),
     Rule(

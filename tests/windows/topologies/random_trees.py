@@ -35,7 +35,7 @@ class Case:
     seed: int
     tree: Mapping[str, Any]
     log: Sequence[Entry]
-    #: Whether no result depends on how the topics are interleaved (docs/reference/topology.md).
+    #: Whether no result depends on how the topics are interleaved (docs/concepts/guarantees.md#1).
     is_interleaving_free: bool
     #: Which of the tree's logs it is.
     number: int = 0
