@@ -1,4 +1,4 @@
-"""The queries of docs/reference/tables.md, their tables, and what the service returns.
+"""The queries of docs/how-to/query-tables-with-sql.md, their tables, and what the service returns.
 
 ``write_tables`` writes tables that differ in everything that a query must respect: windows with
 several revisions, merged sessions, final and expired windows.
@@ -25,7 +25,7 @@ from tests.storage.store_tables import HOPPING, SESSION, SLIDING, TUMBLING, Stor
 from tests.storage.waiting import WAIT_SECONDS
 from tests.tidy.project import ROOT
 
-PAGE = ROOT / "docs" / "reference" / "tables.md"
+PAGE = ROOT / "docs" / "how-to" / "query-tables-with-sql.md"
 #: The table that the page names in its queries, and shows.
 SHOWN = "revenue_by_minute"
 #: The results of the three queries, by the names that the page uses.
@@ -61,7 +61,8 @@ def python_queries(tool: int) -> list[str]:
     """Return the three blocks of the page for DuckDB (0), Polars (1) or pandas (2)."""
     found = [block.text for block in blocks(PAGE) if block.note == OVER_A_TABLE]
     assert len(found) == 9
-    return found[3 * tool : 3 * tool + 3]
+    # One block per tool in the first step, and two per tool in the second one.
+    return [found[tool], *found[3 + 2 * tool : 5 + 2 * tool]]
 
 
 def spark_queries() -> list[str]:

@@ -1,4 +1,4 @@
-"""The queries of docs/reference/tables.md return what the service returns."""
+"""The queries of docs/how-to/query-tables-with-sql.md return what the service returns."""
 
 from collections.abc import Iterator
 from pathlib import Path
