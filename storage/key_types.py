@@ -1,17 +1,16 @@
-"""What the keys of a store are: texts, 64-bit integers, or composites of both.
+"""The key types of stores: strings, 64-bit integers, and composites of both.
 
-One text names a key everywhere: in the table, the engine's state, requests and answers. Its type
-says which texts are keys, so that no key has two of them, and in which order they come:
+A key is one string everywhere: in the table, the state, requests and responses. Its type defines
+which strings are keys, with exactly one spelling per key, and their order:
 
 | type | keys | order |
 |---|---|---|
-| ``text`` | any text | UTF-8 bytes |
-| ``long`` | 64-bit integers in decimal: ``0``, ``-7``, ``42`` | by number |
-| ``[text, long]`` | JSON arrays without blanks: ``["EWR",42]`` | by the first difference |
+| ``text`` | each string | UTF-8 bytes |
+| ``long`` | 64-bit integers in decimal: ``0``, ``-7``, ``42`` | numeric |
+| ``[text, long]`` | JSON arrays without spaces: ``["EWR",42]`` | by the first difference |
 
-Composites have one component or more, each ``text`` or ``long``, and come in the order of the first
-component that differs. The bytes of an order are those of ``KeyType.escaped`` (docs/reference/
-keys.md lists them).
+Composites have one or more components, each ``text`` or ``long``. The first component that differs
+decides their order. ``KeyType.escaped`` encodes the order in bytes (docs/reference/keys.md).
 """
 
 import re
@@ -31,65 +30,63 @@ _DECIMAL = "0|-?[1-9][0-9]{0,18}"
 _ONLY_DECIMAL = re.compile(_DECIMAL)
 _LONG_MIN, _LONG_MAX = -(2**63), 2**63 - 1
 _LONG_BYTES = 8
-#: What is added to a signed integer, so that its unsigned bytes are in its order.
+#: Added to a signed integer, so that its unsigned bytes are in numeric order.
 _SIGN = 2**63
 
 _ZERO, _ESCAPED_ZERO = b"\x00", b"\x00\xff"
-#: Ends a text among the components of a composite; less than all that can go on a longer one.
+#: Ends a string component of a composite. It is less than each continuation of a longer string.
 _TEXT_END = b"\x00\x02"
-#: The bytes of components of a composite.
+#: The bytes of the components of a composite.
 _TEXT_PATTERN = rb"((?:\x00\xff|[^\x00])*)\x00\x02"
 _LONG_PATTERN = rb"((?:\x00\xff|[^\x00]){8})"
-#: Characters of a key that a message shows.
+#: Maximum characters of a key in a message.
 _SHOWN = 80
 
 
 class KeyType(ABC):
-    """One type of keys; ``name`` is how a definition has it."""
+    """A key type. ``name`` is its name in store definitions."""
 
     name: str
 
     @abstractmethod
     def escaped(self, key: str) -> bytes:
-        """Bytes that compare as the keys do; each 00 of them is followed by 02 or FF.
+        """Encode a key in bytes with the order of the keys. Each 00 is before a 02 or FF.
 
         Raises:
-            UnfitKey: the text is no key of this type.
+            UnfitKey: the string is not a key of this type.
         """
 
     @abstractmethod
     def key_of(self, escaped: bytes) -> str:
-        """The key that these bytes are of."""
+        """Decode the bytes of ``escaped``."""
 
     @abstractmethod
     def escaped_column(self, keys: Any) -> Any:
-        """``escaped`` of each key of an Arrow string array, a binary array; all must fit."""
+        """Encode an Arrow string array of valid keys as a binary array."""
 
     @abstractmethod
     def fitting(self, keys: Any) -> Any:
-        """Which texts of an Arrow string array are keys of this type, a boolean array."""
+        """Return a boolean array: True for each string of an Arrow array that is a valid key."""
 
     @abstractmethod
     def escaped_prefix(self, prefix: str) -> bytes:
-        """What ``escaped`` of each key begins with whose text begins with ``prefix``.
+        """Return the first bytes of all encoded keys whose strings start with ``prefix``.
 
         Raises:
-            UnfitKey: keys whose texts begin so don't lie together; the message says what to ask.
+            UnfitKey: such keys are not next to each other. The message names an alternative.
         """
 
     @abstractmethod
     def written(self, value: object) -> str:
-        """The text of a key that JSON has as a value: a text, a number, an array.
-
-        A text is taken for the key's own.
+        """Return the string of a key that a JSON value represents: a string, number or array.
 
         Raises:
-            UnfitKey: it is no key of this type.
+            UnfitKey: the value is not a key of this type.
         """
 
 
 class TextKeys(KeyType):
-    """Any text, by its UTF-8 bytes."""
+    """Strings, in the order of their UTF-8 bytes."""
 
     name = "text"
 
@@ -124,7 +121,7 @@ class TextKeys(KeyType):
 
 
 class LongKeys(KeyType):
-    """64-bit integers in decimal, by number."""
+    """64-bit integers in decimal, in numeric order."""
 
     name = "long"
 
@@ -144,7 +141,7 @@ class LongKeys(KeyType):
         # In two's complement, flipping the sign bit adds 2**63 modulo 2**64.
         big_endian = (numbers.view(np.uint64) ^ np.uint64(_SIGN)).astype(">u8")
         octets = big_endian.view(np.uint8).reshape(-1, _LONG_BYTES)
-        # Behind each zero there is room for an FF; Arrow's own replacing takes three times as long.
+        # Each zero is followed by an FF. Arrow's own replacement is three times slower.
         is_zero = octets == 0
         ends = np.cumsum(_LONG_BYTES + is_zero.sum(axis=1, dtype=np.int32), dtype=np.int32)
         offsets = np.concatenate([np.zeros(1, np.int32), ends])
@@ -185,10 +182,10 @@ class LongKeys(KeyType):
 
 
 class CompositeKeys(KeyType):
-    """JSON arrays of texts and 64-bit integers, by the first component that differs."""
+    """JSON arrays of strings and 64-bit integers. The first component that differs decides."""
 
     def __init__(self, components: tuple[str, ...]) -> None:
-        """Take the components' types, each ``text`` or ``long``."""
+        """Define the types of the components, each ``text`` or ``long``."""
         self.name = f"[{', '.join(components)}]"
         self._components = components
         pattern = b"".join(
@@ -218,19 +215,19 @@ class CompositeKeys(KeyType):
         ])  # fmt: skip
 
     def escaped_column(self, keys: Any) -> Any:
-        """See ``KeyType``. Each distinct key is looked at once."""
+        """See ``KeyType``. Each distinct key is encoded once."""
         coded = keys.dictionary_encode()
         distinct = [self.escaped(key) for key in coded.dictionary.to_pylist()]
         return pa.array(distinct, pa.binary()).take(coded.indices)
 
     def fitting(self, keys: Any) -> Any:
-        """See ``KeyType``. Each distinct key is looked at once."""
+        """See ``KeyType``. Each distinct key is parsed once."""
         coded = keys.dictionary_encode()
         distinct = pa.array([self._is_key(key) for key in coded.dictionary.to_pylist()], pa.bool_())
         return pc.fill_null(distinct.take(coded.indices), fill_value=False)
 
     def escaped_prefix(self, prefix: str) -> bytes:
-        """See ``KeyType``. A prefix is of whole components: the text up to a comma."""
+        """See ``KeyType``. A prefix has whole components and ends with a comma."""
         if not prefix:
             return b""
         values = self._values(f"{prefix[:-1]}]", None) if prefix.endswith(",") else None
@@ -258,10 +255,10 @@ class CompositeKeys(KeyType):
         return key
 
     def of_texts(self, texts: Sequence[str]) -> str:
-        """The key whose components have these texts, of numbers in decimal.
+        """Return the key with these components. Numbers are in decimal.
 
         Raises:
-            UnfitKey: there are more or fewer, or one is no number in decimal.
+            UnfitKey: the number of components is wrong, or one is not a decimal number.
         """
         values = [
             text if component == TextKeys.name or not _ONLY_DECIMAL.fullmatch(text) else int(text)
@@ -270,7 +267,7 @@ class CompositeKeys(KeyType):
         return self.written([*values, *texts[len(values) :]])
 
     def _values(self, text: str, count: int | None) -> list[str | int] | None:
-        """The components that a JSON text has, ``count`` of them; None where one does not fit."""
+        """Parse ``count`` components, or return None if one does not have its type."""
         try:
             values = orjson.loads(text)
         except orjson.JSONDecodeError:
@@ -299,7 +296,7 @@ class CompositeKeys(KeyType):
         return orjson.dumps(values).decode()
 
     def _beginning(self, values: list[str | int]) -> str:
-        """What the texts of all keys with these first components begin with."""
+        """Return the prefix of all keys with these first components."""
         return f"{self._text(values)[:-1]},"
 
     def _example(self) -> list[str | int]:
@@ -318,10 +315,10 @@ LONG = LongKeys()
 
 @cache
 def key_type(name: str) -> KeyType:
-    """The type of a name: ``text``, ``long``, or components in brackets, ``[text, long]``.
+    """Return the type of a name: ``text``, ``long``, or components such as ``[text, long]``.
 
     Raises:
-        InvalidDefinition: there is no such type.
+        InvalidDefinition: the type is not known.
     """
     plain: dict[str, KeyType] = {each.name: each for each in (TEXT, LONG)}
     components = tuple(name[1:-1].split(", "))
