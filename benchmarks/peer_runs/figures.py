@@ -1,4 +1,4 @@
-"""What a run measured, what one system is beside the other, and the tables of it."""
+"""The figures of a run, their comparison, and the tables with both."""
 
 import json
 import os
@@ -17,7 +17,7 @@ KAFKA_STREAMS = "4.3.1"
 
 
 class Totals(NamedTuple):
-    """What a store holds in the end: windows, the sum of their counts, the sum of their sums."""
+    """The content of a store at the end: windows, the sum of counts, and the sum of sums."""
 
     windows: int
     members: int
@@ -25,12 +25,12 @@ class Totals(NamedTuple):
 
 
 class Figures(NamedTuple):
-    """One run: its wall clock, and its second half.
+    """The figures of one run, as a whole and for its second half.
 
-    ``cold_seconds``: from the start of the process to its end, everything committed.
-    ``first_seconds``: from the start of the process to the first commit, None if not known.
-    ``steady_records``: records of the second half, done in ``steady_seconds``; 0 if there is
-    none.
+    ``cold_seconds``: from the start of the process to its end, with everything committed.
+    ``first_seconds``: from the start of the process to the first commit. None if not known.
+    ``steady_records``: records of the second half, processed in ``steady_seconds``. 0 if the run
+    has no second half.
     """
 
     cold_seconds: float
@@ -41,7 +41,7 @@ class Figures(NamedTuple):
 
     @property
     def steady_per_second(self) -> float | None:
-        """Records a second in the second half, None if there is none."""
+        """Records per second in the second half. None without a second half."""
         return self.steady_records / self.steady_seconds if self.steady_records else None
 
 
@@ -61,32 +61,31 @@ def summary(runs: Sequence[Figures]) -> dict[str, Any]:
 def case_result(
     title: str, records: int, disorder_s: int, runs: Mapping[str, Sequence[Figures]]
 ) -> dict[str, Any]:
-    """Return one kind over one topic as JSON; ratios above 1 say that Oriel is the faster.
+    """Return the result of one kind over one topic as JSON. If a ratio is above 1, Oriel is faster.
 
-    ``same_windows``: whether all runs that were asked came to the same store, None if less than
-    two were.
+    ``same_windows``: True if all runs have the same totals. None for fewer than two runs.
     """
-    told = {system: summary(figures) for system, figures in runs.items()}
+    summaries = {system: summary(figures) for system, figures in runs.items()}
     totals = [one.totals for figures in runs.values() for one in figures if one.totals is not None]
     return {
         "windows": title,
         "disorder_s": disorder_s,
         "records": records,
-        **told,
-        "cold_ratio": _ratio(told, PEER, ORIEL, "cold_seconds"),
-        "steady_ratio": _ratio(told, ORIEL, PEER, "steady_records_per_second"),
+        **summaries,
+        "cold_ratio": _ratio(summaries, PEER, ORIEL, "cold_seconds"),
+        "steady_ratio": _ratio(summaries, ORIEL, PEER, "steady_records_per_second"),
         "same_windows": len(set(totals)) == 1 if len(totals) > 1 else None,
         "totals": totals[0]._asdict() if totals else None,
     }
 
 
-def _ratio(told: Mapping[str, Any], above: str, below: str, figure: str) -> float | None:
-    numbers = [told.get(system, {}).get(figure) for system in (above, below)]
+def _ratio(summaries: Mapping[str, Any], above: str, below: str, figure: str) -> float | None:
+    numbers = [summaries.get(system, {}).get(figure) for system in (above, below)]
     return round(numbers[0] / numbers[1], 2) if all(numbers) else None
 
 
 def machine() -> dict[str, Any]:
-    """Say where and when this was measured; a load above 0.5 is a reason to measure again."""
+    """Return the machine and the date. If the load is above 0.5, measure again."""
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     java = subprocess.run(["java", "-version"], capture_output=True, text=True, check=True).stderr
     return {
@@ -103,19 +102,19 @@ def machine() -> dict[str, Any]:
 
 
 def tables(results: Mapping[str, Any]) -> str:
-    """Return the results as text of Markdown: where and when, then a table for each part."""
+    """Return the results in Markdown: the machine and the date, then one table per part."""
     where = results["machine"]
     place = f"{where['date']}, {where['cores']} cores, {where['memory_gib']} GiB"
     software = f"Java {where['java']}, Spark {where['pyspark']}, Kafka {where['kafka_streams']}"
-    lines = [f"{place}, load {where['load_before']} before; {where['system']}, {software}."]
+    lines = [f"{place}, load {where['load_before']} before, {where['system']}, {software}."]
     rates, latency = results["rates"], results["latency"]
     if rates:
         lines += ["", f"{rates[0]['records']:,} records, seconds from start to end:"]
         lines += ["", *_rates(rates, "cold_seconds", "cold_ratio", ".1f")]
-        lines += ["", "Records a second, the second half of them:"]
+        lines += ["", "Records per second, in the second half of the records:"]
         lines += ["", *_rates(rates, "steady_records_per_second", "steady_ratio", ",")]
     if latency:
-        lines += ["", "From produce to the HTTP answer that has the record, 1,000 records/s:"]
+        lines += ["", "Time from produce to the HTTP response with the record, at 1,000 records/s:"]
         lines += ["", *_latency(latency)]
     return "\n".join(lines)
 
@@ -148,23 +147,27 @@ def summary_table(results: Mapping[str, Any]) -> str:
 def _compared(
     measured: str, oriel: float | None, peer: float | None, ratio: float | None
 ) -> list[str]:
-    """Return one row of two durations; a ratio above 1 says that Oriel is the faster."""
-    faster = ""
-    if ratio is not None:
-        name = TITLES[ORIEL] if ratio >= 1 else f"**{TITLES[PEER]}**"
-        faster = f"{name}, {max(ratio, 1 / ratio):.1f} times"
-    return [measured, _number(oriel, ".1f"), _number(peer, ".1f"), faster]
+    """Return one row of two durations. If the ratio is above 1, Oriel is faster."""
+    return [measured, _number(oriel, ".1f"), _number(peer, ".1f"), _faster(ratio)]
+
+
+def _faster(ratio: float | None) -> str:
+    """Return the faster system and by how many times, with Kafka Streams in bold."""
+    if ratio is None:
+        return ""
+    name = TITLES[ORIEL] if ratio >= 1 else f"**{TITLES[PEER]}**"
+    return f"{name}, {max(ratio, 1 / ratio):.1f} times"
 
 
 def _rates(rows: Sequence[Mapping[str, Any]], figure: str, ratio: str, form: str) -> list[str]:
     systems = [system for system in TITLES if any(system in row for row in rows)]
-    head = ["windows", "disorder", *(TITLES[system] for system in systems), "times as fast"]
+    head = ["windows", "disorder", *(TITLES[system] for system in systems), "faster"]
     cells = [
         [
             row["windows"],
             f"{row['disorder_s']} s",
             *(_number(row.get(system, {}).get(figure), form) for system in systems),
-            _number(row[ratio], ".1f"),
+            _faster(row[ratio]),
         ]
         for row in rows
     ]
