@@ -190,7 +190,7 @@ def test_tables_leave_empty_what_was_not_measured() -> None:
     }  # fmt: skip
     results = {"machine": _MACHINE, "rates": [alone, both], "latency": [latency]}
     first, *lines = tables(results).splitlines()
-    assert first.startswith("2026-11-22, 2 cores, 24 GiB, load 0.1 before; Linux, Java 17.0.15,")
+    assert first.startswith("2026-11-22, 2 cores, 24 GiB, load 0.1 before, Linux, Java 17.0.15,")
     rows = [
         [cell.strip() for cell in line.strip("|").split("|")]
         for line in lines
