@@ -1,14 +1,16 @@
-"""One machine, a cluster, and a cluster that loses a worker: ``oriel bench cluster``.
+"""Compare one machine, a cluster, and a cluster that loses a worker: ``oriel bench cluster``.
 
-1,000,000 records (1,000 keys, one a second each; tumbling, hopping, sliding and session windows)
-through ``oriel run --once``: with two cores here, with two workers of one core (a Spark cluster on
-loopback, whose Python has no ``oriel``), and there again with a worker killed after the first
-batch and another one started in its place. The three leave the same tables, digest by digest, or
-the benchmark fails.
+``oriel run --once`` reads 1,000,000 records of 1,000 keys, one record per key and second, with
+tumbling, hopping, sliding and session windows. It runs three times:
 
-With ``--objects`` the data of the clusters are objects of an S3 server on loopback.
+- with two cores on this machine
+- with two workers of one core, a Spark cluster on loopback whose Python has no ``oriel``
+- on this cluster, with a worker killed after the first batch and replaced by another one
 
-On one machine this tells what a cluster costs, not what more machines gain.
+The benchmark fails if the tables of the three runs differ, digest by digest. With ``--objects``,
+the data of the clusters is on an S3 server on loopback.
+
+On one machine, the result shows the cost of a cluster, not the gain of more machines.
 """
 
 import argparse
@@ -85,7 +87,7 @@ def main() -> None:
     """Measure, print a small table and one line of JSON."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help=f"{QUICK_RECORDS:,} records only")
-    parser.add_argument("--objects", action="store_true", help="the clusters' data are objects")
+    parser.add_argument("--objects", action="store_true", help="put the clusters' data on S3")
     options = parser.parse_args()
     records, batch_bytes = RECORDS, BATCH_BYTES
     if options.quick:

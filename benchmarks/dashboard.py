@@ -1,16 +1,16 @@
-"""Whether the dashboard stays fluid, and how soon it shows a record: ``oriel bench dashboard``.
+"""Measure frames and freshness of the dashboard: ``oriel bench dashboard``.
 
-Real Chromium over the real service, on this machine:
+Chromium shows the pages of the service on this machine:
 
-- blank: frames of an empty page, which is what the machine itself allows
-- wall: 1,000 keys as tiles, all of which change once a second, while the page scrolls
-- chart: 100,000 windows of one key in one chart, one of which changes once a second
-- table: scrolling through those 100,000 windows
-- fresh: from the append of a record to the event log until its window stands in the page,
+- blank: frames of an empty page, the best that the machine can do
+- wall: 1,000 keys as tiles that all change once per second, while the page scrolls
+- chart: 100,000 windows of one key in one chart, and one window changes once per second
+- table: scroll through those 100,000 windows
+- fresh: the time from the append of a record to the event log until the page shows its window,
   through a pipeline with a trigger of 100 ms
 
-A frame is the time between two animation frames; what is aimed at are frames of at most 100 ms
-and a record that is shown within 1 s. Prints a table, and JSON in the last line.
+A frame is the time between two animation frames. The goals are frames of at most 100 ms, and a
+record on the page within 1 s. Prints a table, and JSON in the last line.
 """
 
 import argparse
@@ -284,9 +284,9 @@ def _parse() -> argparse.Namespace:
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("--keys", type=int, default=1_000, help="on the wall")
-    parser.add_argument("--windows", type=int, default=100_000, help="of the key in the chart")
-    parser.add_argument("--seconds", type=int, default=10, help="of each scene")
+    parser.add_argument("--keys", type=int, default=1_000, help="keys of the wall")
+    parser.add_argument("--windows", type=int, default=100_000, help="windows of the chart's key")
+    parser.add_argument("--seconds", type=int, default=10, help="seconds of each scene")
     return parser.parse_args()
 
 

@@ -1,11 +1,11 @@
-"""What decoding a line costs, good ones and with bad ones among them: ``oriel bench decoding``.
+"""Measure the cost of decoding valid and invalid lines: ``oriel bench decoding``.
 
-One process decodes batches of an event log's lines with the pipeline's block decoder, without
-Spark: lines that are all good, and one bad line in a hundred, of each kind by itself and of all
-kinds; then Kafka's messages with such values in each format. What is measured is the processor's
-time, the least of several runs, in turn.
+One process decodes batches of lines of an event log with the pipeline's block decoder, without
+Spark. The lines are all valid, or one line of a hundred is invalid, for each kind of invalid line
+and for all kinds. Then it decodes Kafka's messages with such values in each format. The figure is
+the processor time, the minimum of several runs in turn.
 
-stdout gets a table, and JSON in the last line.
+Prints a table, and JSON in the last line.
 """
 
 import argparse
@@ -161,7 +161,9 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("--quick", action="store_true", help="tiny sizes: only whether it works")
+    parser.add_argument(
+        "--quick", action="store_true", help="use tiny sizes, only to test the benchmark"
+    )
     return parser.parse_args(arguments)
 
 

@@ -1,13 +1,15 @@
-"""What a record costs beside ever more open records of its own key: ``oriel bench dense_key``.
+"""Measure the cost of a record by the open records of its key: ``oriel bench dense_key``.
 
-One process calls the window engines without Spark and files. One key gets so many records, all of
-them open, in one batch, and 1,000 more in a second one. Records come up to 5 s (long windows:
-a quarter of the window) behind the newest of their partition, and a second partition is silent,
-so that nothing is final. The costs (us of the processor a record) should not grow faster than
-the logarithm of the open records. The second batch changes nearly all open windows around its
-records, so its cost is that of the batch.
+One process calls the window engines without Spark and files. One key receives a number of records
+in one batch, and 1,000 more in a second batch. All stay open. Records are up to 5 s older than the
+newest record of their partition, for long windows a quarter of the window. A second partition is
+idle, so no window becomes final.
 
-Progress goes to stderr; stdout gets a table, and JSON in the last line.
+The cost in us of processor time per record should not grow faster than the logarithm of the open
+records. The second batch changes nearly all open windows around its records, so its cost is the
+cost of the batch.
+
+Progress is written to stderr. stdout has a table, and JSON in the last line.
 """
 
 import argparse
@@ -68,7 +70,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("--quick", action="store_true", help="tiny sizes: only whether it works")
+    parser.add_argument(
+        "--quick", action="store_true", help="use tiny sizes, only to test the benchmark"
+    )
     sizes = [100, 1_000] if parser.parse_args(arguments).quick else SIZES
     print(f"{'open records':28}" + "".join(f"{size:>22,}" for size in sizes))
     found: dict[str, dict[str, Any]] = {}

@@ -1,15 +1,15 @@
-"""How fast records become windows: ``oriel bench ingest``.
+"""Measure how fast records become windows: ``oriel bench ingest``.
 
-First what a user waits for: ``oriel run --once`` over a log of 300,000 records in a fresh
-process, from its start to the first commit and to its end (``cold``; sliding 10 s, grace 30 s).
+``cold`` is ``oriel run --once`` over a log of 300,000 records in a new process. The times are from
+its start to the first commit and to its end, with sliding windows of 10 s and a grace of 30 s.
 
-Then three measurements on one warm Spark session, each beside the same source, parsing and
-shuffle with an engine task that does nothing (``floor``: what Spark itself costs here):
+Then three measurements run in one warm Spark session. Each is compared with ``floor``, the same
+source, parsing and shuffle with an engine task that does nothing, which is the cost of Spark:
 
-- log: 300,000 records (1,000 keys, one record per key and second, sliding 10 s), time
-  of the batches of a query over all of it (its start, about a second, is not counted)
-- batch: 50,000 records over 10,000 keys, sliding 1 s, steady time of one micro-batch
-- fresh: 1,000 records/s, 200 ms trigger, from the append of a record to its HTTP answer
+- log: 300,000 records of 1,000 keys, one record per key and second, sliding 10 s. The figure is the
+  time of the batches of one query, without its start of about one second
+- batch: 50,000 records of 10,000 keys, sliding 1 s, the median time of one batch
+- fresh: 1,000 records/s, 200 ms trigger, from the append of a record to its HTTP response
 """
 
 import argparse
@@ -256,7 +256,7 @@ def measure(spark: SparkSession, root: Path, runs: int) -> dict[str, float]:
 def main() -> None:
     """Measure, print a small table and one line of JSON."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--runs", type=int, default=3, help="counted runs of the log (default 3)")
+    parser.add_argument("--runs", type=int, default=3, help="counted runs of the log. Default: 3")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="oriel-bench-") as folder:
         results = timed_cold(Path(folder) / "cold")

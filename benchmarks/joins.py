@@ -1,12 +1,12 @@
-"""What a batch costs a join's task by the size of its state: ``oriel bench joins``.
+"""Measure a batch of a join by the size of its state: ``oriel bench joins``.
 
-One process runs the pipeline's own join task without Spark: read what the batch needs of the
-state, join, write the next version. Tables get batches beside a million rows, some of which
-change them and some only look up; streams get them beside records that still wait for a
-partner, of many keys or of few. One record a ms, both sides in turn. What is measured is the
-time of a batch: the median, and the longest, which wrote older files together.
+One process runs the join task of the pipeline without Spark. The task reads the state that the
+batch needs, joins, and writes the next version. The state of table joins has a million rows, and
+batches change some rows or only read them. The state of stream joins has records that wait for a
+match, of many keys or of few. Records have one ms between them, and the sides alternate.
 
-Progress goes to stderr; stdout gets a table, and JSON in the last line.
+The figures are the median time of a batch, and the longest time, of a batch that merged older
+files. Progress is written to stderr. stdout has a table, and JSON in the last line.
 """
 
 import argparse
@@ -221,7 +221,9 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("--quick", action="store_true", help="tiny sizes: only whether it works")
+    parser.add_argument(
+        "--quick", action="store_true", help="use tiny sizes, only to test the benchmark"
+    )
     parser.add_argument(
         "--no-sync", dest="sync", action="store_false", help="do not force files to disk"
     )

@@ -1,12 +1,13 @@
-"""What many keys take: ``oriel bench keys --keys 1000000``.
+"""Measure disk, memory and time for many keys: ``oriel bench keys --keys 1000000``.
 
-For each kind of windows, ``oriel run --once`` over an event log with one record of each key, and
-then over 6,000 more records of random keys: the second start finds the state of all keys, which
-are all open. Told are what state, table and index take on disk, by key; how long both runs took,
-from the start of the process to its end; the most memory that a process of theirs had; and how
-long the index took to build.
+For each kind of windows, ``oriel run --once`` reads an event log with one record per key. A second
+run reads 6,000 more records of random keys, and starts with the state of all keys, which are open.
 
-Progress goes to stderr; stdout gets a table, and JSON in the last line.
+The figures are the disk of state, table and index per key, and the time of both runs from start to
+end of the process. Also measured are the maximum memory of a process, and the time to build the
+index.
+
+Progress is written to stderr. stdout has a table, and JSON in the last line.
 """
 
 import argparse
@@ -39,7 +40,9 @@ _MORE = 6_000
 def main(arguments: Sequence[str] | None = None) -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(prog="oriel bench keys", description=__doc__)
-    parser.add_argument("--keys", type=int, default=1_000_000, help="how many (default 1,000,000)")
+    parser.add_argument(
+        "--keys", type=int, default=1_000_000, help="number of keys. Default: 1,000,000"
+    )
     parser.add_argument("--kinds", nargs="+", choices=_KINDS, default=list(_KINDS))
     options = parser.parse_args(arguments)
     measured = {}

@@ -1,13 +1,14 @@
-"""What a batch costs a task by the number of open records: ``oriel bench open_records``.
+"""Measure a batch by the number of open records: ``oriel bench open_records``.
 
-One process runs what a windows task does with a batch, without Spark: find in the state files
-what the batch touches, call the engine, write the next version of the state. The same batches, of
-records of random keys in up to 5 s of disorder, are processed beside an empty state, each one
-alone, and one after the other beside a state that is full: ten records of each key, 6 s apart.
-Nothing closes meanwhile. Told are milliseconds of the processor: the median, and the longest
-batch, which wrote older files together; and the bytes that a batch wrote on average.
+One process runs the windows task of a batch without Spark. It finds the state of the batch in the
+files, calls the engine, and writes the next version of the state. The batches have records of
+random keys with up to 5 s of disorder. Each batch runs once with an empty state. Then all batches
+run one after the other with a full state of ten records per key, 6 s apart. No window closes.
 
-Progress goes to stderr; stdout gets a table, and JSON in the last line.
+The figures are ms of processor time, as the median and for the longest batch, which merged older
+files, and the average number of bytes that a batch wrote.
+
+Progress is written to stderr. stdout has a table, and JSON in the last line.
 """
 
 import argparse
@@ -230,11 +231,15 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("--records", type=int, default=1_000_000, help="open records (1,000,000)")
-    parser.add_argument("--batch", type=int, default=6_000, help="records of a batch (6,000)")
-    parser.add_argument("--batches", type=int, default=40, help="how many are measured (40)")
-    parser.add_argument("--kind", default="", help="only kinds whose name has this in it")
-    parser.add_argument("--quick", action="store_true", help="only show that it works")
+    parser.add_argument(
+        "--records", type=int, default=1_000_000, help="open records. Default: 1,000,000"
+    )
+    parser.add_argument(
+        "--batch", type=int, default=6_000, help="records per batch. Default: 6,000"
+    )
+    parser.add_argument("--batches", type=int, default=40, help="measured batches. Default: 40")
+    parser.add_argument("--kind", default="", help="only kinds whose name contains this")
+    parser.add_argument("--quick", action="store_true", help="only test the benchmark")
     return parser.parse_args(arguments)
 
 

@@ -1,22 +1,21 @@
-"""Oriel beside Kafka Streams, on the same topics and machine: ``oriel bench peer``.
+"""Compare Oriel with Kafka Streams on the same topics and machine: ``oriel bench peer``.
 
-Two parts, both if none is named:
+The two parts are (default: both):
 
-- rates: each kind of windows over 1,000,000 JSON records (1,000 keys, 2 partitions), in order and
-  with 5 s of disorder. *Cold* is the whole command, from the start of the process until
-  everything is committed and the process has ended; *steady* the records/s of the second half.
-  Oriel runs over the topic, and over the same records as an event log. In the end all stores
-  must hold the same windows.
-- latency: 1,000 records/s; from produce to the HTTP answer that has the record.
+- rates: each kind of windows over 1,000,000 JSON records of 1,000 keys and 2 partitions, in order
+  and with 5 s of disorder. *Cold* is the whole command, from the start of the process to its end,
+  with everything committed. *Steady* is the records/s of the second half. Oriel reads the topic,
+  and then the same records from an event log. All stores must have the same windows at the end.
+- latency: from produce to the HTTP response with the record, at 1,000 records/s.
 
-Kafka Streams 4.3.1 runs as its engineers would set it for speed: RocksDB, 2 threads, 100 MB of
-cache, at least once, a commit each 30 s (its default; more commits cost it more), aggregates of
-16 bytes. Its steady rate leaves out the flush of what is in the cache at the end, and it does not
-sync files to disk; Oriel's has every commit, synced.
+Kafka Streams 4.3.1 has settings for speed: RocksDB, 2 threads, 100 MB of cache, at least once, a
+commit each 30 s (the default, more commits cost it more), and aggregates of 16 bytes. Its steady
+rate does not include the flush of the cache at the end, and it does not sync files to disk. Oriel's
+steady rate includes each commit, synced.
 
-Needs Maven and a JDK (broker and peer are fetched and built). Progress goes to stderr; stdout
-gets tables, and JSON in the last line. Every system runs once over a small topic first, which
-is not counted: it fetches what is missing and warms the disk.
+The benchmark needs Maven and a JDK, because it fetches and builds broker and peer. Each system
+first runs once over a small topic, which is not counted: it fetches missing packages and warms the
+disk. Progress is written to stderr. stdout has tables, and JSON in the last line.
 """
 
 import argparse
@@ -176,9 +175,9 @@ def parsed(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--kinds", nargs="+", choices=KINDS, default=tuple(KINDS))
     parser.add_argument("--systems", nargs="+", choices=TITLES, default=tuple(TITLES))
     parser.add_argument("--disorder", nargs="+", type=int, default=(0, 5), metavar="SECONDS")
-    parser.add_argument("--records", type=int, help=f"of each topic (default {_RECORDS:,})")
-    parser.add_argument("--repeat", type=int, default=1, help="runs of each; medians are told")
-    parser.add_argument("--seconds", type=float, help="of latency, each case (default 30)")
+    parser.add_argument("--records", type=int, help=f"records per topic. Default: {_RECORDS:,}")
+    parser.add_argument("--repeat", type=int, default=1, help="runs per case. Prints medians")
+    parser.add_argument("--seconds", type=float, help="seconds per case of latency. Default: 30")
     parser.add_argument("--quick", action="store_true", help="100,000 records, 5 s of latency")
     parser.add_argument(
         "--no-check", dest="check", action="store_false", help="do not compare the stores"

@@ -1,19 +1,19 @@
-"""How many reads one API process answers: ``./oriel bench query [--windows N ...]``.
+"""Measure the reads of one worker of the service: ``./oriel bench query [--windows N ...]``.
 
-Makes a Delta table of N windows, 1,000 of each key, lets the real tailer index it, and loads the
-real service with one worker over 8 keep-alive connections from another process. Told are
+Writes a Delta table of N windows with 1,000 windows per key, and lets the tailer index it. Then
+another process loads the service with one worker over 8 keep-alive connections. The figures are:
 
-- requests/s of the newest window and of 100 windows in either direction, of each N (several make a
-  ladder), and of the same reads through ordinary FastAPI routes over the same index;
-- what tokens, guards, metrics and validators cost, and the checksums of the index: the same worker
-  with and without them;
-- how long a commit takes until an answer has it.
+- requests/s of the newest window and of 100 windows in both orders, for each N, and of the same
+  reads through ordinary FastAPI routes over the same index
+- the cost of tokens, limits, metrics and validators, and of the checksums of the index: the same
+  worker with and without them
+- the time from a commit to a response that contains it
 
-What is compared is measured in turns, so that all meet the same machine. Of rates and latencies
-the turn with the most requests/s is told, which was disturbed least; of the processor time that the
-worker takes for a request the median of all turns, which says most on a busy machine.
-Prints tables, and JSON in the last line. Tables and indexes are made in a folder that is deleted
-at the end: 350 bytes a window.
+Comparisons run in turns, so that the load of the machine is the same for all. For rates and
+latencies, the turn with the most requests/s counts, because it was disturbed least. For the
+processor time per request, the median of all turns counts, because it is the most stable figure on
+a busy machine. Prints tables, and JSON in the last line. Tables and indexes are in a directory that
+is deleted at the end, with 350 bytes per window.
 """
 
 import argparse
@@ -194,13 +194,13 @@ def _parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="oriel bench query", description=__doc__)
     parser.add_argument(
         "--windows", type=int, nargs="+", default=[_USUAL_WINDOWS], metavar="N",
-        help="windows of a store, 1,000 of each key; several are measured side by side",
+        help="windows of a store, 1,000 per key. Several sizes run in turns",
     )  # fmt: skip
-    parser.add_argument("--seconds", type=float, default=2.0, help="of each measurement")
-    parser.add_argument("--turns", type=int, default=5, help="measurements of each read")
-    parser.add_argument("--commits", type=int, default=200, help="commits that are waited for")
-    parser.add_argument("--port", type=int, default=18_480, help="this and 30 more are used")
-    parser.add_argument("--folder", help="where tables are made (default: the temporary folder)")
+    parser.add_argument("--seconds", type=float, default=2.0, help="seconds per measurement")
+    parser.add_argument("--turns", type=int, default=5, help="measurements per read")
+    parser.add_argument("--commits", type=int, default=200, help="commits to wait for")
+    parser.add_argument("--port", type=int, default=18_480, help="first of 31 ports")
+    parser.add_argument("--folder", help="directory of the tables. Default: a temporary one")
     return parser.parse_args()
 
 

@@ -1,16 +1,18 @@
-"""Whether anything grows with the number of batches: ``oriel bench soak``.
+"""Measure whether a figure grows with the number of batches: ``oriel bench soak``.
 
-One ``oriel run`` process gets batch after batch of a few records, each appended to an event log as
-soon as the one before it is in the table, now and then a broken line among them. With
-``--interval-ms`` they come at a rate instead: one hour of 5,000 records a second over 100,000 keys
-is ``--batches 18000 --records 1000 --interval-ms 200 --keys 100000 --kept 5m``. At every
-``--every``-th batch a sample is taken: the median time from the append to the commit since the
-last sample, processor time and memory of the driver's Python and of the JVM, and what lies in the
-folders. The store has retention, so that its rows, too, come to a steady number; entries of the
-log and files that left the table are kept for ``--kept``.
+One ``oriel run`` process reads batch after batch of a few records. The benchmark appends a batch to
+an event log when the table has the one before it, sometimes with an invalid line. With
+``--interval-ms``, it appends batches at a rate instead. For example, one hour of 5,000 records per
+second over 100,000 keys is ``--batches 18000 --records 1000 --interval-ms 200 --keys 100000 --kept
+5m``.
 
-The first steady sample, a fifth into the run but at batch 1,000 at the latest, is compared with
-the last. Progress goes to stderr; stdout gets a table, and JSON in the last line.
+After each ``--every`` batches, it samples the median time from append to commit since the last
+sample. A sample also has processor time and memory of Python and the JVM, and the files. The store
+has a retention, so its rows also reach a stable number. Log entries and files that left the table
+are kept for ``--kept``.
+
+The last sample is compared with the first stable sample, after a fifth of the run and at most 1,000
+batches. Progress is written to stderr. stdout has a table, and JSON in the last line.
 """
 
 import argparse
@@ -196,17 +198,17 @@ def main() -> None:
     """Print the samples as a table, and with their comparison as JSON."""
     parser = argparse.ArgumentParser(prog="oriel bench soak", description=__doc__)
     parser.add_argument("--batches", type=int, default=5_000)
-    parser.add_argument("--records", type=int, default=3, help="records of a batch")
+    parser.add_argument("--records", type=int, default=3, help="records per batch")
     parser.add_argument("--keys", type=int, default=50)
     parser.add_argument(
         "--interval-ms",
         type=int,
         default=0,
-        help="between two batches; 0: at once",
+        help="time between two batches. 0: no wait",
     )
     parser.add_argument("--every", type=int, help="batches between two samples")
-    parser.add_argument("--kept", default="30s", help="how long old entries and files are kept")
-    parser.add_argument("--quick", action="store_true", help="only show that it works")
+    parser.add_argument("--kept", default="30s", help="time that old entries and files are kept")
+    parser.add_argument("--quick", action="store_true", help="only test the benchmark")
     options = parser.parse_args()
     if options.quick:
         options.batches, options.kept = 60, "1s"

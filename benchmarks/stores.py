@@ -1,11 +1,13 @@
-"""What many stores of one data folder take: ``oriel bench stores --stores 1000``.
+"""Measure many stores in one data directory: ``oriel bench stores --stores 1000``.
 
-Makes that many tables with one commit each, starts ``oriel serve`` and waits until all are ready;
-then nothing happens for a while, and each store is asked once. Told are the seconds until all are
-ready, processor time and memory of the idle service (all its processes, and the part that they do
-not share), its threads and descriptors, and the milliseconds of a store's first read.
+Writes that many tables with one commit each, starts ``oriel serve`` and waits until all stores are
+ready. Then the service is idle for some time, and each store receives one request.
 
-Progress goes to stderr; stdout gets a table, and JSON in the last line.
+The figures are the seconds until all stores are ready, and the ms of the first read of a store. For
+the idle service, they are processor time, memory (all processes, and their unshared memory),
+threads and descriptors.
+
+Progress is written to stderr. stdout has a table, and JSON in the last line.
 """
 
 import argparse
@@ -33,8 +35,10 @@ _READY_SECONDS = 600.0
 def main(arguments: Sequence[str] | None = None) -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(prog="oriel bench stores", description=__doc__)
-    parser.add_argument("--stores", type=int, default=1_000, help="how many (default 1,000)")
-    parser.add_argument("--idle-s", type=float, default=30.0, help="how long nothing happens")
+    parser.add_argument(
+        "--stores", type=int, default=1_000, help="number of stores. Default: 1,000"
+    )
+    parser.add_argument("--idle-s", type=float, default=30.0, help="seconds without requests")
     options = parser.parse_args(arguments)
     with tempfile.TemporaryDirectory(prefix="oriel-bench-") as folder:
         figures = measure(Path(folder), options.stores, options.idle_s)

@@ -1,13 +1,15 @@
-"""What each update of an aggregation costs that goes on as a stream: ``oriel bench updates``.
+"""Measure the update stream of an aggregation: ``oriel bench updates``.
 
-One process runs what a task does with a batch, without Spark: find in the state files what the
-batch touches, let its records tell the rows that they change, write the next version. Each kind is
-measured twice: with records in order and no grace, and with 2 s of disorder, 5 s of grace and half
-of the records of one key. Told are the processor's microseconds a record and a row that is told.
-In sliding windows a record tells as many rows as there are windows around it, about two for each
-record of its key in one: so these are short.
+One process runs the task of a batch without Spark. It finds the state of the batch in the files,
+emits the rows that its records change, and writes the next version. Each kind is measured twice:
+with records in order and no grace, and with 2 s of disorder, 5 s of grace and half of the records
+of one key.
 
-Progress goes to stderr; stdout gets a table, and JSON in the last line.
+The figures are us of processor time per record and per emitted row. In sliding windows, a record
+emits one row per window around it, about two for each record of its key in such a window.
+Therefore, the sliding windows here are short.
+
+Progress is written to stderr. stdout has a table, and JSON in the last line.
 """
 
 import argparse
@@ -142,9 +144,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("--records", type=int, default=400_000, help="of each kind (400,000)")
-    parser.add_argument("--batch", type=int, default=50_000, help="records of a batch (50,000)")
-    parser.add_argument("--quick", action="store_true", help="only show that it works")
+    parser.add_argument(
+        "--records", type=int, default=400_000, help="records per kind. Default: 400,000"
+    )
+    parser.add_argument(
+        "--batch", type=int, default=50_000, help="records per batch. Default: 50,000"
+    )
+    parser.add_argument("--quick", action="store_true", help="only test the benchmark")
     options = parser.parse_args(arguments)
     if options.quick:
         options.records, options.batch = 2_000, 1_000

@@ -1,22 +1,23 @@
-"""What a record costs in each kind of windows: ``oriel bench windows``.
+"""Measure the cost of a record for each kind of windows: ``oriel bench windows``.
 
-Two worker processes, each with half of the keys, run the pipeline's own engine tasks batch
-after batch without Spark: read the state, call the engine, write the next state and the
-Parquet file of the changed windows. The records (1,000 keys, each once a second) are
-prepared before a task begins. A rate is all records by the time of the slower worker, a cost
-(us/record) the processor's time of both. Four parts, all in moderate sizes if none is named:
+Two worker processes, each with half of the keys, run the engine tasks of the pipeline batch after
+batch without Spark. They read the state, call the engine, and write the next state and the Parquet
+file of the changed windows. The records of 1,000 keys, one record per key and second, are prepared
+before. A rate is the number of all records by the time of the slower worker. A cost (us/record) is
+the processor time of both workers.
 
-- kinds: every kind side by side, count and mean, batches of 100,000
+The four parts are (default: all, in moderate sizes):
+
+- kinds: each kind, with count and mean and batches of 100,000
 - aggregates: each aggregate alone, over tumbling and sliding windows
-- scale: the cost of a record in ever longer logs (flat is the aim), and with ever more keys
-- lengths: the same for ever longer sliding windows
+- scale: the cost of a record in longer and longer logs (it should be flat), and with more keys
+- lengths: the same for longer and longer sliding windows
 
 Kinds and aggregates are measured twice: with records in order and no grace, and with disorder,
-grace and, if asked for, a hot key, as the options say. What is behind the grace is late and is
-refused before it comes to a task; it counts as a record all the same, and the JSON tells how
-many there were. Scale and lengths have records in order.
+grace and an optional hot key, as the options define. Late records are rejected before a task. They
+count as records, and the JSON has their number. Scale and lengths have records in order.
 
-Progress goes to stderr; stdout gets tables, and JSON in the last line.
+Progress is written to stderr. stdout has tables, and JSON in the last line.
 """
 
 import argparse
@@ -286,21 +287,23 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     for part in PARTS:
         parser.add_argument(
             f"--{part}", dest="parts", action="append_const", const=part,
-            help=f"measure the part '{part}', in full size",
+            help=f"measure the part '{part}' in full size",
         )  # fmt: skip
     parser.add_argument(
         "--disorder", metavar="S", type=int, default=5,
-        help="disordered records come up to so many seconds late (5)",
+        help="maximum disorder of records in seconds. Default: 5",
     )  # fmt: skip
     parser.add_argument(
         "--grace", metavar="S", type=int, default=30,
-        help="the grace of windows of disordered records in seconds (30)",
+        help="grace for disordered records in seconds. Default: 30",
     )  # fmt: skip
     parser.add_argument(
         "--hot-key", metavar="PERCENT", type=int, default=0,
-        help="so many of a hundred disordered records have one key (0)",
+        help="percentage of disordered records with one key. Default: 0",
     )  # fmt: skip
-    parser.add_argument("--quick", action="store_true", help="tiny sizes: only whether it works")
+    parser.add_argument(
+        "--quick", action="store_true", help="use tiny sizes, only to test the benchmark"
+    )
     parser.add_argument(
         "--no-sync", dest="sync", action="store_false", help="do not force files to disk"
     )

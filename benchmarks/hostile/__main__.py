@@ -7,8 +7,8 @@ request per second for a long response. The limits are:
 
 - a p99 of 100 ms for the reads and of 1 s for ``/healthz``, without an error,
 - at least one long response,
-- 512 MB that the worker grows by, of which 256 MB are for unsent responses, 64 MB for bodies, 64 MB
-  for changes of stores, and the rest for up to 1,000 connections.
+- 512 MB of growth of the worker: 256 MB for unsent responses, 64 MB for bodies, 64 MB for changes
+  of stores, and the rest for up to 1,000 connections.
 
 Prints a table, and JSON in the last line. The exit code is 1 if a figure is above its limit.
 """
@@ -152,10 +152,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the attacks, print a table and one line of JSON."""
     parser = argparse.ArgumentParser(prog="oriel bench hostile", description=__doc__)
     parser.add_argument("--clients", type=int, help="at most this many hostile clients")
-    parser.add_argument("--keys", type=int, default=1_000, help="keys of each stream (1,000)")
-    parser.add_argument("--versions", type=int, default=100, help="versions to catch up (100)")
-    parser.add_argument("--seconds", type=float, default=10.0, help="of each attack (10)")
-    parser.add_argument("--attack", action="append", help="only this one; can be repeated")
+    parser.add_argument("--keys", type=int, default=1_000, help="keys per stream. Default: 1,000")
+    parser.add_argument(
+        "--versions", type=int, default=100, help="versions to catch up. Default: 100"
+    )
+    parser.add_argument(
+        "--seconds", type=float, default=10.0, help="seconds per attack. Default: 10"
+    )
+    parser.add_argument("--attack", action="append", help="only this attack. Can be repeated")
     parser.add_argument("--port", type=int, default=18_580)
     options = parser.parse_args(arguments)
     with tempfile.TemporaryDirectory(prefix="oriel-bench-hostile-") as folder:

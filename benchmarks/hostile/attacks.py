@@ -1,4 +1,4 @@
-"""Hostile clients: what each of them sends and reads, and how slowly."""
+"""Hostile clients: the bytes that each client sends and reads, and how slowly."""
 
 import selectors
 import socket

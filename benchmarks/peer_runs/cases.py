@@ -1,4 +1,4 @@
-"""What both systems are asked for: kinds of windows, and the records of a topic."""
+"""The workloads of both systems: kinds of windows, and the records of a topic."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass

@@ -1,13 +1,13 @@
-"""Load one HTTP service over keep-alive connections and measure each answer's latency.
+"""Load one HTTP service over keep-alive connections and measure the latency of each response.
 
     python -m benchmarks.peer_runs.http_load HOST PORT CONNECTIONS SECONDS WARMUP [FIELD] < paths
 
-WARMUP is in seconds, too; FIELD is one more field of each request's header, like
+WARMUP is also in seconds. FIELD is one more header field of each request, for example
 ``Authorization: Bearer ...``.
 
-A raw-socket client in a process of its own: it builds each request once and reads no more of
-an answer than its status and length, so that it costs less CPU than the service it measures.
-Closed loop: each connection sends its next request when the answer is there.
+The client uses raw sockets in its own process. It builds each request once and reads only the
+status and the length of a response, so it needs less processor time than the service. Each
+connection sends its next request after the response (closed loop).
 """
 
 import json

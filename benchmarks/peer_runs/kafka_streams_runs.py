@@ -1,4 +1,4 @@
-"""The Kafka Streams program: built with Maven, run to the topic's end or as a service."""
+"""Build the Kafka Streams program with Maven, and run it to the end of a topic or as a service."""
 
 import json
 import os

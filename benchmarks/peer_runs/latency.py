@@ -1,9 +1,9 @@
-"""From produce to HTTP: how long a record takes until a read finds it, at 1,000 records/s.
+"""Measure the time from produce until a read finds the record, at 1,000 records/s.
 
-A thread produces at an even pace. About ten times a second, at random moments, it produces a
-*probe*, a record with a key of its own. Reads ask for the oldest probe that is not yet found,
-in every store, so a probe is found when the last store has it. Probes do not wait for each
-other: a slow one does not spare the next its wait.
+A thread produces records at an even pace. About ten times per second, at random moments, it
+produces a *probe*, a record with its own key. Reads request the oldest probe that is not found
+yet, in each store, so a probe counts as found when the last store has it. Probes do not wait for
+each other, so the wait of a slow probe also counts for the next one.
 """
 
 import queue

@@ -1,4 +1,4 @@
-"""Oriel over a topic or an event log: the command as users start it, and what its log says."""
+"""Run Oriel over a topic or an event log with the public command, and read its log."""
 
 from collections.abc import Sequence
 from pathlib import Path

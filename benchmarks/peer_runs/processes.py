@@ -1,4 +1,4 @@
-"""Child processes that are measured: run to their end, or for the time of a block."""
+"""Run child processes for measurements, to their end or for the time of a block."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""The saved results: benchmarks/results/peer.json, and the tables of the pages that show them.
+"""Save results to benchmarks/results/peer.json and to the tables of the pages.
 
 docs/reference/benchmarks.md has all tables, README.md has one table with the most important rows.
 The tables are between two comments. A test compares them with the saved results.

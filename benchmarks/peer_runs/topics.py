@@ -1,4 +1,4 @@
-"""The records of a data set, written once for all runs: as a topic, and as an event log."""
+"""Write the records of a data set once for all runs, as a topic and as an event log."""
 
 from collections.abc import Sequence
 from pathlib import Path

@@ -1,7 +1,7 @@
-"""What the hot reads are compared with: the same answers by ordinary FastAPI routes.
+"""Ordinary FastAPI routes with the same responses, as a comparison for the hot reads.
 
-Same index, same reader, same JSON bytes; only the way of a request is FastAPI's own: path and
-``Query`` parameters declared in the signature, validated by it, and a ``Response``.
+Index, reader and JSON bytes are the same. Only the handling of a request is FastAPI's: path and
+``Query`` parameters in the signature, validated by FastAPI, and a ``Response``.
 """
 
 import argparse

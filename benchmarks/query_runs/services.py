@@ -1,4 +1,4 @@
-"""Services that a benchmark starts, each a process that is ready when it is used."""
+"""Start services for a benchmark, each as a process that is ready for requests."""
 
 import sys
 import time

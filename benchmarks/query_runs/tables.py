@@ -1,4 +1,4 @@
-"""Store tables for benchmarks of reads: each key has its windows, one a second."""
+"""Write store tables for benchmarks of reads, with one window per second and key."""
 
 from collections.abc import Mapping
 from pathlib import Path

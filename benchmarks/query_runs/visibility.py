@@ -1,4 +1,4 @@
-"""How long a commit takes to be seen over HTTP, by who asks again and by who waits for it."""
+"""Measure how soon HTTP clients see a commit, if they poll and if they wait for it."""
 
 import http.client
 import random

@@ -1,9 +1,9 @@
-"""One worker over an index that is there, with parts of the service left out.
+"""Run one worker over an existing index, without some parts of the service.
 
     python -m benchmarks.query_runs.worker --data DATA --port PORT [--tokens FILE] [--without PART]
 
-What a part costs is the difference to the worker that has it. Parts are left out by putting
-something else in their place, here and nowhere in the service.
+The cost of a part is the difference to the worker with this part. Only this module replaces the
+parts, and the service itself has no such switch.
 """
 
 import argparse

@@ -102,8 +102,10 @@ def exceeded(number: int, run: Run) -> list[str]:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Restart the services, print a table and one line of JSON."""
     parser = argparse.ArgumentParser(prog="oriel bench restart", description=__doc__)
-    parser.add_argument("--rate", type=float, default=100.0, help="requests per second (100)")
-    parser.add_argument("--runs", type=int, default=3, help="rolling restarts (3)")
+    parser.add_argument(
+        "--rate", type=float, default=100.0, help="requests per second. Default: 100"
+    )
+    parser.add_argument("--runs", type=int, default=3, help="rolling restarts. Default: 3")
     options = parser.parse_args(arguments)
     if shutil.which("nginx") is None:
         print("nginx not found (Debian: apt-get install nginx-light)", file=sys.stderr)

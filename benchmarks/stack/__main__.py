@@ -1,8 +1,8 @@
 """What the local stack uses in an hour: ``./oriel bench stack [--minutes 60] [--speed 50]``.
 
-Starts the services of docker-compose.yml with a producer of 50 records per second. At the start and
-after a sixth, a half and the whole of the time, it reads the processor time and the memory of each
-container, the processor time of its health checks, and the size of each volume and container log.
+Starts the services of docker-compose.yml with a producer of 50 records per second. It measures at
+the start and after a sixth, a half and the whole of the time. The figures are processor time and
+memory of each container, processor time of health checks, and sizes of volumes and container logs.
 
 Prints tables, and JSON in the last line. The exit code is 1 if the broker and all health checks
 together use more than 10 percent of a core, or if a container ended. Between two samples, the
@@ -124,8 +124,10 @@ def report(stack: Stack, samples: list[Usage]) -> tuple[dict[str, Any], list[str
 def main(arguments: Sequence[str] | None = None) -> int:
     """Start the stack, measure it, print tables and one line of JSON."""
     parser = argparse.ArgumentParser(prog="oriel bench stack", description=__doc__)
-    parser.add_argument("--minutes", type=float, default=60.0, help="time that is measured (60)")
-    parser.add_argument("--speed", type=int, default=50, help="records per second (50)")
+    parser.add_argument(
+        "--minutes", type=float, default=60.0, help="minutes to measure. Default: 60"
+    )
+    parser.add_argument("--speed", type=int, default=50, help="records per second. Default: 50")
     options = parser.parse_args(arguments)
     try:
         with (

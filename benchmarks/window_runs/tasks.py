@@ -1,9 +1,9 @@
-"""The engine tasks of a store in worker processes, batch after batch, without Spark.
+"""Run the engine tasks of a store in worker processes, batch after batch, without Spark.
 
-A worker runs what Spark runs in one of its Python workers: ``windows_task`` reads the state of
-the batch before, calls the window engine, writes the next state and the Parquet file of the
-changed windows. Only the transfer from and to the JVM is missing, and the driver's commit. All
-workers begin each batch together, as the tasks of one batch do.
+A worker runs the code that Spark runs in its Python workers. The task reads the state of the
+previous batch, calls the window engine, and writes the next state and the Parquet file of the
+changed windows. Only the transfer to and from the JVM and the commit of the driver are missing. All
+workers start each batch together, like the tasks of one batch.
 """
 
 import gc
