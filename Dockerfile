@@ -46,7 +46,7 @@ FROM base AS api
 COPY --from=api-packages /opt/venv /opt/venv
 # The package: links to the folders, and to the page that `oriel topology` prints.
 COPY src src
-COPY docs/reference/topology.md docs/
+COPY docs/reference/topology-summary.md docs/reference/
 COPY storage storage
 COPY app app
 # A checkout that was made with umask 077 has files that only its owner can read.
@@ -61,7 +61,7 @@ CMD ["--data", "/data", "--host", "0.0.0.0", "--port", "8080", "--insecure"]
 FROM base AS producer
 COPY --from=producer-packages /opt/venv /opt/venv
 COPY src src
-COPY docs/reference/topology.md docs/
+COPY docs/reference/topology-summary.md docs/reference/
 COPY storage storage
 COPY demo demo
 RUN chmod -R a+rX .
@@ -80,7 +80,7 @@ RUN apt-get update \
 COPY --from=pipeline-packages /opt/venv /opt/venv
 # The package: links to the folders, and to the page that `oriel topology` prints.
 COPY src src
-COPY docs/reference/topology.md docs/
+COPY docs/reference/topology-summary.md docs/reference/
 COPY storage storage
 COPY pipeline pipeline
 COPY demo/flights.py demo/

@@ -66,7 +66,7 @@ turn when something is slow or large, in [operations.md](../how-to/operations.md
 
 Oriel has no configuration file: a pipeline and a service are what their command lines say, and
 secrets are in files or in the environment. What is kept of a stream (windows, grace, retention,
-when rows are written) is said by its [topology](topology.md).
+when rows are written) is said by its [topology](topology/builder.md).
 """
 _DEFAULT = re.compile(r" ?\(default:? ([^)]*)\)|\.? Default: (\S.*?)\.?$")
 

@@ -91,7 +91,7 @@ class KGroupedStream(OtherWords):
 
         Each stream adds to the same row of a key: by its own ``aggregator``, or by declarative
         ``aggregates`` of its own columns. Each has its own clock (KIP-150, and
-        docs/reference/topology.md for what differs).
+        docs/reference/topology/aggregations.md for what differs).
 
         Raises:
             InvalidTopology: neither or both are given.

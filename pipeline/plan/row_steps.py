@@ -65,7 +65,7 @@ def _checked_steps(
     message = (
         f"store {store!r}, step {first}: Arrow cannot run this expression, and Spark does not run "
         "steps after an aggregation or a join of tables. Use the expressions that "
-        "docs/reference/topology/aggregations.md lists (for example 1.5D instead of the decimal "
-        "1.5), compute it before the aggregation or join, or use it after to_stream()"
+        "docs/reference/topology/streams.md lists (for example 1.5D instead of the decimal 1.5), "
+        "compute it before the aggregation or join, or use it after to_stream()"
     )
     raise InvalidTopology(message)

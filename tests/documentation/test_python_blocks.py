@@ -62,7 +62,7 @@ def test_pages_with_examples_are_found() -> None:
     guides = {f"docs/migrate/{system}.md" for system in ("kafka-streams", "spark", "ksqldb")}
     assert {
         "README.md",
-        "docs/reference/topology.md",
+        "docs/reference/topology/streams.md",
         "docs/reference/testing.md",
         *guides,
     } <= names
