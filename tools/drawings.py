@@ -23,12 +23,12 @@ PAGE = Path(__file__).parents[1] / "docs" / "concepts" / "windows.md"
 
 
 def page() -> str:
-    """The whole page."""
+    """Return the whole page."""
     return _TEXT.substitute(drawings())
 
 
 def drawings() -> dict[str, str]:
-    """Every picture and table of the page by its name in the text."""
+    """Return each picture and table of the page by its name in the text."""
     sliding = SlidingWindows.of_time_difference_with_no_grace(10)
     hopping = TimeWindows.of_size_with_no_grace(12).advance_by(5)
     tumbling = TimeWindows.of_size_with_no_grace(10)
@@ -69,136 +69,175 @@ def write() -> None:
 
 
 _TEXT = Template("""\
-# Windows, drawn
+# Windows
 
-Written by `python -m tools.drawings` from the rules table and the engines that the pipeline
-runs; a test keeps it so. Do not edit it by hand.
+A window is a span of event time, and a store has one row per key and window with the aggregates
+of its records.
 
-Every picture has one column pair for each millisecond. A letter is a record at its time, and
-letters are in the order of arrival: `a` came first. `[----]` holds records at its end, `[----)`
-does not. Beside a window stand its records in the order of time, and whether the window is still
-open after the last record. Records in the line `late` are in no window.
-
-Stream time is the greatest time that came so far from a record's own partition. A record moves
-it before it is looked at, also for the other keys.
-
-$rules
-
-A closed window never changes. A record of which every window is closed is late: it is counted
-and left out. A record of which only some are closed goes into the others.
-
-## Tumbling
-
-One window follows the other. `TimeWindows.of_size_and_grace(10, 5)`:
+For example, this is a store of tumbling windows of 10 ms with a grace of 5 ms,
+`TimeWindows.of_size_and_grace(10, 5)`, after six records of one key:
 
 $tumbling
 
-`d` is behind, but [0,10) is open until stream time is 15. `e` makes it 15, so `f` is late.
+Each picture on this page is what the engines of the pipeline compute. You read it like this:
+
+- One millisecond is two columns. A name such as `a` is a record at its time. The names are in
+  the order of arrival, so `a` arrived first. A capital name is a record of another key in the
+  same partition.
+- `[----)` excludes its end, and `[----]` includes it.
+- Next to a window, you see its bounds, its records in the order of time, and whether it is open
+  or final after the last record.
+- The records in the line `late` are in no window.
+
+`d` arrives after `c`, but `[0,10)` is open until stream time is 15. `e` sets it to 15, so `f`
+is late. [Time](time.md) defines these words. Your topology can use five kinds of windows:
+
+$rules
+
+Real times are milliseconds since 1970, and the pictures use small numbers. A closed window
+never changes. If all windows of a record are closed, the record is late: Oriel counts it and
+does not use it. If only some windows are closed, the record counts in the others.
+
+## Tumbling
+
+Each window starts where the previous window ends, so each record is in one window. The picture
+above shows tumbling windows. Use them for totals per minute, hour or day.
 
 ## Hopping
 
-Windows overlap. `TimeWindows.of_size_and_grace(12, 0).advance_by(5)`, one record at 21:
+Windows overlap, so a record is in several windows. Use them for moving totals at regular times.
+For example, `TimeWindows.of_size_and_grace(12, 0).advance_by(5)` with one record at 21:
 
 $hopping
 
-The same windows with records that are behind:
+The same windows with late records:
 
 $hopping_late
 
-When `b` came, stream time was 21. Of its windows [5,17) was closed and [10,22) open, so it is in
-one of them. All windows of `c` were closed.
+When `b` arrives, stream time is 21. Its window `[5,17)` is closed and `[10,22)` is open, so `b`
+counts in one window. All windows of `c` are closed.
 
 ## Sliding
 
-A window ends at each record, and one begins 1 ms after each record if a record follows soon
-enough. Its records are at most the time difference apart.
-`SlidingWindows.of_time_difference_and_grace(10, 0)`, the four records of KIP-450:
+A window ends at each record, and another one starts 1 ms after each record if it contains a
+later record. All records of a window are at most the time difference apart. Use sliding windows
+for "the last 10 minutes". For example, `SlidingWindows.of_time_difference_and_grace(10, 0)`
+with the four records of KIP-450:
 
 $sliding
 
-With records that are behind. `A` has another key, but it moves the clock:
+With late records. `A` has another key, but it moves stream time:
 
 $sliding_late
 
-When `a` came, [15,25] was closed: a window that is closed when the record that would begin it
-comes is not made. `a` is accepted all the same and counts in [21,31]. For `c` even the last
-possible window, [19,29], was closed.
+When `a` arrives, `[15,25]` is already closed, so it is not created. `a` is accepted and counts
+in `[21,31]`. For `c`, the last possible window `[19,29]` is also closed.
 
 ## Session
 
-A session goes from the first to the last record of a burst. Records exactly the gap apart are one
-burst. `SessionWindows.of_inactivity_gap_and_grace(10, 20)`, one batch a record; `<---->` is a
-row that takes a session away:
+A session starts at the first record of a burst and ends at the last one. Records exactly the
+gap apart belong to one session. Use sessions for visits. For example,
+`SessionWindows.of_inactivity_gap_and_grace(10, 20)`, with one batch per record. `<---->` is a
+row that removes a session:
 
 $session
 
-A record that bridges sessions merges them: each is removed, and their union is written.
-In a single batch only the last session would be written.
+A record between two sessions merges them: Oriel removes both sessions and writes the merged
+one. In a single batch, it writes only the last session.
 
 Late records, with gap 5 and grace 0:
 
 $session_late
 
-`b` made stream time 14 and closed all that ends before 9. `d` is behind that, but it touches an
-open session and is taken. `e` touches only [2,2], which is closed, so `e` is late. Nothing
-reopens a closed session.
+`b` sets stream time to 14 and closes all sessions that end before 9. The record `d` is older
+than that, but it is within the gap of an open session, so it counts. The gap of `e` contains
+only `[2,2]`, which is closed, so `e` is late. No record changes a closed session.
 
-Sessions of a key whose records come from several partitions:
-[decision 0009](../decisions/0009-merge-sessions-of-partitions-that-were-open-for-each-other.md).
+If the records of a key are from several partitions, see [rule
+4.5](../reference/semantics.md#4-5).
 
 ## None
 
-Without windows there is one row a key. Nothing closes, nothing is late, no row is final.
+Without windows, there is one row per key. Nothing closes, no record is late, and no row is
+final.
 
 $none
 
 ## The newest window: latest and current
 
-Two reads of the service answer one window of a key each. `latest` is Kafka's: the window with the
-greatest start. `current` is the one that ends at the key's newest record, which is what a dashboard
-wants to show. Sliding windows of 10 ms:
+Two reads of the service return one window per key. The read `latest` returns the window with
+the greatest start, as in Kafka Streams. The read `current` returns the window that ends at the
+newest record of the key. For a dashboard, you usually want `current`. For example, sliding
+windows of 10 ms:
 
 $newest_sliding
 
-The window with the greatest start is the one right of the newest record but one. It holds the
-newest record and nothing before. The one that ends at the newest record holds all of the last 10
-ms. (If that was closed when the record came, `current` is, of the windows that hold the record, the
-one that ends first.) Hopping windows of 12 ms, advance 5:
+`latest` starts 1 ms after the second-newest record. It contains only the newest record.
+`current` ends at the newest record and contains all records of the last 10 ms. If this window
+was already closed when the record arrived, `current` is the window that ends first among those
+with the newest record. Hopping windows of 12 ms with an advance of 5 ms:
 
 $newest_hopping
 
-All windows that hold the newest record are candidates. `latest` started last and has the least of
-what came before, `current` started first and has the most. Of tumbling windows both are the one
-that holds the newest record. Of sessions `current` is the one that ends last, `latest` the one that
-starts last: the same, but where sessions of several partitions overlap. The newest ten windows are
-`backwardFetch` with `limit=10`; those that hold an instant are `covering`.
+All windows that contain the newest record are candidates. `latest` starts last and has the
+fewest older records. `current` starts first and has the most. For tumbling windows, both are
+the window that contains the newest record. For sessions, `current` ends last and `latest`
+starts last. They differ only if sessions of several partitions overlap. To read the newest ten
+windows, use `backwardFetch` with `limit=10`. To read the windows that contain an instant, use
+`covering`.
 
 ## What is written when
 
-`EmitStrategy.on_window_update()` writes a window in each batch that changes it, and once more when
-it becomes final. `on_window_close()` writes it once, when it is final; so does
-`suppress(until_window_closes())`. Tumbling windows of 10 ms, grace 0:
+`EmitStrategy.on_window_update()` is the default. It writes a window in each batch that changes
+it, and once more when it becomes final. `on_window_close()` and
+`suppress(until_window_closes())` write it once, when it is final. For example, tumbling windows
+of 10 ms with grace 0:
 
 $emit
 
-The final rows are the same. On close, a window that is still open is in no answer.
+The final rows are equal. With `on_window_close()`, responses do not contain open windows.
 
 ## Timestamps
 
-A row has the greatest time of its records; a session's is its end (KIP-259). The time in the row
-that each record's batch writes, one batch a record:
+The timestamp of a row is the greatest time of its records. For a session, it is the end
+(KIP-259). The table shows the timestamp of the row that each batch writes, with one record per
+batch:
 
 $timestamps
 
 ## Batches and partitions
 
-How a log is cut into batches does not matter, nor does the order in which partitions are read.
-Tumbling windows of 10 ms, grace 0; `/1` marks the records of partition 1:
+The result depends neither on the batches nor on the order in which partitions are read. For
+example, tumbling windows of 10 ms with grace 0. `/1` marks the records of partition 1:
 
 $cuts
 
-`e` is behind partition 0, but in order in its own partition, so it is never late. No window is
-final: partition 1 is at 9 and could still bring a record for each of them.
+`e` is older than the records of partition 0, but it is in order in its own partition, so it is
+never late. No window is final, because partition 1 is at 9 and can still have a record for each
+window.
+
+## Consequences
+
+- A longer grace accepts more late records, and keeps more windows open in the state.
+- A hopping window with a small advance has many windows per record, at most 10,000.
+- A null value counts in tumbling, hopping and session windows, and is a dead letter in the
+  others ([rule 1.2](../reference/semantics.md#1-2)).
+- Windows stay in the store until its [retention](../reference/semantics.md#7), which is off by
+  default.
+
+## Differences from Kafka Streams, Spark and Flink
+
+- **Kafka Streams.** The window kinds and their bounds are the same. Partly late records, closed
+  sessions and final windows differ: see [What surprises users of Kafka
+  Streams](../reference/kafka-streams-differences.md).
+- **Spark.** `window` has tumbling and hopping windows, but no windows that end at each record.
+  `session_window` adds the gap to the end of a session. Windows can start below 0.
+- **Flink.** Tumbling, hopping (`HOP`, sliding in the DataStream API) and session windows exist.
+  Oriel's sliding windows are similar to an `OVER` aggregation with a time range, except that
+  they also have the windows to the right of each record.
+
+Written by `python -m tools.drawings`. A test compares the page with the engines, so do not edit
+it by hand.
 """)
 
 

@@ -1,7 +1,7 @@
 """Pictures and tables of windows for docs/concepts/windows.md, as the engines compute them.
 
-Rules are read from the rules table, windows are what ``engine_for`` gives for the example,
-so a picture can't show anything that the pipeline doesn't do.
+The rules are from the rules table, and ``engine_for`` computes the windows of each example. So a
+picture cannot show anything that the pipeline does not do.
 """
 
 from collections.abc import Mapping, Sequence
@@ -26,21 +26,21 @@ from oriel.pipeline.windows import (
     engine_for,
 )
 
-#: Columns of a picture for each ms, so that a window of one ms has room for both brackets.
+#: Columns of a picture per ms. A window of one ms needs two, for both brackets.
 _SCALE = 2
 _LABEL = 12
 _TICK_MS = 5
 _VALUES = pa.schema([("name", pa.string())])
 
-#: A changed row as an engine tells it.
+#: A changed row as an engine returns it.
 Row = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
 class Arrival:
-    """A record of an example: its name is the letter in the picture.
+    """A record of an example. The picture shows its name.
 
-    Capital letters are records of another key.
+    Capital names are records of another key.
     """
 
     name: str
@@ -49,29 +49,29 @@ class Arrival:
 
     @property
     def key(self) -> str:
-        """The record's key."""
+        """Return the key of the record."""
         return "other" if self.name.isupper() else "key"
 
     def __str__(self) -> str:
-        """The record as the page writes it."""
+        """Return the record as the page writes it."""
         return f"{self.name}@{self.time_ms}"
 
 
 @dataclass
 class Outcome:
-    """What an example came to: rows written by each batch, late records, the store at the end."""
+    """The result of an example: rows written by each batch, late records, the store at the end."""
 
     written: list[list[Row]] = field(default_factory=list)
     late: list[str] = field(default_factory=list)
     store: dict[tuple[str, int, int], Row] = field(default_factory=dict)
 
     def rows(self, key: str = "key") -> list[Row]:
-        """The store's rows of ``key``, by start."""
+        """Return the rows of ``key`` in the store, by start."""
         return [self.store[window] for window in sorted(self.store) if window[0] == key]
 
 
 def arrivals(text: str) -> list[Arrival]:
-    """Read records as ``a@2 b@12``, with ``/1`` behind those of partition 1."""
+    """Read records as ``a@2 b@12/1``, where ``/1`` means partition 1."""
     records = []
     for word in text.split():
         name, _, position = word.partition("@")
@@ -88,7 +88,7 @@ def computed(
 ) -> Outcome:
     """Run the engine of ``windows`` over the batches, as the pipeline does.
 
-    Windows have the names of their records, or what ``functions`` make of them in ``names``.
+    The column ``names`` of a window has the names of its records, or the result of ``functions``.
     """
     aggregates = functions or {"names": collect_list("name")}
     engine = engine_for(windows, aggregates, _VALUES, emit=emit)
@@ -121,7 +121,7 @@ def _stamped(batch: Sequence[Arrival], clock: StreamClock, delay_ms: int, offset
         "offset": np.arange(offset, offset + len(batch)),
         "close_ms": clock.advance(partition, time) - delay_ms,
         "name": [record.name for record in batch],
-        # What functions ask for: each partition is an input of its own.
+        # Functions need the input: each partition is one.
         "input": pa.array(partition, pa.int8()),
         NULL_VALUE.name: pa.array([False] * len(batch)),
     })  # fmt: skip
@@ -138,7 +138,7 @@ def _follow(outcome: Outcome, changes: list[Row]) -> None:
 
 
 def one_by_one(records: Sequence[Arrival]) -> list[list[Arrival]]:
-    """A batch for each record."""
+    """Return one batch per record."""
     return [[record] for record in records]
 
 
@@ -154,7 +154,7 @@ def _bracket(kind: Kind) -> str:
 
 
 def _described(kind: Kind, row: Row) -> str:
-    """A row in words: window, members, final or open or removed."""
+    """Return a row in words: its window, its records, and final, open or removed."""
     if row["deleted"]:
         return f"{_bounds(kind, row)} removed"
     ends = "final" if row["final"] else "open"
@@ -162,7 +162,7 @@ def _described(kind: Kind, row: Row) -> str:
 
 
 def _bar(kind: Kind, row: Row, until_ms: int) -> str:
-    """A window from its start to its last ms; each ms is ``_SCALE`` columns."""
+    """Return a window from its start to its last ms. One ms is ``_SCALE`` columns."""
     start, end = int(row["window_start_ms"]), int(row["window_end_ms"])
     indent = " " * (start * _SCALE)
     if end == FOREVER_MS:
@@ -182,7 +182,7 @@ def _axis(until_ms: int) -> list[str]:
 
 
 def _marks(label: str, records: Sequence[Arrival]) -> str:
-    """The names of records at their times."""
+    """Return the names of records at their times."""
     line = [" "] * (max(record.time_ms for record in records) * _SCALE + 1)
     for record in records:
         line[record.time_ms * _SCALE] = record.name
@@ -198,7 +198,7 @@ def _fenced(lines: Sequence[str]) -> str:
 
 
 def picture(windows: Windows, text: str, until_ms: int) -> str:
-    """The records of an example on a time axis, and below them each window of their key."""
+    """Draw the records of an example on a time axis, and below them each window of their key."""
     records = arrivals(text)
     outcome = computed(windows, one_by_one(records))
     lines = [*_axis(until_ms), _marks("records", records)]
@@ -213,9 +213,9 @@ def picture(windows: Windows, text: str, until_ms: int) -> str:
 
 
 def newest_picture(windows: Windows, text: str, until_ms: int) -> str:
-    """The records of an example, and the windows that ``latest`` and ``current`` answer.
+    """Draw the records of an example, and the windows that ``latest`` and ``current`` return.
 
-    Of windows that no record came too late for.
+    No record of the example is late.
     """
     records = arrivals(text)
     rows = computed(windows, one_by_one(records)).rows()
@@ -232,7 +232,7 @@ def newest_picture(windows: Windows, text: str, until_ms: int) -> str:
 
 
 def steps(windows: Windows, text: str, until_ms: int) -> str:
-    """What each record of an example writes, one batch a record."""
+    """Draw the rows that each record of an example writes, with one batch per record."""
     records = arrivals(text)
     outcome = computed(windows, one_by_one(records))
     lines = _axis(until_ms)
@@ -250,7 +250,7 @@ def steps(windows: Windows, text: str, until_ms: int) -> str:
 def compared(
     windows: Windows, text: str, until_ms: int, here: Sequence[str], kafka: Sequence[str]
 ) -> str:
-    """The records of an example, and below them the windows here and those of Kafka Streams.
+    """Draw the records of an example, and below them the windows of Oriel and of Kafka Streams.
 
     Windows are written as ``rows_text`` writes them: "[0,10) a b".
     """
@@ -266,22 +266,22 @@ def compared(
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """A table of a page."""
+    """Return a table of a page."""
     lines = [head, ["---"] * len(head), *rows]
     return "\n".join("| " + " | ".join(cells) + " |" for cells in lines)
 
 
 def rules_table() -> str:
-    """The rules of all kinds as a table."""
+    """Return the rules of all kinds as a table."""
     return table(
-        ("kind", "a window starts", "holds a record at t", "closes when", "record without value"),
+        ("kind", "a window starts", "contains a record at t", "closes when", "null value"),
         [
             (
                 rule.kind,
                 rule.starts,
                 f"`{rule.holds}`" if "<=" in rule.holds and "," not in rule.holds else rule.holds,
                 f"`{rule.closes}`" if "<" in rule.closes else rule.closes,
-                "is aggregated" if rule.takes_null_values else "is a dead letter",
+                "counts" if rule.takes_null_values else "dead letter",
             )
             for rule in RULES.values()
         ],
@@ -289,7 +289,7 @@ def rules_table() -> str:
 
 
 def emit_table(windows: Windows, batches: Sequence[str]) -> str:
-    """What both emit strategies write in each batch."""
+    """Return a table of the rows that both emit strategies write in each batch."""
     records = [arrivals(text) for text in batches]
     update, close = (
         computed(windows, records, emit).written
@@ -305,12 +305,12 @@ def emit_table(windows: Windows, batches: Sequence[str]) -> str:
 
 
 def rows_text(kind: Kind, rows: Sequence[Row]) -> str:
-    """Rows in words, or that there are none."""
-    return "; ".join(_described(kind, row) for row in rows) or "nothing"
+    """Return rows in words, or "nothing"."""
+    return ", ".join(_described(kind, row) for row in rows) or "nothing"
 
 
 def timestamps_table(times_ms: Sequence[int], kinds: Mapping[str, Windows]) -> str:
-    """The time of the row that each record's batch writes, for each of ``kinds``."""
+    """Return a table of the timestamps of rows after each record, for each of ``kinds``."""
     records = [Arrival(chr(ord("a") + n), time) for n, time in enumerate(times_ms)]
     rows = []
     for name, windows in kinds.items():
@@ -320,15 +320,15 @@ def timestamps_table(times_ms: Sequence[int], kinds: Mapping[str, Windows]) -> s
 
 
 def _time_of(written: Sequence[Row], record: Arrival) -> str:
-    """The time of the row that holds the record."""
+    """Return the timestamp of the row that contains the record."""
     rows = [row for row in written if not row["deleted"] and record.name in row["names"]]
     return ", ".join(str(row["timestamp_ms"]) for row in rows)
 
 
 def cuts_table(windows: Windows, cuts: Mapping[str, Sequence[str]]) -> str:
-    """The rows at the end for several ways to cut one log into batches."""
+    """Return a table of the rows at the end, for several ways to divide a log into batches."""
     rows = []
     for name, batches in cuts.items():
         outcome = computed(windows, [arrivals(text) for text in batches])
-        rows.append((name, " ; ".join(batches), rows_text(windows.kind, outcome.rows())))
+        rows.append((name, ", then ".join(batches), rows_text(windows.kind, outcome.rows())))
     return table(("order", "batches", "rows at the end"), rows)

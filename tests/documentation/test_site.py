@@ -66,7 +66,7 @@ def test_a_page_is_served(site: Path) -> None:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         root = f"http://127.0.0.1:{server.server_port}"
         for path, part in (
-            ("concepts/windows.html", '<h1 id="windows-drawn"'),
+            ("concepts/windows.html", '<h1 id="windows"'),
             ("search/search_index.json", "inactivity gap"),
         ):
             url = f"{root}/{path}"

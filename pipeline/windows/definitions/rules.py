@@ -2,15 +2,15 @@
 
 The engines read the table, and docs/concepts/windows.md is drawn from it.
 
-Each window has a *last* ms, the greatest record time that it can hold. One question then
-serves every kind: a window is open for a record while ``last >= close time``, where close
-time = stream time - grace (sessions: - inactivity gap too). Kind by kind, this is
-semantics.md#0-2: ``s+S > st-G`` for ends that are exclusive, ``s+D >= st-G`` and
-``b >= st-G-gap`` for inclusive ones.
+Each window has a *last* ms, the greatest record time that it can contain. One test then serves
+every kind: a window is open for a record while ``last >= close time``. The close time is
+``stream time - grace``, for sessions ``stream time - grace - gap``. For each kind, this is
+semantics.md#0-2: ``s+S > st-G`` for exclusive ends, ``s+D >= st-G`` and ``b >= st-G-gap`` for
+inclusive ends.
 
-A record's close time decides what it may still enter. The least close time of all partitions
-decides what is final: no record that comes later can have a smaller one, because stream time
-never goes back.
+The close time of a record decides which windows can accept it. The least close time of all
+partitions decides which windows are final. No later record can have a smaller one, because stream
+time never goes back.
 """
 
 from collections.abc import Mapping
@@ -28,13 +28,16 @@ FOREVER_MS = 2**61
 
 @dataclass(frozen=True)
 class WindowRule:
-    """How windows of one kind lie, what they hold and when they close.
+    """The bounds of windows of one kind, the records that they contain, and when they close.
 
-    ``end_is_inclusive``: whether a record exactly at the window's end is in it.
-    ``gap_delays_close``: whether a window stays open for the inactivity gap beyond the grace.
-    ``takes_null_values``: whether a record without a value is aggregated (semantics.md#1-2).
-    ``changes_several``: whether a record may change the rows of several windows.
-    ``starts``, ``holds``, ``closes``: the same for people.
+    Attributes:
+        end_is_inclusive: True if a record exactly at the end is in the window.
+        gap_delays_close: True if a window stays open for the inactivity gap after the grace.
+        takes_null_values: True if a null value is aggregated (semantics.md#1-2).
+        changes_several: True if a record can change the rows of several windows.
+        starts: the start of windows in words, for the page of windows.
+        holds: the records in words.
+        closes: the close of windows in words.
     """
 
     kind: Kind
@@ -47,19 +50,20 @@ class WindowRule:
     closes: str
 
     def last_ms(self, end_ms: Ints) -> Ints:
-        """The greatest record time that windows with these ends can hold."""
+        """Return the greatest record time that windows with these ends can contain."""
         return end_ms if self.end_is_inclusive else end_ms - 1
 
     def is_open(self, end_ms: Ints, close_ms: Ints | int) -> Flags:
-        """Whether windows with these ends take a record of this close time (semantics.md#0-2).
+        """Return whether windows with these ends accept a record of this close time.
 
-        With the close time of all partitions: whether the windows are not final.
+        With the least close time of all partitions, it returns whether the windows are not final
+        (semantics.md#0-2).
         """
         opened: Flags = self.last_ms(end_ms) >= close_ms
         return opened
 
     def first_open_end_ms(self, close_ms: Ints) -> Ints:
-        """The least end that ``is_open`` allows at each close time."""
+        """Return the least end that ``is_open`` allows at each close time."""
         return close_ms if self.end_is_inclusive else close_ms + 1
 
 
@@ -82,7 +86,7 @@ RULES: Mapping[Kind, WindowRule] = {
             gap_delays_close=False,
             takes_null_values=True,
             changes_several=True,
-            starts="every advance ms, counted from the epoch; windows overlap",
+            starts="every advance ms, counted from the epoch, so windows overlap",
             holds="start <= t < end",
             closes="end <= stream time - grace",
         ),
@@ -102,7 +106,7 @@ RULES: Mapping[Kind, WindowRule] = {
             gap_delays_close=True,
             takes_null_values=True,
             changes_several=True,
-            starts="at the first record of a burst; records at most the gap apart are one burst",
+            starts="at the first record of a burst, whose records are at most the gap apart",
             holds="start <= t <= end, the times of its first and last record",
             closes="end < stream time - grace - gap",
         ),
@@ -112,7 +116,7 @@ RULES: Mapping[Kind, WindowRule] = {
             gap_delays_close=False,
             takes_null_values=False,
             changes_several=False,
-            starts="never: there is one row a key",
+            starts="never, because there is one row per key",
             holds="every record of the key",
             closes="never",
         ),
@@ -128,25 +132,28 @@ class EmitStrategy(WindowWords):
 
     @classmethod
     def on_window_update(cls) -> "EmitStrategy":
-        """After every batch that changed the window; ``final`` says when it is the last time."""
+        """Write a window after every batch that changed it, and when it becomes final."""
         return cls("window-update")
 
     @classmethod
     def on_window_close(cls) -> "EmitStrategy":
-        """Once, when the window is final: no record can change it any more."""
+        """Write a window once, when it is final, so that no record can change it any more."""
         return cls("window-close")
 
     @property
     def is_on_close(self) -> bool:
-        """Whether a window's only row is its final one."""
+        """Return whether the only row of a window is its final one."""
         return self.name == "window-close"
 
     def emits(self, changed: Flags, final: Flags) -> Flags:
-        """Which windows a batch writes.
+        """Return which windows a batch writes.
 
-        ``changed`` are those that a record of the batch changed, ``final`` those that it made
-        final. On update both are written: a window that becomes final without a new record
-        is written once more, with the same values and ``final`` set.
+        On update, a window that becomes final without a new record is written once more, with the
+        same values and ``final`` set.
+
+        Args:
+            changed: True for each window that a record of the batch changed.
+            final: True for each window that became final with the batch.
         """
         emitted: Flags = final if self.is_on_close else changed | final
         return emitted
