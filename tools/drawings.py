@@ -221,7 +221,7 @@ window.
 - A longer grace accepts more late records, and keeps more windows open in the state.
 - A hopping window with a small advance has many windows per record, at most 10,000.
 - A null value counts in tumbling, hopping and session windows, and is a dead letter in the
-  others ([rule 1.2](../reference/semantics.md#1-2)).
+  others ([Records without a key or a value](../reference/semantics.md#1-2)).
 - Windows stay in the store until its [retention](../reference/semantics.md#7), which is off by
   default.
 

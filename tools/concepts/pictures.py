@@ -1,30 +1,22 @@
-"""Write the pictures of the concept pages: ``python -m tools.concept_pictures``.
+"""The pictures of the concept pages.
 
 The test driver computes the results that they show. Each picture is one SVG file per theme in
 docs/pictures/. A test compares the committed files with ``files()``.
 """
 
-import sys
 from pathlib import Path
 
 from oriel import StreamsBuilder, TimeWindows
 from oriel import aggregates as agg
 from oriel.testing import Record, TopologyTestDriver
-from tools import join_pictures
-from tools.row_pictures import Bar, Mark, Row, RowPicture, files_of
+from tools.concepts import joins
+from tools.concepts.rows import Bar, Mark, Row, RowPicture, files_of
 
-PICTURES = Path(__file__).parents[1] / "docs" / "pictures"
+PICTURES = Path(__file__).parents[2] / "docs" / "pictures"
 
 #: The examples count windows of one minute. Times are seconds after 10:00:00.
 _MINUTE, _GRACE = 60, 10
 _MINUTES = [(second, f"10:0{second // 60}:{second % 60:02}") for second in range(0, 91, 30)]
-
-
-def main() -> int:
-    """Write the committed files."""
-    for path, content in files().items():
-        path.write_text(content, encoding="utf-8")
-    return 0
 
 
 def files() -> dict[Path, str]:
@@ -37,10 +29,10 @@ def pictures() -> list[RowPicture]:
     return [
         time(),
         streams_tables_stores(),
-        join_pictures.stream_stream(),
-        join_pictures.stream_table(),
-        join_pictures.table_table(),
-        join_pictures.foreign_key(),
+        joins.stream_stream(),
+        joins.stream_table(),
+        joins.table_table(),
+        joins.foreign_key(),
         positions(),
         recovery(),
     ]
@@ -180,7 +172,3 @@ def recovery() -> RowPicture:
                 note="the table has the batch"),
         ],
     )  # fmt: skip
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 from oriel import JoinWindows, StreamsBuilder
 from oriel.testing import Record, TopologyTestDriver
-from tools.row_pictures import Bar, Mark, Row, RowPicture
+from tools.concepts.rows import Bar, Mark, Row, RowPicture
 
 #: A picture shows 40 seconds from 10:00:00 on. All its times are seconds on this axis.
 SECONDS = 40

@@ -1,0 +1,1 @@
+"""Write the pictures of the concept pages: ``python -m tools.concepts``."""
