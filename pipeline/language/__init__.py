@@ -25,10 +25,8 @@ from oriel.pipeline.language.formats import (
 from oriel.pipeline.language.grouped import (
     CogroupedKStream,
     KGroupedStream,
-    KGroupedTable,
     TimeWindowedKStream,
 )
-from oriel.pipeline.language.ktables import GlobalKTable, KTable, until_window_closes
 from oriel.pipeline.language.names import (
     SCOPE,
     WINDOW_BOUNDS,
@@ -37,8 +35,15 @@ from oriel.pipeline.language.names import (
     refuse_hidden,
     refuse_taken,
 )
-from oriel.pipeline.language.source_tables import SourceTable, VersionedTable
 from oriel.pipeline.language.streams import KStream
+from oriel.pipeline.language.tables import (
+    GlobalKTable,
+    KGroupedTable,
+    KTable,
+    SourceTable,
+    VersionedTable,
+    until_window_closes,
+)
 from oriel.pipeline.language.topology import (
     NO_ROW_KEY,
     OWN_KEY,

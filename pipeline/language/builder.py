@@ -20,11 +20,11 @@ from typing import Literal
 from oriel.pipeline.errors import InvalidTopology
 from oriel.pipeline.language.arguments import checked_period
 from oriel.pipeline.language.formats import JSON_RECORDS, Consumed, checked_consumed
-from oriel.pipeline.language.ktables import GlobalKTable, Registry
 from oriel.pipeline.language.names import check_topic
 from oriel.pipeline.language.other_words import OtherWords
-from oriel.pipeline.language.source_tables import SourceTable, VersionedTable
+from oriel.pipeline.language.registry import Registry
 from oriel.pipeline.language.streams import KStream
+from oriel.pipeline.language.tables import GlobalKTable, SourceTable, VersionedTable
 from oriel.pipeline.language.topology import (
     Input,
     Source,

@@ -15,12 +15,11 @@ from oriel.pipeline.language.arguments import (
     checked_functions,
     checked_reducer,
     checked_strategy,
-    checked_table_aggregation,
-    checked_table_reducers,
     checked_windows,
 )
-from oriel.pipeline.language.ktables import KTable, Registry
 from oriel.pipeline.language.other_words import OtherWords
+from oriel.pipeline.language.registry import Registry
+from oriel.pipeline.language.tables import KTable
 from oriel.pipeline.language.topology import Aggregation, Functions, Input, Store
 from oriel.pipeline.windows import (
     Aggregate,
@@ -97,66 +96,6 @@ class KGroupedStream(OtherWords):
             InvalidTopology: neither or both are given.
         """
         return CogroupedKStream(self.registry, (), (), ()).cogroup(self, aggregator, **aggregates)
-
-
-@dataclass(frozen=True)
-class KGroupedTable(OtherWords):
-    """The rows of a table grouped: each counts for the group that it is in now, as in Kafka.
-
-    A row that becomes another is subtracted from its group, then the new one is added to its own;
-    a row that is deleted is subtracted. A group keeps its row when its last member goes.
-    """
-
-    registry: Registry = field(repr=False)
-    origin: Input
-
-    def count(self) -> "KTable":
-        """Count the rows of each group, in a column named ``count`` (BIGINT); 0 if all are gone."""
-        return self.aggregate(count=count())
-
-    def reduce(
-        self, adder: Callable[[Any, Any], Any], subtractor: Callable[[Any, Any], Any]
-    ) -> "KTable":
-        """Keep one value a group: the first row as it is, then ``adder(kept, new row)``.
-
-        ``subtractor(kept, old row)`` takes away a row that goes. Values are dicts of the table's
-        columns, which become the store's columns. What is kept of several partitions is put
-        together by ``adder``, too. If either returns None, the group's row goes.
-
-        Raises:
-            InvalidTopology: one is no function of two values.
-        """
-        return self._table(checked_table_reducers(adder, subtractor))
-
-    def aggregate(
-        self,
-        initializer: Callable[[], Any] | None = None,
-        adder: Aggregator | None = None,
-        subtractor: Aggregator | None = None,
-        merger: Merger | None = None,
-        schema: str | None = None,
-        **aggregates: Aggregate,
-    ) -> "KTable":
-        """Aggregate each group's rows, by ``count``, ``sum``, ``avg``, ``stddev`` or by functions.
-
-        ``adder(key, row, aggregate)`` and ``subtractor(key, row, aggregate)`` get the group's key
-        and give the aggregate with the row and without it; None removes the group's row. They
-        are called in the order of offsets of a partition, of joined tables in that of their
-        updates. ``merger(key, left, right)`` puts two aggregates together, for groups whose rows
-        come from several partitions of one table. For
-        ``initializer`` and ``schema`` see ``TimeWindowedKStream.aggregate``.
-
-        Raises:
-            InvalidTopology: as there, or an aggregate can't be subtracted (``min``, ``max``,
-                ``first``, ``last``, lists).
-        """
-        aggregation = checked_table_aggregation(
-            initializer, adder, subtractor, merger, schema, aggregates
-        )
-        return self._table(aggregation)
-
-    def _table(self, aggregation: Aggregation) -> "KTable":
-        return _table(self.registry, ((self.origin,),), NoWindows(), aggregation)
 
 
 @dataclass(frozen=True)

@@ -16,14 +16,13 @@ from oriel.pipeline.language.joins import (
     stepped,
     stream_joins,
 )
-from oriel.pipeline.language.ktables import GlobalKTable, KTable
-from oriel.pipeline.language.source_tables import SourceTable, VersionedTable
 from oriel.pipeline.language.step_checks import (
     check_builder,
     refuse_foreign_key,
     refuse_value_joiner,
 )
 from oriel.pipeline.language.stream_steps import StreamSteps
+from oriel.pipeline.language.tables import GlobalKTable, KTable, SourceTable, VersionedTable
 from oriel.pipeline.language.topology import (
     HAS_KEY,
     GraceBuffer,

@@ -13,7 +13,7 @@ from oriel import (
     count,
 )
 from oriel.pipeline.language.grouped import KGroupedStream, TimeWindowedKStream
-from oriel.pipeline.language.ktables import KTable
+from oriel.pipeline.language.tables import KTable
 from oriel.pipeline.windows import Windows
 from oriel.testing import Record, TopologyTestDriver, WindowedValue
 

@@ -8,7 +8,7 @@ import pytest
 from oriel import InvalidTopology, JoinWindows, StreamsBuilder, Topology, collect_list, count, last
 from oriel import sum as sum_of
 from oriel.pipeline.language import KStream
-from oriel.pipeline.language.ktables import KTable
+from oriel.pipeline.language.tables import KTable
 from oriel.testing import Record, TopologyTestDriver
 from tests.campaigns import seeds
 from tests.testing.driver_runs import tumbling

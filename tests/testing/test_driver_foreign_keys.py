@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from oriel import InvalidTopology, Serdes, StreamsBuilder
-from oriel.pipeline.language.source_tables import SourceTable
+from oriel.pipeline.language.tables import SourceTable
 from oriel.testing import KeyValue, Record, TopologyTestDriver
 
 ORDERS, USERS = "user STRING, item INT, n INT", "name STRING"

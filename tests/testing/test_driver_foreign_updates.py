@@ -13,7 +13,7 @@ from oriel import (
     collect_list,
     count,
 )
-from oriel.pipeline.language.source_tables import SourceTable
+from oriel.pipeline.language.tables import SourceTable
 from oriel.testing import Record, TopologyTestDriver
 
 ORDERS, USERS = "user STRING, n INT", "name STRING"

@@ -21,7 +21,7 @@ from oriel.pipeline.language.grouped import (
     KGroupedStream,
     TimeWindowedKStream,
 )
-from oriel.pipeline.language.ktables import KTable
+from oriel.pipeline.language.tables import KTable
 from oriel.pipeline.windows import NoWindows, Windows
 from oriel.testing import Counters, KeyValue, Record, TopologyTestDriver, WindowedValue
 from tests.campaigns import cases

@@ -20,7 +20,7 @@ from oriel import (
     sum,
     until_window_closes,
 )
-from oriel.pipeline.language.ktables import KTable
+from oriel.pipeline.language.tables import KTable
 from oriel.pipeline.windows import Windows
 from oriel.testing import KeyValue, Record, TopologyTestDriver, WindowedValue
 from tests.campaigns import cases

@@ -5,7 +5,7 @@ from random import Random
 import pytest
 
 from oriel import InvalidTopology, StreamsBuilder
-from oriel.pipeline.language.source_tables import SourceTable
+from oriel.pipeline.language.tables import SourceTable
 from oriel.testing import KeyValue, Record, TopologyTestDriver
 from tests.campaigns import cases
 from tests.models.joins import Tree, joined_by_tree, random_tree

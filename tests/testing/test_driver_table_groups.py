@@ -20,7 +20,7 @@ from oriel import (
     stddev,
     sum,
 )
-from oriel.pipeline.language.grouped import KGroupedTable
+from oriel.pipeline.language.tables import KGroupedTable
 from oriel.testing import Counters, Record, TopologyTestDriver
 from tests.testing.driver_runs import driver_of
 

@@ -15,7 +15,7 @@ from oriel import (
     sum,
 )
 from oriel.pipeline.language import KStream
-from oriel.pipeline.language.source_tables import SourceTable
+from oriel.pipeline.language.tables import SourceTable
 from oriel.testing import Record, TopologyTestDriver
 from tests.campaigns import seeds
 from tests.testing.driver_runs import driver_of, sessions, sliding

@@ -9,7 +9,7 @@ import pytest
 from oriel import JoinWindows, StreamsBuilder, collect_list, count
 from oriel.pipeline.errors import InvalidTopology
 from oriel.pipeline.language import KStream
-from oriel.pipeline.language.source_tables import VersionedTable
+from oriel.pipeline.language.tables import VersionedTable
 from oriel.pipeline.windows import IllegalArgument
 from oriel.testing import Counters, KeyValue, Record, TopologyTestDriver
 from tests.campaigns import cases

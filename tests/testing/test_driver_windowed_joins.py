@@ -16,7 +16,7 @@ from oriel import (
     sum,
     until_window_closes,
 )
-from oriel.pipeline.language.ktables import KTable
+from oriel.pipeline.language.tables import KTable
 from oriel.testing import Record, TopologyTestDriver
 
 HOUR = TimeWindows.of_size_and_grace(10, 5)

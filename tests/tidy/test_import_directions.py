@@ -111,10 +111,13 @@ _OUTSIDE = {
 #: is grouped or joins a table, the group's aggregation is a table, which is joined and grouped like
 #: any, and a table's rows are a stream.
 _CIRCLE = {
-    ("pipeline.language.ktables", "pipeline.language.grouped"),
-    ("pipeline.language.ktables", "pipeline.language.source_tables"),
-    ("pipeline.language.ktables", "pipeline.language.streams"),
-    ("pipeline.language.source_tables", "pipeline.language.streams"),
+    ("pipeline.language.tables.ktables", "pipeline.language.streams"),
+    ("pipeline.language.tables.ktables", "pipeline.language.tables.grouped_tables"),
+    ("pipeline.language.tables.ktables", "pipeline.language.tables.source_tables"),
+    ("pipeline.language.tables.ktables", "pipeline.language.tables.versioned_tables"),
+    ("pipeline.language.tables.source_tables", "pipeline.language.streams"),
+    ("pipeline.language.tables.source_tables", "pipeline.language.tables.versioned_tables"),
+    ("pipeline.language.tables.versioned_tables", "pipeline.language.streams"),
 }
 
 

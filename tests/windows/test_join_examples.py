@@ -75,7 +75,7 @@ def test_bad_durations_are_illegal_arguments(difference: Any, grace: Any, said: 
 def test_an_empty_range_is_an_illegal_argument() -> None:
     """Before + after below zero fails, and says what to do about the order of the calls."""
     windows = JoinWindows.of_time_difference_with_no_grace(10)
-    said = r"must not be negative, it is -11 \+ 10 ms. .* set the other one first"
+    said = r"must not be negative, it is -11 \+ 10 ms. .* set the other side first"
     with pytest.raises(IllegalArgument, match=said):
         windows.before(-11)
     with pytest.raises(IllegalArgument, match="must not be negative"):

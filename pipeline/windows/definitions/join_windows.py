@@ -1,4 +1,4 @@
-"""Which records of two streams pair, and how long a record waits for its partners."""
+"""Which records of two streams match, and how long a record waits for a match."""
 
 from dataclasses import dataclass, replace
 
@@ -21,9 +21,16 @@ _DIFFERENCE, _BEFORE, _AFTER = "Join time difference", "Join window before", "Jo
 
 @dataclass(frozen=True)
 class JoinWindows(WindowWords):
-    """Which records of two streams pair: ``l.t - before_ms <= r.t <= l.t + after_ms``.
+    """Which records of two streams match: ``left - before_ms <= right <= left + after_ms``.
 
-    One of ``before_ms`` and ``after_ms`` may be negative; both bounds are inclusive.
+    Both bounds are inclusive, and one of them can be negative (semantics.md#5-2). A record is late
+    if the time of its last possible match is older than stream time minus the grace. Create windows
+    with one of the two class methods.
+
+    Example:
+        >>> windows = JoinWindows.of_time_difference_and_grace(60_000, 10_000)
+        >>> windows.before(0)
+        JoinWindows(before_ms=0, after_ms=60000, grace_ms=10000)
     """
 
     before_ms: int
@@ -31,11 +38,11 @@ class JoinWindows(WindowWords):
     grace_ms: int
 
     def __post_init__(self) -> None:
-        """Refuse ranges that are empty, and times that are longer than any of this system.
+        """Reject empty ranges, and times that do not fit into 64 bits.
 
         Raises:
-            IllegalArgument: a field is no integer, before + after or the grace is negative,
-                or their sum too long.
+            IllegalArgument: A field is not an integer, before + after or the grace is negative, or
+                their sum is too long.
         """
         check_integer_ms(self.before_ms, _BEFORE)
         check_integer_ms(self.after_ms, _AFTER)
@@ -43,7 +50,7 @@ class JoinWindows(WindowWords):
         if self.before_ms + self.after_ms < 0:
             message = (
                 f"Join window before + after must not be negative, it is {self.before_ms} + "
-                f"{self.after_ms} ms. To make one side negative, set the other one first"
+                f"{self.after_ms} ms. If you need a negative side, set the other side first"
             )
             raise IllegalArgument(message)
         # Each bound alone is added to a record's time, so each alone has to fit.
@@ -55,11 +62,21 @@ class JoinWindows(WindowWords):
     def of_time_difference_and_grace(
         cls, difference_ms: Duration, grace_ms: Duration
     ) -> "JoinWindows":
-        """Pair records that are at most ``difference_ms`` apart, either first.
+        """Join records that are at most a time difference apart, in either order.
+
+        Args:
+            difference_ms: The greatest difference, in milliseconds or as a ``timedelta``.
+            grace_ms: How long records that arrive out of order still match (KIP-633), in
+                milliseconds of stream time or as a ``timedelta``.
+
+        Returns:
+            The join windows.
 
         Raises:
-            IllegalArgument: a duration is negative, or 2 * difference + grace is longer than
-                a time of this system can be.
+            IllegalArgument: A duration is negative, or 2 * difference + grace is too long.
+
+        Example:
+            >>> within_a_minute = JoinWindows.of_time_difference_and_grace(60_000, 10_000)
         """
         difference_ms = to_ms(difference_ms, _DIFFERENCE)
         # The constructor would name before + after, which the caller did not write.
@@ -68,43 +85,79 @@ class JoinWindows(WindowWords):
 
     @classmethod
     def of_time_difference_with_no_grace(cls, difference_ms: Duration) -> "JoinWindows":
-        """Pair records at most ``difference_ms`` apart, with grace 0."""
+        """Join records that are at most a time difference apart, with grace 0.
+
+        Args:
+            difference_ms: The greatest difference, in milliseconds or as a ``timedelta``.
+
+        Returns:
+            The join windows.
+
+        Raises:
+            IllegalArgument: The difference is negative or too long.
+
+        Example:
+            >>> within_a_minute = JoinWindows.of_time_difference_with_no_grace(60_000)
+        """
         return cls.of_time_difference_and_grace(difference_ms, 0)
 
     def before(self, before_ms: Duration) -> "JoinWindows":
-        """Let the right record be at most ``before_ms`` earlier; negative: at least so much later.
+        """Set how much earlier the right record can be.
+
+        Args:
+            before_ms: The bound, in milliseconds or as a ``timedelta``. If it is negative, the
+                right record must be at least that much later.
+
+        Returns:
+            The windows with this bound.
 
         Raises:
-            IllegalArgument: before + after is negative, so that nothing could pair, or too long.
+            IllegalArgument: before + after is negative, so no record could match, or it is too
+                long.
+
+        Example:
+            >>> after_the_left = JoinWindows.of_time_difference_with_no_grace(60_000).before(0)
         """
         return replace(self, before_ms=to_ms(before_ms, _BEFORE))
 
     def after(self, after_ms: Duration) -> "JoinWindows":
-        """Let the right record be at most ``after_ms`` later; negative: at least so much earlier.
+        """Set how much later the right record can be.
+
+        Args:
+            after_ms: The bound, in milliseconds or as a ``timedelta``. If it is negative, the right
+                record must be at least that much earlier.
+
+        Returns:
+            The windows with this bound.
 
         Raises:
-            IllegalArgument: before + after is negative, so that nothing could pair, or too long.
+            IllegalArgument: before + after is negative, so no record could match, or it is too
+                long.
+
+        Example:
+            >>> before_the_left = JoinWindows.of_time_difference_with_no_grace(60_000).after(0)
         """
         return replace(self, after_ms=to_ms(after_ms, _AFTER))
 
     @property
     def reach_ms(self) -> int:
-        """How far apart the records of a pair can be."""
+        """Return the greatest time difference of two records that match."""
         return max(self.before_ms, self.after_ms)
 
     def allowed_lateness_ms(self, side: int) -> int:
-        """How far a record of ``side`` may be behind its own stream time."""
-        # The times of its partners are a window that ends at t + after (of a right record at
-        # t + before). It is open while its end >= st - G, as any inclusive one (semantics.md#0-2).
-        # A bound below 0 does not close it before the record's own time.
+        """Return how far a record of ``side`` can be older than its own stream time."""
+        # The times of possible matches are a window with the end t + after (right: t + before).
+        # The window is open while its end >= st - G (semantics.md#0-2).
+        # A negative bound does not close it before the record's own time.
         return max(self.after_ms if side == LEFT else self.before_ms, 0) + self.grace_ms
 
     def wait_ms(self, side: int, held_ms: int = 0) -> int:
-        """How far the other side's clock must be past a record of ``side`` for it to leave.
+        """Return how far the other stream time must pass a record of ``side`` to unmatch it.
 
-        ``held_ms``: so far behind that clock a record may be that a join in front has held back.
+        ``held_ms`` is how far a record that an upstream join held back can be older than that
+        stream time.
         """
-        # Its last partner has time t + ahead, and is refused once its own stream, the other
-        # side's, is further ahead of that than such a record may be behind.
+        # The last possible match has the time t + ahead. It is late when the stream time of the
+        # other side is later than that by more than the allowed lateness of the other side.
         ahead_ms = self.after_ms if side == LEFT else self.before_ms
         return ahead_ms + max(self.allowed_lateness_ms(RIGHT if side == LEFT else LEFT), held_ms)

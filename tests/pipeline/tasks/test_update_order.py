@@ -13,7 +13,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from oriel import StreamsBuilder, TimeWindows, Topology
-from oriel.pipeline.language.source_tables import SourceTable
+from oriel.pipeline.language.tables import SourceTable
 from oriel.testing import Record
 from tests.models.joins import Arrived, Tree
 from tests.models.table_updates import Model, Told, Values, tables_of

@@ -10,8 +10,7 @@ from oriel import StreamsBuilder, count
 from oriel import max as max_of
 from oriel import sum as sum_of
 from oriel.pipeline.language import KStream
-from oriel.pipeline.language.ktables import KTable
-from oriel.pipeline.language.source_tables import SourceTable
+from oriel.pipeline.language.tables import KTable, SourceTable
 from oriel.testing import Record, TopologyTestDriver
 from tests.campaigns import seeds
 from tests.testing.test_driver_aggregated_tables import counted, near, run

@@ -27,8 +27,8 @@ from oriel import (
     until_window_closes,
 )
 from oriel.pipeline.language.grouped import KGroupedStream
-from oriel.pipeline.language.ktables import KTable
 from oriel.pipeline.language.streams import KStream
+from oriel.pipeline.language.tables import KTable
 from oriel.pipeline.windows import Aggregate, NoWindows, Windows
 
 Node = Mapping[str, Any]

@@ -1,0 +1,73 @@
+"""What a builder has so far: stores, output topics and aggregations without a store."""
+
+from dataclasses import dataclass, field, replace
+
+from oriel.pipeline.errors import InvalidTopology
+from oriel.pipeline.language.names import check_new_store, check_topic
+from oriel.pipeline.language.topology import Input, Publication, Records, Store
+from oriel.pipeline.windows import EmitStrategy, NoWindows
+from oriel.storage import sink_name
+
+
+@dataclass
+class Registry:
+    """Keep the stores, the output topics and the aggregations without a store of a builder."""
+
+    stores: list[Store] = field(default_factory=list)
+    sinks: list[Store] = field(default_factory=list)
+    #: As they are written.
+    waiting: dict[object, str] = field(default_factory=dict)
+
+    def new_store_name(self, name: str) -> str:
+        """Return ``name`` if a new store can have it.
+
+        Raises:
+            InvalidTopology: ``name`` is not a valid store name, or another store has it.
+        """
+        return check_new_store(name, [store.name for store in self.stores])
+
+    def publish(self, store_name: str | None, topic: str, *, final_only: bool) -> None:
+        """Also write the rows of a store to a Kafka topic.
+
+        Raises:
+            InvalidTopology: The store does not exist, it has no final rows although ``final_only``
+                is set, or the topic name is invalid or used by another call.
+        """
+        number = next((n for n, s in enumerate(self.stores) if s.name == store_name), None)
+        if number is None:
+            message = (
+                f"to({topic!r}): the table needs a store, whose rows are written. Call materialize "
+                f"first, or write each update with to_stream().to({topic!r})"
+            )
+            raise InvalidTopology(message)
+        store = self.stores[number]
+        if final_only and isinstance(store.windows, NoWindows):
+            message = f"to({topic!r}): without windows, rows never become final"
+            raise InvalidTopology(message)
+        publication = Publication(self._new_topic(topic), final_only)
+        self.stores[number] = replace(store, publications=(*store.publications, publication))
+
+    def add_sink(self, inputs: tuple[Input, ...], topic: str) -> None:
+        """Write the records of ``inputs`` to a Kafka topic.
+
+        Raises:
+            InvalidTopology: The topic name is invalid or used by another call.
+        """
+        published = (Publication(self._new_topic(topic)),)
+        emit = EmitStrategy.on_window_update()
+        sink = Store(sink_name(topic), inputs, NoWindows(), Records(), emit, None, published)
+        self.sinks.append(sink)
+
+    def _new_topic(self, topic: str) -> str:
+        """Return ``topic`` if no other call writes to it.
+
+        Raises:
+            InvalidTopology: The topic name is invalid or used by another call.
+        """
+        writers = (*self.stores, *self.sinks)
+        if check_topic(topic) in {each.topic for one in writers for each in one.publications}:
+            message = (
+                f"to({topic!r}): two calls write to it. Merge the streams or use another topic"
+            )
+            raise InvalidTopology(message)
+        return topic

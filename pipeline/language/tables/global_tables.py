@@ -1,0 +1,27 @@
+"""Global tables, which streams join by any key."""
+
+from dataclasses import dataclass
+
+from oriel.pipeline.language.other_words import OtherWords
+from oriel.pipeline.language.registry import Registry
+from oriel.pipeline.language.topology import Input
+
+
+@dataclass(frozen=True, repr=False)
+class GlobalKTable(OtherWords):
+    """A topic as a table that streams join by any key.
+
+    Create it with ``StreamsBuilder.global_table``, and join a stream with ``stream.join(table,
+    key="expression")``. It has no other steps.
+
+    Example:
+        >>> countries = builder.global_table("countries", schema="title STRING")
+        >>> named = flights.left_join(countries, key="upper(carrier)")
+    """
+
+    registry: Registry
+    origin: Input
+
+    def __repr__(self) -> str:
+        """Return how the table is written, for messages."""
+        return f"<GlobalKTable {self.origin.source}>"

@@ -1,0 +1,445 @@
+"""Aggregations: steps over their rows, emission, and the store that keeps them.
+
+Each step returns a new object. ``StreamsBuilder.build`` rejects an aggregation that nothing reads.
+"""
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Literal
+
+from oriel.pipeline.errors import InvalidTopology
+from oriel.pipeline.language.arguments import (
+    checked_retention,
+    checked_strategy,
+    require_expressions,
+    with_key_type,
+)
+from oriel.pipeline.language.formats import StoreKeySerde
+from oriel.pipeline.language.joins import aggregate_updates, results_of
+from oriel.pipeline.language.names import check_names
+from oriel.pipeline.language.other_words import OtherWords
+from oriel.pipeline.language.registry import Registry
+from oriel.pipeline.language.step_checks import (
+    check_builder,
+    checked_map_values,
+    refuse_foreign_key,
+)
+from oriel.pipeline.language.topology import (
+    Filter,
+    Input,
+    MapValues,
+    Store,
+    StoreSource,
+    verb,
+)
+from oriel.pipeline.language.windowed_joins import joined_windows
+from oriel.pipeline.windows import Duration, EmitStrategy
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column
+
+    from oriel.pipeline.language.streams import KStream
+    from oriel.pipeline.language.tables.grouped_tables import KGroupedTable
+    from oriel.pipeline.language.tables.source_tables import SourceTable
+    from oriel.pipeline.language.tables.versioned_tables import VersionedTable
+
+
+class KTable(OtherWords):
+    """The result of an aggregation, with one row per key or per key and window.
+
+    Call ``materialize`` to keep the rows in a store, or ``to_stream`` to read their updates.
+    Without windows, it is also a table that streams and tables can join.
+
+    Example:
+        >>> flights.group_by("carrier").count().materialize("flights_by_carrier")
+        <KTable flights: aggregate(count=count())>
+    """
+
+    def __init__(self, registry: Registry, store: Store, text: str) -> None:
+        """Remember the aggregation, written as ``text``, until something reads it."""
+        self.registry = registry
+        self._store = store
+        self._text = text
+        self._store_name: str | None = None
+        # Python reuses the id of a deleted object, so this key is an object that stays alive.
+        self._ticket = object()
+        registry.waiting[self._ticket] = text
+
+    def __repr__(self) -> str:
+        """Return how the aggregation is written, for messages."""
+        return f"<KTable {self._text}>"
+
+    @property
+    def is_windowed(self) -> bool:
+        """Whether the rows are windows."""
+        return self._store.windows.kind != "none"
+
+    def handed_over(self) -> tuple[Store, str]:
+        """Return the aggregation and its text, for another aggregation that includes it."""
+        self.registry.waiting.pop(self._ticket, None)
+        return self._store, self._text
+
+    def suppress(self, until: EmitStrategy) -> "KTable":
+        """Emit only final rows, each once, when its window is final (semantics.md#2-6).
+
+        This is the same as ``emit(EmitStrategy.on_window_close())`` before the aggregation.
+
+        Args:
+            until: ``until_window_closes()``.
+
+        Returns:
+            The table of final rows.
+
+        Raises:
+            InvalidTopology: ``until`` is something else, or the aggregation has no windows.
+
+        Example:
+            >>> hour = TimeWindows.of_size_and_grace(3_600_000, 60_000)
+            >>> counted = flights.group_by_key().windowed_by(hour).count()
+            >>> final = counted.suppress(until_window_closes()).materialize("final_hours")
+        """
+        strategy = checked_strategy(until, self._store.windows, "suppress")
+        return self._instead(replace(self._store, emit=strategy), self._text)
+
+    def filter(self, condition: "str | Column") -> "KTable":
+        """Keep the rows for which a condition is true, like HAVING in SQL.
+
+        The result has a row only while the condition is true for it. The aggregation still includes
+        the records of the other rows. If only final rows are emitted, the other rows are never
+        emitted.
+
+        Args:
+            condition: An SQL expression or a Spark ``Column`` of type BOOLEAN. It can read the
+                columns of the aggregates, ``key``, ``timestamp_ms`` and, with windows,
+                ``window_start_ms`` and ``window_end_ms``. It must be an expression that Arrow runs.
+                This is checked when the topology is run.
+
+        Returns:
+            The table of the remaining rows.
+
+        Raises:
+            InvalidTopology: ``condition`` is neither a string nor a ``Column``.
+
+        Example:
+            >>> busy = flights.group_by_key().count().filter("count > 100")
+        """
+        require_expressions("filter", condition)
+        return self._stepped(Filter(condition))
+
+    def filter_not(self, condition: "str | Column") -> "KTable":
+        """Keep the rows for which a condition is false or null.
+
+        Args:
+            condition: An expression as in ``filter``.
+
+        Returns:
+            The table of the remaining rows.
+
+        Raises:
+            InvalidTopology: ``condition`` is neither a string nor a ``Column``.
+
+        Example:
+            >>> quiet = flights.group_by_key().count().filter_not("count > 100")
+        """
+        require_expressions("filter_not", condition)
+        return self._stepped(Filter(condition, is_negated=True))
+
+    def map_values(self, *keep: str, **columns: "str | Column") -> "KTable":
+        """Replace the columns of the rows.
+
+        Args:
+            *keep: The names of the columns to keep, or ``"*"`` for all.
+            **columns: The computed columns. They can read what the condition of ``filter`` can
+                read.
+
+        Returns:
+            The table with the new columns.
+
+        Raises:
+            InvalidTopology: No column is left, a store cannot have the name of a column, or an
+                expression is neither a string nor a ``Column``.
+
+        Example:
+            >>> totals = flights.group_by_key().aggregate(n=count(), delay=sum("delay"))
+            >>> means = totals.map_values("n", mean_delay="delay / n")
+        """
+        step = checked_map_values(keep, columns)
+        for names in (columns, dict.fromkeys(name for name in keep if name != "*")):
+            check_names("map_values", list(names))
+        return self._stepped(step)
+
+    def materialize(
+        self,
+        store_name: str,
+        retention_ms: Duration | None = None,
+        key_serde: StoreKeySerde | None = None,
+    ) -> "KTable":
+        """Keep the rows in a store, which clients query by its name.
+
+        Args:
+            store_name: The name of the store. It is unique in the topology.
+            retention_ms: How much history reads show, in milliseconds or as a ``timedelta``. A
+                window is visible if its start (sessions: end) is at least the greatest start minus
+                this, plus 1 ms (semantics.md#7). It has no influence on results. Default: all.
+            key_serde: The type of the keys, which defines their order: ``Serdes.string()``,
+                ``Serdes.long()``, or a tuple of them for composite keys. A record whose key does
+                not have the type becomes a dead letter. Default: strings.
+
+        Returns:
+            This table.
+
+        Raises:
+            InvalidTopology: The name is invalid or used by another store, the retention is negative
+                or shorter than the windows need, or the serde does not fit the grouping.
+            IllegalArgument: The retention is not a number of milliseconds of 64 bits.
+
+        Example:
+            >>> hour = TimeWindows.of_size_and_grace(3_600_000, 60_000)
+            >>> counted = flights.group_by_key().windowed_by(hour).count()
+            >>> day = counted.materialize("flights_of_a_day", retention_ms=86_400_000)
+        """
+        store = replace(
+            self._store,
+            name=self.registry.new_store_name(store_name),
+            inputs=with_key_type(store_name, self._store.inputs, key_serde),
+            retention_ms=checked_retention(store_name, self._store.windows, retention_ms),
+        )
+        self.registry.stores.append(store)
+        self.registry.waiting.pop(self._ticket, None)
+        self._store_name = store.name
+        return self
+
+    def to_stream(self) -> "KStream":
+        """Read the updates of the rows as a stream.
+
+        A record has the key and the time of the row. Its columns are the aggregates and, with
+        windows, ``window_start_ms`` and ``window_end_ms``. Each record of the input is forwarded as
+        the rows that it changes, as in Kafka Streams without a cache (semantics.md#2-5). A deleted
+        row has a null value.
+
+        If only final rows are emitted, each row becomes one record, in the order of window end,
+        start and key. This needs a store.
+
+        Returns:
+            The stream of updates, or of final rows.
+
+        Raises:
+            InvalidTopology: Only final rows are emitted, and the table has no store.
+
+        Example:
+            >>> counted = flights.group_by_key().count()
+            >>> thousands = counted.to_stream().filter("count % 1000 = 0")
+        """
+        from oriel.pipeline.language.streams import KStream  # noqa: PLC0415 - knows tables itself
+
+        if self._store.emit != EmitStrategy.on_window_close():
+            return KStream(self.registry, (self._updates(),))
+        if self._store_name is None:
+            message = "to_stream: the table needs a store. Call materialize first"
+            raise InvalidTopology(message)
+        return KStream(self.registry, (Input(StoreSource.of(self._store_name), (), ()),))
+
+    def join(
+        self,
+        other: "SourceTable | KTable | VersionedTable",
+        *,
+        foreign_key: "str | Column | tuple[str | Column, ...] | None" = None,
+    ) -> "SourceTable | KTable":
+        """Join two tables, and keep the keys that both have.
+
+        Two aggregations by equal time windows are joined by key and window. All other joins need
+        aggregations without windows, and work as ``SourceTable.join`` (semantics.md#5-4).
+
+        Args:
+            other: A table of the same builder.
+            foreign_key: The columns or expressions that compute the key of the row of ``other``
+                (KIP-213). Default: the key of this table.
+
+        Returns:
+            The joined table. For windows, it is again a ``KTable``.
+
+        Raises:
+            InvalidTopology: ``other`` is not a table of this builder, the windows are not equal
+                time windows, or windows are joined by a foreign key or after a step.
+
+        Example:
+            >>> counted = flights.group_by("carrier").count()
+            >>> named = counted.join(airlines)
+        """
+        return self._joined("inner", other, foreign_key)
+
+    def left_join(
+        self,
+        other: "SourceTable | KTable | VersionedTable",
+        *,
+        foreign_key: "str | Column | tuple[str | Column, ...] | None" = None,
+    ) -> "SourceTable | KTable":
+        """Join like ``join``, and keep the rows of this table that have no match.
+
+        Such a row has nulls in the columns of ``other``.
+
+        Args:
+            other: A table of the same builder.
+            foreign_key: The columns or expressions that compute the key of the row of ``other``.
+
+        Returns:
+            The joined table.
+
+        Raises:
+            InvalidTopology: The arguments are invalid for ``join``.
+
+        Example:
+            >>> named = flights.group_by("carrier").count().left_join(airlines)
+        """
+        return self._joined("left", other, foreign_key)
+
+    def outer_join(
+        self,
+        other: "SourceTable | KTable | VersionedTable",
+        *,
+        foreign_key: "str | Column | tuple[str | Column, ...] | None" = None,
+    ) -> "SourceTable | KTable":
+        """Join by key, and keep the rows of both tables that have no match.
+
+        Args:
+            other: A table of the same builder.
+            foreign_key: Not supported for outer joins. Use ``join`` or ``left_join``.
+
+        Returns:
+            The joined table.
+
+        Raises:
+            InvalidTopology: The arguments are invalid for ``join``, or a foreign key is passed.
+
+        Example:
+            >>> all_airlines = flights.group_by("carrier").count().outer_join(airlines)
+        """
+        refuse_foreign_key("outer_join", foreign_key, of_tables=True)
+        return self._joined("outer", other)
+
+    def group_by(self, *columns: "str | Column") -> "KGroupedTable":
+        """Group the rows by columns or expressions, as ``SourceTable.group_by``.
+
+        Args:
+            *columns: Columns of the aggregates, or expressions.
+
+        Returns:
+            The grouped table, to aggregate.
+
+        Raises:
+            InvalidTopology: The aggregation has windows, or the arguments are invalid.
+
+        Example:
+            >>> counted = flights.group_by("carrier").count()
+            >>> carriers_by_count = counted.group_by("count").count()
+        """
+        return self.as_table("group_by").group_by(*columns)
+
+    def to(self, topic: str, *, final_only: bool = False) -> "KTable":
+        """Also write the rows of the store to a Kafka topic, after each batch.
+
+        Each row is one message. Its key has the key and the window, its value is the row as JSON
+        with its ``revision``. The value is null if the row is deleted. After a crash, a batch can
+        be written again, with the same keys and revisions.
+
+        Args:
+            topic: The name of the topic, which must exist.
+            final_only: Whether to write each window once, when it is final. Default: every changed
+                row.
+
+        Returns:
+            This table.
+
+        Raises:
+            InvalidTopology: The table has no store, ``final_only`` is set without windows, or the
+                topic name is invalid or used by another call.
+
+        Example:
+            >>> hour = TimeWindows.of_size_and_grace(3_600_000, 60_000)
+            >>> counted = flights.group_by_key().windowed_by(hour).count().materialize("by_hour")
+            >>> written = counted.to("flights_by_hour", final_only=True)
+        """
+        self.registry.publish(self._store_name, topic, final_only=final_only)
+        return self
+
+    def looked_up(self, step: str) -> Input:
+        """Return the rows as a table that a stream joins in its ``step``.
+
+        Raises:
+            InvalidTopology: The aggregation has windows.
+        """
+        return self._rows(
+            step,
+            "a stream cannot join rows of windows. Join the stream with to_stream() of the table "
+            "within JoinWindows",
+        )
+
+    def as_table(self, step: str) -> "SourceTable":
+        """Return the rows as a table that is joined or grouped in ``step``.
+
+        Raises:
+            InvalidTopology: The aggregation has windows.
+        """
+        from oriel.pipeline.language.tables.source_tables import SourceTable  # noqa: PLC0415 - knows this
+
+        rows = self._rows(
+            step,
+            "a windowed table joins only an aggregation by the same time windows. Use to_stream() "
+            "to join or group its records, or create a table of its rows: "
+            "to_stream().select_key('key', 'window_start_ms').map_values('n').to_table()",
+        )
+        return SourceTable(self.registry, (rows,))
+
+    def _rows(self, step: str, of_windows: str) -> Input:
+        """Return the updates of the table. ``of_windows`` says what to do instead for windows."""
+        if self.is_windowed:
+            message = f"{step}: {of_windows}"
+            raise InvalidTopology(message)
+        return self._updates()
+
+    def _joined(
+        self,
+        how: Literal["inner", "left", "outer"],
+        other: "SourceTable | KTable | VersionedTable",
+        foreign_key: "str | Column | tuple[str | Column, ...] | None" = None,
+    ) -> "SourceTable | KTable":
+        step = verb(how)
+        if isinstance(other, KTable) and self.is_windowed and other.is_windowed and not foreign_key:
+            check_builder(step, self.registry, other.registry)
+            behind, text = other.handed_over()
+            joined = joined_windows(how, self._store, behind)
+            return self._instead(joined, f"{self._text}.{step}({text})")
+        table = self.as_table(step)
+        if how == "outer":
+            return table.outer_join(other)
+        join = table.join if how == "inner" else table.left_join
+        return join(other, foreign_key=foreign_key)
+
+    def _updates(self) -> Input:
+        updates = results_of(aggregate_updates(self._store))
+        # An aggregation whose updates are read needs no store.
+        self.registry.waiting.pop(self._ticket, None)
+        return updates
+
+    def _stepped(self, step: Filter | MapValues) -> "KTable":
+        store = replace(self._store, row_steps=(*self._store.row_steps, step))
+        return self._instead(store, f"{self._text}.{step}")
+
+    def _instead(self, store: Store, text: str) -> "KTable":
+        """Return another aggregation, which usually replaces this one."""
+        self.registry.waiting.pop(self._ticket, None)
+        return KTable(self.registry, store, text)
+
+
+def until_window_closes() -> EmitStrategy:
+    """Return the argument of ``suppress`` that emits only final windows.
+
+    Returns:
+        The strategy of ``EmitStrategy.on_window_close()``, as ``untilWindowCloses`` of Kafka
+        Streams.
+
+    Example:
+        >>> hour = TimeWindows.of_size_and_grace(3_600_000, 60_000)
+        >>> counted = flights.group_by_key().windowed_by(hour).count()
+        >>> final = counted.suppress(until_window_closes()).materialize("final_hours")
+    """
+    return EmitStrategy.on_window_close()

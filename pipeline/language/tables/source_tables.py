@@ -1,0 +1,368 @@
+"""Tables of topics, joined by key or by a foreign key, and what is read from them.
+
+An aggregation without windows is also such a table when it is joined or grouped.
+"""
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Literal
+
+from oriel.pipeline.errors import InvalidTopology
+from oriel.pipeline.language.arguments import require_expressions, with_key_type
+from oriel.pipeline.language.formats import StoreKeySerde
+from oriel.pipeline.language.joins import (
+    are_topics_rows,
+    checked_foreign_key,
+    foreign_rows,
+    foreign_updates,
+    numbered,
+    refuse_update_times,
+    results_of,
+    stepped,
+    stepped_rows,
+    table_changes,
+    table_updates,
+)
+from oriel.pipeline.language.other_words import OtherWords
+from oriel.pipeline.language.registry import Registry
+from oriel.pipeline.language.step_checks import (
+    check_builder,
+    checked_map_values,
+    refuse_foreign_key,
+)
+from oriel.pipeline.language.tables.global_tables import GlobalKTable
+from oriel.pipeline.language.tables.grouped_tables import KGroupedTable
+from oriel.pipeline.language.tables.ktables import KTable
+from oriel.pipeline.language.topology import (
+    HAS_KEY,
+    Filter,
+    Input,
+    MapValues,
+    Store,
+    TableRows,
+    side_of,
+    tells_rows,
+    verb,
+    written,
+)
+from oriel.pipeline.windows import EmitStrategy, NoWindows, TableJoin
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column
+
+    from oriel.pipeline.language.streams import KStream
+    from oriel.pipeline.language.tables.versioned_tables import VersionedTable
+
+
+@dataclass(frozen=True, repr=False)
+class SourceTable(OtherWords):
+    """A table of a topic or of joined tables, with one row per key.
+
+    The newest record of a key is its row, and a record with a null value deletes the row. Create it
+    with ``StreamsBuilder.table``, ``KStream.to_table`` or a join of tables.
+
+    Example:
+        >>> airlines.filter("country = 'NO'").materialize("norwegian_airlines")
+        <SourceTable table('airlines').filter("country = 'NO'")>
+    """
+
+    registry: Registry
+    tables: tuple[Input, ...]
+    rows: TableJoin | int = 0
+    store_name: str | None = None
+
+    def __repr__(self) -> str:
+        """Return how the table is written, for messages."""
+        tables = (written(side_of(table), is_table=True) for table in self.tables)
+        return f"<SourceTable {' and '.join(tables)}>"
+
+    def filter(self, condition: "str | Column") -> "SourceTable":
+        """Keep the rows for which a condition is true.
+
+        If a new record of a key does not fulfill the condition, the row of the key is deleted.
+
+        Args:
+            condition: An SQL expression or a Spark ``Column`` of type BOOLEAN. It can read the
+                columns of the row, ``key`` and ``timestamp_ms``. For joined tables, it must be an
+                expression that Arrow runs.
+
+        Returns:
+            The table of the remaining rows.
+
+        Raises:
+            InvalidTopology: ``condition`` is neither a string nor a ``Column``, or a joined table
+                consists of results of a stream-stream join or of flattened join results.
+
+        Example:
+            >>> norwegian = airlines.filter("country = 'NO'")
+        """
+        require_expressions("filter", condition)
+        return self._with_step("filter", Filter(condition))
+
+    def filter_not(self, condition: "str | Column") -> "SourceTable":
+        """Keep the rows for which a condition is false or null.
+
+        Args:
+            condition: An expression as in ``filter``.
+
+        Returns:
+            The table of the remaining rows.
+
+        Raises:
+            InvalidTopology: ``condition`` is invalid for ``filter``.
+
+        Example:
+            >>> others = airlines.filter_not("country = 'NO'")
+        """
+        require_expressions("filter_not", condition)
+        return self._with_step("filter_not", Filter(condition, is_negated=True))
+
+    def map_values(self, *keep: str, **columns: "str | Column") -> "SourceTable":
+        """Replace the columns of the rows.
+
+        Args:
+            *keep: The names of the columns to keep, or ``"*"`` for all.
+            **columns: The computed columns. They can read what the condition of ``filter`` can
+                read.
+
+        Returns:
+            The table with the new columns.
+
+        Raises:
+            InvalidTopology: No column is left, an expression is neither a string nor a ``Column``,
+                or a joined table consists of results of a stream-stream join or of flattened join
+                results.
+
+        Example:
+            >>> names = airlines.map_values("country", upper_name="upper(name)")
+        """
+        return self._with_step("map_values", checked_map_values(keep, columns))
+
+    def join(
+        self,
+        other: "SourceTable | KTable | VersionedTable",
+        *,
+        foreign_key: "str | Column | tuple[str | Column, ...] | None" = None,
+    ) -> "SourceTable":
+        """Join two tables, and keep the keys that both have (semantics.md#5-4).
+
+        A row has the columns of both tables, which must have different names. Its time is the
+        greater of both. With ``foreign_key``, each row of this table is joined with the row that it
+        references, and the result has the keys of this table (KIP-213).
+
+        Args:
+            other: A table of the same builder. It can be an aggregation without windows.
+            foreign_key: A column or an expression of this table that computes the key of the row of
+                ``other``, or a tuple of them. If it is null, the row has no match. Default: the
+                key.
+
+        Returns:
+            The joined table.
+
+        Raises:
+            InvalidTopology: ``other`` is not a table of this builder or has windows,
+                ``foreign_key`` is invalid, or one of the tables cannot be joined by a foreign key.
+
+        Example:
+            >>> fleets = builder.table("fleets", schema="planes INT")
+            >>> airlines_with_fleets = airlines.join(fleets)
+            >>> continents = builder.table("continents", schema="continent STRING")
+            >>> located = airlines.join(continents, foreign_key="country")
+        """
+        return self._joined("inner", other, foreign_key)
+
+    def left_join(
+        self,
+        other: "SourceTable | KTable | VersionedTable",
+        *,
+        foreign_key: "str | Column | tuple[str | Column, ...] | None" = None,
+    ) -> "SourceTable":
+        """Join like ``join``, and keep the rows of this table that have no match.
+
+        Such a row has nulls in the columns of ``other``.
+
+        Args:
+            other: A table of the same builder. It can be an aggregation without windows.
+            foreign_key: The columns or expressions that compute the key of the row of ``other``. If
+                one is null, the row is kept with nulls.
+
+        Returns:
+            The joined table.
+
+        Raises:
+            InvalidTopology: The arguments are invalid for ``join``.
+
+        Example:
+            >>> counted = flights.group_by("carrier").count()
+            >>> airlines_with_counts = airlines.left_join(counted)
+        """
+        return self._joined("left", other, foreign_key)
+
+    def outer_join(
+        self,
+        other: "SourceTable | KTable | VersionedTable",
+        *,
+        foreign_key: "str | Column | tuple[str | Column, ...] | None" = None,
+    ) -> "SourceTable":
+        """Join by key, and keep the rows of both tables that have no match.
+
+        Args:
+            other: A table of the same builder. It can be an aggregation without windows.
+            foreign_key: Not supported for outer joins. Use ``join`` or ``left_join``.
+
+        Returns:
+            The joined table.
+
+        Raises:
+            InvalidTopology: The arguments are invalid for ``join``, or a foreign key is passed.
+
+        Example:
+            >>> fleets = builder.table("fleets", schema="planes INT")
+            >>> all_keys = airlines.outer_join(fleets)
+        """
+        refuse_foreign_key("outer_join", foreign_key, of_tables=True)
+        return self._joined("outer", other)
+
+    def group_by(self, *columns: "str | Column") -> "KGroupedTable":
+        """Group the rows by columns or expressions.
+
+        A row is in one group. It leaves the group when it changes or is deleted (semantics.md#9).
+        If an expression is null, the row is in no group, and its record becomes a dead letter.
+
+        Args:
+            *columns: Columns of the row, or expressions. They cannot read ``timestamp_ms``.
+
+        Returns:
+            The grouped table, to aggregate.
+
+        Raises:
+            InvalidTopology: No column is named, one is neither a string nor a ``Column`` or reads
+                ``timestamp_ms``, or the table consists of results of a stream-stream join or of
+                flattened join results.
+
+        Example:
+            >>> airlines_by_country = airlines.group_by("country").count()
+        """
+        if not columns:
+            message = "group_by: name at least one column or expression"
+            raise InvalidTopology(message)
+        require_expressions("group_by", *columns)
+        # The group of an old row is computed again when the row leaves it.
+        refuse_update_times("group_by", "a row's group", columns)
+        changes = results_of(table_changes("group_by", self.tables, self.rows))
+        return KGroupedTable(self.registry, replace(changes, group_by=columns))
+
+    def to_stream(self) -> "KStream":
+        """Read the updates of the table as a stream.
+
+        For a topic, these are its records that have a key. For joined tables, it is the joined row
+        after each record of any table, with a null value if the row is deleted. Its time is the
+        greatest time of the record and of the rows that it finds.
+
+        Returns:
+            The stream of updates.
+
+        Raises:
+            InvalidTopology: A joined table consists of results of a stream-stream join or of
+                flattened join results.
+
+        Example:
+            >>> changes = airlines.to_stream().group_by_key().count()
+        """
+        from oriel.pipeline.language.streams import KStream  # noqa: PLC0415 - knows tables itself
+
+        updates = self.updates("to_stream")
+        if not tells_rows(updates):
+            # A table has no record with a null key, but a later step could set a key.
+            updates = stepped(updates, HAS_KEY)
+        return KStream(self.registry, (updates,))
+
+    def updates(self, step: str) -> Input:
+        """Return the updates of the table, for the ``step`` that is called.
+
+        Raises:
+            InvalidTopology: The table has no updates, as in ``to_stream``.
+        """
+        return table_updates(step, self.tables, self.rows)
+
+    def materialize(self, store_name: str, key_serde: StoreKeySerde | None = None) -> "SourceTable":
+        """Keep the rows in a store, which clients query by its name.
+
+        Args:
+            store_name: The name of the store. It is unique in the topology.
+            key_serde: The type of the keys, which defines their order: ``Serdes.string()``,
+                ``Serdes.long()``, or a tuple of them for composite keys. Default: strings.
+
+        Returns:
+            The table with its store.
+
+        Raises:
+            InvalidTopology: The name is invalid or used by another store, or the serde is not a
+                serde of keys.
+
+        Example:
+            >>> airlines.materialize("airlines").store_name
+            'airlines'
+        """
+        inputs = with_key_type(store_name, self.tables, key_serde)
+        name = self.registry.new_store_name(store_name)
+        emit = EmitStrategy.on_window_update()
+        store = Store(name, inputs, NoWindows(), TableRows(self.rows), emit, None)
+        self.registry.stores.append(store)
+        return replace(self, store_name=name)
+
+    def to(self, topic: str) -> "SourceTable":
+        """Also write the rows of the store to a Kafka topic, after each batch.
+
+        Each changed row is one message, and a deleted row has a null value (see ``KTable.to``).
+
+        Args:
+            topic: The name of the topic, which must exist.
+
+        Returns:
+            This table.
+
+        Raises:
+            InvalidTopology: The table has no store, or the topic name is invalid or used by another
+                call.
+
+        Example:
+            >>> written = airlines.materialize("airlines").to("airline_rows")
+        """
+        self.registry.publish(self.store_name, topic, final_only=False)
+        return self
+
+    def _with_step(self, called: str, step: Filter | MapValues) -> "SourceTable":
+        return replace(self, tables=(stepped_rows(self.updates(called), step),), rows=0)
+
+    def _joined(
+        self,
+        how: Literal["inner", "left", "outer"],
+        other: "SourceTable | KTable | VersionedTable",
+        foreign_key: "str | Column | tuple[str | Column, ...] | None" = None,
+    ) -> "SourceTable":
+        from oriel.pipeline.language.tables.versioned_tables import (  # noqa: PLC0415 - knows tables itself
+            VersionedTable,
+        )
+
+        step = verb(how)
+        if isinstance(other, KTable):
+            other = other.as_table(step)
+        if isinstance(other, VersionedTable):
+            other = other.newest()
+        if not isinstance(other, SourceTable):
+            message = f"{step}: a table is joined with a table, not with {other!r}"
+            if isinstance(other, GlobalKTable):
+                message += ". Also read its topic with builder.table(...)"
+            elif isinstance(other, OtherWords):
+                message += ". Join the table with stream.join(table), or aggregate the stream first"
+            raise InvalidTopology(message)
+        check_builder(step, self.registry, other.registry)
+        tables = other.tables
+        if foreign_key is not None:
+            key = checked_foreign_key(step, foreign_key)
+            if not are_topics_rows(self.tables[0], self.rows, other.rows):
+                both = self.updates(step), other.updates(step)
+                return SourceTable(self.registry, (foreign_updates(step, how, both, key),))
+            tables = (foreign_rows(self.tables[0], tables[0], key),)
+        rows = TableJoin(how, self.rows, numbered(other.rows, len(self.tables)))
+        return SourceTable(self.registry, (*self.tables, *tables), rows)
