@@ -32,7 +32,22 @@ class ExpressionFailed(PipelineError):
 
 
 class FunctionRaised(PipelineError):
-    """Raised if a user's function raises in the test driver. The message names the record."""
+    """Raised if a user's function raises in the test driver.
+
+    The message names the record, the store and the error of the function.
+
+    Example:
+        >>> def longer(kept, new):
+        ...     return new if len(new["carrier"]) > len(kept["carrier"]) else kept
+        >>> grouped = flights.map_values("carrier").group_by_key()
+        >>> reduced = grouped.reduce(longer).materialize("longest_carrier")
+        >>> driver = TopologyTestDriver(builder.build())
+        >>> records = [Record("EWR", {"carrier": name}, 5) for name in ("UA", None)]
+        >>> driver.pipe_input("flights", records)
+        Traceback (most recent call last):
+            ...
+        oriel.pipeline.errors.FunctionRaised: topic 'flights', partition 0, offset 1: ...
+    """
 
 
 class EventLogError(PipelineError):

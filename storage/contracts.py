@@ -1,13 +1,13 @@
-"""What stores answer: Kafka Streams' read-only stores in Python.
+"""Protocols of the stores: the read-only stores of Kafka Streams in Python.
 
     ReadOnlyWindowStore       tumbling, hopping, sliding windows
-    ReadOnlySessionStore      sessions: all that a window store answers, and searches by overlap
-    ReadOnlyKeyValueStore     no windows, one row a key
+    ReadOnlySessionStore      sessions: all reads of a window store, and reads by overlap
+    ReadOnlyKeyValueStore     no windows, one row per key
 
-Every implementation (the index, the table itself, the models in memory) passes one conformance
-suite per kind, those of ``oriel.testing``. The words here are those of the API document.
+Each implementation (the index, the table, the models in memory) passes the conformance suite of its
+kind in ``oriel.testing``.
 
-Bounds are on the window *start* and inclusive at both ends::
+Bounds apply to the window *start* and are inclusive at both ends::
 
     windows of a key, by start:     10    20    30    40    50
     fetch(20, 40)                          20 -> 30 -> 40            oldest first
@@ -15,59 +15,59 @@ Bounds are on the window *start* and inclusive at both ends::
     latest()                                                  50
     fetch_window(30)                             30
 
-``scan`` and ``backward_scan`` read many keys. By the bounds of their ``ScanRange`` they are Kafka's
-``fetch(keyFrom, keyTo, from, to)``, ``fetchAll(from, to)`` and ``all()`` of window stores,
-``findSessions(keyFrom, keyTo, ...)`` of session stores, ``range``, ``prefixScan`` and ``all()`` of
-key-value stores. Kafka leaves the order across keys open; here it is total: by key, start and end,
-and backwards exactly the reverse. Keys are compared by their type (``oriel.storage.key_types``):
-texts by UTF-8 bytes. Keys of more than 459 bytes stand by their first 459 bytes, and in an order of
-their own where these are equal.
+``scan`` and ``backward_scan`` read many keys. With the bounds of their ``ScanRange``, they are
+Kafka's ``fetch(keyFrom, keyTo, from, to)``, ``fetchAll(from, to)`` and ``all()`` of window stores,
+``findSessions(keyFrom, keyTo, ...)`` of session stores, and ``range``, ``prefixScan`` and ``all()``
+of key-value stores. Kafka does not define an order of keys. Here the order is total: by key, start
+and end, or exactly the reverse. Keys are compared by their type (``oriel.storage.key_types``), for
+example strings by UTF-8 bytes. Keys of more than 459 bytes are ordered by their first 459 bytes. If
+these are equal, their order is fixed but not defined.
 
-A key is its text, whatever its type. Every read raises ``UnfitKey`` for what is no key of the
-store's type, and for a prefix of which the keys don't lie together.
+A key is a string, also if its type is a number. Every read raises ``UnfitKey`` if the key does not
+fit the type of the store, or if keys with the prefix are not next to each other.
 
-A window expired by retention is in no answer, whether or not its bytes are still there:
-visible are those with ``window_start_ms >= earliest_ms`` (semantics.md#7).
+No result has a window that retention has expired, even if the store still has its bytes. Visible
+windows have ``window_start_ms >= earliest_ms`` (semantics.md#7).
 
-Sessions of one key may overlap, and several may start or end at the same ms
-(docs/decisions/0009). They are ordered by start, then end. Retention counts by their *end*:
-visible are those with ``window_end_ms >= earliest_ms``.
+Sessions of one key can overlap, and several can start or end at the same ms (docs/decisions/0009).
+They are ordered by start, then end. Retention uses their *end*: visible sessions have
+``window_end_ms >= earliest_ms``.
 """
 
 from typing import NamedTuple, Protocol
 
-#: Window starts are signed 64 bit; this is later than every window.
+#: The greatest window start, because window starts have 64 bits with a sign.
 LATEST_MS = 2**63 - 1
 
 #: No bound on a page.
 UNBOUNDED = 2**63 - 1
 
-#: Most UTF-8 bytes of a key: what a URL carries percent-encoded, and every read can be asked for.
+#: The maximum number of UTF-8 bytes of a key, so that it fits percent-encoded in a URL.
 KEY_BYTES_MAX = 8192
 
 
 def is_short_enough(key: str) -> bool:
-    """Whether one can ask for a key; most keys needn't be encoded to tell."""
+    """Return True if a request can have this key. Most keys are not encoded for the check."""
     return len(key) <= KEY_BYTES_MAX // 4 or len(key.encode()) <= KEY_BYTES_MAX
 
 
 class WindowId(NamedTuple):
-    """Start and end of a window, in ms; with the key it names one window, sessions too."""
+    """Start and end of a window or session in ms. With the key, they identify it."""
 
     start_ms: int
     end_ms: int
 
 
 class WindowRange(NamedTuple):
-    """Which windows of one key to read.
+    """A range of windows of one key.
 
-    ``from_ms`` and ``to_ms`` are window starts, both inclusive: ``from_ms`` below 0 is read
-    as 0, ``to_ms < from_ms`` is empty, as in Kafka Streams. ``limit`` is the most windows of
-    the page. ``after`` (exclusive) is where the page before ended, in reading order. ``final`` asks
-    for windows that no record can change any more (True), or that one still can (False).
-
-    A page ends with the window that brings it to ``bytes_max`` bytes of JSON, and after a look at
-    ``records_max`` windows, those included that it does not give.
+    - ``from_ms`` and ``to_ms`` are inclusive bounds of the window start. A ``from_ms`` below 0
+      counts as 0. If ``to_ms < from_ms``, the range is empty, as in Kafka Streams.
+    - ``limit`` is the maximum number of windows of the page.
+    - ``after`` (exclusive) is the last window of the previous page.
+    - ``final`` selects windows that are final (True) or not final (False).
+    - ``bytes_max`` ends the page with the window that reaches this number of bytes of JSON.
+    - ``records_max`` ends the page after that many windows, with the windows that ``final`` drops.
     """
 
     key: str
@@ -81,10 +81,10 @@ class WindowRange(NamedTuple):
 
 
 class SessionRange(NamedTuple):
-    """Which sessions of one key to find: those that reach into a span of time.
+    """The sessions of one key that overlap a span of time.
 
-    Found are sessions with ``end >= earliest_end_ms`` and ``start <= latest_start_ms``, both
-    inclusive; ``latest_start_ms < 0`` finds none. The others are as in a ``WindowRange``.
+    The range has the sessions with ``end >= earliest_end_ms`` and ``start <= latest_start_ms``. If
+    ``latest_start_ms < 0``, it is empty. The other fields are as in a ``WindowRange``.
     """
 
     key: str
@@ -98,12 +98,15 @@ class SessionRange(NamedTuple):
 
 
 class ScanRange(NamedTuple):
-    """Which windows, or rows, of many keys to read.
+    """A range of windows, or rows, of many keys.
 
-    ``key_from`` and ``key_to`` are inclusive, None is no bound; ``key_from > key_to`` is empty.
-    ``prefix`` is what the keys begin with. Of windows ``from_ms`` and ``to_ms`` bound the start and
-    ``earliest_end_ms`` the end, inclusive. ``after`` (exclusive) is the ``next_after`` of the page
-    before. The others are as in a ``WindowRange``.
+    - ``key_from`` and ``key_to`` are inclusive bounds. None: no bound. If ``key_from > key_to``,
+      the range is empty.
+    - ``prefix`` is a prefix of the keys.
+    - ``from_ms`` and ``to_ms`` are inclusive bounds of the window start, and ``earliest_end_ms`` is
+      an inclusive bound of the window end.
+    - ``after`` (exclusive) is the ``next_after`` of the previous page.
+    - The other fields are as in a ``WindowRange``.
     """
 
     key_from: str | None = None
@@ -120,10 +123,10 @@ class ScanRange(NamedTuple):
 
 
 class WindowPage(NamedTuple):
-    """Windows as finished JSON, in reading order.
+    """A page of windows as JSON.
 
-    ``next_after`` is where the next page goes on, None when there is none. A page that one of its
-    bounds ended may have no windows, and so may the page behind it.
+    ``next_after`` is None on the last page, otherwise the ``after`` of the next page. A page before
+    the last page can be empty, because ``records_max`` can end it.
     """
 
     windows: list[bytes]
@@ -131,9 +134,9 @@ class WindowPage(NamedTuple):
 
 
 class ScanPage(NamedTuple):
-    """Windows or rows of many keys as finished JSON, in reading order.
+    """A page of windows or rows of many keys as JSON.
 
-    ``next_after`` is as in a ``WindowPage``, in bytes that only the store can read.
+    ``next_after`` is as in a ``WindowPage``. Only the store can read its bytes.
     """
 
     entries: list[bytes]
@@ -141,9 +144,9 @@ class ScanPage(NamedTuple):
 
 
 class KeyPage(NamedTuple):
-    """Keys that have a visible window (or a row), in their order.
+    """A page of keys that have a visible window or a row, in the order of their type.
 
-    ``next_after`` is the last key when there may be more, else None.
+    ``next_after`` is the last key if more keys can follow, otherwise None.
     """
 
     keys: list[str]
@@ -151,107 +154,191 @@ class KeyPage(NamedTuple):
 
 
 class ReadOnlyStore(Protocol):
-    """What stores of every kind answer."""
+    """Reads that stores of every kind have."""
 
     def keys(
         self, prefix: str, limit: int, after: str | None = None, records_max: int = UNBOUNDED
     ) -> KeyPage:
-        """List keys that begin with ``prefix``, in their order.
+        """List the keys that begin with a prefix, in the order of their type.
 
-        ``after`` (exclusive) is the ``next_after`` of the page before. Keys that are longer than
-        ``KEY_BYTES_MAX`` are not listed: nobody could ask for them. A page ends after a look at
-        ``records_max`` keys.
+        Keys that are longer than ``KEY_BYTES_MAX`` are not listed, because no request can have
+        them.
+
+        Args:
+            prefix: The prefix. ``""`` lists all keys.
+            limit: The maximum number of keys of the page.
+            after: The ``next_after`` of the previous page. None: the first page.
+            records_max: The maximum number of keys that the store reads for the page.
+
+        Returns:
+            The page.
+
+        Raises:
+            UnfitKey: keys with this prefix are not next to each other.
         """
 
     def scan(self, scan_range: ScanRange) -> ScanPage:
-        """Read windows or rows of many keys by key, start and end."""
+        """Read windows or rows of many keys, ordered by key, start and end.
+
+        Args:
+            scan_range: The keys and times to read.
+
+        Returns:
+            The page.
+        """
 
     def backward_scan(self, scan_range: ScanRange) -> ScanPage:
-        """Read what ``scan`` reads, in exactly the reverse order."""
+        """Read windows or rows of many keys in the reverse order of ``scan``.
+
+        Args:
+            scan_range: The keys and times to read.
+
+        Returns:
+            The page.
+        """
 
 
 class ReadOnlyWindowStore(ReadOnlyStore, Protocol):
-    """One consistent view of a window store: all answers are from the same table version."""
+    """A consistent view of a window store. All results are from the same table version."""
 
     @property
     def earliest_ms(self) -> int:
-        """The least window start (of sessions the least end) that retention leaves visible."""
+        """The least window start, or the least session end, that retention keeps visible."""
 
     def fetch_window(self, key: str, window_start_ms: int) -> bytes | None:
-        """Read the window of ``key`` that starts exactly then.
+        """Read the window of a key with exactly this start.
 
-        Of several sessions that do it is the one that ends first.
+        If several sessions have this start, read the session that ends first.
+
+        Args:
+            key: The key.
+            window_start_ms: The start of the window. It can be negative or unknown.
 
         Returns:
-            The window as JSON, or None when there is none (negative and unknown starts too).
+            The window as JSON, or None if it does not exist.
         """
 
     def fetch(self, window_range: WindowRange) -> WindowPage:
         """Read windows of one key, by window start, oldest first.
 
+        Args:
+            window_range: The key and the times to read.
+
         Returns:
-            The page; empty for an unknown key.
+            The page. It is empty if the key is unknown.
         """
 
     def backward_fetch(self, window_range: WindowRange) -> WindowPage:
         """Read windows of one key, by window start, newest first (KIP-617).
 
+        Args:
+            window_range: The key and the times to read.
+
         Returns:
-            The page; empty for an unknown key.
+            The page. It is empty if the key is unknown.
         """
 
     def latest(self, key: str) -> bytes | None:
-        """Read the window of ``key`` with the greatest start, None when the key has none.
+        """Read the window of a key with the greatest start.
 
-        Of several sessions with that start it is the one that ends last.
+        If several sessions have this start, read the session that ends last.
+
+        Args:
+            key: The key.
+
+        Returns:
+            The window as JSON, or None if the key has no window.
         """
 
     def current(self, key: str) -> bytes | None:
-        """Read the window of ``key`` that ends at its newest record, None when the key has none.
+        """Read the window of a key that ends at its newest record.
 
-        Tumbling: the window that holds this record. Hopping: of those that hold it the one that
-        started first, which has the most of the records before. Sliding: the one that ends at its
-        time. (If it came when that was closed already: of those that hold it the one that ends
-        first.) Sessions: the one that ends last, of several the one that started last.
+        - Tumbling windows: the window that has this record.
+        - Hopping windows: the window with this record that started first.
+        - Sliding windows: the window that ends at the time of the record. If that window was closed
+          when the record arrived, the window with this record that ends first.
+        - Sessions: the session that ends last. If several do, the session that started last.
+
+        Args:
+            key: The key.
+
+        Returns:
+            The window as JSON, or None if the key has no window.
         """
 
     def latest_all(self, scan_range: ScanRange) -> ScanPage:
-        """Read ``latest`` of every key in a range of keys; times and ``final`` have no say."""
+        """Read ``latest`` of each key in a range of keys.
+
+        Args:
+            scan_range: The keys to read. Its times and ``final`` have no effect.
+
+        Returns:
+            The page.
+        """
 
     def current_all(self, scan_range: ScanRange) -> ScanPage:
-        """Read ``current`` of every key in a range of keys; times and ``final`` have no say."""
+        """Read ``current`` of each key in a range of keys.
+
+        Args:
+            scan_range: The keys to read. Its times and ``final`` have no effect.
+
+        Returns:
+            The page.
+        """
 
 
 class ReadOnlySessionStore(ReadOnlyWindowStore, Protocol):
-    """One consistent view of a session store; its window reads go by the sessions' start."""
+    """A consistent view of a session store. Reads of windows use the start of the session."""
 
     def fetch_session(self, key: str, window_start_ms: int, window_end_ms: int) -> bytes | None:
-        """Read the session of ``key`` that has exactly this start and end.
+        """Read the session of a key with exactly this start and end.
+
+        Args:
+            key: The key.
+            window_start_ms: The start of the session. It can be negative or unknown.
+            window_end_ms: The end of the session. It can be negative or unknown.
 
         Returns:
-            The session as JSON, or None when there is none (negative times too).
+            The session as JSON, or None if it does not exist.
         """
 
     def find_sessions(self, session_range: SessionRange) -> WindowPage:
-        """Find sessions of one key that reach into a span of time, oldest start first.
+        """Read the sessions of a key that overlap a span of time, oldest start first.
+
+        Args:
+            session_range: The key and the span of time.
 
         Returns:
-            The page; empty for an unknown key.
+            The page. It is empty if the key is unknown.
         """
 
     def backward_find_sessions(self, session_range: SessionRange) -> WindowPage:
-        """Find sessions of one key that reach into a span of time, newest start first (KIP-617).
+        """Read the sessions of a key that overlap a span of time, newest start first (KIP-617).
+
+        Args:
+            session_range: The key and the span of time.
 
         Returns:
-            The page; empty for an unknown key.
+            The page. It is empty if the key is unknown.
         """
 
 
 class ReadOnlyKeyValueStore(ReadOnlyStore, Protocol):
-    """One consistent view of a store without windows: one row a key."""
+    """A consistent view of a store without windows, with one row per key."""
 
     def get(self, key: str) -> bytes | None:
-        """Read the row of ``key`` as JSON, None when the key has none."""
+        """Read the row of a key.
+
+        Args:
+            key: The key.
+
+        Returns:
+            The row as JSON, or None if the key has no row.
+        """
 
     def approximate_num_entries(self) -> int:
-        """Count the rows."""
+        """Count the rows.
+
+        Returns:
+            The number of rows.
+        """

@@ -1,4 +1,4 @@
-"""Kafka Streams' TopologyTestDriver for these topologies: one process, one batch at a time."""
+"""The TopologyTestDriver of Kafka Streams for these topologies: one process, batch by batch."""
 
 from collections.abc import Iterable, Sequence
 from copy import deepcopy
@@ -7,9 +7,7 @@ from typing import Any, Self, overload
 
 import pyarrow as pa
 
-from oriel.pipeline.dead_letters import Reason
 from oriel.pipeline.decoding import refuse_ahead
-from oriel.pipeline.errors import FunctionRaised
 from oriel.pipeline.language import (
     KStream,
     Source,
@@ -22,12 +20,9 @@ from oriel.pipeline.plan import ClockSettings, WallClock
 from oriel.pipeline.testing.other_words import DriverWords
 from oriel.pipeline.testing.output import OutputReader, rows_for_users
 from oriel.pipeline.testing.records import Record, decoded, refuse_unknown_columns
-from oriel.pipeline.testing.store_driver import Counters, StoreDriver
-from oriel.pipeline.testing.stores import (
-    ReadOnlyKeyValueStore,
-    ReadOnlySessionStore,
-    ReadOnlyWindowStore,
-)
+from oriel.pipeline.testing.session_store import ReadOnlySessionStore
+from oriel.pipeline.testing.store_driver import Counters, StoreDriver, raise_function_error
+from oriel.pipeline.testing.stores import ReadOnlyKeyValueStore, ReadOnlyWindowStore
 from oriel.pipeline.testing.streams import StreamDriver, StreamReader, stream_sink
 from oriel.pipeline.windows import Duration, IllegalArgument, IllegalArgumentType, to_ms
 from oriel.storage import sink_name
@@ -35,7 +30,7 @@ from oriel.storage import sink_name
 #: Kafka's partitions have 32 bits.
 _PARTITIONS = range(2**31)
 
-#: Which method reads a store of which kind of windows.
+#: Kind of windows -> the method that reads the store.
 _READ_BY = {
     "tumbling": "window_store",
     "hopping": "window_store",
@@ -46,10 +41,19 @@ _READ_BY = {
 
 
 class TopologyTestDriver(DriverWords):
-    """Runs a topology in this process with the pipeline's own stamps and engines.
+    """Runs a topology in a unit test with the engine of ``oriel run``.
 
-    Row-wise expressions, if the topology has any, run on one local Spark session that is
-    started when it is first needed; a topology without any needs neither Spark nor Java.
+    The driver needs no broker and no files. If the topology has SQL expressions, the driver starts
+    one local Spark session, which needs Java. Use the driver as a context manager if you like.
+
+    Example:
+        >>> worst = flights.group_by_key().aggregate(worst=max("delay")).materialize("worst_delay")
+        >>> driver = TopologyTestDriver(builder.build())
+        >>> driver.pipe_input("flights", Record("EWR", {"delay": 7}, timestamp_ms=5))
+        >>> driver.read_output("worst_delay")
+        [{'key': 'EWR', 'worst': 7, 'timestamp_ms': 5, 'deleted': False}]
+        >>> driver.key_value_store("worst_delay").get("EWR").value
+        {'worst': 7}
     """
 
     def __init__(
@@ -61,18 +65,23 @@ class TopologyTestDriver(DriverWords):
         idle_after_ms: Duration | None = None,
         collect_function_errors: bool = False,
     ) -> None:
-        """Check the topology and begin with empty stores.
+        """Check the topology and create empty stores.
 
-        Wall clock stands still at ``initial_wall_clock_ms`` until ``advance_wall_clock_time``. As
-        with ``oriel run``, a record more than ``max_ahead_ms`` ahead of it is a dead letter, and a
-        partition silent for more than ``idle_after_ms`` of it is not waited for; None: off.
-
-        If a function of the topology raises, ``pipe_input`` raises FunctionRaised. With
-        ``collect_function_errors`` it only adds a dead letter, as ``oriel run`` does.
+        Args:
+            topology: The topology that ``StreamsBuilder.build()`` returns.
+            initial_wall_clock_ms: Wall-clock time in ms since 1970. It does not change until you
+                call ``advance_wall_clock_time``.
+            max_ahead_ms: A record becomes a dead letter if its time is later than wall-clock time
+                by more than this (``oriel run --max-ahead``). Default: no limit.
+            idle_after_ms: Windows do not wait for a partition without records for more than this
+                of wall-clock time (``oriel run --idle-after``). Default: windows always wait.
+            collect_function_errors: Add a dead letter if a function of the topology raises, as
+                ``oriel run`` does. Default: ``pipe_input`` raises FunctionRaised.
 
         Raises:
-            IllegalArgument: it is no topology, but a builder, say; or a time is no duration.
-            InvalidTopology: a step does not fit; the message names it.
+            IllegalArgument: ``topology`` is not a topology, for example a builder, or a time is
+                not a duration.
+            InvalidTopology: a step of the topology is invalid. The message names the step.
         """
         if not isinstance(topology, Topology):
             message = (
@@ -82,7 +91,7 @@ class TopologyTestDriver(DriverWords):
             raise IllegalArgument(message)
         self._topology = topology
         self._collects_function_errors = collect_function_errors
-        # First: whoever reads a schema later doesn't know whose it is.
+        # Check schemas first, because only this message can name the source of a schema.
         self._schemas = {
             source: arrow_schema(source.schema, str(source)) for source in topology.sources
         }
@@ -101,19 +110,24 @@ class TopologyTestDriver(DriverWords):
     def pipe_input(
         self, topic: str, records: Sequence[Record] | Record, partition: int = 0
     ) -> None:
-        """Process ``records`` of one partition of ``topic`` as one micro-batch.
+        """Process records of one partition as one micro-batch.
 
-        Offsets count the records of each partition from 0. A partition is known from its first
-        batch on, which may be empty: windows wait for all partitions that are known, and one
-        that appears later begins at the slowest clock of the others.
+        Offsets count the records of each partition from 0. Windows wait for every partition that
+        you have piped into, also with an empty list. A partition that you add later starts at the
+        least stream time of the others.
+
+        Args:
+            topic: A topic that the topology reads.
+            records: A ``Record`` or a list of them, in the order of the partition.
+            partition: The number of the partition. Default: 0.
 
         Raises:
             FunctionRaised: a function of the topology raised, and the driver does not collect
                 function errors. The batch is processed, and the record is a dead letter.
-            IllegalArgument: the topology does not read the topic, the partition is no number
-                from 0 to 2**31 - 1, or a record has a column that the topic's schema does not have.
-            IllegalArgumentType: one is no ``Record``.
-            InvalidTopology: the partition's number is too large for a join of streams.
+            IllegalArgument: the topology does not read the topic, the partition is not a number
+                from 0 to 2**31 - 1, or a record has a column that the schema does not have.
+            IllegalArgumentType: one of ``records`` is not a ``Record``.
+            InvalidTopology: the number of the partition is too large for a join of streams.
         """
         self._check_partition(topic, partition)
         if not isinstance(records, Record | Iterable):
@@ -124,15 +138,18 @@ class TopologyTestDriver(DriverWords):
         self._process(topic, partition, batch)
 
     def pipe_inputs(self, inputs: Iterable[tuple[str, Record] | tuple[str, Record, int]]) -> None:
-        """Process records of any topics and partitions in this order.
+        """Process records of several topics and partitions in this order.
 
-        Each is what ``pipe_input`` takes: a topic, a record, and its partition if it is not 0.
-        Records of one partition that follow each other are one micro-batch.
+        Successive records of the same partition are one micro-batch.
+
+        Args:
+            inputs: Tuples of a topic, a record, and the partition if it is not 0.
 
         Raises:
-            FunctionRaised: as from ``pipe_input``; records after the batch are not processed.
-            IllegalArgument: as from ``pipe_input``; nothing is processed if a topic or a partition
-                is wrong.
+            FunctionRaised: as from ``pipe_input``. Records after the batch are not processed.
+            IllegalArgument: as from ``pipe_input``. If a topic or a partition is invalid, no record
+                is processed.
+            IllegalArgumentType: an input is not such a tuple.
         """
         batches: list[tuple[str, int, list[Record]]] = []
         for one in inputs:
@@ -180,7 +197,7 @@ class TopologyTestDriver(DriverWords):
             if source.topic == topic
         }
         self._offsets[topic, partition] = first + len(batch)
-        # Stores stand behind those that they read.
+        # A store is after the stores that it reads.
         for store_driver in self._units:
             store = store_driver.store
             of_store = {source: rows for source, rows in piped.items() if source in store.sources}
@@ -188,10 +205,10 @@ class TopologyTestDriver(DriverWords):
                 store_driver.process(of_store, partition, self._wall_clock)
                 self._pipe_final_rows(store, piped)
         if not self._collects_function_errors:
-            _raise_function_error(chain(*(unit.dead_letters[old:] for unit, old in letters)))
+            raise_function_error(chain(*(unit.dead_letters[old:] for unit, old in letters)))
 
     def _pipe_final_rows(self, store: Store, piped: dict[Source, pa.Table]) -> None:
-        """Let the stores behind ``store`` read what it made final in this batch."""
+        """Pass the rows that this batch made final to the stores that read ``store``."""
         source = StoreSource.of(store.name)
         drivers = self._units
         if any(source in other.store.reads_stores for other in drivers):
@@ -200,23 +217,31 @@ class TopologyTestDriver(DriverWords):
             self._offsets[source.topic, 0] = first + len(piped[source])
 
     def advance_wall_clock_time(self, advance_ms: Duration) -> None:
-        """Let wall clock go on by ``advance_ms``; what that changes shows with the next batch.
+        """Advance wall-clock time. The next batch uses the new time.
+
+        Args:
+            advance_ms: A number of milliseconds or a ``timedelta``.
 
         Raises:
-            IllegalArgument: it is no duration.
+            IllegalArgument: ``advance_ms`` is not a duration.
         """
         now_ms = self._wall_clock.now_ms + to_ms(advance_ms, "advance_ms")
         self._wall_clock = self._wall_clock.at(now_ms)
 
     def read_output(self, store: str) -> list[dict[str, Any]]:
-        """The rows that the last call of ``pipe_input`` or ``pipe_inputs`` wrote to ``store``.
+        """Return the rows that the last ``pipe_input`` or ``pipe_inputs`` wrote to a store.
 
-        By key and window, batch by batch. Each has key, window_start_ms, window_end_ms, the
-        aggregates, timestamp_ms, final and deleted; a store without windows has no window and no
-        final. What was never written is not deleted here, though it may be in a table.
+        Args:
+            store: The name of the store.
+
+        Returns:
+            The rows by batch, key and window. A row has ``key``, ``window_start_ms``,
+            ``window_end_ms``, the aggregates, ``timestamp_ms``, ``final`` and ``deleted``. Without
+            windows, it has no window and no ``final``. A table can have rows with ``deleted`` for
+            windows that never existed, but this list does not.
 
         Raises:
-            IllegalArgument: there is no such store.
+            IllegalArgument: the store does not exist.
         """
         store_driver = self._store(store)
         return rows_for_users(store_driver, store_driver.output)
@@ -228,17 +253,22 @@ class TopologyTestDriver(DriverWords):
     def create_output_reader(self, of: KStream) -> StreamReader: ...
 
     def create_output_reader(self, of: str | KStream) -> OutputReader | StreamReader:
-        """A reader of all rows of a store, or of all records of a stream, each once.
+        """Create a reader that returns each row of a store or each record of a stream once.
 
-        Of a store, which is named, it begins with the first row that was written. A stream is
-        read behind its last step or join, whatever is behind that, as if it were written to a
-        topic. Its reader is made before the first record is piped; its topics may be piped into
-        from then on. Several readers don't hinder each other.
+        A reader of a store starts at the first row that was written. A reader of a stream returns
+        the records after its last step or join, as if you wrote the stream to a topic. Create it
+        before you pipe the first record. You can create several readers.
+
+        Args:
+            of: The name of a store, or a stream of the topology's builder.
+
+        Returns:
+            An ``OutputReader`` for a store, a ``StreamReader`` for a stream.
 
         Raises:
-            IllegalArgument: there is no such store; or it is made too late for a stream, or for
-                something else.
-            InvalidTopology: a step of the stream does not fit; the message names it.
+            IllegalArgument: the store does not exist, ``of`` is neither a name nor a stream, or a
+                record has already been piped and ``of`` is a stream.
+            InvalidTopology: a step of the stream is invalid. The message names the step.
         """
         if isinstance(of, str):
             return OutputReader(self._store(of))
@@ -263,13 +293,17 @@ class TopologyTestDriver(DriverWords):
         return StreamReader(stream_driver)
 
     def create_output_topic(self, topic: str) -> StreamReader:
-        """A reader of all records that a stream has written to ``topic``, each once.
+        """Create a reader that returns each record of an output topic once, from the first.
 
-        It begins with the first one that was written.
+        Args:
+            topic: The topic of ``KStream.to``.
+
+        Returns:
+            The reader.
 
         Raises:
-            IllegalArgument: no stream is written to the topic. (A store's rows, whatever topic
-                they are written to, are read by ``create_output_reader``.)
+            IllegalArgument: no stream is written to the topic. For the rows of a store, use
+                ``create_output_reader``.
         """
         sink = self._sinks.get(sink_name(topic))
         if sink is None:
@@ -282,69 +316,93 @@ class TopologyTestDriver(DriverWords):
         return StreamReader(sink, f"topic {topic!r}")
 
     def window_store(self, name: str) -> ReadOnlyWindowStore:
-        """The store of tumbling, hopping or sliding windows of that name, as it is at each read.
+        """Return a store of tumbling, hopping or sliding windows.
+
+        Args:
+            name: The name of the store.
+
+        Returns:
+            The store. Each read returns the newest rows.
 
         Raises:
-            IllegalArgument: there is none, or it is of another kind.
+            IllegalArgument: the store does not exist or has another kind.
         """
         return ReadOnlyWindowStore(self._of_kind(name, "window_store").content)
 
     def session_store(self, name: str) -> ReadOnlySessionStore:
-        """The store of sessions of that name, as it is at each read.
+        """Return a store of sessions.
+
+        Args:
+            name: The name of the store.
+
+        Returns:
+            The store. Each read returns the newest sessions.
 
         Raises:
-            IllegalArgument: there is none, or it is of another kind.
+            IllegalArgument: the store does not exist or has another kind.
         """
         return ReadOnlySessionStore(self._of_kind(name, "session_store").content)
 
     def key_value_store(self, name: str) -> ReadOnlyKeyValueStore:
-        """The store without windows of that name, as it is at each read.
+        """Return a table or an aggregation without windows.
+
+        Args:
+            name: The name of the store.
+
+        Returns:
+            The store. Each read returns the newest entries.
 
         Raises:
-            IllegalArgument: there is none, or it is of another kind.
+            IllegalArgument: the store does not exist or has another kind.
         """
         return ReadOnlyKeyValueStore(self._of_kind(name, "key_value_store").content)
 
     def counters(self, store: str) -> Counters:
-        """What became of the records that ``store`` was given; a stream's topic is ``to(TOPIC)``.
+        """Count the records of a store by what happened to them.
+
+        Args:
+            store: The name of the store, or ``to(TOPIC)`` for an output topic.
+
+        Returns:
+            The counters since the driver was created.
 
         Raises:
-            IllegalArgument: there is no such store.
+            IllegalArgument: the store does not exist.
         """
         return self._unit(store).counters
 
     @property
     def late(self) -> int:
-        """Records, their elements, and results of joins, that came too late, over all stores.
-
-        And over all topics that streams are written to.
-        """
+        """Late records, flattened records and join results of all stores and output topics."""
         counters = [unit.counters for unit in (*self._stores.values(), *self._sinks.values())]
         return sum(one.late + one.late_results + one.elements_late for one in counters)
 
     @property
     def dropped(self) -> int:
-        """Records, their elements, and results of joins, that are dead letters, over all stores.
+        """Dead-lettered records and join results of all stores and output topics.
 
-        And over all topics that streams are written to.
-        A record that is left out of some sliding windows only, because a function raised, has
-        dead letters but isn't one of these: it counts as applied.
+        A record counts as applied if a function raises for some of its sliding windows only.
         """
         counters = [unit.counters for unit in (*self._stores.values(), *self._sinks.values())]
         return sum(one.dropped + one.dropped_results + one.elements_dropped for one in counters)
 
     def dead_letters(self, store: str) -> list[dict[str, Any]]:
-        """All dead letters of ``store``: topic, partition, offset, store, reason, detail, raw.
+        """Return the dead letters of a store.
 
-        And key, timestamp_ms and headers, where they are known. A stream's topic is ``to(TOPIC)``.
+        Args:
+            store: The name of the store, or ``to(TOPIC)`` for an output topic.
+
+        Returns:
+            Dicts with ``topic``, ``partition``, ``offset``, ``store``, ``reason``, ``detail`` and
+            ``raw``. They also have ``key``, ``timestamp_ms`` and ``headers`` if these are known.
 
         Raises:
-            IllegalArgument: there is no such store.
+            IllegalArgument: the store does not exist.
         """
         return deepcopy(self._unit(store).dead_letters)
 
     def close(self) -> None:
-        """Nothing is held open; for those who end their tests with it."""
+        """Do nothing. The method exists because tests of Kafka Streams call it."""
 
     def __enter__(self) -> Self:
         """Use the driver in a ``with`` statement."""
@@ -368,11 +426,11 @@ class TopologyTestDriver(DriverWords):
 
     @property
     def _units(self) -> tuple[StoreDriver, ...]:
-        """All that batches are processed by, each behind the stores that it reads."""
+        """All stores, output topics and readers, each after the stores that it reads."""
         return (*self._stores.values(), *self._sinks.values(), *self._streams)
 
     def _unit(self, name: str) -> StoreDriver:
-        """A store or a sink."""
+        """Return a store or an output topic."""
         return self._sinks.get(name) or self._store(name)
 
     def _of_kind(self, name: str, method: str) -> StoreDriver:
@@ -384,18 +442,3 @@ class TopologyTestDriver(DriverWords):
             message = f"store {name!r} has {windows}: read it with {fitting}({name!r})"
             raise IllegalArgument(message)
         return store_driver
-
-
-def _raise_function_error(letters: Iterable[dict[str, Any]]) -> None:
-    """Raise for the first dead letter of a function that raised, if there is one."""
-    raised = [letter for letter in letters if letter["reason"] == Reason.FUNCTION_RAISED]
-    if not raised:
-        return
-    first = raised[0]
-    others = f" ({len(raised):,} dead letters in this batch)" if len(raised) > 1 else ""
-    message = (
-        f"topic {first['topic']!r}, partition {first['partition']}, offset {first['offset']}: "
-        f"{first['detail']}{others}. To collect such errors as dead letters, create the driver "
-        "with collect_function_errors=True"
-    )
-    raise FunctionRaised(message)

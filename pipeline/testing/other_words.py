@@ -1,4 +1,4 @@
-"""What Kafka Streams' test driver and its stores have, and what to write here instead."""
+"""Names of Kafka Streams' test driver and stores, and what to write instead."""
 
 from collections.abc import Mapping
 from typing import ClassVar
@@ -17,7 +17,7 @@ _READ_ONLY = dict.fromkeys(
 )
 _WINDOWS = "of windows: window_store(name) and session_store(name) have it"
 _NO_WINDOWS = "without windows: key_value_store(name) has it"
-#: A class -> a word in Python's spelling -> what to do, ``{}`` standing for the word.
+#: Class -> name in Python's spelling -> what to write. ``{}`` is replaced by the name.
 _WAYS_OUT: Mapping[str, Mapping[str, str]] = {
     "TopologyTestDriver": {
         "create_input_topic": "write pipe_input(topic, record): topics need no object",
@@ -82,6 +82,6 @@ _WAYS_OUT: Mapping[str, Mapping[str, str]] = {
 
 
 class DriverWords(KafkaWords):
-    """A class of the test driver that answers the words of Kafka Streams which it has not."""
+    """A class of the test driver that names the replacement for names of Kafka Streams."""
 
     _WAYS_OUT: ClassVar[Mapping[str, Mapping[str, str]]] = _WAYS_OUT

@@ -1,4 +1,4 @@
-"""Rows that a store of the test driver was given, as users read them."""
+"""Readers of the rows of a store of the test driver."""
 
 from collections.abc import Iterable, Sequence
 from copy import deepcopy
@@ -16,29 +16,29 @@ Entry = TypeVar("Entry")
 
 
 class Reader(DriverWords, Generic[Entry]):
-    """Reads a growing list in its order, each entry once, as Kafka's TestOutputTopic."""
+    """Reads each entry of a growing list once, like the TestOutputTopic of Kafka Streams."""
 
     def __init__(self, entries: Sequence[Entry], at_end: str) -> None:
-        """Begin with the first of ``entries``; ``at_end`` is said where there is none any more."""
+        """Start at the first of ``entries``. ``at_end`` is the message after the last entry."""
         self._entries = entries
         self._at_end = at_end
         self._read = 0
 
     @property
     def queue_size(self) -> int:
-        """How many came and are not read yet."""
+        """The number of entries that are not read yet."""
         return len(self._entries) - self._read
 
     @property
     def is_empty(self) -> bool:
-        """Whether all are read."""
+        """True if all entries are read."""
         return self.queue_size == 0
 
     def _next(self, number: int) -> Sequence[Entry]:
-        """So many more.
+        """Read the next entries.
 
         Raises:
-            IllegalArgument: there are not so many.
+            IllegalArgument: there are fewer.
         """
         if self.queue_size < number:
             raise IllegalArgument(self._at_end)
@@ -47,33 +47,53 @@ class Reader(DriverWords, Generic[Entry]):
 
 
 class OutputReader(Reader[Row]):
-    """Reads a store's rows in the order in which they were written.
+    """Reads the rows of a store once, in the order in which they were written.
 
-    Rows have the columns of ``TopologyTestDriver.read_output``.
+    Get it from ``TopologyTestDriver.create_output_reader``. Rows have the columns of
+    ``TopologyTestDriver.read_output``.
+
+    Example:
+        >>> counts = flights.group_by_key().count().materialize("flights_by_airport")
+        >>> driver = TopologyTestDriver(builder.build())
+        >>> reader = driver.create_output_reader("flights_by_airport")
+        >>> driver.pipe_input("flights", Record("EWR", {"delay": 7}, timestamp_ms=5))
+        >>> reader.queue_size
+        1
+        >>> reader.read_row()["count"]
+        1
+        >>> reader.is_empty
+        True
     """
 
     def __init__(self, store_driver: StoreDriver) -> None:
-        """Begin with the first row."""
+        """Start at the first row."""
         at_end = f"store {store_driver.store.name!r} has no further row"
         super().__init__(store_driver.written, at_end)
         self._store_driver = store_driver
 
     def read_row(self) -> dict[str, Any]:
-        """The next row.
+        """Read the next row.
+
+        Returns:
+            The row.
 
         Raises:
-            IllegalArgument: all are read.
+            IllegalArgument: all rows are read.
         """
         (row,) = rows_for_users(self._store_driver, self._next(1))
         return row
 
     def read_rows(self) -> list[dict[str, Any]]:
-        """All rows that are not read yet."""
+        """Read all rows that are not read yet.
+
+        Returns:
+            The rows, oldest first.
+        """
         return rows_for_users(self._store_driver, self._next(self.queue_size))
 
 
 def rows_for_users(store_driver: StoreDriver, rows: Iterable[Row]) -> list[dict[str, Any]]:
-    """Copies of rows; without windows they have no times of windows, and are never final."""
+    """Return copies of rows. Rows without windows have no window times and no ``final``."""
     hidden = _WINDOW_FIELDS if store_driver.store.windows.kind == "none" else ()
     return [
         {name: deepcopy(value) for name, value in row.items() if name not in hidden} for row in rows

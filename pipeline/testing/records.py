@@ -1,4 +1,4 @@
-"""Records as a user's test gives them, read as the pipeline's sources read JSON."""
+"""Records of a user's test, decoded as the sources of the pipeline decode JSON."""
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -19,12 +19,23 @@ from oriel.pipeline.windows import Flags, IllegalArgument, IllegalArgumentType
 
 @dataclass(frozen=True)
 class Record:
-    """One record: ``value`` has the columns of the topic's schema, None is no value.
+    """One record of a topic.
 
-    Columns that are missing are null. A column that the schema does not name is an error.
-    ``headers``, by name, are those that the topic's ``Consumed`` may name as columns. Its serdes
-    play no part here: a single value is a dict of the schema's one column. The time
-    ``"ingestion"`` is ``timestamp_ms``.
+    The driver does not use serdes, so a value is always a dict of columns. For example, write
+    ``{"value": "tea"}`` for a topic of ``Serdes.string()``. A missing column is null. A column that
+    the schema does not have is an error.
+
+    Attributes:
+        key: The key as a string, or None.
+        value: The columns of the topic's schema by name. None: a null value.
+        timestamp_ms: The time of the record in ms since 1970. With ``"ingestion"`` time, the time
+            at which the pipeline reads the record.
+        headers: The headers by name, as bytes, for ``Consumed(headers=...)``.
+
+    Example:
+        >>> record = Record("EWR", {"carrier": "UA", "delay": 7}, timestamp_ms=5)
+        >>> record.value["delay"]
+        7
     """
 
     key: str | None
@@ -40,13 +51,13 @@ def decoded(
     first_offset: int,
     consumed: Consumed = JSON_RECORDS,
 ) -> pa.Table:
-    """Records as the lines of an event log, decoded by the pipeline's decoder.
+    """Decode records with the decoder of the pipeline, as the lines of an event log.
 
-    Each has a value, or the reason why it is bad.
+    Each row has a value or the reason of its dead letter.
 
     Raises:
-        IllegalArgumentType: one is no ``Record``, its key is no text, its headers are no dict of
-            bytes, or its value is none that the driver could write in the topic's format.
+        IllegalArgumentType: an item is not a ``Record``, its key is not a string, its headers are
+            not a dict of bytes, or its value does not fit the format of the topic.
     """
     value_type = pa.struct(list(schema))
     lines = []
@@ -76,12 +87,12 @@ def decoded(
 def refuse_unknown_columns(
     topic: str, records: Iterable[Record], schemas: Sequence[pa.Schema]
 ) -> None:
-    """Refuse a column, or a field of one, that none of a topic's ``schemas`` has.
+    """Reject a column or a field that no schema of the topic has.
 
-    The pipeline ignores such a column. In a test it is a misspelled name, whose column is null.
+    The pipeline ignores such a column. In a test, it is probably a misspelled name.
 
     Raises:
-        IllegalArgument: a record has one; the message names it and the nearest column.
+        IllegalArgument: a record has such a column. The message names it and the nearest column.
     """
     value_types = [pa.struct(list(schema)) for schema in schemas]
     for record in records:
@@ -102,7 +113,7 @@ def refuse_unknown_columns(
 def _unknown(
     value: Any, value_types: Sequence[pa.DataType], path: tuple[Any, ...]
 ) -> Iterator[tuple[tuple[Any, ...], list[str]]]:
-    """The path of each name that none of the types has, and the names that they have."""
+    """Yield the path of each name that no type has, and the names that the types have."""
     types = pa.types
     if isinstance(value, list | tuple) and all(map(types.is_list, value_types)):
         inner_types = [each.value_type for each in value_types]
@@ -123,7 +134,7 @@ def _unknown(
 
 
 def _without_odd_numbers(value: Any, schema: pa.Schema) -> tuple[Any, dict[str, float]]:
-    """A value without NaN and infinities, which JSON has not; and these, by their columns."""
+    """Separate NaN and infinities, which JSON does not have, from a value. Key: the column."""
     if not isinstance(value, dict):
         return value, {}
     odd = {
@@ -137,7 +148,7 @@ def _without_odd_numbers(value: Any, schema: pa.Schema) -> tuple[Any, dict[str, 
 
 
 def _with_odd_numbers(rows: pa.Table, odd: Mapping[int, Mapping[str, float]]) -> pa.Table:
-    """Decoded rows with these numbers again, by the rows' numbers and columns."""
+    """Restore NaN and infinities in decoded rows, by row index and column."""
     values = rows["value"].combine_chunks()
     columns = []
     for field in values.type:
@@ -153,7 +164,7 @@ def _with_odd_numbers(rows: pa.Table, odd: Mapping[int, Mapping[str, float]]) ->
 
 
 def _check(record: Record, schema: pa.Schema, consumed: Consumed) -> None:
-    """Refuse what no topic could have, or what the driver would read otherwise than the pipeline.
+    """Reject a record that the driver cannot read as the pipeline would.
 
     Raises:
         IllegalArgumentType: see ``decoded``.
@@ -172,7 +183,7 @@ def _check(record: Record, schema: pa.Schema, consumed: Consumed) -> None:
             f'headers are a dict of names to bytes, like {{"trace": b"7f3a"}}, not {headers!r}'
         )
         raise IllegalArgumentType(message)
-    # JSON may be any value, and is a dead letter in the pipeline, too, if it is no object.
+    # A JSON value that is not an object is a dead letter, as in the pipeline.
     is_value = record.value is None or isinstance(record.value, Mapping)
     if not is_value and consumed.value_serde != JSON_RECORDS.value_serde:
         example = f": write {dict.fromkeys(schema.names, record.value)!r}"
@@ -184,7 +195,7 @@ def _check(record: Record, schema: pa.Schema, consumed: Consumed) -> None:
 
 
 def _texts(headers: Mapping[str, bytes]) -> dict[str, str | None]:
-    """Headers as an event log has them: what is no UTF-8 is null, as it is from Kafka."""
+    """Return headers as in an event log. A header that is not UTF-8 is null, as from Kafka."""
     found: dict[str, str | None] = {}
     for name, value in headers.items():
         try:
@@ -195,7 +206,7 @@ def _texts(headers: Mapping[str, bytes]) -> dict[str, str | None]:
 
 
 def _refused(rows: pa.Table, foreign: Flags) -> pa.Table:
-    """Decoded rows, those that are foreign and not bad otherwise with a wrong type."""
+    """Return decoded rows. A foreign row without another reason becomes a wrong-type row."""
     bad = pa.array(foreign & ~np.asarray(rows["reason"].is_valid()))
     for name in ("key", "timestamp_ms", "value"):
         nothing = pa.scalar(None, rows[name].type)
@@ -208,7 +219,7 @@ def _with(rows: pa.Table, name: str, column: pa.ChunkedArray) -> pa.Table:
 
 
 def _is_foreign(value: Any, column_type: pa.DataType) -> bool:
-    """Whether a column is given what JSON doesn't know; it would be taken for text otherwise."""
+    """Return True if a column has a Python value that JSON does not have."""
     types = pa.types
     if types.is_struct(column_type) and isinstance(value, dict):
         return any(_is_foreign(value.get(field.name), field.type) for field in column_type)
@@ -220,9 +231,9 @@ def _is_foreign(value: Any, column_type: pa.DataType) -> bool:
 
 
 def _plain(value: Any) -> Any:
-    """``value`` made of what JSON knows: numpy's numbers and arrays and tuples are, too.
+    """Return ``value`` with numpy values and tuples as JSON numbers and lists.
 
-    Anything else stays as it is; no column takes it.
+    Other values stay unchanged, and every column rejects them.
     """
     if isinstance(value, np.generic | np.ndarray):
         value = value.tolist()
@@ -236,6 +247,6 @@ def _plain(value: Any) -> Any:
 
 
 def _as_json(value: Any) -> bytes:
-    """A plain value as JSON; half of a surrogate pair becomes its escape."""
+    """Encode a plain value as JSON. Half of a surrogate pair becomes its escape."""
     text = json.dumps(value, default=repr, ensure_ascii=False, separators=(",", ":"))
     return text.encode("utf-8", "backslashreplace")

@@ -8,7 +8,7 @@ from typing import Any
 from oriel.pipeline.windows import NOTHING_OBSERVED_MS, STATUS_COLUMNS, WINDOW_COLUMNS
 from oriel.storage import TEXT, KeyType
 
-#: A changed row as the engine gives it: ``FIXED_COLUMNS`` and the aggregates by name.
+#: A changed row of the engine: ``FIXED_COLUMNS`` and the aggregates by name.
 Row = Mapping[str, Any]
 
 FIXED_COLUMNS = frozenset((*WINDOW_COLUMNS, *STATUS_COLUMNS))
@@ -16,9 +16,20 @@ FIXED_COLUMNS = frozenset((*WINDOW_COLUMNS, *STATUS_COLUMNS))
 
 @dataclass(frozen=True, slots=True)
 class WindowedValue:
-    """One window of a window store or one session: ``value`` has the aggregates by name.
+    """One window of a window store, or one session.
 
-    ``timestamp_ms`` is the greatest time of its records, ``final`` whether it can't change.
+    Attributes:
+        key: The key as a string.
+        window_start_ms: The start of the window, inclusive.
+        window_end_ms: The end of the window, as in the HTTP API.
+        value: The aggregates by name.
+        timestamp_ms: The greatest time of the records in the window.
+        final: True if no record can change the window any more.
+
+    Example:
+        >>> window = WindowedValue("EWR", 0, 60_000, {"count": 2}, timestamp_ms=7, final=False)
+        >>> window.value["count"]
+        2
     """
 
     key: str
@@ -31,7 +42,18 @@ class WindowedValue:
 
 @dataclass(frozen=True, slots=True)
 class KeyValue:
-    """One entry of a key-value store: ``value`` has the aggregates by name."""
+    """One entry of a key-value store.
+
+    Attributes:
+        key: The key as a string.
+        value: The aggregates, or the columns of a table, by name.
+        timestamp_ms: The time of the entry.
+
+    Example:
+        >>> entry = KeyValue("EWR", {"count": 2}, timestamp_ms=7)
+        >>> entry.value["count"]
+        2
+    """
 
     key: str
     value: dict[str, Any]
@@ -39,26 +61,26 @@ class KeyValue:
 
 
 class StoreRows:
-    """What a store holds now; the read-only stores read it, the test driver changes it.
+    """The current rows of a store. The test driver changes them, and read-only stores read them.
 
-    With ``retention_ms`` old windows go out of sight as newer ones come: visible are those
-    with ``start >= observed - retention + 1``, where observed is the greatest start of any
-    window that was put; for sessions the same with their ends (semantics.md#7).
+    With ``retention_ms``, a window is visible if ``start >= observed - retention + 1``.
+    ``observed`` is the greatest start of all windows of the store. Sessions use their ends instead
+    of their starts (semantics.md#7).
     """
 
     def __init__(self, retention_ms: int | None = None, key_type: KeyType = TEXT) -> None:
-        """Hold nothing; without ``retention_ms`` every window stays visible."""
+        """Create an empty store. Without ``retention_ms``, all windows stay visible."""
         self._retention_ms = retention_ms
         self.key_type = key_type
         self._rows: dict[str, dict[tuple[int, int], WindowedValue]] = {}
-        #: The store's clock: the greatest start of any window that was put, of a session the end.
+        #: The greatest start of all windows that were put, or the greatest end of all sessions.
         self.observed_ms = NOTHING_OBSERVED_MS
 
     def apply(self, rows: Iterable[Row]) -> list[Row]:
-        """Take changed rows in their order; return them without those that change nothing.
+        """Apply changed rows in their order. Return the rows that change something.
 
-        A deleted one removes its window. An engine that does not know whether a window was ever
-        written deletes it all the same.
+        A row with ``deleted`` removes its window. The engine also emits such a row for a window
+        that it may never have written, so the store can lack this window.
         """
         changing = []
         for row in rows:
@@ -72,21 +94,21 @@ class StoreRows:
 
     @property
     def earliest_ms(self) -> int:
-        """The least window start, of sessions the least end, that retention leaves visible."""
+        """The least window start, or the least session end, that retention keeps visible."""
         if self._retention_ms is None:
             return 0
         return max(0, self.observed_ms - self._retention_ms + 1)
 
     def sorted_keys(self) -> list[str]:
-        """The keys in the order of their type."""
+        """Return the keys in the order of their type."""
         return sorted(self._rows, key=self.key_type.escaped)
 
     def of_key(self, key: str) -> list[WindowedValue]:
-        """The rows of ``key`` in no order, expired ones too; to be copied for users."""
+        """Return the rows of ``key`` without an order and with expired rows. Do not change them."""
         return list(self._rows.get(key, {}).values())
 
     def _removed(self, key: str, start_ms: int, end_ms: int) -> bool:
-        """Remove a window; whether it was there."""
+        """Remove a window. Return True if the store had it."""
         windows = self._rows.get(key, {})
         was_there = windows.pop((start_ms, end_ms), None) is not None
         if not windows:
@@ -100,7 +122,7 @@ def _stored(row: Row) -> WindowedValue:
         key=row["key"],
         window_start_ms=row["window_start_ms"],
         window_end_ms=row["window_end_ms"],
-        # Whoever made the row may go on to change its lists.
+        # The engine can change the lists of the row later.
         value=deepcopy(value),
         timestamp_ms=row["timestamp_ms"],
         final=row["final"],

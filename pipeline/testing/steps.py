@@ -1,4 +1,4 @@
-"""Row-wise steps for the test driver: without Spark where no expression needs it."""
+"""Row-wise steps for the test driver. They use Spark only for expressions that need it."""
 
 from functools import lru_cache
 from typing import TYPE_CHECKING
@@ -21,24 +21,24 @@ if TYPE_CHECKING:
 
 
 def steps_for(origin: Input | Side | AggregatedRows, read: Source | pa.Schema, store: str) -> Steps:
-    """The steps of an input behind decoded records or a join's results, or of aggregated rows.
+    """Return the steps after decoded records, join results or aggregated rows.
 
     Raises:
-        InvalidTopology: a step does not fit the schema; the message names it.
+        InvalidTopology: a step does not fit the schema. The message names the step.
     """
     return arrow_steps(origin, read) or SparkSteps(origin, read, store).arrow
 
 
 class SparkSteps:
-    """Steps with expressions: the pipeline's own, on a local Spark session."""
+    """Steps with expressions, which run in a local Spark session."""
 
     def __init__(
         self, origin: Input | Side | AggregatedRows, read: Source | pa.Schema, store: str
     ) -> None:
-        """Start the session if none runs, and check the steps.
+        """Start the session if necessary, and check the steps.
 
         Raises:
-            InvalidTopology: a step does not fit the schema; the message names it.
+            InvalidTopology: a step does not fit the schema. The message names the step.
         """
         from oriel.pipeline.rows import row_steps  # noqa: PLC0415 - only if needed
 
@@ -52,10 +52,9 @@ class SparkSteps:
 
     @property
     def arrow(self) -> Steps:
-        """The same steps without Spark, if Arrow has their expressions; else themselves.
+        """The same steps without Spark if Arrow has all their expressions, otherwise these steps.
 
-        They take Arrow tables, too, but by a Spark job for each batch, which takes longer than
-        all else that the driver does.
+        Spark needs one job per batch, which is slower than all other work of the driver.
         """
         return self._steps.arrow or self
 
@@ -64,10 +63,10 @@ class SparkSteps:
         self._steps.select(output)
 
     def rows(self, records: pa.Table) -> pa.Table:
-        """The rows for the stamp."""
+        """Return the rows after the steps."""
         from oriel.pipeline.run import SPARK_ERRORS, refuse_failing  # noqa: PLC0415
 
-        # Of a table with an empty chunk PySpark loses the last rows.
+        # PySpark loses the last rows of a table that has an empty chunk.
         whole = records.cast(self._schema).combine_chunks()
         frame = self._spark.createDataFrame(whole).coalesce(1)
         try:
@@ -78,9 +77,17 @@ class SparkSteps:
 
 
 def spark_session() -> "SparkSession":
-    """The local Spark session of this process, started if there is none.
+    """Return the local Spark session of this process. Start it if necessary.
 
-    Drivers start it themselves. Only who writes a ``Column`` needs it before.
+    The driver calls this function if it needs Spark. Call it yourself before you write a Spark
+    ``Column``, for example ``F.col("delay") + 1``, because Spark needs a session for that.
+
+    Returns:
+        The active session, or a new session with one core.
+
+    Example:
+        >>> spark_session().range(3).count()
+        3
     """
     from pyspark.sql import SparkSession  # noqa: PLC0415 - only topologies with expressions
 

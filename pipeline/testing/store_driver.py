@@ -1,10 +1,9 @@
-"""One store of the test driver: the pipeline's own batches, in this process and in memory.
+"""One store of the test driver: the batches of the pipeline in this process and in memory.
 
-Planning, the stages of a batch, their runner and the putting together of their reports are the
-pipeline's; here are only the files, which are kept in memory.
+Planning, stages and commits are the same as in the pipeline. Only the files are in memory.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import partial
 from typing import Any
@@ -12,7 +11,8 @@ from typing import Any
 import pyarrow as pa
 
 from oriel.pipeline.commit import prepared_batch
-from oriel.pipeline.dead_letters import SourceReasons
+from oriel.pipeline.dead_letters import Reason, SourceReasons
+from oriel.pipeline.errors import FunctionRaised
 from oriel.pipeline.language import Source, Store, StoreSource
 from oriel.pipeline.plan import (
     BatchPlan,
@@ -38,14 +38,26 @@ Piped = Mapping[Source, pa.Table]
 
 @dataclass(frozen=True)
 class Counters:
-    """What became of the records: input = applied + late + dropped + filtered.
+    """Counts the records of a store or an output topic by what happened to them.
 
-    ``late`` records came after their windows had closed; ``dropped`` ones went to the dead
-    letters (no key, no value where one is needed, a function that raised ...). A record that
-    is left out of some sliding window because a function raised is a dead letter, too, but
-    counts as applied. Results of a join of streams or tables are no records: those that came
-    late or went to the dead letters are counted beside. A record that is flattened is applied if
-    it has an element; these are counted by themselves, with the same sum.
+    ``input`` is the sum of ``applied``, ``late``, ``dropped`` and ``filtered``:
+
+    - ``late`` records arrived after all their windows had closed.
+    - ``dropped`` records are dead letters, for example because they have no key.
+    - If a function raises for some sliding windows of a record only, the record has a dead letter
+      and counts as ``applied``.
+    - A flattened record counts as ``applied`` if it has an element. ``elements`` is the sum of
+      ``elements_applied``, ``elements_late``, ``elements_dropped`` and ``elements_filtered``.
+    - Join results are not records: ``late_results`` and ``dropped_results`` count them separately.
+
+    Example:
+        >>> counts = flights.group_by_key().count().materialize("flights_by_airport")
+        >>> driver = TopologyTestDriver(builder.build())
+        >>> records = [Record("EWR", {"delay": 7}, 0), Record(None, {"delay": 7}, 1)]
+        >>> driver.pipe_input("flights", records)
+        >>> counters = driver.counters("flights_by_airport")
+        >>> (counters.input, counters.applied, counters.dropped)
+        (2, 1, 1)
     """
 
     input: int
@@ -66,8 +78,8 @@ class Counters:
 class MemoryFiles:
     """``TaskFiles`` of one task in memory: states by name, and what the batch wrote so far.
 
-    A state is one table with all rows, and the engine sees all of them. As in the pipeline a
-    batch never changes the states that it reads: if it fails, the next one begins with them.
+    A state is one table with all rows. A batch never changes the states that it reads. If a batch
+    fails, the next batch reads the same states.
     """
 
     states: dict[str, pa.Table] = field(default_factory=dict)
@@ -97,12 +109,12 @@ class MemoryFiles:
         return joined, self._written(f"{plan.batch}-join-{join.number}", joined.state)
 
     def write_changes(self, _plan: BatchPlan, _task: int, changes: pa.Table) -> list[AddedFile]:
-        """See ``TaskFiles``; there is no file."""
+        """Keep the changed rows in memory."""
         self.changes.append(changes)
         return []
 
     def write_dead_letters(self, _plan: BatchPlan, letters: Sequence[pa.Table]) -> list[AddedFile]:
-        """See ``TaskFiles``; there is no file."""
+        """See ``TaskFiles``. The driver writes no file."""
         for table in letters:
             self.dead_letters += table.drop_columns(["revision"]).to_pylist()
         return []
@@ -117,18 +129,18 @@ class MemoryFiles:
 
 
 class StoreDriver:
-    """Brings one store forward, a micro-batch at a time."""
+    """Processes micro-batches of one store."""
 
     def __init__(self, store: Store, in_front: "Mapping[str, StoreDriver] | None" = None) -> None:
         """Check the store's steps and aggregation.
 
-        ``in_front`` has the stores whose rows it may read.
+        ``in_front`` has the stores whose rows the store can read.
 
         Raises:
-            InvalidTopology: a step does not fit; the message names it.
+            InvalidTopology: a step is invalid. The message names the step.
         """
         self.store = store
-        # Each store of the driver has dead letters of its own.
+        # In the driver, each store has its own dead letters.
         reasons = dict.fromkeys(store.sources, SourceReasons.FOR_ALL)
         steps_of = partial(steps_for, store=store.name)
         plans = {name: driver.plans for name, driver in (in_front or {}).items()}
@@ -139,15 +151,15 @@ class StoreDriver:
         self._states: dict[str, pa.Table] = {}
         self._ends: Offsets = {}
         self.content = StoreRows(store.retention_ms, store.key_type)
-        #: Rows of the last call of the driver, and of all.
+        #: Rows of the last call of the driver. ``written`` has the rows of all calls.
         self.output: list[Row] = []
-        #: What the last batch changed.
+        #: Changed rows of the last batch.
         self.changes: list[pa.Table] = []
         self.written: list[Row] = []
         self.dead_letters: list[dict[str, Any]] = []
 
     def final_records(self, first_offset: int) -> pa.Table:
-        """What became final in the last batch, as records with offsets from ``first_offset`` on."""
+        """Return the final rows of the last batch as records. Offsets start at ``first_offset``."""
         return final_records(self.changes, self.plans.columns, first_offset)
 
     @property
@@ -162,16 +174,16 @@ class StoreDriver:
         return Counters(**{name: totals.get(other_names.get(name, name), 0) for name in names})
 
     def process(self, piped: Piped, partition: int, wall_clock: WallClock) -> None:
-        """Take one batch through the store, at a time of wall clock.
+        """Process one batch of one partition at a wall-clock time.
 
-        It is of one partition of a topic; rows of stores are of their only partition, 0.
+        Rows of other stores are in partition 0.
 
         Raises:
-            InvalidTopology: the partition's number is too large for a join of streams.
+            InvalidTopology: the number of the partition is too large for a join of streams.
         """
         ends = {topic: dict(partitions) for topic, partitions in self._ends.items()}
         for source in piped:
-            # Only which partitions there are matters: nothing is read by offset here.
+            # Only the partition numbers matter, because the driver reads nothing by offset.
             number = 0 if isinstance(source, StoreSource) else partition
             ends.setdefault(source.topic, {})[str(number)] = 0
         files = self._new_files()
@@ -181,7 +193,7 @@ class StoreDriver:
         runner = LocalRunner({source: [records] for source, records in piped.items()})
         reports = run_stages(runner, [StoreWork(self.plans, plan, joins)])[self.store.name]
         prepared = prepared_batch(plan, joins, reports, self._previous, ends)
-        # From here on nothing fails: the batch counts as a whole.
+        # Nothing fails after this line, so the batch is applied as a whole.
         self._previous, self._ends = prepared, ends
         self._batch += 1
         self._states = {name: files.states[name] for name in prepared.state_files}
@@ -189,13 +201,32 @@ class StoreDriver:
         self.content.observed_ms = prepared.record.observed_ms
 
     def _new_files(self) -> MemoryFiles:
-        """What the tasks of a batch read and write."""
+        """Return the files that the tasks of a batch read and write."""
         return MemoryFiles(dict(self._states))
 
     def _keep(self, files: MemoryFiles) -> None:
-        """Keep what the tasks of a batch gave."""
+        """Keep the results of a batch."""
         self.dead_letters += files.dead_letters
         self.changes = files.changes
         changed = self.content.apply(row for table in files.changes for row in table.to_pylist())
         self.output += changed
         self.written += changed
+
+
+def raise_function_error(letters: Iterable[dict[str, Any]]) -> None:
+    """Check that no dead letter is from a function.
+
+    Raises:
+        FunctionRaised: one is. The message names the record.
+    """
+    raised = [letter for letter in letters if letter["reason"] == Reason.FUNCTION_RAISED]
+    if not raised:
+        return
+    first = raised[0]
+    others = f" ({len(raised):,} dead letters in this batch)" if len(raised) > 1 else ""
+    message = (
+        f"topic {first['topic']!r}, partition {first['partition']}, offset {first['offset']}: "
+        f"{first['detail']}{others}. To collect such errors as dead letters, create the driver "
+        "with collect_function_errors=True"
+    )
+    raise FunctionRaised(message)

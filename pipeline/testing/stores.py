@@ -1,116 +1,59 @@
-"""Kafka Streams' read-only stores, in memory, for users' tests (semantics.md#8-1).
+"""Kafka Streams' read-only stores in memory, for the tests of users (semantics.md#8-1).
 
 Rules of all three stores:
 
-- Bounds are inclusive at both ends. Times are integer ms; one below 0 is read as 0.
-- An unknown key, a range of times that ends before it begins and a range of keys that does
-  so (this one with a logged warning) give an empty answer or None, never an error.
-- ``None`` as the key of a method that reads one key raises IllegalArgumentType, as Kafka's
-  null-pointer error; as a bound of a range of keys it means "no bound".
-- A time that is no integer or does not fit 64 bits raises IllegalArgument.
-- Keys come in the order of their type, texts by UTF-8 bytes, a key's windows by start, its
-  sessions by end and then start. A backward method gives exactly the reverse. (Kafka promises an
-  order within one key only.)
-- A key is its text, ``"7"`` of a 64-bit integer; what is no key of the store's type raises
-  IllegalArgument, and so does a prefix of which the keys don't lie together
-  (docs/reference/keys.md).
-- A window that retention has expired is in no answer.
-- Each answer is a list of copies, taken at the time of the call: later records don't change it.
+- Bounds are inclusive at both ends. Times are whole milliseconds. A time below 0 counts as 0.
+- If a key is unknown, or a range of times ends before it begins, the result is empty or None. An
+  empty range of keys also logs a warning.
+- ``None`` as a key raises IllegalArgumentType, like the null pointer error of Kafka. ``None`` as a
+  bound of a range of keys means "no bound".
+- A time that is not an integer or does not fit 64 bits raises IllegalArgument.
+- Keys are in the order of their type: strings by UTF-8 bytes, numbers by value. The windows of a
+  key are ordered by start, sessions by end and start. A backward method returns the reverse order.
+- A key is a string, for example ``"7"`` for a 64-bit integer. A key or prefix that does not fit the
+  type of the store raises IllegalArgument (docs/reference/keys.md).
+- Windows that retention has expired are not in any result.
+- Results are copies, so later records do not change them.
 """
 
-import logging
-from abc import abstractmethod
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from copy import deepcopy
-from dataclasses import replace
 from typing import overload
 
-from oriel.pipeline.testing.other_words import DriverWords
-from oriel.pipeline.testing.rows import KeyValue, StoreRows, WindowedValue
-from oriel.pipeline.windows import IllegalArgument, IllegalArgumentType
+from oriel.pipeline.testing.rows import KeyValue, WindowedValue
+from oriel.pipeline.testing.store_reads import (
+    ReadOnlyStore,
+    WindowedStore,
+    checked_text,
+    checked_time,
+    starts_in,
+)
+from oriel.pipeline.windows import IllegalArgument
 from oriel.storage import UnfitKey
 
-logger = logging.getLogger(__name__)
-
-#: Stands for a time that was not given: None is a wrong time, not a missing one.
+#: The default of a time, because None is an invalid time.
 _NOT_GIVEN = object()
 
-_TIME_MIN, _TIME_MAX = -(2**63), 2**63 - 1
 
+class ReadOnlyWindowStore(WindowedStore):
+    """Reads the tumbling, hopping or sliding windows of a store. Times are window starts.
 
-class _ReadOnlyStore(DriverWords):
-    """What the three stores share: the rows, and the reading of a range of keys."""
+    Get it from ``TopologyTestDriver.window_store``. Keys are strings and bounds are inclusive.
+    Results are copies, ordered by key and start.
 
-    def __init__(self, rows: StoreRows) -> None:
-        """Read ``rows`` as they are at each call."""
-        self._rows = rows
-
-    def _keys(self, key_from: str | None, key_to: str | None) -> list[str]:
-        """The keys between the bounds, None for no bound."""
-        for name, bound in (("key_from", key_from), ("key_to", key_to)):
-            if bound is not None and not isinstance(bound, str):
-                message = f"{name} must be a string or None (no bound), not {bound!r}"
-                raise IllegalArgumentType(message)
-        ordered = self._ordered
-        least = b"" if key_from is None else ordered(key_from)
-        greatest = None if key_to is None else ordered(key_to)
-        if greatest is not None and least > greatest:
-            logger.warning(
-                "the range of keys from %r to %r is empty: strings are compared by their UTF-8 "
-                "bytes, numbers by value, and the first key is after the last key",
-                key_from,
-                key_to,
-            )
-            return []
-        return [
-            key
-            for key in self._rows.sorted_keys()
-            if least <= ordered(key) and (greatest is None or ordered(key) <= greatest)
-        ]
-
-    def _checked_key(self, key: object) -> str:
-        """Return ``key``, which names one key of the store.
-
-        Raises:
-            IllegalArgumentType: it is None or no string.
-            IllegalArgument: it is no key of the store's type.
-        """
-        text = _checked_text(key)
-        self._ordered(text)
-        return text
-
-    def _ordered(self, key: str) -> bytes:
-        """The bytes that keys are in order of."""
-        try:
-            return self._rows.key_type.escaped(key)
-        except UnfitKey as error:
-            raise IllegalArgument(str(error)) from error
-
-
-class _WindowedStore(_ReadOnlyStore):
-    """What window and session stores share: reading by key and by a condition on the window."""
-
-    @abstractmethod
-    def _visible(self, key: str) -> list[WindowedValue]:
-        """The windows of ``key`` that have not expired, in the order of the store."""
-
-    def _read(
-        self, keys: list[str], matches: Callable[[WindowedValue], bool]
-    ) -> list[WindowedValue]:
-        """Copies of the windows that match, key by key."""
-        return [_copied(row) for key in keys for row in self._visible(key) if matches(row)]
-
-    def all(self) -> list[WindowedValue]:
-        """Read everything that is visible, in order of keys."""
-        return self._read(self._keys(None, None), _any)
-
-    def backward_all(self) -> list[WindowedValue]:
-        """Read the reverse of ``all``."""
-        return self.all()[::-1]
-
-
-class ReadOnlyWindowStore(_WindowedStore):
-    """The tumbling, hopping or sliding windows of a store; times are window starts."""
+    Example:
+        >>> minutes = TimeWindows.of_size_and_grace(60_000, 0)
+        >>> _ = flights.group_by_key().windowed_by(minutes).count().materialize("per_minute")
+        >>> driver = TopologyTestDriver(builder.build())
+        >>> driver.pipe_input("flights", Record("EWR", {"delay": 7}, timestamp_ms=61_000))
+        >>> store = driver.window_store("per_minute")
+        >>> store.fetch("EWR", 60_000).value
+        {'count': 1}
+        >>> [window.window_start_ms for window in store.fetch("EWR", 0, 120_000)]
+        [60000]
+        >>> store.fetch("EWR", 0) is None
+        True
+    """
 
     @overload
     def fetch(self, key: str, start_ms: int, /) -> WindowedValue | None: ...
@@ -121,54 +64,113 @@ class ReadOnlyWindowStore(_WindowedStore):
     def fetch(
         self, key: str, from_ms: int, to_ms: object = _NOT_GIVEN
     ) -> WindowedValue | list[WindowedValue] | None:
-        """Read the window that starts at one time, or those that start between two times.
+        """Read the window that starts at a time, or the windows that start between two times.
+
+        Args:
+            key: The key as a string.
+            from_ms: The start of the window. With ``to_ms``, the earliest start, inclusive.
+            to_ms: The latest start, inclusive. Default: read one window.
 
         Returns:
-            With one time the window or None; with two a list, oldest first.
+            With one time, the window or None. With two times, a list, oldest first.
 
         Raises:
-            IllegalArgumentType: the key is None or no string.
-            IllegalArgument: a time is no integer or does not fit 64 bits.
+            IllegalArgumentType: the key is not a string.
+            IllegalArgument: a time is not an integer or does not fit 64 bits.
         """
         if to_ms is _NOT_GIVEN:
-            start_ms = _checked_time("start_ms", from_ms)
+            start_ms = checked_time("start_ms", from_ms)
             windows = self._read(
                 [self._checked_key(key)], lambda row: row.window_start_ms == start_ms
             )
             return windows[0] if windows else None
-        return self._read([self._checked_key(key)], _starts_in(from_ms, to_ms))
+        return self._read([self._checked_key(key)], starts_in(from_ms, to_ms))
 
     def backward_fetch(self, key: str, from_ms: int, to_ms: int) -> list[WindowedValue]:
-        """Read the reverse of ``fetch`` with two times: newest first (KIP-617)."""
+        """Read the windows that start between two times, newest first (KIP-617).
+
+        Args:
+            key: The key as a string.
+            from_ms: The earliest window start, inclusive.
+            to_ms: The latest window start, inclusive.
+
+        Returns:
+            The windows, newest first.
+
+        Raises:
+            IllegalArgumentType: the key is not a string.
+            IllegalArgument: a time is not an integer or does not fit 64 bits.
+        """
         return self.fetch(key, from_ms, to_ms)[::-1]
 
     def fetch_range(
         self, key_from: str | None, key_to: str | None, from_ms: int, to_ms: int
     ) -> list[WindowedValue]:
-        """Read the windows of a range of keys; None as a key leaves that end open (KIP-763).
+        """Read the windows of a range of keys that start between two times (KIP-763).
+
+        Args:
+            key_from: The first key, inclusive. None: no bound.
+            key_to: The last key, inclusive. None: no bound.
+            from_ms: The earliest window start, inclusive.
+            to_ms: The latest window start, inclusive.
+
+        Returns:
+            The windows, ordered by key and start.
 
         Raises:
             IllegalArgumentType: a key is neither a string nor None.
-            IllegalArgument: a time is no integer or does not fit 64 bits.
+            IllegalArgument: a time is not an integer or does not fit 64 bits.
         """
-        return self._read(self._keys(key_from, key_to), _starts_in(from_ms, to_ms))
+        return self._read(self._keys(key_from, key_to), starts_in(from_ms, to_ms))
 
     def backward_fetch_range(
         self, key_from: str | None, key_to: str | None, from_ms: int, to_ms: int
     ) -> list[WindowedValue]:
-        """Read the reverse of ``fetch_range``."""
+        """Read the windows of a range of keys in the reverse order of ``fetch_range``.
+
+        Args:
+            key_from: The first key, inclusive. None: no bound.
+            key_to: The last key, inclusive. None: no bound.
+            from_ms: The earliest window start, inclusive.
+            to_ms: The latest window start, inclusive.
+
+        Returns:
+            The windows, from the last key and start to the first.
+
+        Raises:
+            IllegalArgumentType: a key is neither a string nor None.
+            IllegalArgument: a time is not an integer or does not fit 64 bits.
+        """
         return self.fetch_range(key_from, key_to, from_ms, to_ms)[::-1]
 
     def fetch_all(self, from_ms: int, to_ms: int) -> list[WindowedValue]:
-        """Read the windows of all keys that start from ``from_ms`` to ``to_ms``.
+        """Read the windows of all keys that start between two times.
+
+        Args:
+            from_ms: The earliest window start, inclusive.
+            to_ms: The latest window start, inclusive.
+
+        Returns:
+            The windows, ordered by key and start.
 
         Raises:
-            IllegalArgument: a time is no integer or does not fit 64 bits.
+            IllegalArgument: a time is not an integer or does not fit 64 bits.
         """
         return self.fetch_range(None, None, from_ms, to_ms)
 
     def backward_fetch_all(self, from_ms: int, to_ms: int) -> list[WindowedValue]:
-        """Read the reverse of ``fetch_all``."""
+        """Read the windows of all keys in the reverse order of ``fetch_all``.
+
+        Args:
+            from_ms: The earliest window start, inclusive.
+            to_ms: The latest window start, inclusive.
+
+        Returns:
+            The windows, from the last key and start to the first.
+
+        Raises:
+            IllegalArgument: a time is not an integer or does not fit 64 bits.
+        """
         return self.fetch_all(from_ms, to_ms)[::-1]
 
     def _visible(self, key: str) -> list[WindowedValue]:
@@ -177,111 +179,50 @@ class ReadOnlyWindowStore(_WindowedStore):
         return sorted(visible, key=lambda row: (row.window_start_ms, row.window_end_ms))
 
 
-class ReadOnlySessionStore(_WindowedStore):
-    """The sessions of a store, by end and then start, oldest first."""
+class ReadOnlyKeyValueStore(ReadOnlyStore):
+    """Reads a table or an aggregation without windows: the newest value of each key.
 
-    def fetch(self, key: str) -> list[WindowedValue]:
-        """Read all sessions of ``key``, oldest first.
+    Get it from ``TopologyTestDriver.key_value_store``. Keys are strings and bounds are inclusive.
+    Results are copies, ordered by key.
 
-        Raises:
-            IllegalArgumentType: the key is None or no string.
-        """
-        return self._read([self._checked_key(key)], _any)
-
-    def backward_fetch(self, key: str) -> list[WindowedValue]:
-        """Read all sessions of ``key``, newest first."""
-        return self.fetch(key)[::-1]
-
-    def fetch_range(self, key_from: str | None, key_to: str | None) -> list[WindowedValue]:
-        """Read all sessions of a range of keys; None leaves that end open.
-
-        Raises:
-            IllegalArgumentType: a key is neither a string nor None.
-        """
-        return self._read(self._keys(key_from, key_to), _any)
-
-    def backward_fetch_range(self, key_from: str | None, key_to: str | None) -> list[WindowedValue]:
-        """Read the reverse of ``fetch_range``."""
-        return self.fetch_range(key_from, key_to)[::-1]
-
-    def find_sessions(
-        self, key: str, earliest_end_ms: int, latest_start_ms: int
-    ) -> list[WindowedValue]:
-        """Read the sessions with ``end >= earliest_end_ms`` and ``start <= latest_start_ms``.
-
-        The earliest end may be greater than the latest start: that asks for sessions which
-        cover the time between. A latest start below 0 finds nothing (Kafka's in-memory
-        store; its RocksDB store refuses it).
-
-        Raises:
-            IllegalArgumentType: the key is None or no string.
-            IllegalArgument: a time is no integer or does not fit 64 bits.
-        """
-        return self._read([self._checked_key(key)], _lies_in(earliest_end_ms, latest_start_ms))
-
-    def backward_find_sessions(
-        self, key: str, earliest_end_ms: int, latest_start_ms: int
-    ) -> list[WindowedValue]:
-        """Read the reverse of ``find_sessions``."""
-        return self.find_sessions(key, earliest_end_ms, latest_start_ms)[::-1]
-
-    def find_sessions_range(
-        self,
-        key_from: str | None,
-        key_to: str | None,
-        earliest_end_ms: int,
-        latest_start_ms: int,
-    ) -> list[WindowedValue]:
-        """Do what ``find_sessions`` does for a range of keys; None leaves that end open.
-
-        Raises:
-            IllegalArgumentType: a key is neither a string nor None.
-            IllegalArgument: a time is no integer or does not fit 64 bits.
-        """
-        return self._read(self._keys(key_from, key_to), _lies_in(earliest_end_ms, latest_start_ms))
-
-    def backward_find_sessions_range(
-        self,
-        key_from: str | None,
-        key_to: str | None,
-        earliest_end_ms: int,
-        latest_start_ms: int,
-    ) -> list[WindowedValue]:
-        """Read the reverse of ``find_sessions_range``."""
-        return self.find_sessions_range(key_from, key_to, earliest_end_ms, latest_start_ms)[::-1]
-
-    def fetch_session(self, key: str, start_ms: int, end_ms: int) -> WindowedValue | None:
-        """Read the session with exactly this start and end, None when there is none.
-
-        Raises:
-            IllegalArgumentType: the key is None or no string.
-            IllegalArgument: a time is no integer or does not fit 64 bits.
-        """
-        bounds = _checked_time("start_ms", start_ms), _checked_time("end_ms", end_ms)
-        sessions = self._read(
-            [self._checked_key(key)], lambda row: (row.window_start_ms, row.window_end_ms) == bounds
-        )
-        return sessions[0] if sessions else None
-
-    def _visible(self, key: str) -> list[WindowedValue]:
-        earliest_ms = self._rows.earliest_ms
-        visible = [row for row in self._rows.of_key(key) if row.window_end_ms >= earliest_ms]
-        return sorted(visible, key=lambda row: (row.window_end_ms, row.window_start_ms))
-
-
-class ReadOnlyKeyValueStore(_ReadOnlyStore):
-    """The newest value of each key, of a grouping without windows."""
+    Example:
+        >>> _ = flights.group_by_key().count().materialize("flights_by_airport")
+        >>> driver = TopologyTestDriver(builder.build())
+        >>> keys = ("EWR", "JFK", "LGA")
+        >>> driver.pipe_input("flights", [Record(key, {"delay": 7}, 0) for key in keys])
+        >>> store = driver.key_value_store("flights_by_airport")
+        >>> store.get("EWR").value
+        {'count': 1}
+        >>> [entry.key for entry in store.range("F", None)]
+        ['JFK', 'LGA']
+        >>> store.approximate_num_entries()
+        3
+    """
 
     def get(self, key: str) -> KeyValue | None:
-        """Read the entry of ``key``, None when there is none.
+        """Read the entry of a key.
+
+        Args:
+            key: The key as a string.
+
+        Returns:
+            The entry, or None if the store does not have the key.
 
         Raises:
-            IllegalArgumentType: the key is None or no string.
+            IllegalArgumentType: the key is not a string.
+            IllegalArgument: the key does not fit the type of the store's keys.
         """
         return next(self._entries([self._checked_key(key)]), None)
 
     def range(self, key_from: str | None, key_to: str | None) -> list[KeyValue]:
-        """Read the entries of a range of keys; None leaves that end open.
+        """Read the entries of a range of keys.
+
+        Args:
+            key_from: The first key, inclusive. None: no bound.
+            key_to: The last key, inclusive. None: no bound.
+
+        Returns:
+            The entries, ordered by key.
 
         Raises:
             IllegalArgumentType: a key is neither a string nor None.
@@ -289,24 +230,50 @@ class ReadOnlyKeyValueStore(_ReadOnlyStore):
         return list(self._entries(self._keys(key_from, key_to)))
 
     def reverse_range(self, key_from: str | None, key_to: str | None) -> list[KeyValue]:
-        """Read the reverse of ``range``."""
+        """Read the entries of a range of keys in the reverse order of ``range``.
+
+        Args:
+            key_from: The first key, inclusive. None: no bound.
+            key_to: The last key, inclusive. None: no bound.
+
+        Returns:
+            The entries, from the last key to the first.
+
+        Raises:
+            IllegalArgumentType: a key is neither a string nor None.
+        """
         return self.range(key_from, key_to)[::-1]
 
     def all(self) -> list[KeyValue]:
-        """Read every entry, in order of keys."""
+        """Read all entries.
+
+        Returns:
+            The entries, ordered by key.
+        """
         return self.range(None, None)
 
     def reverse_all(self) -> list[KeyValue]:
-        """Read the reverse of ``all``."""
+        """Read all entries in the reverse order of ``all``.
+
+        Returns:
+            The entries, from the last key to the first.
+        """
         return self.all()[::-1]
 
     def prefix_scan(self, prefix: str) -> list[KeyValue]:
-        """Read the entries whose keys begin with ``prefix``, in order of keys.
+        """Read the entries whose keys start with a prefix.
+
+        Args:
+            prefix: The prefix as a string.
+
+        Returns:
+            The entries, ordered by key.
 
         Raises:
-            IllegalArgumentType: the prefix is None or no string.
+            IllegalArgumentType: the prefix is not a string.
+            IllegalArgument: keys of the store's type with this prefix are not next to each other.
         """
-        text = _checked_text(prefix, "prefix")
+        text = checked_text(prefix, "prefix")
         try:
             self._rows.key_type.escaped_prefix(text)
         except UnfitKey as error:
@@ -314,52 +281,15 @@ class ReadOnlyKeyValueStore(_ReadOnlyStore):
         return list(self._entries(k for k in self._keys(None, None) if k.startswith(text)))
 
     def approximate_num_entries(self) -> int:
-        """Count the entries; here the number is exact (Kafka's RocksDB store estimates it)."""
+        """Count the entries.
+
+        Returns:
+            The exact number. Kafka's RocksDB store estimates it.
+        """
         return len(self._keys(None, None))
 
     def _entries(self, keys: Iterable[str]) -> Iterator[KeyValue]:
-        """Copies of the entries of ``keys``; the window around them is not shown."""
+        """Yield copies of the entries of ``keys``, without their window."""
         for key in keys:
             for row in self._rows.of_key(key):
                 yield KeyValue(row.key, deepcopy(row.value), row.timestamp_ms)
-
-
-def _any(_row: WindowedValue) -> bool:
-    return True
-
-
-def _starts_in(from_ms: object, to_ms: object) -> Callable[[WindowedValue], bool]:
-    """Whether a window starts between two times; no start is below 0, so -1 is as good as 0."""
-    first_ms, last_ms = _checked_time("from_ms", from_ms), _checked_time("to_ms", to_ms)
-    return lambda row: first_ms <= row.window_start_ms <= last_ms
-
-
-def _lies_in(earliest_end_ms: object, latest_start_ms: object) -> Callable[[WindowedValue], bool]:
-    """Whether a session ends late enough and starts early enough."""
-    end_ms = _checked_time("earliest_end_ms", earliest_end_ms)
-    start_ms = _checked_time("latest_start_ms", latest_start_ms)
-    return lambda row: row.window_end_ms >= end_ms and row.window_start_ms <= start_ms
-
-
-def _copied(row: WindowedValue) -> WindowedValue:
-    return replace(row, value=deepcopy(row.value))
-
-
-def _checked_text(key: object, what: str = "key") -> str:
-    if not isinstance(key, str):
-        message = (
-            f"the {what} must be a string, not {key!r}. Only the bounds of a range of keys can "
-            "be None"
-        )
-        raise IllegalArgumentType(message)
-    return key
-
-
-def _checked_time(what: str, time_ms: object) -> int:
-    if isinstance(time_ms, bool) or not isinstance(time_ms, int):
-        message = f"{what} must be an integer number of ms, not {time_ms!r}"
-        raise IllegalArgument(message)
-    if not _TIME_MIN <= time_ms <= _TIME_MAX:
-        message = f"{what} must fit a signed 64-bit number of ms, {time_ms} does not"
-        raise IllegalArgument(message)
-    return time_ms

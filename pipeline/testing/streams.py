@@ -1,7 +1,4 @@
-"""The records of a stream, read where they would be written to a topic.
-
-The stream's steps and joins, stamps and clocks are the pipeline's, as for a sink.
-"""
+"""Readers of the records of a stream, as the pipeline would write them to a topic."""
 
 from collections.abc import Mapping
 from copy import deepcopy
@@ -15,19 +12,19 @@ from oriel.storage import sink_name
 
 
 def stream_sink(stream: KStream) -> Store:
-    """A sink for the records of ``stream``."""
+    """Return a sink for the records of ``stream``."""
     emit, to = EmitStrategy.on_window_update(), (Publication("read"),)
     return Store(sink_name("read"), stream.origins, NoWindows(), Records(), emit, None, to)
 
 
 class StreamDriver(StoreDriver):
-    """Brings a sink forward, a micro-batch at a time, and keeps its records."""
+    """Processes micro-batches of a sink and keeps its records."""
 
     def __init__(self, sink: Store, in_front: Mapping[str, StoreDriver]) -> None:
-        """Check the steps of the stream; ``in_front`` has the stores whose rows it may read.
+        """Check the steps of the stream. ``in_front`` has the stores whose rows it can read.
 
         Raises:
-            InvalidTopology: a step does not fit; the message names it.
+            InvalidTopology: a step is invalid. The message names the step.
         """
         super().__init__(sink, in_front)
         self.records: list[Record] = []
@@ -42,21 +39,42 @@ class StreamDriver(StoreDriver):
 
 
 class StreamReader(Reader[Record]):
-    """Reads a stream's records in the order in which they came."""
+    """Reads each record of a stream or an output topic once, in the order of the stream.
+
+    Get it from ``TopologyTestDriver.create_output_reader`` or ``create_output_topic``.
+
+    Example:
+        >>> sent = flights.map_values("delay").to("delays")
+        >>> driver = TopologyTestDriver(builder.build())
+        >>> delays = driver.create_output_topic("delays")
+        >>> driver.pipe_input("flights", Record("EWR", {"delay": 7}, timestamp_ms=5))
+        >>> delays.read_record()
+        Record(key='EWR', value={'delay': 7}, timestamp_ms=5, headers=None)
+        >>> delays.is_empty
+        True
+    """
 
     def __init__(self, stream_driver: StreamDriver, of: str = "the stream") -> None:
-        """Begin with the first record; ``of`` is what messages call them."""
+        """Start at the first record. ``of`` names the records in messages."""
         super().__init__(stream_driver.records, f"{of} has no further record")
 
     def read_record(self) -> Record:
-        """The next record: its key, the columns of its value (None: it has no value), its time.
+        """Read the next record.
+
+        Returns:
+            The record: its key, the columns of its value and its time. The value is None for a null
+            value.
 
         Raises:
-            IllegalArgument: all are read.
+            IllegalArgument: all records are read.
         """
         (record,) = self._next(1)
         return deepcopy(record)
 
     def read_records(self) -> list[Record]:
-        """All records that are not read yet."""
+        """Read all records that are not read yet.
+
+        Returns:
+            The records, oldest first.
+        """
         return deepcopy(list(self._next(self.queue_size)))

@@ -1,15 +1,15 @@
-"""For users' unit tests: the test driver, and the conformance suites of stores.
+"""The test driver and the conformance suites of stores, for the unit tests of users.
 
-The driver runs a topology in this process (docs/reference/testing.md). If you write a
-read-only store, inherit the suite of its kind, as the index and the table do::
+The driver runs a topology in this process (docs/reference/testing.md). If you write a read-only
+store, inherit the suite of its kind, as the tests of the index and the table do::
 
-    class TestMine(WindowStoreConformance):
+    class TestMyStore(WindowStoreConformance):
         @pytest.fixture
         def make_store(self) -> MakeStore:
             return lambda puts, retention_ms: MyStore(puts, retention_ms)
 
-The models answer from plain lists, so that a store can be compared with them. Names are imported
-when they are first used: the driver needs no pytest, the suites no Spark.
+The models are plain lists. Compare the results of a store with them. Names are imported on first
+use, so the driver needs no pytest and the suites need no Spark.
 """
 
 from importlib import import_module
@@ -71,7 +71,7 @@ __all__ = [
     "spark_session",
 ]
 
-#: Where the names are that are not the driver's.
+#: Name -> its module, except for the names of the driver.
 _SUITES = {
     "KeyValueStoreConformance": "key_value_store_conformance",
     "MakeKeyValueStore": "key_value_store_conformance",
@@ -98,5 +98,5 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    """The names above, and those that every module has."""
+    """Return the public names and the names that every module has."""
     return [*globals(), *__all__]

@@ -1,4 +1,4 @@
-"""What every ``ReadOnlyKeyValueStore`` must do. A test class per implementation inherits this."""
+"""Tests of every ``ReadOnlyKeyValueStore``. The test class of an implementation inherits them."""
 
 from collections.abc import Callable, Iterable
 from itertools import chain
@@ -10,38 +10,49 @@ from oriel.storage.contracts import ReadOnlyKeyValueStore
 from oriel.testing.scan_conformance import LONG_KEYS, ODD_KEYS, all_pages
 from oriel.testing.store_models import Put
 
-#: Makes a store that holds the puts.
+#: Creates a store with these puts.
 MakeKeyValueStore = Callable[[Iterable[Put]], ReadOnlyKeyValueStore]
 
 
 def row(key: str, value: bytes = b"{}") -> Put:
-    """The row of a key."""
+    """Return the row of a key."""
     return Put(key, 0, 0, value)
 
 
 class KeyValueStoreConformance:
-    """The suite; ``make_store`` is the fixture that a test class must give."""
+    """Tests that a key-value store behaves as Kafka Streams' read-only store.
+
+    Inherit the suite in a test class with a fixture ``make_store``. It returns a function that
+    creates a store from puts.
+
+    Example:
+        >>> import pytest
+        >>> class TestMyStore(KeyValueStoreConformance):
+        ...     @pytest.fixture
+        ...     def make_store(self):
+        ...         return ModelKeyValueStore  # Replace it by your store.
+    """
 
     def test_each_key_has_its_own_row(self, make_store: MakeKeyValueStore) -> None:
-        """Whatever bytes a key is made of, and however long it is."""
+        """A key can have any bytes and any length."""
         keys = (*ODD_KEYS, *LONG_KEYS)
         values = {key: b'{"key":%b,"n":%d}' % (_quoted(key), i) for i, key in enumerate(keys)}
         store = make_store([row(key, value) for key, value in values.items()])
         assert {key: store.get(key) for key in keys} == values
 
     def test_an_unknown_key_has_no_row(self, make_store: MakeKeyValueStore) -> None:
-        """A neighbour's row is not given for it."""
+        """The result is None, also if the store has similar keys."""
         store = make_store([row("a"), row("ab")])
         for key in ("", "A", "aa", "b", "a\x00", LONG_KEYS[0]):
             assert store.get(key) is None
         assert make_store([]).get("a") is None
 
     def test_a_later_put_replaces_an_earlier_one(self, make_store: MakeKeyValueStore) -> None:
-        """A key has one row."""
+        """A key has one row, which is the last put."""
         assert make_store([row("a", b'{"n":1}'), row("a", b'{"n":2}')]).get("a") == b'{"n":2}'
 
     def test_keys_come_in_order_of_their_bytes(self, make_store: MakeKeyValueStore) -> None:
-        """With a prefix, and page after page."""
+        """The order also applies to prefixes and pages."""
         store = make_store([row(key) for key in ODD_KEYS])
         expected = sorted(ODD_KEYS, key=str.encode)
         assert store.keys("", 100) == (expected, None)
@@ -52,7 +63,7 @@ class KeyValueStoreConformance:
 
     @pytest.mark.parametrize("limit", [1, 5, 100])
     def test_ranges_of_rows(self, make_store: MakeKeyValueStore, limit: int) -> None:
-        """Both keys inclusive, open ends, prefixes; backwards the reverse, page after page."""
+        """Bounds are inclusive and optional, and backward reads return the reverse."""
         rows = {key: row(key, b'{"key":%b}' % _quoted(key)) for key in ODD_KEYS}
         store = make_store(rows.values())
         for key_from, key_to, prefix in (
@@ -71,7 +82,7 @@ class KeyValueStoreConformance:
             assert [*chain(*all_pages(store.backward_scan, scan_range))] == expected[::-1]
 
     def test_rows_are_counted(self, make_store: MakeKeyValueStore) -> None:
-        """Each key once."""
+        """Each key counts once."""
         assert make_store([]).approximate_num_entries() == 0
         assert make_store([row("a"), row("b"), row("a")]).approximate_num_entries() == 2
 

@@ -1,6 +1,7 @@
-"""What every window store must do with reads of many keys; ``WindowStoreConformance`` inherits it.
+"""Tests of reads of many keys, which ``WindowStoreConformance`` inherits.
 
-Sessions pass it, too: all windows here are as long, so that starts and ends have one order.
+Session stores also pass them. All windows have the same length, so starts and ends have the same
+order.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -12,7 +13,7 @@ import pytest
 from oriel.storage import LATEST_MS, ScanPage, ScanRange
 from oriel.testing.store_models import Put, put
 
-#: Longer than what LMDB takes as a key; these two share their first 600 bytes.
+#: Longer than a key of LMDB. The two have the same first 600 bytes.
 LONG_KEYS = ("é" * 300 + "1", "é" * 300 + "2")
 ODD_KEYS = ("", "\x00", "a\x00", "a\x00\x00b", "a", "a\x01", "ab", "/", "..", "ü", "😀", "\uffff")
 
@@ -20,13 +21,13 @@ Ids = list[tuple[str, int]]
 
 
 def ids(entries: Iterable[bytes]) -> Ids:
-    """Key and start of windows, in the order in which they came."""
+    """Return key and start of windows in their order."""
     windows = [orjson.loads(entry) for entry in entries]
     return [(window["key"], window["window_start_ms"]) for window in windows]
 
 
 def all_pages(read: Callable[[ScanRange], ScanPage], scan_range: ScanRange) -> list[list[bytes]]:
-    """The entries of each page, from the first to the last."""
+    """Return the entries of each page, from the first to the last."""
     page = read(scan_range)
     pages = [page.entries]
     while page.next_after is not None:
@@ -36,12 +37,12 @@ def all_pages(read: Callable[[ScanRange], ScanPage], scan_range: ScanRange) -> l
 
 
 def joined(read: Callable[[ScanRange], ScanPage], scan_range: ScanRange) -> Ids:
-    """All entries of all pages."""
+    """Return all entries of all pages."""
     return [entry for page in all_pages(read, scan_range) for entry in ids(page)]
 
 
 def in_order(puts: Sequence[Put]) -> Ids:
-    """Windows by the bytes of their keys, then start."""
+    """Return windows by the bytes of their keys, then by start."""
     every = sorted(puts, key=lambda one: (one.key.encode(), one.start_ms))
     return [(one.key, one.start_ms) for one in every]
 
@@ -50,11 +51,11 @@ WINDOWS = tuple(put(key, start) for key in ODD_KEYS for start in (10, 20, 30))
 
 
 class ScanConformance:
-    """The suite; ``make_store`` is the fixture that a test class must give."""
+    """Tests of reads of many keys. A test class has a fixture ``make_store``."""
 
     @pytest.mark.parametrize("limit", [1, 2, 7, 100])
     def test_a_scan_is_ordered_and_backwards_the_reverse(self, make_store: Any, limit: int) -> None:
-        """By key bytes, then start, whatever the page; each window once."""
+        """Windows are ordered by key bytes and start. All pages together have each window once."""
         store = make_store(WINDOWS, None)
         everything = ScanRange(limit=limit)
         assert joined(store.scan, everything) == in_order(WINDOWS)
@@ -67,7 +68,7 @@ class ScanConformance:
     def test_a_scan_has_both_keys_inclusive_and_open_ends(
         self, make_store: Any, key_from: str | None, key_to: str | None
     ) -> None:
-        """Bounds need not be keys that are there; the wrong way round is empty, no error."""
+        """Bounds can be unknown keys. If the first bound is greater, the result is empty."""
         store = make_store(WINDOWS, None)
         scan_range = ScanRange(key_from, key_to, limit=5)
         expected = [
@@ -94,7 +95,7 @@ class ScanConformance:
     def test_a_scan_has_both_times_inclusive(
         self, make_store: Any, from_ms: int, to_ms: int, starts: list[int]
     ) -> None:
-        """Of each key those windows that ``fetch`` would give."""
+        """A scan returns the windows of each key that ``fetch`` returns."""
         store = make_store(WINDOWS, None)
         scan_range = ScanRange(from_ms=from_ms, to_ms=to_ms, limit=4)
         expected = [(key, start) for key, start in in_order(WINDOWS) if start in starts]
@@ -102,14 +103,14 @@ class ScanConformance:
         assert joined(store.backward_scan, scan_range) == expected[::-1]
 
     def test_a_scan_by_prefix(self, make_store: Any) -> None:
-        """Keys that begin so, the prefix itself included."""
+        """A scan returns the keys with the prefix and the prefix itself."""
         store = make_store(WINDOWS, None)
         found = joined(store.scan, ScanRange(prefix="a\x00", limit=2))
         assert found == [(key, start) for key in ("a\x00", "a\x00\x00b") for start in (10, 20, 30)]
         assert joined(store.scan, ScanRange(prefix="none")) == []
 
     def test_few_wanted_starts_between_many_others(self, make_store: Any) -> None:
-        """Of long histories only what is wanted, in both directions, page after page."""
+        """Bounds of times apply to keys with many windows, in both directions, on all pages."""
         puts = [put(key, start) for key in ("k", "l", "m") for start in range(1000)]
         store = make_store([*puts, put("l", 5000)], None)
         expected = [(key, start) for key in ("k", "l", "m") for start in (500, 501)]
@@ -121,7 +122,7 @@ class ScanConformance:
         assert joined(store.backward_scan, ScanRange(from_ms=1000)) == [("l", 5000)]
 
     def test_final_windows_and_open_ones(self, make_store: Any) -> None:
-        """Each read gives those alone that it is asked for."""
+        """A read with ``final`` returns only these windows."""
         puts = [put("k", start, final=start < 300) for start in range(0, 400, 2)]
         store = make_store(puts, None)
         starts = [start for _, start in in_order(puts)]
@@ -131,7 +132,7 @@ class ScanConformance:
             assert joined(store.backward_scan, ScanRange(final=final, limit=9)) == expected[::-1]
 
     def test_a_page_ends_with_the_window_that_fills_it(self, make_store: Any) -> None:
-        """At least one window, however few bytes a page may have."""
+        """A page has at least one window, also if ``bytes_max`` is less than its size."""
         store = make_store(WINDOWS, None)
         size = len(put("", 10).value)
         for read in (store.scan, store.backward_scan, store.latest_all, store.current_all):
@@ -140,7 +141,7 @@ class ScanConformance:
         assert len(store.scan(ScanRange(bytes_max=2 * size)).entries) == 2
 
     def test_a_page_ends_after_so_many_looks(self, make_store: Any) -> None:
-        """Pages may be empty then, and join to the same all the same."""
+        """Pages can be empty. All pages together have the same windows."""
         store = make_store([*WINDOWS, *(put("k", start) for start in range(300))], None)
         for looks in (1, 3, 50):
             scan_range = ScanRange(from_ms=30, to_ms=30, records_max=looks)
@@ -150,7 +151,7 @@ class ScanConformance:
             assert joined(store.latest_all, scan_range) == joined(store.latest_all, ScanRange())
 
     def test_long_keys_are_scanned_whole(self, make_store: Any) -> None:
-        """Exactly those in the range, though their order is that of their first bytes only."""
+        """A scan returns exactly the keys of the range, also keys with the same first bytes."""
         keys = [*LONG_KEYS, "é" * 300 + "11", "é" * 240, "é" * 229 + "z" * 99, "z", "ê"]
         store = make_store([put(key, 10) for key in keys], None)
         for key_from in (None, "", LONG_KEYS[0], LONG_KEYS[1], "é" * 250, "é" * 229):
@@ -172,7 +173,7 @@ class ScanConformance:
         ]
 
     def test_latest_and_current_of_every_key(self, make_store: Any) -> None:
-        """By key, each once, also where a page has one."""
+        """The read returns each key once and in order, also with one key per page."""
         store = make_store(WINDOWS, None)
         for limit in (1, 5, 100):
             assert joined(store.latest_all, ScanRange(limit=limit)) == in_order(WINDOWS)[2::3]
@@ -183,7 +184,7 @@ class ScanConformance:
         assert found == [("a\x00", 30), ("a\x00\x00b", 30)]
 
     def test_what_has_expired_is_in_no_scan(self, make_store: Any) -> None:
-        """A key all of whose windows expired has none (semantics.md#7)."""
+        """A key without visible windows is not in the result (semantics.md#7)."""
         puts = [put("old", 10), put("mixed", 10), put("mixed", 60), put("new", 100)]
         store = make_store(puts, 50)
         assert joined(store.scan, ScanRange()) == [("mixed", 60), ("new", 100)]
@@ -193,13 +194,13 @@ class ScanConformance:
         assert store.current("old") is None
 
     def test_an_empty_store_has_nothing_to_scan(self, make_store: Any) -> None:
-        """And that is no error."""
+        """The results are empty."""
         store = make_store([], None)
         for read in (store.scan, store.backward_scan, store.latest_all, store.current_all):
             assert read(ScanRange()) == ([], None)
 
     def test_keys_that_nobody_could_ask_for_are_not_listed(self, make_store: Any) -> None:
-        """Others may have written them; a scan gives their windows."""
+        """A scan returns the windows of keys that are longer than a request can have."""
         longest, longer = "x" * 8192, "x" * 8193
         store = make_store([put(longest, 10), put(longer, 10), put("y", 10)], None)
         assert store.keys("", 1) == ([longest], longest)

@@ -1,7 +1,7 @@
-"""What every ``ReadOnlySessionStore`` must do. A test class per implementation inherits this.
+"""Tests of every ``ReadOnlySessionStore``. The test class of an implementation inherits them.
 
-By start it is a window store, so it passes that suite too. The picture of most cases, sessions
-of key "a" (one of them around two others, and two of the same start):
+Reads by start are those of a window store, so the suite includes the suite of window stores. Most
+tests use these sessions of key "a". One session contains two others, and two have the same start:
 
     0    5    10   15   20   25   30   35   40
     |=========[0,20]====|
@@ -23,7 +23,7 @@ from oriel.testing.scan_conformance import ODD_KEYS
 from oriel.testing.store_models import Put, put
 from oriel.testing.window_store_conformance import WindowStoreConformance
 
-#: Makes a store that holds the puts, with that retention.
+#: Creates a store with these puts and this retention.
 MakeSessionStore = Callable[[Iterable[Put], int | None], ReadOnlySessionStore]
 
 Spans = list[tuple[int, int]]
@@ -32,12 +32,12 @@ SPANS: Spans = [(0, 20), (5, 12), (10, 10), (25, 35), (25, 40)]
 
 
 def session(key: str, start_ms: int, end_ms: int) -> Put:
-    """A session whose value says which one it is."""
+    """Return a session whose value has its key and times."""
     return put(key, start_ms, end_ms - start_ms)
 
 
 def spans(sessions: Iterable[bytes]) -> Spans:
-    """Start and end of sessions, in the order in which they came."""
+    """Return start and end of sessions in their order."""
     windows = [orjson.loads(window) for window in sessions]
     return [(window["window_start_ms"], window["window_end_ms"]) for window in windows]
 
@@ -46,7 +46,18 @@ SESSIONS = (*(session("a", *span) for span in SPANS), session("ab", 11, 13))
 
 
 class SessionStoreConformance(WindowStoreConformance):
-    """The suite; ``make_store`` is the fixture that a test class must give."""
+    """Tests that a session store behaves as Kafka Streams' read-only store.
+
+    Inherit the suite in a test class with a fixture ``make_store``. It returns a function that
+    creates a store from puts and a retention in ms.
+
+    Example:
+        >>> import pytest
+        >>> class TestMyStore(SessionStoreConformance):
+        ...     @pytest.fixture
+        ...     def make_store(self):
+        ...         return ModelSessionStore  # Replace it by your store.
+    """
 
     @pytest.mark.parametrize(
         ("earliest_end_ms", "latest_start_ms", "expected"),
@@ -77,7 +88,7 @@ class SessionStoreConformance(WindowStoreConformance):
         latest_start_ms: int,
         expected: Spans,
     ) -> None:
-        """Those with end >= earliest end and start <= latest start, oldest or newest first."""
+        """The result has the sessions with end >= earliest end and start <= latest start."""
         store = make_store(SESSIONS, None)
         session_range = SessionRange("a", earliest_end_ms, latest_start_ms)
         assert spans(store.find_sessions(session_range).windows) == expected
@@ -87,7 +98,7 @@ class SessionStoreConformance(WindowStoreConformance):
     def test_pages_of_sessions_join_to_all_of_them(
         self, make_store: MakeSessionStore, limit: int
     ) -> None:
-        """Following ``next_after`` gives each session once, equal starts too, whatever the page."""
+        """All pages together have each session once, also sessions with the same start."""
         store = make_store(SESSIONS, None)
         for read, expected in (
             (store.find_sessions, [span for span in SPANS if span[1] >= 12]),
@@ -105,7 +116,7 @@ class SessionStoreConformance(WindowStoreConformance):
             assert joined == expected
 
     def test_many_short_sessions_around_a_long_one(self, make_store: MakeSessionStore) -> None:
-        """Sessions that are passed over don't end the search, however many there are."""
+        """The search continues after many sessions that do not match."""
         short = [session("k", start, start + 1) for start in range(0, 2000, 2)]
         store = make_store([*short, session("k", 1, 3000), session("l", 5, 9)], None)
         session_range = SessionRange("k", 1990)
@@ -118,7 +129,7 @@ class SessionStoreConformance(WindowStoreConformance):
         assert (spans(rest.windows), rest.next_after) == ([(1, 3000)], None)
 
     def test_one_session_needs_its_exact_start_and_end(self, make_store: MakeSessionStore) -> None:
-        """Anything else is no session, negative times too."""
+        """Other times find no session, also negative times."""
         store = make_store(SESSIONS, None)
         for span in SPANS:
             assert store.fetch_session("a", *span) == session("a", *span).value
@@ -127,14 +138,14 @@ class SessionStoreConformance(WindowStoreConformance):
         assert store.fetch_session("b", 0, 20) is None
 
     def test_equal_starts_are_apart(self, make_store: MakeSessionStore) -> None:
-        """Latest is the one that ends last, a fetch by start the one that ends first."""
+        """``latest`` reads the last session, and ``fetch_window`` reads the first, by end."""
         store = make_store(SESSIONS, None)
         assert store.latest("a") == session("a", 25, 40).value
         assert store.fetch_window("a", 25) == session("a", 25, 35).value
         assert spans(store.fetch(WindowRange("a", 25, 25)).windows) == [(25, 35), (25, 40)]
 
     def test_current_ends_at_the_newest_record_of_that_key(self, make_store: Any) -> None:
-        """The session that ends last, also where another started later; of several the last."""
+        """``current`` reads the session that ends last, also if another session started later."""
         spans_of = {"a": [(0, 100), (50, 60)], "b": [(0, 9), (3, 9), (5, 7)], "c": [(4, 4)]}
         puts = [session(key, *span) for key, of_key in spans_of.items() for span in of_key]
         store = make_store(puts, None)
@@ -143,14 +154,14 @@ class SessionStoreConformance(WindowStoreConformance):
         assert store.current("") is None
 
     def test_an_unknown_key_has_no_sessions(self, make_store: MakeSessionStore) -> None:
-        """Neither a neighbour's nor an error come back."""
+        """The results are empty, also if the store has similar keys."""
         store = make_store(SESSIONS, None)
         for key in ("", "A", "aa", "b", "a\x00"):
             assert store.find_sessions(SessionRange(key)) == ([], None)
             assert store.backward_find_sessions(SessionRange(key)) == ([], None)
 
     def test_odd_keys_have_their_own_sessions(self, make_store: MakeSessionStore) -> None:
-        """Whatever bytes a key is made of."""
+        """A key can have any bytes."""
         store = make_store([session(key, i, i + 3) for i, key in enumerate(ODD_KEYS)], None)
         for i, key in enumerate(ODD_KEYS):
             assert spans(store.find_sessions(SessionRange(key, i + 3, i)).windows) == [(i, i + 3)]
@@ -169,7 +180,7 @@ class SessionStoreConformance(WindowStoreConformance):
     def test_retention_counts_by_end(
         self, make_store: MakeSessionStore, retention_ms: int, visible: Spans
     ) -> None:
-        """Visible are ends >= greatest end - retention + 1, in every read (semantics.md#7)."""
+        """Each read returns sessions with end >= greatest end - retention + 1 (semantics.md#7)."""
         store = make_store(SESSIONS, retention_ms)
         assert store.earliest_ms == max(0, 40 - retention_ms + 1)
         for window_range in (WindowRange("a"), WindowRange("a", limit=len(visible))):
@@ -185,7 +196,7 @@ class SessionStoreConformance(WindowStoreConformance):
     def test_the_latest_session_may_have_expired_before_another(
         self, make_store: MakeSessionStore
     ) -> None:
-        """A long session outlives a short one that started after it."""
+        """A long session is visible for longer than a short session that started later."""
         puts = [session("a", 0, 100), session("a", 50, 60), session("b", 105, 110)]
         store = make_store(puts, 20)
         assert store.latest("a") == puts[0].value

@@ -1,7 +1,7 @@
-"""The models of stores: plain lists, searched from end to end.
+"""Models of stores: plain lists that each read searches completely.
 
-Shares no code with the index, so that what they agree on is right. Keys are compared as the values
-that they are texts of.
+The models share no code with the index, so tests can compare both. Keys are compared as values of
+their type.
 """
 
 import json
@@ -21,12 +21,31 @@ from oriel.storage import (
     WindowRange,
     WindowSpec,
 )
-from oriel.storage.contracts import KEY_BYTES_MAX, UNBOUNDED, KeyPage
+from oriel.storage.contracts import (
+    KEY_BYTES_MAX,
+    UNBOUNDED,
+    KeyPage,
+    ReadOnlyKeyValueStore,
+    ReadOnlySessionStore,
+    ReadOnlyStore,
+    ReadOnlyWindowStore,
+)
 from oriel.storage.errors import UnfitKey
 
 
 class Put(NamedTuple):
-    """One window put into a store; ``value`` is its JSON."""
+    """One window, or one row, of a model store.
+
+    Attributes:
+        key: The key as a string.
+        start_ms: The start of the window. 0 for a row without a window.
+        end_ms: The end of the window. 0 for a row without a window.
+        value: The window as JSON, with the fields that the HTTP API returns.
+
+    Example:
+        >>> Put("EWR", 0, 10, b'{"count":1}').end_ms
+        10
+    """
 
     key: str
     start_ms: int
@@ -42,7 +61,7 @@ def put(
     timestamp_ms: int | None = None,
     final: bool = False,
 ) -> Put:
-    """A window whose value says which one it is."""
+    """Return a window whose value has its key and times."""
     end_ms = start_ms + size_ms
     fields = {
         "key": key,
@@ -54,16 +73,15 @@ def put(
     return Put(key, start_ms, end_ms, orjson.dumps(fields))
 
 
-class ModelStore(ABC):
-    """What models of every kind answer: lists of puts, cut into pages."""
+class ModelStore(ReadOnlyStore, ABC):
+    """The base of the models: lists of puts, divided into pages."""
 
-    #: The name of the type that the keys are of.
+    #: The name of the type of the keys.
     key_type = "text"
 
     def keys(
         self, prefix: str, limit: int, after: str | None = None, records_max: int = UNBOUNDED
     ) -> KeyPage:
-        """See ``ReadOnlyStore``."""
         del records_max
         check_prefix(prefix, self.key_type)
         listed = {put.key for put in self._all_visible()}
@@ -81,11 +99,9 @@ class ModelStore(ABC):
         return KeyPage(page, page[-1] if len(matching) > limit else None)
 
     def scan(self, scan_range: ScanRange) -> ScanPage:
-        """See ``ReadOnlyStore``."""
         return _scan_page(self._scanned(scan_range), scan_range)
 
     def backward_scan(self, scan_range: ScanRange) -> ScanPage:
-        """See ``ReadOnlyStore``."""
         return _scan_page(self._scanned(scan_range)[::-1], scan_range)
 
     def _scanned(self, scan_range: ScanRange) -> list[Put]:
@@ -100,7 +116,7 @@ class ModelStore(ABC):
         return sorted(inside, key=lambda put: (self._value(put.key), put.start_ms, put.end_ms))
 
     def _has_key(self, scan_range: ScanRange, key: str) -> bool:
-        """Whether a range has a key, by its value."""
+        """Return True if a range has the value of a key."""
         check_prefix(scan_range.prefix, self.key_type)
         value, (key_from, key_to) = self._value(key), scan_range[:2]
         return (
@@ -114,11 +130,21 @@ class ModelStore(ABC):
 
     @abstractmethod
     def _all_visible(self) -> list[Put]:
-        """Everything that was put and has not expired."""
+        """Return all puts that retention has not expired."""
 
 
-class ModelWindowStore(ModelStore):
-    """A ``ReadOnlyWindowStore`` over everything that was put, the last put of a window winning."""
+class ModelWindowStore(ModelStore, ReadOnlyWindowStore):
+    """A window store over a list of puts. The last put of a window replaces the others.
+
+    Compare the results of your own window store with this model.
+
+    Example:
+        >>> store = ModelWindowStore([Put("EWR", 0, 10, b'{"count":1}')])
+        >>> store.fetch_window("EWR", 0)
+        b'{"count":1}'
+        >>> store.fetch_window("EWR", 5) is None
+        True
+    """
 
     def __init__(
         self,
@@ -127,20 +153,29 @@ class ModelWindowStore(ModelStore):
         window: WindowSpec | None = None,
         key_type: str = "text",
     ) -> None:
-        """Put them all; the store clock is the greatest start ever put."""
+        """Create a store with these windows. Retention counts from the greatest start of all.
+
+        Args:
+            puts: The windows.
+            retention_ms: How long windows are visible, in ms. None: always.
+            window: The kind of the windows. Default: sliding windows of 10 ms.
+            key_type: The name of the type of the keys, for example ``"[text, long]"``.
+        """
         self.key_type = key_type
         self._window = window or WindowSpec(StoreKind.SLIDING, 10, 0)
         self._windows = {(put.key, put.start_ms, put.end_ms): put for put in puts}
         observed_ms = max((self._clock_ms(put) for put in self._windows.values()), default=-1)
-        self.earliest_ms = 0 if retention_ms is None else max(0, observed_ms - retention_ms + 1)
+        self._earliest_ms = 0 if retention_ms is None else max(0, observed_ms - retention_ms + 1)
+
+    @property
+    def earliest_ms(self) -> int:
+        return self._earliest_ms
 
     def fetch_window(self, key: str, window_start_ms: int) -> bytes | None:
-        """See ``ReadOnlyWindowStore``."""
         matching = [put.value for put in self._visible(key) if put.start_ms == window_start_ms]
         return matching[0] if matching else None
 
     def fetch(self, window_range: WindowRange) -> WindowPage:
-        """See ``ReadOnlyWindowStore``."""
         inside = [
             put
             for put in self._visible(window_range.key)
@@ -151,7 +186,6 @@ class ModelWindowStore(ModelStore):
         return _page(inside, window_range)
 
     def backward_fetch(self, window_range: WindowRange) -> WindowPage:
-        """See ``ReadOnlyWindowStore``."""
         inside = [
             put
             for put in reversed(self._visible(window_range.key))
@@ -162,26 +196,22 @@ class ModelWindowStore(ModelStore):
         return _page(inside, window_range)
 
     def latest(self, key: str) -> bytes | None:
-        """See ``ReadOnlyWindowStore``."""
         visible = self._visible(key)
         return visible[-1].value if visible else None
 
     def current(self, key: str) -> bytes | None:
-        """See ``ReadOnlyWindowStore``: searched among all windows of the key."""
         windows = self._visible(key)
         if not windows:
             return None
         times_ms = [orjson.loads(put.value)["timestamp_ms"] for put in windows]
-        # A window that was closed when the record came covers its time and does not contain it.
+        # A window that was closed when the record arrived does not contain the record.
         holding = [put for put, ms in zip(windows, times_ms, strict=True) if ms == max(times_ms)]
         return min(holding, key=lambda put: put.end_ms).value
 
     def latest_all(self, scan_range: ScanRange) -> ScanPage:
-        """See ``ReadOnlyWindowStore``."""
         return self._of_each_key(scan_range, self.latest)
 
     def current_all(self, scan_range: ScanRange) -> ScanPage:
-        """See ``ReadOnlyWindowStore``."""
         return self._of_each_key(scan_range, self.current)
 
     def _of_each_key(self, scan_range: ScanRange, read: Callable[[str], bytes | None]) -> ScanPage:
@@ -195,7 +225,7 @@ class ModelWindowStore(ModelStore):
         return [put for put in windows if self._clock_ms(put) >= self.earliest_ms]
 
     def _visible(self, key: str) -> list[Put]:
-        """The key's windows that have not expired, by start and end."""
+        """Return the windows of a key that have not expired, by start and end."""
         self._value(key)
         matching = [
             put
@@ -205,27 +235,33 @@ class ModelWindowStore(ModelStore):
         return sorted(matching, key=lambda put: (put.start_ms, put.end_ms))
 
     def _clock_ms(self, put: Put) -> int:
-        """The time by which retention counts."""
+        """Return the time that retention uses."""
         return put.start_ms
 
 
-class ModelSessionStore(ModelWindowStore):
-    """A ``ReadOnlySessionStore`` over everything that was put."""
+class ModelSessionStore(ModelWindowStore, ReadOnlySessionStore):
+    """A session store over a list of puts. The last put of a session replaces the others.
+
+    Compare the results of your own session store with this model. The arguments are the same as for
+    ``ModelWindowStore``. Retention counts from the greatest end of all sessions.
+
+    Example:
+        >>> store = ModelSessionStore([Put("EWR", 0, 20, b'{"count":3}')])
+        >>> store.fetch_session("EWR", 0, 20)
+        b'{"count":3}'
+    """
 
     def fetch_session(self, key: str, window_start_ms: int, window_end_ms: int) -> bytes | None:
-        """See ``ReadOnlySessionStore``."""
         times = (window_start_ms, window_end_ms)
         matching = [put.value for put in self._visible(key) if (put.start_ms, put.end_ms) == times]
         return matching[0] if matching else None
 
     def current(self, key: str) -> bytes | None:
-        """See ``ReadOnlyWindowStore``."""
         sessions = self._visible(key)
         last = max(sessions, key=lambda put: (put.end_ms, put.start_ms), default=None)
         return None if last is None else last.value
 
     def find_sessions(self, session_range: SessionRange) -> WindowPage:
-        """See ``ReadOnlySessionStore``."""
         inside = [
             put
             for put in self._overlapping(session_range)
@@ -234,7 +270,6 @@ class ModelSessionStore(ModelWindowStore):
         return _page(inside, session_range)
 
     def backward_find_sessions(self, session_range: SessionRange) -> WindowPage:
-        """See ``ReadOnlySessionStore``."""
         inside = [
             put
             for put in reversed(self._overlapping(session_range))
@@ -255,21 +290,34 @@ class ModelSessionStore(ModelWindowStore):
         return put.end_ms
 
 
-class ModelKeyValueStore(ModelStore):
-    """A ``ReadOnlyKeyValueStore`` over everything that was put, the last put of a key winning."""
+class ModelKeyValueStore(ModelStore, ReadOnlyKeyValueStore):
+    """A store without windows over a list of puts. The last put of a key replaces the others.
+
+    Compare the results of your own store with this model.
+
+    Example:
+        >>> store = ModelKeyValueStore([Put("EWR", 0, 0, b'{"count":7}')])
+        >>> store.get("EWR")
+        b'{"count":7}'
+        >>> store.approximate_num_entries()
+        1
+    """
 
     def __init__(self, puts: Iterable[Put], key_type: str = "text") -> None:
-        """Put them all."""
+        """Create a store with these rows.
+
+        Args:
+            puts: The rows.
+            key_type: The name of the type of the keys, for example ``"[text, long]"``.
+        """
         self.key_type = key_type
         self._rows = {put.key: put for put in puts}
 
     def get(self, key: str) -> bytes | None:
-        """See ``ReadOnlyKeyValueStore``."""
         self._value(key)
         return self._rows[key].value if key in self._rows else None
 
     def approximate_num_entries(self) -> int:
-        """See ``ReadOnlyKeyValueStore``."""
         return len(self._rows)
 
     def _all_visible(self) -> list[Put]:
@@ -277,10 +325,10 @@ class ModelKeyValueStore(ModelStore):
 
 
 def key_value(key: str, key_type: str) -> Any:
-    """What the text of a key stands for: bytes, an integer, or a tuple of these.
+    """Return the value of a key: bytes, an integer, or a tuple of these.
 
     Raises:
-        UnfitKey: it is no key of a type of this name.
+        UnfitKey: the key does not fit the type.
     """
     if key_type == "text":
         return key.encode()
@@ -305,10 +353,10 @@ def key_value(key: str, key_type: str) -> Any:
 
 
 def check_prefix(prefix: str, key_type: str) -> None:
-    """Refuse a prefix of which the keys don't lie together.
+    """Reject a prefix if its keys are not next to each other.
 
     Raises:
-        UnfitKey: it is one.
+        UnfitKey: the prefix is such a prefix.
     """
     if key_type == "text" or not prefix:
         return
@@ -332,7 +380,7 @@ def _page(inside: list[Put], read_range: WindowRange | SessionRange) -> WindowPa
 
 
 def _scan_page(inside: list[Put], scan_range: ScanRange) -> ScanPage:
-    """A page of puts in reading order; where it ended is the last put's identity as JSON."""
+    """Return a page of puts. Its ``next_after`` is the identity of the last put as JSON."""
     identities = [orjson.dumps(put[:3]) for put in inside]
     if scan_range.after is not None:
         first = identities.index(scan_range.after) + 1
@@ -343,7 +391,7 @@ def _scan_page(inside: list[Put], scan_range: ScanRange) -> ScanPage:
 
 
 def _fitting(inside: Sequence[Put], read_range: WindowRange | SessionRange | ScanRange) -> int:
-    """How many of the first puts a page has."""
+    """Return how many of the first puts a page has."""
     size = 0
     for count, put in enumerate(inside[: read_range.limit], 1):
         size += len(put.value)

@@ -1,6 +1,6 @@
-"""What every read-only store must do with keys that are no plain texts, whatever its kind.
+"""Tests of every read-only store with keys that are not strings.
 
-Here are the reads that stores of all kinds have; those of one key are its range.
+The tests use the reads that stores of all kinds have. A read of one key is a range of one key.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -14,7 +14,7 @@ from oriel.storage.errors import UnfitKey
 from oriel.testing.scan_conformance import all_pages
 from oriel.testing.store_models import Put, put
 
-#: Makes a store that holds the puts, with keys of the type of this name.
+#: Creates a store with these puts and with keys of this type.
 MakeTypedStore = Callable[[Iterable[Put], str], ReadOnlyStore]
 
 
@@ -22,8 +22,8 @@ def _composites(*values: Sequence[str | int]) -> tuple[str, ...]:
     return tuple(orjson.dumps(value).decode() for value in values)
 
 
-#: The name of a type -> keys of it, in their order; some are longer than what LMDB takes as a key
-#: and differ in their first bytes.
+#: Name of a type -> its keys in their order. Some are longer than a key of LMDB and differ in their
+#: first bytes.
 ORDERED_KEYS = {
     "long": (
         "-9223372036854775808", "-4294967296", "-257", "-256", "-10", "-9", "-1", "0", "1", "9",
@@ -42,14 +42,14 @@ ORDERED_KEYS = {
     "[text]": _composites([""], ["a"], ["aa"], ["b"]),
 }  # fmt: skip
 
-#: The name of a type -> beginnings of its keys.
+#: Name of a type -> prefixes of its keys.
 PREFIXES = {
     "[text, long]": ('["",', '["a",', '["a\\u0000",', '["none",'),
     "[long, text, text]": ("[-1,", '[-1,"a",', "[7,"),
     "[long, long]": ("[0,", "[256,"),
 }
 
-#: The name of a type -> what is none of its keys, or no beginning of keys that lie together.
+#: Name of a type -> strings that are not its keys, or not prefixes of keys next to each other.
 UNFIT_KEYS = {
     "long": (
         "", "abc", "007", "-0", "+1", "1.0", "1e3", " 1", "[1]", "9223372036854775808",
@@ -73,20 +73,32 @@ def _keys(entries: Iterable[bytes]) -> list[str]:
 
 
 def _puts(key_type: str) -> list[Put]:
-    # In an order that is neither that of the keys nor its reverse.
+    # The order differs from the order of the keys and its reverse.
     keys = ORDERED_KEYS[key_type]
     return [put(key, 0, 0) for key in (*keys[1::2], *keys[::2])]
 
 
 class TypedKeyConformance:
-    """The suite; ``make_typed_store`` is the fixture that a test class must give."""
+    """Tests that a store of any kind compares keys by their type.
+
+    Inherit the suite in a test class with a fixture ``make_typed_store``. It returns a function
+    that creates a store from puts and the name of a key type, for example ``"[text, long]"``.
+
+    Example:
+        >>> import pytest
+        >>> class TestMyStore(TypedKeyConformance):
+        ...     @pytest.fixture
+        ...     def make_typed_store(self):
+        ...         # Replace ModelWindowStore by your store.
+        ...         return lambda puts, key_type: ModelWindowStore(puts, key_type=key_type)
+    """
 
     @_TYPES
     @pytest.mark.parametrize("limit", [1, 3, 100])
     def test_keys_come_in_the_order_of_their_type(
         self, make_typed_store: MakeTypedStore, key_type: str, limit: int
     ) -> None:
-        """Whatever the page; backwards exactly the reverse."""
+        """Each page size returns the same order, and backward reads return the reverse."""
         store, expected = make_typed_store(_puts(key_type), key_type), [*ORDERED_KEYS[key_type]]
         for read, in_order in ((store.scan, expected), (store.backward_scan, expected[::-1])):
             pages = all_pages(read, ScanRange(limit=limit))
@@ -96,7 +108,7 @@ class TypedKeyConformance:
     def test_keys_are_listed_in_the_order_of_their_type(
         self, make_typed_store: MakeTypedStore, key_type: str
     ) -> None:
-        """Page after page."""
+        """All pages together have all keys in order."""
         store, listed = make_typed_store(_puts(key_type), key_type), []
         page = store.keys("", 2)
         while page.next_after is not None:
@@ -108,7 +120,7 @@ class TypedKeyConformance:
     def test_ranges_have_both_keys_inclusive(
         self, make_typed_store: MakeTypedStore, key_type: str
     ) -> None:
-        """Bounds need not be keys that are there; the wrong way round is empty, no error."""
+        """Bounds can be unknown keys. If the first bound is greater, the result is empty."""
         keys = ORDERED_KEYS[key_type]
         there = set(keys[::2])
         store = make_typed_store([put(key, 0, 0) for key in there], key_type)
@@ -123,7 +135,7 @@ class TypedKeyConformance:
     def test_prefixes_are_of_whole_components(
         self, make_typed_store: MakeTypedStore, key_type: str
     ) -> None:
-        """The text that such keys begin with, up to a comma."""
+        """A prefix of composite keys ends with a comma."""
         store = make_typed_store(_puts(key_type), key_type)
         for prefix in PREFIXES[key_type]:
             expected = [key for key in ORDERED_KEYS[key_type] if key.startswith(prefix)]
@@ -135,7 +147,7 @@ class TypedKeyConformance:
     def test_what_is_no_key_of_the_type_is_refused(
         self, make_typed_store: MakeTypedStore, key_type: str
     ) -> None:
-        """No key has two spellings; and a beginning of numbers is no range of them."""
+        """A key has only one spelling, and a prefix of digits is not a range of numbers."""
         store = make_typed_store(_puts(key_type), key_type)
         for key in UNFIT_KEYS[key_type]:
             for scan_range in (ScanRange(key_from=key), ScanRange(key_to=key)):

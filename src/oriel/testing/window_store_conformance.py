@@ -1,6 +1,6 @@
-"""What every ``ReadOnlyWindowStore`` must do. A test class per implementation inherits this.
+"""Tests of every ``ReadOnlyWindowStore``. The test class of an implementation inherits them.
 
-The picture of most cases (D = 10), windows of key "a" by start; "ab" has one at 20:
+Most tests use these windows of key "a", by start, with D = 10. Key "ab" has one window at 20:
 
     start   10    20    30    40    50
 """
@@ -15,12 +15,12 @@ from oriel.storage.contracts import ReadOnlyWindowStore
 from oriel.testing.scan_conformance import LONG_KEYS, ODD_KEYS, ScanConformance
 from oriel.testing.store_models import Put, put
 
-#: Makes a store that holds the puts, with that retention.
+#: Creates a store with these puts and this retention.
 MakeStore = Callable[[Iterable[Put], int | None], ReadOnlyWindowStore]
 
 
 def starts(windows: Iterable[bytes]) -> list[int]:
-    """The starts of windows, in the order in which they came."""
+    """Return the starts of windows in their order."""
     return [orjson.loads(window)["window_start_ms"] for window in windows]
 
 
@@ -28,18 +28,29 @@ WINDOWS = (*(put("a", start) for start in (10, 20, 30, 40, 50)), put("ab", 20))
 
 
 class WindowStoreConformance(ScanConformance):
-    """The suite; ``make_store`` is the fixture that a test class must give."""
+    """Tests that a window store behaves as Kafka Streams' read-only store.
+
+    Inherit the suite in a test class with a fixture ``make_store``. It returns a function that
+    creates a store from puts and a retention in ms.
+
+    Example:
+        >>> import pytest
+        >>> class TestMyStore(WindowStoreConformance):
+        ...     @pytest.fixture
+        ...     def make_store(self):
+        ...         return ModelWindowStore  # Replace it by your store.
+    """
 
     def test_fetch_has_both_bounds_inclusive_and_is_oldest_first(
         self, make_store: MakeStore
     ) -> None:
-        """Windows at both bounds are in, others are not."""
+        """The result has the windows at both bounds and between them."""
         page = make_store(WINDOWS, None).fetch(WindowRange("a", 20, 40))
         assert starts(page.windows) == [20, 30, 40]
         assert page.next_after is None
 
     def test_backward_fetch_is_fetch_the_other_way_round(self, make_store: MakeStore) -> None:
-        """The same windows come newest first."""
+        """The result has the same windows, newest first."""
         page = make_store(WINDOWS, None).backward_fetch(WindowRange("a", 20, 40))
         assert starts(page.windows) == [40, 30, 20]
         assert page.next_after is None
@@ -60,14 +71,14 @@ class WindowStoreConformance(ScanConformance):
     def test_bounds_between_before_and_behind_the_windows(
         self, make_store: MakeStore, from_ms: int, to_ms: int, expected: list[int]
     ) -> None:
-        """Bounds need not be window starts; a range the wrong way round is empty, no error."""
+        """Bounds can be any times. If the first bound is greater, the result is empty."""
         store = make_store(WINDOWS, None)
         window_range = WindowRange("a", from_ms, to_ms)
         assert starts(store.fetch(window_range).windows) == expected
         assert starts(store.backward_fetch(window_range).windows) == expected[::-1]
 
     def test_pages_join_to_the_whole_range(self, make_store: MakeStore) -> None:
-        """Following ``next_after`` gives each window once, in both directions."""
+        """All pages together have each window once, in both directions."""
         store = make_store(WINDOWS, None)
         first = store.fetch(WindowRange("a", limit=2))
         assert (starts(first.windows), first.next_after) == ([10, 20], WindowId(20, 30))
@@ -79,7 +90,7 @@ class WindowStoreConformance(ScanConformance):
         assert (starts(last.windows), last.next_after) == ([10], None)
 
     def test_a_page_longer_than_one_chunk(self, make_store: MakeStore) -> None:
-        """Ranges of many windows are whole, and stop at the bound and not at a chunk's end."""
+        """A range of many windows is complete and ends at its bound."""
         store = make_store([*(put("k", start) for start in range(1000)), put("l", 5)], None)
         window_range = WindowRange("k", 3, 998, limit=10_000)
         assert starts(store.fetch(window_range).windows) == list(range(3, 999))
@@ -87,7 +98,7 @@ class WindowStoreConformance(ScanConformance):
         assert len(store.fetch(window_range._replace(limit=128)).windows) == 128
 
     def test_an_unknown_key_has_no_windows(self, make_store: MakeStore) -> None:
-        """Neither a neighbour's windows nor an error come back."""
+        """The results are empty, also if the store has similar keys."""
         store = make_store(WINDOWS, None)
         for key in ("", "A", "aa", "b", "a\x00"):
             assert store.fetch(WindowRange(key)).windows == []
@@ -96,7 +107,7 @@ class WindowStoreConformance(ScanConformance):
             assert store.fetch_window(key, 20) is None
 
     def test_an_empty_store_answers(self, make_store: MakeStore) -> None:
-        """Nothing is there, and that is no error."""
+        """The results are empty."""
         store = make_store([], None)
         assert store.fetch(WindowRange("a")).windows == []
         assert store.backward_fetch(WindowRange("a")).windows == []
@@ -104,14 +115,14 @@ class WindowStoreConformance(ScanConformance):
         assert store.keys("", 10) == ([], None)
 
     def test_latest_is_the_greatest_start_of_that_key(self, make_store: MakeStore) -> None:
-        """Also for the last and the first key of the store."""
+        """The first and the last key of the store also have their latest window."""
         store = make_store(WINDOWS, None)
         assert store.latest("a") == put("a", 50).value
         assert store.latest("ab") == put("ab", 20).value
 
     def test_current_ends_at_the_newest_record_of_that_key(self, make_store: MakeStore) -> None:
-        """Sliding windows: not the one of the greatest start; the last where it was not made."""
-        # Records at 5, 18, 20 and 23 make these and no other; D = 10.
+        """For sliding windows, ``current`` ends at the newest record, so it is not ``latest``."""
+        # The windows of records at 5, 18, 20 and 23 with D = 10.
         made = ((0, 5), (6, 18), (8, 18), (10, 20), (13, 23), (19, 23), (21, 23))
         windows = [put("a", start, timestamp_ms=newest) for start, newest in made]
         others = [put("", 90, timestamp_ms=99), put("ab", 0, timestamp_ms=1)]
@@ -122,14 +133,14 @@ class WindowStoreConformance(ScanConformance):
         assert make_store([windows[0], *windows[5:]], None).current("a") == windows[5].value
 
     def test_fetch_window_needs_the_exact_start(self, make_store: MakeStore) -> None:
-        """A start that no window has gives nothing, a negative one too."""
+        """An unknown start finds no window, also a negative start."""
         store = make_store(WINDOWS, None)
         assert store.fetch_window("a", 30) == put("a", 30).value
         assert store.fetch_window("a", 31) is None
         assert store.fetch_window("a", -30) is None
 
     def test_odd_and_long_keys_do_not_meet(self, make_store: MakeStore) -> None:
-        """Each key has its own windows, whatever bytes it is made of."""
+        """A key can have any bytes and has its own windows."""
         keys = (*ODD_KEYS, *LONG_KEYS)
         store = make_store([put(key, i) for i, key in enumerate(keys)], None)
         for i, key in enumerate(keys):
@@ -138,7 +149,7 @@ class WindowStoreConformance(ScanConformance):
             assert store.latest(key) == put(key, i).value
 
     def test_keys_come_in_order_of_their_bytes(self, make_store: MakeStore) -> None:
-        """A key comes before those that it is a prefix of; each comes once."""
+        """Each key is listed once, and a prefix of other keys is listed before them."""
         store = make_store([put(key, start) for key in ODD_KEYS for start in (1, 2)], None)
         expected = sorted(ODD_KEYS, key=str.encode)
         assert store.keys("", 100) == (expected, None)
@@ -147,7 +158,7 @@ class WindowStoreConformance(ScanConformance):
         assert store.keys("a\x00", 100) == (["a\x00", "a\x00\x00b"], None)
 
     def test_pages_of_keys_join_to_all_keys(self, make_store: MakeStore) -> None:
-        """Following ``next_after`` gives each key once."""
+        """All pages together have each key once."""
         store = make_store([put(key, 1) for key in ODD_KEYS], None)
         keys: list[str] = []
         after = None
@@ -160,13 +171,13 @@ class WindowStoreConformance(ScanConformance):
         assert keys == sorted(ODD_KEYS, key=str.encode)
 
     def test_long_keys_are_listed_by_prefix(self, make_store: MakeStore) -> None:
-        """The full text of a long key comes back, also for a prefix longer than LMDB's keys."""
+        """A long key is listed completely, also if the prefix is longer than a key of LMDB."""
         store = make_store([put(key, 1) for key in (*LONG_KEYS, "z")], None)
         assert sorted(store.keys("é", 10).keys) == list(LONG_KEYS)
         assert store.keys("é" * 300 + "2", 10).keys == [LONG_KEYS[1]]
 
     def test_a_later_put_replaces_an_earlier_one(self, make_store: MakeStore) -> None:
-        """One window is one row."""
+        """A later put of a window replaces the earlier put."""
         newer = Put("a", 10, 20, b'{"key":"a","window_start_ms":10,"n":2}')
         store = make_store([put("a", 10), newer], None)
         assert store.fetch(WindowRange("a")).windows == [newer.value]
@@ -178,7 +189,7 @@ class WindowStoreConformance(ScanConformance):
     def test_retention_hides_what_started_before_the_clock_minus_retention(
         self, make_store: MakeStore, retention_ms: int, visible: list[int] | None
     ) -> None:
-        """Visible are starts >= observed - retention + 1, in every read (semantics.md#7)."""
+        """Each read returns windows with start >= observed - retention + 1 (semantics.md#7)."""
         expected = [10, 20, 30, 40, 50] if visible is None else visible
         store = make_store(WINDOWS, retention_ms)
         assert starts(store.fetch(WindowRange("a")).windows) == expected
@@ -189,7 +200,7 @@ class WindowStoreConformance(ScanConformance):
     def test_retention_counts_from_the_greatest_start_of_any_key(
         self, make_store: MakeStore
     ) -> None:
-        """A key all of whose windows expired has none and is not listed."""
+        """A key without visible windows is not listed."""
         store = make_store([put("old", 10), put("older", 5), put("new", 1000)], 100)
         assert store.latest("old") is None
         assert store.fetch(WindowRange("old")).windows == []
