@@ -1,8 +1,8 @@
-"""What the steps of the language are given, checked: windows, strategies, aggregations, times.
+"""Check the arguments of steps: windows, strategies, aggregations and durations.
 
 Each function returns its argument in the form that a ``Store`` keeps, or raises ``InvalidTopology``
-with the step and the way out. All of it happens while the topology's file is read: no record is
-needed, and no Spark.
+with the step and the fix. The checks run while the topology file is read, without records and
+without Spark.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -34,13 +34,13 @@ from oriel.pipeline.windows import (
 )
 from oriel.storage import LONG, TEXT, key_type
 
-#: What keys of a store, or components of them, can be.
+#: The types of keys of a store, or of components of composite keys.
 _KEY_TYPES = {Serde("string"): TEXT, Serde("long"): LONG}
 
-#: What a function is called with for a record.
+#: The arguments of an aggregator.
 _RECORD = ("key", "value", "aggregate")
 
-#: Windows' kind -> what their retention must not be shorter than, in words.
+#: The least retention of each kind of windows, for messages.
 _LEAST_RETENTION = {
     "sliding": "2 * time difference plus the grace period",
     "tumbling": "its window size plus the grace period",
@@ -50,10 +50,10 @@ _LEAST_RETENTION = {
 
 
 def require_expressions(step: str, *expressions: object) -> None:
-    """Refuse what is neither SQL text nor a Spark column, such as a Python function.
+    """Reject arguments that are neither a string nor a Spark column, such as a Python function.
 
     Raises:
-        InvalidTopology: one is neither.
+        InvalidTopology: An argument is neither.
     """
     for expression in expressions:
         if isinstance(expression, str) or type(expression).__module__.startswith("pyspark."):
@@ -68,16 +68,16 @@ def require_expressions(step: str, *expressions: object) -> None:
 
 
 def require_parameters(called: str, function: Callable[..., Any], given: Sequence[str]) -> None:
-    """Refuse a function that can't be called with what it will be given, by position.
+    """Reject a function that does not accept the arguments that it is called with, by position.
 
-    ``called`` is the step and the function's part in it. Some built-in functions don't tell what
-    they take; they are taken as they are.
+    ``called`` is the step and the role of the function. Some built-in functions have no signature.
+    They are not checked.
 
     Raises:
-        InvalidTopology: it takes more, or less; the message tells both.
+        InvalidTopology: The function accepts more or fewer arguments. The message has both lists.
     """
     try:
-        # What is called is the wrapper, which may give more to what it wraps.
+        # The wrapper is called, and it can pass other arguments to the wrapped function.
         takes = signature(function, follow_wrapped=False)
     except (TypeError, ValueError):
         return
@@ -94,10 +94,10 @@ def require_parameters(called: str, function: Callable[..., Any], given: Sequenc
 
 
 def checked_windows(windows: Windows) -> Windows:
-    """Return ``windows``, which ``windowed_by`` was given.
+    """Return the argument of ``windowed_by``.
 
     Raises:
-        InvalidTopology: it is no window definition.
+        InvalidTopology: It is not a window definition.
     """
     if not isinstance(windows, Windows) or isinstance(windows, NoWindows):
         message = (
@@ -108,10 +108,10 @@ def checked_windows(windows: Windows) -> Windows:
 
 
 def checked_strategy(strategy: EmitStrategy, windows: Windows, step: str = "emit") -> EmitStrategy:
-    """Return ``strategy``; ``step`` is where it was given.
+    """Return the strategy of ``emit`` or ``suppress``.
 
     Raises:
-        InvalidTopology: it is none, or waits for windows that there aren't.
+        InvalidTopology: It is not a strategy, or it needs windows and the aggregation has none.
     """
     if not isinstance(strategy, EmitStrategy):
         example = "an EmitStrategy such as on_window_close()"
@@ -128,11 +128,11 @@ def checked_strategy(strategy: EmitStrategy, windows: Windows, step: str = "emit
 def with_key_type(
     name: str, inputs: Sequence[Input], key_serde: StoreKeySerde | None
 ) -> tuple[Input, ...]:
-    """Return the inputs of the store ``name`` with keys of the type that the serde says.
+    """Return the inputs of a store with keys of the type of the serde.
 
     Raises:
-        InvalidTopology: a serde is none that keys of a store have, or it does not fit what the
-            records are grouped by.
+        InvalidTopology: A serde is not allowed for keys of a store, or it does not fit the
+            expressions of ``group_by``.
     """
     if key_serde is None:
         return tuple(inputs)
@@ -142,14 +142,14 @@ def with_key_type(
     if not components or len(components) < len(types):
         message = (
             f"materialize: key_serde of the store {name!r} must be Serdes.string(), "
-            f"Serdes.long(), or a tuple of these for composite keys, not {key_serde!r}"
+            f"Serdes.long(), or a tuple of such serdes for composite keys, not {key_serde!r}"
         )
         raise InvalidTopology(message)
     is_composite = isinstance(key_serde, tuple)
     chosen = key_type(f"[{', '.join(components)}]" if is_composite else components[0])
     for grouped in inputs:
         columns = len(grouped.key_columns)
-        # One column may hold a composite as JSON; several make one, or are joined to a text.
+        # One column can have a composite as JSON. Several become a composite or one string.
         is_fitting = columns in {0, 1, len(components)} if is_composite else columns <= 1
         if not is_fitting and chosen is not TEXT:
             message = (
@@ -162,11 +162,12 @@ def with_key_type(
 
 
 def checked_retention(name: str, windows: Windows, retention: Duration | None) -> int | None:
-    """Return the retention of the store ``name`` in ms, None for all.
+    """Return the retention of a store in milliseconds, None for no limit.
 
     Raises:
-        InvalidTopology: it is negative, shorter than the windows need, or there are none.
-        IllegalArgument: it is no number of ms that fits into 64 bits.
+        InvalidTopology: It is negative or shorter than the windows need, or the store has no
+            windows.
+        IllegalArgument: It is not a number of milliseconds of 64 bits.
     """
     if retention is None:
         return None
@@ -188,11 +189,11 @@ def checked_retention(name: str, windows: Windows, retention: Duration | None) -
 
 
 def checked_period(step: str, period: Duration) -> int:
-    """Return how long something is kept or waits, in ms; ``step`` says what.
+    """Return a duration in milliseconds, for example a grace. Messages start with ``step``.
 
     Raises:
-        InvalidTopology: it is negative.
-        IllegalArgument: it is no number of ms, or too long to be added to a record's time.
+        InvalidTopology: It is negative.
+        IllegalArgument: It is not a number of milliseconds, or too long to add to a record's time.
     """
     period_ms = to_ms(period, step)
     if period_ms < 0:
@@ -209,10 +210,10 @@ def checked_aggregation(
     schema: str | None,
     aggregates: Mapping[str, Aggregate],
 ) -> Columns | Functions:
-    """Return declarative aggregates or functions, whichever is given.
+    """Return the declarative aggregates or the functions of an aggregation.
 
     Raises:
-        InvalidTopology: neither or both are given, or one is wrong.
+        InvalidTopology: Neither or both are given, or one is invalid.
     """
     no_functions = (initializer, aggregator, merger, schema) == (None, None, None, None)
     if aggregates and not no_functions:
@@ -233,10 +234,10 @@ def checked_aggregation(
 
 
 def checked_columns(step: str, of_stream: Sequence[Mapping[str, Aggregate]]) -> Columns:
-    """Return declarative aggregates, for each stream those of its columns.
+    """Return the declarative aggregates of each stream.
 
     Raises:
-        InvalidTopology: there is none, one is not an aggregate, or a name can't be used.
+        InvalidTopology: No aggregate is named, one is not an aggregate, or a name is invalid.
     """
     named = [pair for aggregates in of_stream for pair in aggregates.items()]
     if not named:
@@ -256,11 +257,11 @@ def checked_functions(
     merger: Merger | None,
     schema: str | None,
 ) -> Functions:
-    """Return a user's aggregation.
+    """Return an aggregation with user-defined functions.
 
     Raises:
-        InvalidTopology: one is no function or takes other arguments, or the schema is missing or
-            can't be read.
+        InvalidTopology: An argument is not a function, or it accepts other arguments, or the
+            schema is missing or invalid.
     """
     step = "aggregate"
     numbered = [f" {n}" for n in range(len(aggregators))] if len(aggregators) > 1 else [""]
@@ -284,10 +285,10 @@ def checked_functions(
 
 
 def checked_reducer(reducer: Callable[[Any, Any], Any]) -> Functions:
-    """Return the aggregation of Kafka's reduce: of two kept values it makes one, too.
+    """Return the aggregation of ``reduce``. The reducer also merges two kept values.
 
     Raises:
-        InvalidTopology: it is no function of two values.
+        InvalidTopology: It is not a function of two values.
     """
     if not callable(reducer):
         message = f"reduce: expects a function of (kept value, new value), not {reducer!r}"
@@ -311,11 +312,11 @@ def checked_table_aggregation(
     schema: str | None,
     aggregates: Mapping[str, Aggregate],
 ) -> Columns | Functions:
-    """Return the aggregation of a table's rows: declarative, or functions with a subtractor.
+    """Return the aggregation of a grouped table: declarative, or functions with a subtractor.
 
     Raises:
-        InvalidTopology: neither or both are given, one is wrong, or an aggregate is declared of
-            which rows that are gone can't be taken away.
+        InvalidTopology: Neither or both are given, one is invalid, or an aggregate does not support
+            the retraction of deleted rows.
     """
     if adder is None and subtractor is None:
         aggregation = checked_aggregation(initializer, None, merger, schema, aggregates)
@@ -337,17 +338,17 @@ def checked_table_aggregation(
     for role, function in (("adder", adder), ("subtractor", subtractor)):
         require_parameters(f"aggregate: {role}", function, _RECORD)
     functions = checked_aggregation(initializer, adder, merger, schema, aggregates)
-    assert isinstance(functions, Functions), "an aggregator makes them functions"
+    assert isinstance(functions, Functions), "an aggregator is a function"
     return replace(functions, subtractor=subtractor)
 
 
 def checked_table_reducers(
     adder: Callable[[Any, Any], Any], subtractor: Callable[[Any, Any], Any]
 ) -> Functions:
-    """Return the aggregation of Kafka's reduce of a table.
+    """Return the aggregation of ``reduce`` of a grouped table.
 
     Raises:
-        InvalidTopology: one is no function of two values.
+        InvalidTopology: An argument is not a function of two values.
     """
     functions = checked_reducer(adder)
     if not callable(subtractor):
@@ -359,7 +360,7 @@ def checked_table_reducers(
         def aggregator(_key: str, value: Any, aggregate: Any) -> Any:
             return reducer(aggregate, value)
 
-        # A store remembers its functions by their names, and these have to be the user's.
+        # A store remembers the names of its functions, so this one has the name of the user's.
         aggregator.__qualname__ = function_name(reducer)
         return aggregator
 
@@ -369,7 +370,7 @@ def checked_table_reducers(
 
 
 def aggregation_text(aggregation: Aggregation) -> str:
-    """How the aggregation is written, for messages: ``aggregate(n=count())``."""
+    """Return the call of an aggregation for messages, such as ``aggregate(n=count())``."""
     if not isinstance(aggregation, Columns):
         return "aggregate(functions)"
     return f"aggregate({aggregation})"

@@ -1,7 +1,7 @@
-"""Which names are allowed: of topics, of stores, of value columns and of a store's columns.
+"""The rules for names of topics, of stores, of value columns and of columns of a store.
 
-Each rule has its reason in what holds the name: a folder, a Delta table, a Spark schema, or the
-rows on their way to the engine, which have columns of their own.
+A name must be valid for a directory, a Delta table or a Spark schema, and must not equal a column
+that the pipeline adds to its rows.
 """
 
 import re
@@ -11,23 +11,23 @@ from oriel.pipeline.errors import InvalidTopology
 from oriel.pipeline.hops import HOP_COLUMNS
 from oriel.storage import RESERVED_COLUMNS, InvalidDefinition, check_store_name
 
-#: Kafka's rule for topics; the event log keeps it too, as topics are folders there.
+#: Kafka's rule for topics. In an event log, a topic is a directory, and the same rule applies.
 _TOPIC_NAME = re.compile(r"[A-Za-z0-9._-]{1,249}")
 
-#: A column's name that Delta takes without column mapping.
+#: A column name that Delta accepts without column mapping.
 _DELTA_COLUMN = re.compile(r"[^ ,;{}()\n\t=]+")
 
-#: Columns of rows in front of the steps beside the value's, for expressions to use.
+#: Columns that expressions can read in addition to the columns of the value.
 SCOPE = ("key", "timestamp_ms")
-#: And those beside the aggregates of a row behind an aggregation with windows.
+#: Further columns that expressions can read after an aggregation with windows.
 WINDOW_BOUNDS = ("window_start_ms", "window_end_ms")
 
 
 def check_topic(topic: str) -> str:
-    """Return ``topic`` if it is a valid topic name.
+    """Return a topic if its name is valid.
 
     Raises:
-        InvalidTopology: the name is empty, too long, ``.`` or ``..``, or has other characters.
+        InvalidTopology: The name is empty, too long, ``.`` or ``..``, or has other characters.
     """
     if callable(topic):
         message = (
@@ -38,18 +38,18 @@ def check_topic(topic: str) -> str:
     valid = isinstance(topic, str) and _TOPIC_NAME.fullmatch(topic)
     if not valid or topic in {".", ".."}:
         message = (
-            f"topic name {topic!r} is not valid: use 1 to 249 letters, digits, '.', '_' or '-', "
-            "and neither '.' nor '..' (Kafka's topic rule)"
+            f"topic name {topic!r} is not valid: use 1 to 249 characters of a-z, A-Z, 0-9, '.', "
+            "'_' and '-', and neither '.' nor '..' (Kafka's topic rule)"
         )
         raise InvalidTopology(message)
     return topic
 
 
 def check_new_store(name: str, store_names: Iterable[str]) -> str:
-    """Return ``name`` if it can be a store's beside ``store_names``.
+    """Return the name of a new store if it is valid and differs from the other names.
 
     Raises:
-        InvalidTopology: it is no store name, or taken.
+        InvalidTopology: The name is invalid, or another store has it.
     """
     try:
         check_store_name(name)
@@ -57,7 +57,7 @@ def check_new_store(name: str, store_names: Iterable[str]) -> str:
         raise InvalidTopology(str(error)) from error
     for other in store_names:
         if other.lower() == name.lower():
-            # Each has a folder, and some file systems don't tell these names apart.
+            # Each store has a directory, and some file systems ignore case.
             and_this = "" if other == name else f" and {name!r}: they differ only in case"
             message = f"materialize: two stores are named {other!r}{and_this}"
             raise InvalidTopology(message)
@@ -65,16 +65,16 @@ def check_new_store(name: str, store_names: Iterable[str]) -> str:
 
 
 def check_names(step: str, names: Sequence[str]) -> None:
-    """Refuse columns that a store's table can't have; ``step`` begins the message.
+    """Reject names that columns of a store cannot have. The message starts with ``step``.
 
     Raises:
-        InvalidTopology: a name is empty, odd, taken, or there twice.
+        InvalidTopology: A name is empty, invalid or reserved, or two names are equal.
     """
     for name in names:
         if not name or not _DELTA_COLUMN.fullmatch(name):
             message = f"{step}: a Delta table can't have a column named {name!r}"
             raise InvalidTopology(message)
-        # "store" and "position" stand beside the columns in an answer.
+        # A response has the fields "store" and "position" next to the columns.
         if name.lower() in RESERVED_COLUMNS or name.lower() in {"store", "position"}:
             message = (
                 f"{step}: the name {name!r} is a column of every store. Use another name, for "
@@ -87,10 +87,10 @@ def check_names(step: str, names: Sequence[str]) -> None:
 
 
 def refuse_taken(step: str, names: Iterable[str]) -> None:
-    """Refuse value columns that would hide the record's own (names ignore case, as in SQL).
+    """Reject value columns with the names of ``key`` and ``timestamp_ms``, which ignore case.
 
     Raises:
-        InvalidTopology: there is one; the message names the step or the source.
+        InvalidTopology: A column has such a name. The message names the step or the source.
     """
     taken = sorted(name for name in names if name.lower() in SCOPE or name.startswith("__"))
     if taken:
@@ -102,14 +102,14 @@ def refuse_taken(step: str, names: Iterable[str]) -> None:
 
 
 def refuse_hidden(store: str, used: Iterable[str]) -> None:
-    """Refuse value columns that an aggregation reads under a name of the rows.
+    """Reject value columns that an aggregation reads, if the pipeline adds a column of that name.
 
-    Columns that are not read end with the last step, so any name will do for them.
+    Columns that are not read end with the last step, so they can have any name.
 
     Raises:
-        InvalidTopology: there is one; the message says how to rename it.
+        InvalidTopology: A column has such a name. The message has a way to rename it.
     """
-    # Spark does not tell names apart by case.
+    # Spark ignores the case of names.
     taken = sorted(name for name in used if name.lower() in HOP_COLUMNS)
     if taken:
         message = (

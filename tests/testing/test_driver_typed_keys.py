@@ -111,8 +111,8 @@ def test_any_cut_gives_the_same_rows_and_letters(keys: list[str | None], cuts: l
     [
         ((), Serdes.json(), "Serdes.string.., Serdes.long"),
         ((), (), "Serdes.string.., Serdes.long"),
-        ((), (Serdes.double(),), "tuple of these"),
-        ((), "long", "tuple of these"),
+        ((), (Serdes.double(),), "tuple of such serdes"),
+        ((), "long", "tuple of such serdes"),
         (("v", "w"), Serdes.long(), "Pass a tuple of 2 serdes"),
         (("v", "w"), (Serdes.long(),), "Pass a tuple of 2 serdes"),
     ],

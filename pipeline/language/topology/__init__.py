@@ -1,8 +1,8 @@
-"""A topology as data: frozen dataclasses that Kafka Streams' words make and the pipeline runs.
+"""A topology as data: frozen dataclasses that the language creates and the pipeline runs.
 
-From the source to the store: ``sources``, row-wise ``steps``, the ``inputs`` that are read and
-joined, their ``aggregations``, and the ``stores`` with the ``Topology`` itself. ``descriptions``
-are their texts, which a store's table remembers. Nothing here touches Spark.
+An input is a source with its row-wise steps and its joins. Stores have inputs and an aggregation,
+and a ``Topology`` has stores and sinks. The table of a store keeps the texts of ``descriptions``.
+No module here imports Spark.
 """
 
 from oriel.pipeline.language.topology.aggregations import (

@@ -1,4 +1,4 @@
-"""What a store makes of its records, and where its rows go, as data."""
+"""Aggregations of stores, and the topics that their rows are written to, as data."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -9,18 +9,18 @@ from oriel.pipeline.windows import Aggregate, Aggregator, Merger, TableJoin
 
 
 def verb(how: str) -> str:
-    """A join as it is called."""
+    """Return the name of the method of a join."""
     return "join" if how == "inner" else f"{how}_join"
 
 
 @dataclass(frozen=True)
 class Columns:
-    """Declarative aggregates: for each stream the named ones that are computed from it."""
+    """The declarative aggregates of each stream, by name."""
 
     of_stream: tuple[Mapping[str, Aggregate], ...]
 
     def __str__(self) -> str:
-        """The columns as they are written."""
+        """Return the aggregates as arguments of ``aggregate``."""
         named = (pair for aggregates in self.of_stream for pair in aggregates.items())
         return ", ".join(f"{name}={aggregate.call}" for name, aggregate in named)
 
@@ -32,10 +32,10 @@ class Columns:
 
 @dataclass(frozen=True)
 class Functions:
-    """A user's own functions, an aggregator for each stream.
+    """User-defined functions, with one aggregator per stream.
 
-    ``schema`` is the aggregate's DDL, None for the value's (reduce). ``subtractor`` takes a
-    table's old rows away; its new ones are the aggregator's.
+    ``schema`` is the DDL of the aggregate, or None for the schema of the value (``reduce``). For a
+    grouped table, ``subtractor`` retracts old rows, and the aggregator adds new ones.
     """
 
     initializer: Callable[[], Any] | None
@@ -46,12 +46,12 @@ class Functions:
     subtractor: Aggregator | None = None
 
     def __str__(self) -> str:
-        """The step, and what it gives."""
+        """Return the step with its schema."""
         return f"{self.step}(functions){f': {self.schema}' if self.schema else ''}"
 
     @property
     def names(self) -> tuple[str, ...]:
-        """What each function is for, and how it is called."""
+        """The role and the name of each function."""
         functions = [
             ("initializer", self.initializer),
             *(("aggregator", function) for function in self.aggregators),
@@ -65,15 +65,15 @@ class Functions:
 
 @dataclass(frozen=True)
 class TableRows:
-    """The rows of a table, or of several joined by key, as they are; no aggregation.
+    """The rows of a table, or of several tables that are joined by key, without aggregation.
 
-    ``join`` joins the store's inputs by their numbers; of one table it is 0.
+    ``join`` has the inputs of the store by their indexes. For one table, it is 0.
     """
 
     join: TableJoin | int
 
     def __str__(self) -> str:
-        """How rows come about."""
+        """Return the source of the rows, for ``describe``."""
         if isinstance(self.join, int):
             return "of the table"
         is_pair = self.how == self.join.how
@@ -81,7 +81,7 @@ class TableRows:
 
     @property
     def how(self) -> str:
-        """How tables are joined: of two a word, of more with their numbers."""
+        """The joins of the tables: the kind for two tables, a text with indexes for more."""
         join = self.join
         if isinstance(join, TableJoin) and (join.left, join.right) == (0, 1):
             return join.how
@@ -90,10 +90,10 @@ class TableRows:
 
 @dataclass(frozen=True)
 class Records:
-    """The records of a stream as they are, on their way to a topic; no aggregation."""
+    """The records of a stream that is written to a topic, without aggregation."""
 
     def __str__(self) -> str:
-        """What is written."""
+        """Return the content of the topic, for ``describe``."""
         return "records"
 
 
@@ -102,7 +102,7 @@ Aggregation = Columns | Functions | TableRows | Records
 
 @dataclass(frozen=True)
 class Publication:
-    """A Kafka topic that rows or records are written to: all of them, or final rows only."""
+    """A Kafka topic that all rows or records, or only final rows, are written to."""
 
     topic: str
     final_only: bool = False

@@ -1,9 +1,9 @@
-"""A store's definition as texts: sources, steps and functions, the same in every run.
+"""The definition of a store as text: its sources, steps and functions.
 
-A store's table keeps them, so that a topology that would go on otherwise than it began is noticed.
-So a text must not change while the topology doesn't, and must change with it. Of a Python function
-it has the name alone: byte code differs from one version of Python to the next, and what a
-function calls is not in it. A changed body is not noticed. ``peek`` changes no row and is in none.
+The table of a store keeps these texts, so that a start detects a changed topology. A text must be
+the same in every run, and must change with the topology. For a Python function, it has only the
+name. Byte code depends on the version of Python, and does not contain called functions. So a
+changed body is not detected. ``peek`` changes no row and is in no text.
 """
 
 import re
@@ -19,7 +19,7 @@ from oriel.pipeline.language.topology.stores import Store
 
 _DDL_WORD = re.compile(r"`(?:[^`]|``)+`|'(?:[^'\\]|\\.)*'|\w+|[^\s\w]")
 _NAME = re.compile(r"[\w`']")
-#: Spark's other names of types.
+#: Synonyms of types in Spark.
 _SYNONYMS = {
     "BYTE": "TINYINT", "SHORT": "SMALLINT", "INTEGER": "INT", "LONG": "BIGINT", "REAL": "FLOAT",
     "DEC": "DECIMAL", "NUMERIC": "DECIMAL",
@@ -27,14 +27,14 @@ _SYNONYMS = {
 
 
 def source_texts(store: Store) -> tuple[str, ...]:
-    """Each source of ``store``: its topic, its schema, and what else it says of its records."""
+    """Return the topic, the schema and the format of each source of a store."""
     return tuple(_source_text(source) for source in store.sources)
 
 
 def step_texts(store: Store) -> tuple[str, ...]:
-    """Each input of ``store``: what is read, its row-wise steps, its join with both sides.
+    """Return each input of a store with its source, its row-wise steps and its join.
 
-    Behind them the steps of the aggregation's rows, if there are any.
+    If the rows of the aggregation have steps, they are the last text.
     """
     texts = [_input_text(origin) for origin in store.inputs]
     if len(texts) > 1 and isinstance(store.aggregation, Columns):
@@ -47,7 +47,7 @@ def step_texts(store: Store) -> tuple[str, ...]:
 
 
 def function_texts(store: Store) -> tuple[str, ...]:
-    """The names of the functions that ``store`` calls, and the schema of what they give."""
+    """Return the names of the functions of a store, and the schema of their results."""
     aggregation = store.aggregation
     if not isinstance(aggregation, Functions):
         return ()
@@ -56,11 +56,11 @@ def function_texts(store: Store) -> tuple[str, ...]:
 
 
 def schema_text(ddl: str) -> str:
-    """A schema in one spelling: ``a  long, b: array<int>`` is ``a BIGINT, b ARRAY<INT>``."""
+    """Normalize a schema: ``a  long, b: array<int>`` is ``a BIGINT, b ARRAY<INT>``."""
     words = [word for word in _DDL_WORD.findall(ddl) if not word.startswith(":")]
     text = ""
     for word, following in zip(words, [*words[1:], ""], strict=True):
-        # A name has its type behind it, a type has not: names keep their case.
+        # A name precedes its type, and keeps its case.
         is_type = word.isidentifier() and not _NAME.match(following)
         needs_space = text.endswith(",") or (_NAME.match(word) and _NAME.match(text[-1:]))
         spelled = _SYNONYMS.get(word.upper(), word.upper()) if is_type else word
@@ -69,7 +69,7 @@ def schema_text(ddl: str) -> str:
 
 
 def _source_text(source: Source) -> str:
-    """A source, with each of its fields that is not left as it is by default."""
+    """Return a source with each field that is not the default."""
     if isinstance(source, StoreSource):
         return str(source)
     extras = [

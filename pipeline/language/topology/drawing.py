@@ -1,4 +1,4 @@
-"""A topology as a drawing in Mermaid's language."""
+"""A topology as a Mermaid flowchart."""
 
 from collections.abc import Sequence
 
@@ -18,7 +18,7 @@ from oriel.pipeline.language.topology.written import (
 
 
 def drawn(topics: Sequence[str], stores: Sequence[Store], sinks: Sequence[Store]) -> str:
-    """Topics, joins and stores, with the row-wise steps on the arrows between them."""
+    """Return topics, joins and stores as nodes, and the row-wise steps on the arrows."""
     drawing = _Drawing(topics, stores)
     for number, store in enumerate(stores):
         drawing.node(f"store{number}", "[{}]", store.name, store.kind, *step_words(store.row_steps))
@@ -36,32 +36,32 @@ def drawn(topics: Sequence[str], stores: Sequence[Store], sinks: Sequence[Store]
 
 
 class _Drawing:
-    """The lines of a drawing, and which node is which."""
+    """The lines of a flowchart, and the names of its nodes."""
 
     def __init__(self, topics: Sequence[str], stores: Sequence[Store]) -> None:
         self.lines = ["flowchart LR"]
-        #: By a ``Source``'s topic; stores are sources, too.
+        #: Topic of a source to its node. A store is also a source.
         self._sources = {
             StoreSource.of(store.name).topic: f"store{number}"
             for number, store in enumerate(stores)
         }
         for number, topic in enumerate(topics):
             self._sources[topic] = self.node(f"topic{number}", "[({})]", topic)
-        #: By identity: streams behind one join have one.
+        #: Identity of a join to its node. Streams of one join share the node.
         self._joins: dict[int, str] = {}
 
     def node(self, name: str, shape: str, *label: object) -> str:
-        """Draw a node; its name."""
+        """Add a node and return its name."""
         self.lines.append(f"    {name}{shape.format(_quoted(label))}")
         return name
 
     def arrow(self, source: str, target: str, *label: object) -> None:
-        """Draw an arrow between nodes."""
+        """Add an arrow between two nodes."""
         text = f"|{_quoted(label)}|" if label else ""
         self.lines.append(f"    {source} -->{text} {target}")
 
     def reading(self, stream: Input | Side, target: str, *, is_table: bool = False) -> None:
-        """Draw the arrow from what a stream reads, with its steps, and what is in front of it."""
+        """Add the arrow from the source or join of a stream, with its steps and upstream nodes."""
         is_table = is_table or isinstance(stream.join, TableChanges)
         stream = without_changes(stream)
         join = stream.join
@@ -83,7 +83,7 @@ class _Drawing:
 
 
 def _quoted(lines: tuple[object, ...]) -> str:
-    """The lines of a label, which a browser reads as HTML."""
+    """Return the lines of a label as HTML."""
     text = "\n".join(map(str, lines))
     for character, entity in (("&", "&amp;"), ('"', "&quot;"), ("<", "&lt;")):
         text = text.replace(character, entity)

@@ -1,4 +1,4 @@
-"""What a topology reads: topics, and the final rows of its own stores."""
+"""The sources of a topology: topics, and the final rows of its own stores."""
 
 from dataclasses import dataclass, field
 from typing import Literal
@@ -9,10 +9,10 @@ from oriel.storage import Offsets
 
 @dataclass(frozen=True)
 class Source:
-    """A topic and the columns of its records' values (a Spark DDL string).
+    """A topic and the columns of its values as Spark DDL.
 
-    ``consumed`` is in what bytes they are. ``step`` is how it was first written; a stream and a
-    table of a topic are one source.
+    ``step`` is the first call that read the topic. It does not count in comparisons, because a
+    stream and a table of a topic are one source.
     """
 
     topic: str
@@ -23,41 +23,41 @@ class Source:
     consumed: Consumed = JSON_RECORDS
 
     def __str__(self) -> str:
-        """The source as it is written."""
+        """Return the call that created the source."""
         consumed = str(self.consumed)
         return f"{self.step}({self.topic!r}{', ' if consumed else ''}{consumed})"
 
     @property
     def columns(self) -> str:
-        """The columns of the value, and behind them those of headers (a Spark DDL string)."""
+        """The columns of the value and then the columns of headers, as Spark DDL."""
         names = (name.replace("`", "``") for name in self.consumed.headers.values())
         return ", ".join([self.schema, *(f"`{name}` STRING" for name in names)])
 
 
 @dataclass(frozen=True)
 class StoreSource(Source):
-    """The final rows of a store of the same topology, as records: its key and its columns.
+    """The final rows of a store of the same topology, as records with its key and its columns.
 
-    They are those of one partition, which no broker has: ``topic`` names it as no topic is named.
-    ``schema`` is known once the store's aggregates are.
+    They are one partition, which exists in no broker. ``topic`` is a name that a topic cannot have.
+    ``schema`` is empty until the types of the aggregates are known.
     """
 
     store: str = ""
 
     @classmethod
     def of(cls, store: str) -> "StoreSource":
-        """The rows of the store of that name."""
+        """Return the source of the rows of a store."""
         return cls(f"{_STORE_TOPIC}{store}", "", store=store)
 
     def __str__(self) -> str:
-        """The stream as it is written."""
+        """Return the call that created the stream."""
         return f"store({self.store!r}).to_stream()"
 
 
-#: How the name of a stream of a store's rows begins: a topic has no space in its name.
+#: The prefix of the names of store sources. A topic has no space in its name.
 _STORE_TOPIC = "store "
 
 
 def of_topics(offsets: Offsets) -> Offsets:
-    """What ``offsets`` say of topics, without streams of stores' rows."""
+    """Return the offsets of topics only, without rows of stores."""
     return {name: ends for name, ends in offsets.items() if not name.startswith(_STORE_TOPIC)}

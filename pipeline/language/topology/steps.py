@@ -1,7 +1,6 @@
-"""Row-wise steps as data, and how they are written.
+"""Row-wise steps as data, with their texts.
 
-What a step computes are Spark column expressions, as SQL text or as a ``Column``. Nothing here
-touches Spark.
+The expressions of a step are SQL strings or Spark columns. This module does not import Spark.
 """
 
 import re
@@ -15,11 +14,11 @@ from oriel.pipeline.language.names import SCOPE, WINDOW_BOUNDS
 if TYPE_CHECKING:
     from pyspark.sql import Column
 
-#: What a record is shown to: (key, value, timestamp_ms); None where there is no key or value.
+#: A function of ``peek``: (key, value, timestamp_ms), with None for a null key or value.
 Peeker = Callable[[str | None, dict[str, Any] | None, int], object]
 
 _ORIGIN = ",Origin("
-#: How Spark writes a column and a constant that a Python function is given.
+#: The text of a column and of a constant as an argument of a Python function in Spark.
 _GIVEN_COLUMN = re.compile(
     r"columnnodeexpression\(UnresolvedAttribute\(List\(([^()]*)\),None,false\)\)"
 )
@@ -27,12 +26,11 @@ _GIVEN_CONSTANT = re.compile(r"columnnodeexpression\(Literal\(([^()]*),None\)\)"
 
 
 def expression_text(expression: "str | Column") -> str:
-    """An expression as it is written, the same in every run.
+    """Return an expression as text that is the same in every run.
 
-    A store remembers what it is grouped by, so the text must not change while the topology does
-    not. Spark's text of a Python function's argument says where in memory and in which line it
-    was made, ``,Origin(...)`` with parentheses inside: that is taken out. A column or a constant
-    that it is given is written as in SQL.
+    A store remembers its grouping, so the text must only change with the topology. The text of
+    Spark for an argument of a Python function has a memory address and a line, ``,Origin(...)``,
+    which is removed here. Columns and constants in it are written as in SQL.
     """
     text = repr(expression)
     if isinstance(expression, str):
@@ -48,33 +46,33 @@ def expression_text(expression: "str | Column") -> str:
 
 
 def function_name(function: Callable[..., Any]) -> str:
-    """How a function is called where it is defined; an object that is called, by its class."""
+    """Return the qualified name of a function, or of the class of a callable object."""
     name: str = getattr(function, "__qualname__", type(function).__qualname__)
     return name
 
 
 def short_name(function: Callable[..., Any]) -> str:
-    """The name alone, for who reads a topology: not in which function it is defined."""
+    """Return the name of a function without the enclosing function, for ``describe``."""
     return function_name(function).rpartition("<locals>.")[2]
 
 
 def grouping_text(parts: "tuple[str | Column, ...]") -> str:
-    """What records are grouped by, in one line; ``key`` is the record's own."""
+    """Return the expressions of a grouping in one line. ``key`` is the key of the record."""
     texts = (part if isinstance(part, str) else expression_text(part) for part in parts or ("key",))
     return ", ".join(" ".join(text.split()) for text in texts)
 
 
 def columns_text(keep: Iterable[str], columns: "Mapping[str, str | Column]") -> str:
-    """The columns of a new value as they are written: those that stay, then the computed ones."""
+    """Return the columns of a new value as arguments: kept columns, then computed columns."""
     computed = (f"{name}={expression_text(value)}" for name, value in columns.items())
     return ", ".join([*map(repr, keep), *computed])
 
 
 @dataclass(frozen=True)
 class Filter:
-    """Keep the records for which the condition is true (not false, not null).
+    """Keep the records for which the condition is true, neither false nor null.
 
-    ``is_negated``: keep the others. ``of_table``: the others are rows that are deleted.
+    ``is_negated``: keep the other records. ``of_table``: dropped records are deleted rows.
     """
 
     condition: "str | Column"
@@ -82,16 +80,16 @@ class Filter:
     of_table: bool = False
 
     def __str__(self) -> str:
-        """The step as it is written."""
+        """Return the step as a call."""
         text = f"filter{'_not' * self.is_negated}({expression_text(self.condition)})"
         return f"{text} of the table" if self.of_table else text
 
 
 @dataclass(frozen=True)
 class MapValues:
-    """Replace the value: keep the columns named in ``keep`` (``*``: all), add ``columns``.
+    """Replace the value: keep the columns in ``keep`` (``*``: all), and add ``columns``.
 
-    ``key``, if it is not empty, is what the new key is made of, as in ``group_by``.
+    If ``key`` is not empty, its expressions are the new key, as in ``group_by``.
     """
 
     keep: tuple[str, ...]
@@ -99,7 +97,7 @@ class MapValues:
     key: tuple["str | Column", ...] = ()
 
     def __str__(self) -> str:
-        """The step as it is written."""
+        """Return the step as a call."""
         if self.key and self.keep == ("*",) and not self.columns:
             return f"select_key({grouping_text(self.key)})"
         value = columns_text(self.keep, self.columns)
@@ -110,94 +108,94 @@ class MapValues:
 
 @dataclass(frozen=True)
 class FlatMapValues:
-    """One record for each element of the one array among ``columns``; ``keep`` as in MapValues.
+    """Create one record per element of the array in ``columns``, with ``keep`` of ``MapValues``.
 
-    All of them have the record's key, time and place. A record without an element is filtered out.
+    Flattened records have the key, the time and the position of their record. A record without
+    elements is filtered out.
     """
 
     keep: tuple[str, ...]
     columns: Mapping[str, "str | Column"]
 
     def __str__(self) -> str:
-        """The step as it is written."""
+        """Return the step as a call."""
         return f"flat_map_values({columns_text(self.keep, self.columns)})"
 
 
-#: The column in which a record keeps its own key while it looks a global table up.
+#: The column with the key of a record during its join with a global table.
 OWN_KEY = "__own_key"
 
 
 @dataclass(frozen=True)
 class LookupKey:
-    """Make the key under which a global table is looked up; the own one waits in ``OWN_KEY``.
+    """Set the key of the row of a global table, and keep the record's key in ``OWN_KEY``.
 
-    ``NO_ROW_KEY``, under which no global table has a row, stands for null.
+    Null becomes ``NO_ROW_KEY``, because no global table has a row with this key.
     """
 
     key: "str | Column"
 
     def __str__(self) -> str:
-        """The step as it is written."""
+        """Return the step as a call."""
         return f"with_lookup_key({grouping_text((self.key,))})"
 
 
-#: A text that Unicode keeps out of all exchange; a global table's row of this key is left out.
+#: A Unicode noncharacter, which is not for interchange. Global tables drop a row with this key.
 NO_ROW_KEY = "\uffff"
 
 
 @dataclass(frozen=True)
 class OwnKey:
-    """Give a record its own key back, behind the lookup of a global table."""
+    """Restore the key of a record after its join with a global table."""
 
     def __str__(self) -> str:
-        """The step as it is written."""
+        """Return the step as a call."""
         return "with_own_key()"
 
 
 @dataclass(frozen=True)
 class ForeignKey:
-    """Make the key of another table's row that a row names, as ``group_by`` makes keys.
+    """Compute the foreign key of a row, with expressions as in ``group_by``.
 
-    It is the column ``FOREIGN_KEY``; of the value nothing else stays, if it is not ``beside``.
+    The result is the column ``FOREIGN_KEY``. The other columns are dropped unless ``beside`` is
+    true.
     """
 
     key: tuple["str | Column", ...]
     beside: bool = False
 
     def __str__(self) -> str:
-        """The step as it is written."""
+        """Return the step as a call."""
         return f"{'with_' if self.beside else ''}foreign_key({grouping_text(self.key)})"
 
 
 @dataclass(frozen=True)
 class Peek:
-    """Call ``function(key, value, timestamp_ms)`` for each record, which stays as it is."""
+    """Call ``function(key, value, timestamp_ms)`` with each record, which does not change."""
 
     function: Peeker
 
     def __str__(self) -> str:
-        """The step as it is written."""
+        """Return the step as a call."""
         return f"peek({short_name(self.function)})"
 
 
-#: Where a table begins or ends: a record without a key is none of its rows, and could get one.
+#: The first or last step of a table. A table has no row for a null key, and a later step could
+#: set a key.
 HAS_KEY = Filter("key IS NOT NULL")
 
-#: A branch's steps.
+#: The steps of a branch.
 Chain = tuple[Filter | MapValues | Peek, ...]
 
 
 @dataclass(frozen=True)
 class Branches:
-    """Each record by the one of several chains of steps whose filters it passes, if any.
-
-    No record passes those of two: they are branches of one stream, merged again.
-    """
+    """Merged branches of one stream: each record passes the filters of at most one chain."""
 
     chains: tuple[Chain, ...]
 
     def __str__(self) -> str:
-        """The steps, for who reads a topology."""
+        """Return the steps of all branches, for ``describe``."""
         return f"branches({'; '.join('.'.join(map(str, steps)) for steps in self.chains)})"
 
 
@@ -207,48 +205,48 @@ Step = RowStep | Branches
 
 @dataclass(frozen=True)
 class AggregatedRows:
-    """A store's rows on their way from the aggregation to the table, and their steps.
+    """The rows of a store between its aggregation and its table, with their steps.
 
-    They are rows of a table: one that a filter leaves out is removed. ``windowed``: a row is of a
-    window, whose bounds the steps see.
+    A filter deletes the rows that it drops. ``windowed``: the steps can read the bounds of the
+    window.
     """
 
     steps: tuple[Filter | MapValues, ...]
     windowed: bool
 
     def __str__(self) -> str:
-        """The steps as they are written."""
+        """Return the steps as calls."""
         return ".".join(map(str, self.steps))
 
     @property
     def group_by(self) -> "tuple[str | Column, ...]":
-        """Empty: a row keeps its key."""
+        """Empty, because a row keeps its key."""
         return ()
 
     @property
     def scope(self) -> tuple[str, ...]:
-        """The columns that expressions see beside those of the aggregates."""
+        """The columns that expressions can read in addition to the aggregates."""
         return (*SCOPE, *(WINDOW_BOUNDS if self.windowed else ()))
 
 
 def flattens(steps: Iterable[Step]) -> bool:
-    """Whether some step makes several records of one: elements, which share a place in the log."""
+    """Return whether a step flattens records. Flattened records share a position in the log."""
     return any(isinstance(step, FlatMapValues) for step in steps)
 
 
 def key_of(steps: Iterable[Step]) -> "tuple[str | Column, ...]":
-    """What the last step that makes a key makes it of; empty: none does."""
+    """Return the key expressions of the last step that sets a key. Empty if no step does."""
     for step in reversed(tuple(steps)):
         if isinstance(step, MapValues) and step.key:
             return step.key
-        # All of them make it of as many parts.
+        # The keys of all branches have the same number of parts.
         if isinstance(step, Branches) and (key := key_of(step.chains[0])):
             return key
     return ()
 
 
 def expressions_of(steps: Iterable[Step]) -> "Iterator[str | Column | Peeker]":
-    """All that ``steps`` compute with, functions too."""
+    """Yield all expressions and functions of steps."""
     for step in steps:
         if isinstance(step, Filter):
             yield step.condition

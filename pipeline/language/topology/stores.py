@@ -1,4 +1,4 @@
-"""What is kept of inputs: stores, and the topics that streams end in."""
+"""Stores, and the output topics of streams."""
 
 from dataclasses import dataclass
 
@@ -16,11 +16,11 @@ from oriel.storage import TEXT, KeyType
 
 @dataclass(frozen=True)
 class Store:
-    """One materialized aggregation, or a sink: everything the pipeline has to know about it.
+    """A materialized aggregation, or a sink.
 
-    A sink is the end of a stream in a topic. It has no table; what it has of a store are clocks,
-    the state of joins in front, dead letters and counters. ``row_steps`` are those between the
-    aggregation and the table.
+    A sink writes the records of a stream to a topic. It has no table. Like a store, it has stream
+    times, the state of upstream joins, dead letters and counters. ``row_steps`` are the steps
+    between the aggregation and the table.
     """
 
     name: str
@@ -34,12 +34,12 @@ class Store:
 
     @property
     def aggregated_rows(self) -> AggregatedRows:
-        """The rows that the aggregation gives, with their steps."""
+        """The rows of the aggregation, with their steps."""
         return AggregatedRows(self.row_steps, self.windows.kind != "none")
 
     @property
     def is_sink(self) -> bool:
-        """Whether records go to a topic as they are."""
+        """Whether it is a sink, which writes records to a topic."""
         return isinstance(self.aggregation, Records)
 
     @property
@@ -55,22 +55,22 @@ class Store:
 
     @property
     def streams(self) -> tuple[int, ...]:
-        """Which stream of a cogroup each input is, from 0; merged ones are one."""
+        """The index of each input's stream in a cogroup, from 0. Merged inputs share an index."""
         return tuple(origin.stream for origin in self.inputs)
 
     @property
     def reads_stores(self) -> tuple[StoreSource, ...]:
-        """The stores whose rows it reads."""
+        """The stores whose final rows are read."""
         return tuple(source for source in self.sources if isinstance(source, StoreSource))
 
     @property
     def key_type(self) -> KeyType:
-        """What the keys are, one type for all inputs."""
+        """The type of the keys, which is the same for all inputs."""
         return self.inputs[0].key_type
 
     @property
     def kind(self) -> str:
-        """Its windows and what differs from the default, for people."""
+        """The windows, and the options that are not the default, for ``describe``."""
         return ", ".join([
             "no windows" if self.windows.kind == "none" else repr(self.windows),
             *([] if self.emit == EmitStrategy.on_window_update() else [self.emit.name]),
@@ -80,5 +80,5 @@ class Store:
 
     @property
     def grouped_by(self) -> str:
-        """How the records are joined and grouped; kept in the table, to refuse another topology."""
+        """The joins and groupings as text. The table keeps it to reject a changed topology."""
         return "; ".join(dict.fromkeys(origin.grouping for origin in self.inputs))

@@ -1,7 +1,7 @@
-"""A topology as it is written, for who reads it: in the words of the calls, with nothing beside.
+"""The calls of a topology as text, for ``describe`` and for messages.
 
-What a store's table remembers are other texts (``descriptions``): they say what is computed, also
-the steps that a call is made of, and don't change with the words here.
+The table of a store keeps other texts (``descriptions``). They have all computed steps, also
+the internal steps of a call, and do not change with the texts here.
 """
 
 import re
@@ -35,12 +35,12 @@ from oriel.pipeline.language.topology.steps import (
     grouping_text,
 )
 
-#: Where a function is defined, in front of its name.
+#: The enclosing function before the name of a function.
 _DEFINED_IN = re.compile(r"[\w<>.]+\.<locals>\.")
 
 
 def written(stream: Side | Input, *, is_table: bool = False) -> str:
-    """A stream or a table with all that is in front of it; an ``Input`` with its grouping."""
+    """Return a stream or table with everything upstream, and an ``Input`` with its grouping."""
     is_table = is_table or isinstance(stream.join, TableChanges)
     stream = without_changes(stream)
     in_front = _in_front(stream, is_table=is_table and not became_table(stream))
@@ -51,7 +51,7 @@ def written(stream: Side | Input, *, is_table: bool = False) -> str:
 
 
 def without_changes(stream: Side | Input) -> Side | Input:
-    """A table that is grouped as itself, without what its changes are made of."""
+    """Return a grouped table without the internal join that computes its changes."""
     join = stream.join
     if not isinstance(join, TableChanges) or join.rows != 0:
         return stream
@@ -60,12 +60,12 @@ def without_changes(stream: Side | Input) -> Side | Input:
 
 
 def grouping_words(stream: Side | Input) -> str:
-    """How records are grouped, if not by their own key."""
+    """Return the grouping, or an empty text if records are grouped by their own key."""
     return f"group_by({grouping_text(stream.group_by)})" if stream.group_by else ""
 
 
 def step_words(steps: Iterable[Step]) -> list[str]:
-    """Row-wise steps, without those that a call makes beside its own."""
+    """Return the row-wise steps, without the internal steps of a call."""
     return [
         str(replace(step, of_table=False) if isinstance(step, Filter) else step)
         for step in steps
@@ -74,16 +74,16 @@ def step_words(steps: Iterable[Step]) -> list[str]:
 
 
 def words_behind(stream: Side | Input, *, is_table: bool) -> list[str]:
-    """The steps of a stream or a table; where one became the other, that stands between them.
+    """Return the steps of a stream or a table, with ``to_table()`` where a stream became a table.
 
-    Of records that is in front of what deletes rows, or behind all: what maps is the same on both
-    sides.
+    For records, ``to_table()`` is before the first filter that deletes rows, or at the end. A
+    mapping has the same result before and after it.
     """
     steps = stream.steps
     if not is_table or not became_table(stream):
         return step_words(steps)
     if tells_rows(stream):
-        # The step that updates begin with as a table.
+        # Updates that become a table start with this step.
         end = max(number for number, step in enumerate(steps) if str(step) == str(HAS_KEY))
         return [*step_words(steps[:end]), "to_table()", *step_words(steps[end + 1 :])]
     deletes = (isinstance(step, Filter) and step.of_table for step in steps)
@@ -92,11 +92,11 @@ def words_behind(stream: Side | Input, *, is_table: bool) -> list[str]:
 
 
 def told_step(steps: Sequence[Step], number: int) -> str:
-    """One of ``steps`` in a message: that which a join makes is told as the join's argument."""
+    """Return a step for a message. An internal step of a join is its argument."""
     step, *behind = steps[number:]
     if isinstance(step, ForeignKey):
         return f"join(foreign_key={grouping_text(step.key)})"
-    # An inner join leaves null keys out before it makes them.
+    # An inner join drops null keys before it computes the key.
     looked_up = step if isinstance(step, LookupKey) else next(iter(behind), None)
     if isinstance(looked_up, LookupKey) and (looked_up is step or _wants_key(step, looked_up)):
         return f"join(key={grouping_text((looked_up.key,))})"
@@ -104,7 +104,7 @@ def told_step(steps: Sequence[Step], number: int) -> str:
 
 
 def join_words(join: Join, *, is_table: bool = False) -> str:
-    """A join or an aggregation behind its first side; ``is_table``: not as a stream of updates."""
+    """Return a join or an aggregation without its left input, as a table or as updates."""
     if isinstance(join, TableLookup):
         return _lookup_words(join)
     if isinstance(join, Responses):
@@ -123,7 +123,7 @@ def join_words(join: Join, *, is_table: bool = False) -> str:
 
 
 def written_sides(join: Join) -> tuple[tuple[Side | Input, bool], ...]:
-    """The sides of a join as they are written, each with whether it is a table."""
+    """Return the inputs of a join, each with True if it is a table."""
     if isinstance(join, TableLookup):
         return (_looking_up(join), False), (join.right, True)
     if isinstance(join, Responses):
@@ -137,7 +137,7 @@ def written_sides(join: Join) -> tuple[tuple[Side | Input, bool], ...]:
 
 
 def _in_front(stream: Side | Input, *, is_table: bool) -> str:
-    """What stands in front of the steps of a stream, a join with all sides."""
+    """Return the source of a stream, or its join with all inputs."""
     join = stream.join
     if join is None:
         return str(stream.source)
@@ -158,17 +158,17 @@ def _lookup_words(join: TableLookup) -> str:
 
 
 def _looking_up(join: TableLookup) -> Side:
-    """The stream that looks a table up, without the steps and the wait that the join has made."""
+    """Return the stream input of a lookup, without the internal steps and the wait of the join."""
     left = join.left
     if left.steps and isinstance(left.steps[-1], LookupKey):
-        # An inner join leaves null keys out.
+        # An inner join drops null keys.
         return replace(left, steps=left.steps[: -2 if join.how == "inner" else -1])
     is_waiting = isinstance(left.join, GraceBuffer) and join.history_ms is not None
     return left.join.left if is_waiting else left  # type: ignore[union-attr]
 
 
 def _grouped(side: Side) -> Input:
-    """A side of an aggregation with its grouping, which is a step there."""
+    """Return an input of an aggregation with its grouping, which is its last step."""
     *steps, last = side.steps or (None,)
     if isinstance(last, MapValues) and last.key and last.keep == ("*",) and not last.columns:
         return Input(side.source, tuple(steps), last.key, side.join)
@@ -177,20 +177,20 @@ def _grouped(side: Side) -> Input:
 
 def _foreign_key(responses: Responses) -> str:
     subscriptions = responses.left.join
-    assert subscriptions is not None, "what responses are to"
+    assert subscriptions is not None, "responses have subscriptions"
     last = subscriptions.left.steps[-1]
-    assert isinstance(last, ForeignKey), "what subscriptions are made of"
+    assert isinstance(last, ForeignKey), "subscriptions end with a foreign key"
     return grouping_text(last.key)
 
 
 def _wants_key(step: Step, lookup: LookupKey) -> bool:
-    """Whether it leaves out records without a key, for a join of a global table."""
+    """Return whether a step drops records with a null key for a join with a global table."""
     condition = step.condition if isinstance(step, Filter) else None
     return isinstance(condition, str) and condition == f"({lookup.key}) IS NOT NULL"
 
 
 def _leaves_no_row_key(step: Step) -> bool:
-    """Whether it leaves the row out that a global table may not have."""
+    """Return whether a step drops the row with the key that a global table cannot have."""
     condition = step.condition if isinstance(step, Filter) else None
-    # Two Columns are not compared, they make another one.
+    # The comparison of two Spark columns is a column.
     return isinstance(condition, str) and condition == f"key = '{NO_ROW_KEY}'"

@@ -182,7 +182,7 @@ def test_every_line_comes_out_with_its_byte_position(lines: list[bytes]) -> None
 def test_a_name_that_is_no_topics_is_refused(tmp_path: Path, topic: str) -> None:
     """Kafka's rule for names keeps a topic's folder below the root; nothing is made before."""
     root = tmp_path / "root"
-    with pytest.raises(InvalidTopology, match="use 1 to 249 letters, digits"):
+    with pytest.raises(InvalidTopology, match="use 1 to 249 characters"):
         ensure_topic_folder(root, topic)
     with pytest.raises(InvalidTopology, match="Kafka's topic rule"):
         EventLogSource({"root": str(root), "topic": topic})
