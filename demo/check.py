@@ -16,12 +16,12 @@ _LATEST_MS = 2**62
 def check_windows(
     served: Iterable[dict[str, Any]], records: pa.Table, key: str, rules: Rules
 ) -> int:
-    """Compare all served windows of ``key`` with the expected ones; return their number.
+    """Compare all served windows of ``key`` with the expected windows. Return their number.
 
-    Every field is compared and has to be equal, the mean to its last bit.
+    All fields must be equal, the mean to its last bit.
 
     Raises:
-        CheckFailed: a window is missing, superfluous or different; the message shows the
+        CheckFailed: a window is missing, superfluous or different. The message shows the
             first such window.
     """
     expected = expected_windows(records, key, rules)
@@ -42,8 +42,8 @@ def check_windows(
 
 
 def expected_windows(records: pa.Table, key: str, rules: Rules) -> list[dict[str, Any]]:
-    """Return all windows of ``key`` as the API shows them."""
-    # Final is what every partition has passed.
+    """Return all windows of ``key`` as the API returns them."""
+    # A window is final when every partition has passed it.
     closed_ms = min(
         int(np.max(departed(records, origin, rules).close_ms, initial=0)) for origin in ORIGINS
     )

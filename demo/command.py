@@ -31,14 +31,14 @@ STORES = (STORE, "departures_by_carrier")
 KEY = "EWR"
 RULES = Rules(difference_ms=30 * 60_000, grace_ms=120 * 60_000)
 
-#: When the command began, as far as Python knows.
+#: The time at which Python started the command.
 _STARTED = time.monotonic()
 
 _PORT = 8080
 _AT_ONCE = 0.9
 _POLL_SECONDS = 0.2
 _READY_SECONDS = 120
-# A quarter of the log: batches are few, and progress is seen.
+# A quarter of the log, so that a few batches show progress.
 _BATCH_BYTES = 16 * 2**20
 
 
@@ -52,7 +52,7 @@ class Flights:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the demo; return the process's exit code."""
+    """Run the demo. Return the exit code of the process."""
     options = _parser().parse_args(arguments)
     for stop in (signal.SIGINT, signal.SIGTERM):
         signal.signal(stop, _interrupt)
@@ -100,21 +100,21 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def default_folder() -> Path:
-    """``.oriel/demo`` of the checkout, or of the current folder if this is an installed package."""
+    """Return ``.oriel/demo`` in the clone, or in the current directory of an installed package."""
     checkout = IMPORT_ROOT.parent
     is_checkout = IMPORT_ROOT.name == "src" and (checkout / "pyproject.toml").is_file()
     return (checkout if is_checkout else Path()) / ".oriel" / "demo"
 
 
 def _interrupt(_signal: int, _frame: FrameType | None) -> None:
-    # Once is enough: a second one must not break off the stopping of the children.
+    # Ignore later signals, so that they do not interrupt the end of the child processes.
     for stop in (signal.SIGINT, signal.SIGTERM):
         signal.signal(stop, signal.SIG_IGN)
     raise KeyboardInterrupt
 
 
 def _run_and_check(folder: DemoFolder, port: int | None) -> dict[str, object]:
-    """Process all flights, compare the served windows of one key, return the summary."""
+    """Process all flights, compare the served windows of one key, and return the summary."""
     with ExitStack() as stack:
         service = _start_service(stack, folder, port)
         flights = _read()
@@ -145,7 +145,7 @@ def _run_and_check(folder: DemoFolder, port: int | None) -> dict[str, object]:
 
 
 def _run_live(folder: DemoFolder, port: int | None, speed: float) -> None:
-    """Process most flights at once, then let the rest arrive until Ctrl-C."""
+    """Process most flights at once, then append the others until Ctrl-C."""
     with ExitStack() as stack:
         service = _start_service(stack, folder, port)
         flights = _read()
@@ -170,7 +170,7 @@ def _run_live(folder: DemoFolder, port: int | None, speed: float) -> None:
 
 
 def _send(bootstrap: str, speed: float) -> None:
-    """Send the flights to Kafka, and nothing else."""
+    """Only send the flights to Kafka."""
     try:
         from oriel.demo.to_kafka import send_flights  # noqa: PLC0415 - a package of its own
     except ModuleNotFoundError as error:
@@ -196,7 +196,7 @@ def _pipeline(folder: DemoFolder) -> list[str]:
 
 
 def _start_service(stack: ExitStack, folder: DemoFolder, port: int | None) -> Service:
-    """Start the service: it answers while the pipeline still starts, and from then on."""
+    """Start the service. It accepts requests while the pipeline starts."""
     chosen = choose_port(port, _PORT)
     arguments = ["serve", "--data", str(folder.data), "--host", HOST, "--port", str(chosen)]
     child = stack.enter_context(running("service", arguments, folder.logs))
@@ -206,9 +206,9 @@ def _start_service(stack: ExitStack, folder: DemoFolder, port: int | None) -> Se
 
 
 def _follow(folder: DemoFolder, pipeline: Child, service: Service) -> float:
-    """Report progress until all that is in the log is in the tables.
+    """Report progress until the tables include the whole log.
 
-    Returns when the first windows came over HTTP, in seconds of ``time.monotonic``.
+    Return the time of the first response with windows, in seconds of ``time.monotonic``.
     """
     last_store = DataLayout(folder.data).table(STORES[-1])
     progress = Progress(last_store, TOPIC, log_sizes(folder.event_log), output=pipeline.output)
@@ -227,13 +227,13 @@ def _follow(folder: DemoFolder, pipeline: Child, service: Service) -> float:
 
 
 def _wait_included(folder: DemoFolder, service: Service) -> None:
-    """Wait until the service's answers include the whole log."""
+    """Wait until the responses of the service include the whole log."""
     for store in STORES:
         service.wait_included(store, TOPIC, log_sizes(folder.event_log), _READY_SECONDS)
 
 
 def dashboard_link(url: str, store: str, key: str) -> str:
-    """The address at which the dashboard shows a key of a store."""
+    """Return the URL of the dashboard for a key of a store."""
     return f"{url}/#{urlencode({'store': store, 'key': key})}"
 
 

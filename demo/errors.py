@@ -1,9 +1,9 @@
-"""What can go wrong in the demo."""
+"""Errors of the demo."""
 
 
 class DemoError(Exception):
-    """The demo cannot go on; the message says why and what to do."""
+    """The demo cannot continue. The message has the reason and what to do."""
 
 
 class CheckFailed(DemoError):
-    """A served answer differs from the plain recomputation."""
+    """A response of the service differs from the plain recomputation."""

@@ -1,7 +1,7 @@
-"""A plain recomputation of one key's windows, written from the definition (KIP-450).
+"""A plain recomputation of the windows of one key, by the definition of KIP-450.
 
-It shares no code with the engine: no state, no batches, one window after the other. The
-check of ``oriel demo --exit`` compares the service's answers with it.
+It shares no code with the engine and uses no state and no batches. ``oriel demo --exit`` compares
+the responses of the service with it.
 """
 
 import math
@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 @dataclass(frozen=True)
 class Rules:
-    """The windows of the demo's topology, in ms."""
+    """The definition of the demo's windows in ms."""
 
     difference_ms: int
     grace_ms: int
@@ -23,10 +23,10 @@ class Rules:
 
 @dataclass(frozen=True)
 class Arrivals:
-    """A key's departed flights in order of arrival, all of one partition.
+    """The departed flights of a key in order of arrival, all in one partition.
 
-    ``close_ms`` is each record's own close time: the greatest time of its partition so
-    far, itself included, less the grace.
+    ``close_ms`` is the close time at each record: the stream time with this record, minus the
+    grace.
     """
 
     timestamp_ms: np.ndarray
@@ -35,7 +35,7 @@ class Arrivals:
 
 
 def departed(records: pa.Table, key: str, rules: Rules) -> Arrivals:
-    """Select ``key``'s departed flights; a cancelled one is filtered and moves no clock."""
+    """Select the departed flights of ``key``. Cancelled flights do not advance stream time."""
     mine = records.filter(pc.and_(pc.equal(records["key"], key), pc.is_valid(records["dep_delay"])))
     timestamp_ms = np.asarray(mine["timestamp_ms"])
     stream_time_ms = np.maximum.accumulate(timestamp_ms)
@@ -44,7 +44,7 @@ def departed(records: pa.Table, key: str, rules: Rules) -> Arrivals:
 
 
 def is_late(arrivals: Arrivals, rules: Rules) -> np.ndarray:
-    """Whether each record came after its last window had closed."""
+    """Return for each record if it arrived after its last window had closed."""
     late: np.ndarray = arrivals.timestamp_ms + rules.difference_ms < arrivals.close_ms
     return late
 
@@ -54,15 +54,16 @@ def windows_between(
 ) -> list[dict[str, Any]]:
     """Return every window that starts in ``[from_ms, to_ms]``, in order of start.
 
-    A window ``[s, s + difference]`` is there if an accepted record defines it (it ends at
-    the record and was open then, or begins 1 ms after the record) and it has a member: an
-    accepted record inside it that came while it was open.
+    A window ``[s, s + difference]`` exists under two conditions:
+
+    - It ends at an accepted record and was open then, or it starts 1 ms after an accepted record.
+    - It has an accepted record that arrived while the window was open.
     """
     accepted = ~is_late(arrivals, rules)
     time, close = arrivals.timestamp_ms[accepted], arrivals.close_ms[accepted]
     by_time = np.argsort(time, kind="stable")
     time, close, delay = time[by_time], close[by_time], arrivals.delay[accepted][by_time]
-    # A record defines its left window only if that is still open for it: s + D >= its close time.
+    # A record defines its left window only if the window is open: s + D >= its close time.
     left = np.maximum(time - rules.difference_ms, 0)
     left = left[left + rules.difference_ms >= close]
     starts = np.unique(np.concatenate([left, time + 1]))

@@ -1,8 +1,8 @@
 """The demo's topology: departures and delays of New York's airports in 2013.
 
-A record is a flight; its key is the origin airport, its time the scheduled departure, and
-it arrives when the flight really left. So a delayed flight is a record out of order, and a
-flight delayed by more than window and grace together is late.
+A record is a flight. Its key is the origin airport, and its time is the scheduled departure. The
+record arrives when the flight departs. So a delayed flight is out of order. If its delay is greater
+than window and grace together, it is late.
 """
 
 from oriel import SlidingWindows, StreamsBuilder
@@ -16,7 +16,7 @@ departed = builder.stream(
     "flights",
     schema="carrier STRING, flight INT, tailnum STRING, dest STRING, "
     "dep_delay DOUBLE, distance INT",
-    # A cancelled flight has no delay: it did not depart.
+    # A cancelled flight has no delay, because it did not depart.
 ).filter("dep_delay IS NOT NULL")
 
 half_an_hour = SlidingWindows.of_time_difference_and_grace(30 * MINUTE_MS, 120 * MINUTE_MS)

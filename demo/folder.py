@@ -1,4 +1,4 @@
-"""The demo's folder: its event log, its data and the logs of its processes, new at each start."""
+"""The directory of the demo: event log, data and logs. Each start empties it."""
 
 import fcntl
 import shutil
@@ -14,34 +14,34 @@ _LOCK = "demo.lock"
 
 @dataclass(frozen=True)
 class DemoFolder:
-    """The paths below the demo's folder."""
+    """Paths in the directory of the demo."""
 
     root: Path
 
     @property
     def event_log(self) -> Path:
-        """Root of the event log."""
+        """The root of the event log."""
         return self.root / "event-log"
 
     @property
     def data(self) -> Path:
-        """Data folder of pipeline and service."""
+        """The data directory of the pipeline and the service."""
         return self.root / "data"
 
     @property
     def logs(self) -> Path:
-        """What the child processes print."""
+        """The directory with the output of the child processes."""
         return self.root / "logs"
 
 
 @contextmanager
 def fresh_folder(root: Path) -> Iterator[DemoFolder]:
-    """Empty the demo's folder and hold it for this process alone.
+    """Empty the directory of the demo and lock it for this process.
 
     Raises:
-        DemoError: another demo runs in it, or it holds files that no demo made.
+        DemoError: another demo uses the directory, or it has files that no demo created.
     """
-    # The lock marks the folder as ours, so that nobody's own files are ever removed.
+    # The lock marks a directory of the demo, so that the demo never deletes files of a user.
     if root.exists() and any(root.iterdir()) and not (root / _LOCK).exists():
         message = (
             f"{root} is not empty, and the demo did not create it. Name another directory with "

@@ -1,4 +1,4 @@
-"""The demo's child processes: pipeline and service."""
+"""The child processes of the demo: pipeline and service."""
 
 import os
 import signal
@@ -16,15 +16,15 @@ from oriel.demo.errors import DemoError
 
 HOST = "127.0.0.1"
 
-#: The folder that holds the package ``oriel``: ``src`` of a checkout, or ``site-packages``.
+#: The directory of the package ``oriel``: ``src`` of a clone, or ``site-packages``.
 IMPORT_ROOT = Path(oriel.__file__).resolve().parents[1]
 
-#: Below those that systems give to connections (Linux from 32768, others from 49152 on).
+#: Less than the ports that systems use for connections (Linux: from 32768, others: from 49152).
 _LISTENERS = range(20_000, 32_000)
-#: Each process begins elsewhere, and gives no port twice.
+#: Each process starts at another port and returns each port once.
 _next_port = count(os.getpid() * 97)
 _STOP_SECONDS = 20
-#: How many lines of a failed child's output are shown.
+#: How many lines of the output of a failed child process are shown.
 _LAST_LINES = 15
 
 
@@ -38,16 +38,16 @@ class Child:
 
     @property
     def is_running(self) -> bool:
-        """Whether it has not ended yet."""
+        """True while the process runs."""
         return self.process.poll() is None
 
     def require_running(self) -> None:
-        """Raise DemoError, with its last lines of output, if it has ended."""
+        """Raise DemoError with the last lines of the output if the process has ended."""
         if not self.is_running:
             raise self._ended()
 
     def require_success(self) -> None:
-        """Raise DemoError, with its last lines of output, unless it ended well."""
+        """Wait for the end. Raise DemoError with the last lines if the exit code is not 0."""
         if self.process.wait() != 0:
             raise self._ended()
 
@@ -60,11 +60,11 @@ class Child:
 
 @contextmanager
 def running(name: str, arguments: Sequence[str], logs: Path) -> Iterator[Child]:
-    """Run ``oriel ARGUMENTS`` for the time of the ``with`` block, then stop it."""
+    """Run ``oriel ARGUMENTS`` during the ``with`` block."""
     output = logs / f"{name}.log"
     environment = os.environ | {"PYTHONPATH": _python_path(), "PYTHONUNBUFFERED": "1"}
     with output.open("wb") as file:
-        # A session of its own: Ctrl-C reaches only the demo, which stops its children in order.
+        # In its own session, a child does not get Ctrl-C. The demo stops its children in order.
         process = subprocess.Popen(
             [sys.executable, "-P", "-m", "oriel", *arguments],
             stdin=subprocess.DEVNULL,
@@ -80,29 +80,29 @@ def running(name: str, arguments: Sequence[str], logs: Path) -> Iterator[Child]:
 
 
 def _python_path() -> str:
-    """The places of imports for children: they find the package that this process found."""
+    """Return PYTHONPATH for children, so that they import the package of this process."""
     folders = os.environ.get("PYTHONPATH", "").split(os.pathsep)
     return os.pathsep.join(dict.fromkeys([str(IMPORT_ROOT), *filter(None, folders)]))
 
 
 def _stop(process: subprocess.Popen[bytes]) -> None:
-    """Ask the process to stop, then end what is left of its session (Spark's JVM too)."""
+    """Terminate the process, then kill the other processes of its session, for example Java."""
     if process.poll() is None:
         process.terminate()
         try:
             process.wait(_STOP_SECONDS)
         except subprocess.TimeoutExpired:
             process.kill()
-    with suppress(ProcessLookupError):  # raised when nothing is left
+    with suppress(ProcessLookupError):  # no process remains
         os.killpg(process.pid, signal.SIGKILL)
     process.wait()
 
 
 def choose_port(requested: int | None, default: int) -> int:
-    """Return ``requested``, or else ``default``, or else, where that is busy, a free port.
+    """Return ``requested``. Without it, return ``default`` or, if that is in use, a free port.
 
     Raises:
-        DemoError: ``requested`` is busy.
+        DemoError: ``requested`` is in use.
     """
     if _is_free(requested or default):
         return requested or default
@@ -115,10 +115,9 @@ def choose_port(requested: int | None, default: int) -> int:
 
 
 def free_port() -> int:
-    """Return a port that nothing listens on now.
+    """Return a port that no process listens on.
 
-    None of those that the system gives to connections: whoever is to listen may start some seconds
-    later.
+    The system uses other ports for connections, because the listener can start some seconds later.
     """
     ports = (_LISTENERS[number % len(_LISTENERS)] for number in _next_port)
     return next(port for port in ports if _is_free(port))
@@ -126,7 +125,7 @@ def free_port() -> int:
 
 def _is_free(port: int) -> bool:
     with socket.socket() as probe:
-        # As the service binds it: a port in TIME_WAIT is free.
+        # Bind it like the service, for which a port in TIME_WAIT is free.
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             probe.bind((HOST, port))

@@ -1,4 +1,4 @@
-"""What the demo prints while it works: its steps, and how far the pipeline is."""
+"""Output of the demo: its steps and the progress of the pipeline."""
 
 import sys
 import time
@@ -13,18 +13,18 @@ _BAR = 30
 
 
 def say(text: str) -> None:
-    """Print one line on stderr, over a bar that has not reached its end."""
+    """Print one line on stderr. It replaces an unfinished progress bar."""
     over_bar = "\r\x1b[K" if sys.stderr.isatty() else ""
     print(f"{over_bar}demo: {text}", file=sys.stderr, flush=True)
 
 
 def last_commit(table: Path) -> CommitRecord | None:
-    """Return what the pipeline's newest commit says of itself; None before the first."""
+    """Return the record of the newest commit of a table. None: no commit yet."""
     return DeltaLog(table).newest_record()
 
 
 class Progress:
-    """How much of the event log a store includes: a moving bar, or lines where nobody looks."""
+    """The share of the event log that a store includes: a bar in a terminal, otherwise lines."""
 
     def __init__(
         self,
@@ -36,8 +36,8 @@ class Progress:
     ) -> None:
         """Follow ``table`` until it includes ``sizes`` bytes of the partitions of ``topic``.
 
-        ``clock`` gives seconds, of whatever beginning. ``output`` has the lines of the pipeline.
-        The last line is shown until the first batch.
+        ``clock`` returns seconds. ``output`` is the file with the lines of the pipeline. Before the
+        first batch, the last line is shown.
         """
         self._output = output
         self._phase = ""
@@ -46,12 +46,12 @@ class Progress:
         self._sizes = sizes
         self._clock = clock
         self._printed_percent = -1
-        #: When the first batch was seen, its bytes and its records: what Java's start took, and
-        #: the small first batch, say nothing about the rate.
+        #: Time, bytes and records of the first batch. The rate is measured from here, because the
+        #: start of Java and the small first batch are slow.
         self._first: tuple[float, int, int] | None = None
 
     def report(self) -> bool:
-        """Print the progress since the last call; return whether all is included."""
+        """Print new progress. Return True if the store includes the whole log."""
         commit = last_commit(self._table)
         total = sum(self._sizes.values())
         if commit is None:
@@ -72,7 +72,7 @@ class Progress:
         return done == total
 
     def _print_phase(self) -> None:
-        """Print what the pipeline does before its first batch, if that has changed."""
+        """Before the first batch, print the step of the pipeline if it has changed."""
         said = self._output.read_text(errors="replace") if self._output else ""
         phase = (said.splitlines() or ["starting Spark"])[-1]
         if phase != self._phase:
@@ -87,7 +87,7 @@ class Progress:
             say(f"pipeline {percent} %, {detail}")
             return
         bar = ("#" * (percent * _BAR // 100)).ljust(_BAR, ".")
-        # Over the bar before, and what is left of it.
+        # Replace the previous bar completely.
         end = "\n" if percent == 100 else ""
         sys.stderr.write(f"\rdemo: [{bar}] {percent} %, {detail}\x1b[K{end}")
         sys.stderr.flush()

@@ -1,4 +1,4 @@
-"""The demo as a client of the service: wait for it, page through its answers."""
+"""A client of the service: wait for it and read its pages."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -16,7 +16,7 @@ class Service:
     """The HTTP service at one address."""
 
     def __init__(self, url: str, require_running: Callable[[], None]) -> None:
-        """Talk to ``url``; ``require_running`` raises when there is no use in waiting."""
+        """Send requests to ``url``. ``require_running`` raises if the service has ended."""
         self._client = httpx.Client(base_url=url, timeout=10, trust_env=False)
         self.url = url
         self.require_running = require_running
@@ -26,25 +26,25 @@ class Service:
         self._client.close()
 
     def answers(self, store: str, key: str) -> bool:
-        """Whether the service has windows of ``key``."""
+        """Return True if the service has windows of ``key``."""
         answer = self._get(f"/v1/stores/{store}/fetch/{key}", limit=1)
         return answer is not None and bool(answer["windows"])
 
     def wait_ready(self, seconds: float) -> None:
-        """Wait until the service says that it can answer.
+        """Wait until the service is ready.
 
         Raises:
-            DemoError: it did not within ``seconds``.
+            DemoError: the service is not ready after ``seconds``.
         """
         self._wait(self._is_ready, seconds, "the service did not become ready")
 
     def wait_included(
         self, store: str, topic: str, offsets: dict[str, int], seconds: float
     ) -> None:
-        """Wait until ``store``'s answers include all records below ``offsets``.
+        """Wait until responses of ``store`` include all records before ``offsets``.
 
         Raises:
-            DemoError: they did not within ``seconds``.
+            DemoError: they do not after ``seconds``.
         """
 
         def is_included() -> bool:

@@ -1,4 +1,4 @@
-"""The real API over a data directory, for tests and benchmarks that talk to it."""
+"""The real service of a data directory, for tests and benchmarks."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,7 +12,7 @@ from oriel.demo.service import Service
 
 @contextmanager
 def serving(data: Path) -> Iterator[httpx.Client]:
-    """Yield a client of an API over ``data`` that says it is ready."""
+    """Yield a client of a ready service of ``data``."""
     port = free_port()
     with (
         running("api", ["serve", "--data", str(data), "--port", str(port)], data) as child,

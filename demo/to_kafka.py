@@ -1,4 +1,4 @@
-"""The flights to a topic of Kafka, at a chosen speed: ``oriel demo --kafka HOST:PORT``."""
+"""Send the flights to a Kafka topic with a given speed: ``oriel demo --kafka HOST:PORT``."""
 
 import time
 from collections.abc import Iterator
@@ -20,12 +20,13 @@ _LINE_SECONDS = 10
 def send_flights(
     bootstrap: str, topic: str, partition: np.ndarray, lines: pa.Array, per_second: float
 ) -> None:
-    """Send ``lines`` (of an event log) in their order, each to its partition.
+    """Send the lines of an event log in their order, each to its partition.
 
-    Goes on behind the flights that the topic has already, so it may be started again.
+    If the topic already has flights, continue after them.
 
     Raises:
-        DemoError: Kafka does not answer, lacks the topic or a partition, or refuses a record.
+        DemoError: Kafka does not respond, the topic or a partition does not exist, or Kafka rejects
+            a record.
     """
     try:
         sent = _counts(bootstrap, topic, int(partition.max()) + 1)
@@ -33,7 +34,7 @@ def send_flights(
         failures: list[str] = []
         started = line_at = time.monotonic()
         for done, (number, line) in enumerate(_still_to_send(partition, lines, sent)):
-            # By the clock, not by steps: a slow moment is caught up with.
+            # Use wall-clock time, so that the speed is correct after a slow step.
             while done >= (time.monotonic() - started) * per_second:
                 producer.poll(_STEP_SECONDS)
             record = orjson.loads(line)
@@ -62,7 +63,7 @@ def send_flights(
 
 
 def _counts(bootstrap: str, topic: str, partitions: int) -> list[int]:
-    """How many records each partition of the topic has."""
+    """Return how many records each partition of the topic has."""
     client = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
     known = client.list_topics(topic, timeout=_ANSWER_SECONDS).topics[topic].partitions
     if len(known) < partitions:

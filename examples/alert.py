@@ -1,7 +1,7 @@
 """The alert of KIP-450: a device whose final count of heartbeats in a window is below a threshold.
 
-A window that still takes records may have few only because it is young, so only final ones are
-written. ``examples.webhook`` tells somebody of those with fewer than ``LEAST_BEATS``.
+An open window can still get more records, so only final windows are written. ``examples.webhook``
+sends an alert for each window with fewer than ``LEAST_BEATS``.
 """
 
 from datetime import timedelta
@@ -9,7 +9,7 @@ from datetime import timedelta
 from oriel import SlidingWindows, StreamsBuilder, until_window_closes
 from oriel import aggregates as agg
 
-#: A device beats once a minute, so five minutes have five or six beats.
+#: A device sends a heartbeat once per minute, so five minutes have five or six heartbeats.
 WINDOW = timedelta(minutes=5)
 GRACE = timedelta(minutes=1)
 LEAST_BEATS = 4

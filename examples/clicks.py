@@ -1,4 +1,4 @@
-"""Visits: the clicks of a user belong together until half an hour passes without one."""
+"""Visits of users: a session ends after half an hour without a click."""
 
 from datetime import timedelta
 

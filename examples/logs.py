@@ -1,4 +1,4 @@
-"""The records of the examples: made from a seed, in order of arrival, written as event logs."""
+"""Create the records of the examples from a seed and write them as event logs."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -14,7 +14,7 @@ BEGIN_MS = 1_772_409_600_000
 
 
 class Event(NamedTuple):
-    """A record of a topic's partition; times are ms since 1970."""
+    """A record of a partition of a topic. The time is in ms since 1970."""
 
     topic: str
     partition: int
@@ -24,7 +24,7 @@ class Event(NamedTuple):
 
 
 def clicks(random: Random) -> Iterator[Event]:
-    """Visits of 200 users in one day, some of whose clicks arrive up to two minutes late."""
+    """Return visits of 200 users in one day. Some clicks arrive two minutes late."""
     arrivals = []
     for number in range(200):
         for _ in range(random.randint(1, 4)):
@@ -39,7 +39,7 @@ def clicks(random: Random) -> Iterator[Event]:
 
 
 def heartbeats(random: Random) -> Iterator[Event]:
-    """Six hours of 20 devices that beat once a minute; five of them fall silent for a while."""
+    """Yield a heartbeat per minute of 20 devices for six hours. Five devices pause for a while."""
     silent = {
         device: range(minute, minute + random.randint(5, 40))
         for device in range(0, 20, 4)
@@ -54,7 +54,7 @@ def heartbeats(random: Random) -> Iterator[Event]:
 
 
 def orders(random: Random) -> Iterator[Event]:
-    """300 customers in six cities, then their 20,000 orders of a day; some are of nobody known."""
+    """Yield 300 customers in six cities and 20,000 orders of a day, some of unknown customers."""
     cities = ("Berlin", "Lagos", "Lima", "Oslo", "Paris", "Tokyo")
     for number in range(300):
         value = {"city": random.choice(cities), "since": random.randint(2015, 2025)}
@@ -62,13 +62,13 @@ def orders(random: Random) -> Iterator[Event]:
     for step in range(20_000):
         item, price = random.choice((("tea", 2.5), ("cup", 6.0), ("pot", 24.0), ("kettle", 55.0)))
         time_ms = BEGIN_MS + step * 24 * HOUR_MS // 20_000
-        # Up to five minutes old when it arrives.
+        # An order arrives up to five minutes after its time.
         time_ms = max(BEGIN_MS, time_ms - random.randrange(5 * MINUTE_MS))
         value = {"item": item, "amount": price * random.randint(1, 4)}
         yield Event("orders", step % 2, f"c{random.randrange(306):03}", value, time_ms)
 
 
-#: Example -> what makes its records.
+#: Example -> the function that creates its records.
 GENERATORS: dict[str, Callable[[Random], Iterator[Event]]] = {
     "alert": heartbeats,
     "clicks": clicks,
@@ -77,7 +77,7 @@ GENERATORS: dict[str, Callable[[Random], Iterator[Event]]] = {
 
 
 def write_log(root: Path, example: str, seed: int = 1) -> int:
-    """Append an example's records to the event log ``root``; return how many there are."""
+    """Append the records of an example to the event log ``root``. Return their number."""
     lines: dict[tuple[str, int], list[bytes]] = {}
     for event in GENERATORS[example](Random(seed)):
         record = {"key": event.key, "value": event.value, "timestamp_ms": event.timestamp_ms}

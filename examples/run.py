@@ -1,4 +1,4 @@
-"""`oriel example NAME`: makes the example's records, runs it, and serves it until Ctrl-C."""
+"""`oriel example NAME`: create the records, run the topology, and serve it until Ctrl-C."""
 
 import argparse
 import signal
@@ -32,7 +32,7 @@ _POLL_SECONDS = 0.5
 
 
 class Shown(NamedTuple):
-    """What an example shows at first: a key of a store, and the read that gives its newest rows."""
+    """The first output of an example: a key of a store, and the read of its newest rows."""
 
     store: str
     key: str
@@ -47,15 +47,17 @@ EXAMPLES = {
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the example that the command line names; return the exit code."""
+    """Run the example of the command line. Return the exit code."""
     parser = argparse.ArgumentParser(prog="oriel example", description=__doc__)
-    parser.add_argument("name", choices=sorted(EXAMPLES), help="which example")
-    parser.add_argument("--port", type=int, help="port of the service (default 8080)")
-    parser.add_argument("--folder", type=Path, help="where it keeps its files; emptied at a start")
-    parser.add_argument("--exit", action="store_true", help="leave when its windows are served")
+    parser.add_argument("name", choices=sorted(EXAMPLES), help="the example")
+    parser.add_argument("--port", type=int, help="port of the service. Default: 8080")
+    parser.add_argument(
+        "--folder", type=Path, help="directory of its files, which each start empties"
+    )
+    parser.add_argument("--exit", action="store_true", help="exit when its windows are served")
     options = parser.parse_args(arguments)
     folder = options.folder or _HERE.parent / ".oriel" / "examples" / options.name
-    # The children are ended in order, whoever ends this process.
+    # A signal also ends the child processes in order.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         _run(options.name, folder, options.port, stays=not options.exit)
@@ -78,7 +80,7 @@ def _run(example: str, root: Path, port: int | None, *, stays: bool) -> None:
         service = stack.enter_context(
             closing(Service(f"http://{_HOST}:{chosen}", child.require_running))
         )
-        _say(f"{records:,} records are written, the pipeline starts")
+        _say(f"{records:,} records are written. The pipeline starts")
         run = ["run", str(_HERE / f"{example}.py"), "--event-log", str(folder.event_log)]
         run += ["--data", str(folder.data), "--once"]
         stack.enter_context(running("pipeline", run, folder.logs)).require_success()
@@ -89,15 +91,15 @@ def _run(example: str, root: Path, port: int | None, *, stays: bool) -> None:
         read = f"{service.url}/v1/stores/{shown.store}/{shown.read}/{shown.key}?limit=3"
         print(f"\n  Dashboard   {link}\n\n    curl '{read}'\n", flush=True)
         if example == "alert":
-            # With the data: versions of other tables would say that all is told.
-            _tell(service.url, folder.data / "told.json")
+            # The state belongs to the data, because it has a version of the table.
+            _tell(service.url, folder.data / "sent.json")
         while stays:
             child.require_running()
             time.sleep(_POLL_SECONDS)
 
 
 def _tell(service_url: str, state: Path) -> None:
-    """Tell a webhook of our own of all alerts that there are."""
+    """Send all alerts to a webhook of this process."""
     with (
         ThreadingHTTPServer((_HOST, 0), _Receiver) as server,
         httpx.Client(base_url=service_url, trust_env=False) as service,
@@ -107,11 +109,11 @@ def _tell(service_url: str, state: Path) -> None:
         alert = Alert(STORE, "beats", LEAST_BEATS, f"http://{_HOST}:{server.server_port}/alerts")
         number = tell_new(service, webhook, alert, Delivered.read(state))
         server.shutdown()
-    _say(f"{number} windows had fewer than {LEAST_BEATS} beats; the webhook was told of each once")
+    _say(f"{number} windows had fewer than {LEAST_BEATS} beats. The webhook got one alert for each")
 
 
 class _Receiver(BaseHTTPRequestHandler):
-    """Somebody's webhook: prints what it is told."""
+    """A webhook that prints its alerts."""
 
     def do_POST(self) -> None:
         """Print the alert."""
@@ -121,7 +123,7 @@ class _Receiver(BaseHTTPRequestHandler):
         self.end_headers()
 
     def log_message(self, *_: object) -> None:
-        """Say nothing of requests."""
+        """Do not log requests."""
 
 
 def _say(text: str) -> None:

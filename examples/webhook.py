@@ -1,13 +1,18 @@
-"""Tells a webhook of each final window whose count is below a threshold, once.
+"""Send an alert to a webhook for each final window whose count is below a threshold.
 
     python -m examples.webhook --service http://127.0.0.1:8080 --store STORE --column COLUMN
         --below N --to https://... --state FILE [--once]
 
-HTTP can't say whether a request whose answer was lost was heard, so nobody can promise exactly one
-request. Here a window is told of until a 2xx answer comes, which the state file then remembers. It
-is told of again, with the same ``Idempotency-Key``, only where this process was killed or lost the
-answer between the two, or where it was away so long that the table's log no longer says what
-changed. A receiver that remembers these keys hears of each window exactly once.
+If a response is lost, HTTP does not show whether the webhook has read the request. So a client can
+only promise at least one request. This program repeats a request until it gets a 2xx response, and
+then writes the window to the state file. It sends an alert again, with the same
+``Idempotency-Key``, in three cases:
+
+- The process was killed before it wrote the state file.
+- The response was lost.
+- The process was stopped for so long that the log of the table no longer has the changes.
+
+If the receiver remembers these keys, it handles each window exactly once.
 """
 
 import argparse
@@ -21,7 +26,7 @@ from typing import Any
 import httpx
 import orjson
 
-#: Pauses between attempts, in seconds; the last one goes on.
+#: Pauses between attempts in seconds. Later attempts use the last pause.
 _PAUSES_SECONDS = (0.1, 0.5, 2.0, 10.0)
 _ATTEMPTS = 10
 _POLL_SECONDS = 1.0
@@ -29,12 +34,12 @@ _PAGE = 1000
 
 
 class Undelivered(Exception):
-    """The webhook can't be told; the state says how far it got, so start again to go on."""
+    """The webhook did not accept an alert. Start the program again to resume."""
 
 
 @dataclass
 class Delivered:
-    """What the webhook was told: all of the store up to ``version``, and ``keys`` behind it."""
+    """Delivered alerts: all windows up to ``version``, and the windows ``keys`` after it."""
 
     file: Path
     version: int = 0
@@ -42,19 +47,19 @@ class Delivered:
 
     @classmethod
     def read(cls, file: Path) -> "Delivered":
-        """What the file says; without one, nothing was told."""
+        """Read the state file. Without a file, no alert was delivered."""
         if not file.exists():
             return cls(file)
         fields = orjson.loads(file.read_bytes())
         return cls(file, fields["version"], set(fields["keys"]))
 
     def note(self, key: str) -> None:
-        """Remember that the webhook was told of one window."""
+        """Write to the state file that the alert of one window was delivered."""
         self.keys.add(key)
         self._write()
 
     def advance(self, version: int) -> None:
-        """Remember that there is nothing left to tell up to a version."""
+        """Write to the state file that all alerts up to a version were delivered."""
         if version != self.version:
             self.version, self.keys = version, set()
             self._write()
@@ -67,7 +72,7 @@ class Delivered:
 
 @dataclass(frozen=True)
 class Alert:
-    """Windows of ``store`` with ``column`` below ``below`` are told to the address ``to``."""
+    """Send windows of ``store`` with ``column`` less than ``below`` to the URL ``to``."""
 
     store: str
     column: str
@@ -78,11 +83,11 @@ class Alert:
 def tell_new(
     service: httpx.Client, webhook: httpx.Client, alert: Alert, delivered: Delivered
 ) -> int:
-    """Tell the webhook of all windows that became final since ``delivered``; return how many.
+    """Send alerts for all windows that became final since ``delivered``. Return their number.
 
     Raises:
-        Undelivered: it does not answer, or refuses one.
-        httpx.HTTPError: the service does not answer.
+        Undelivered: the webhook does not respond, or rejects an alert.
+        httpx.HTTPError: the service does not respond.
     """
     number, version = 0, delivered.version
     for reached, windows in _final_windows(service, alert.store, delivered.version):
@@ -100,17 +105,17 @@ def tell_new(
 def _final_windows(
     service: httpx.Client, store: str, since: int
 ) -> Iterator[tuple[int, list[dict[str, Any]]]]:
-    """Pages of windows that are final, and up to which version the last of them tell of all."""
+    """Yield pages of final windows, each with the version that the pages up to it include."""
     path, parameters = f"/v1/stores/{store}/changes", {"since_version": since, "limit": _PAGE}
     answer = service.get(path, params=parameters)
     if answer.status_code == httpx.codes.GONE:
-        # The log no longer says what changed since then: all windows are looked at again.
+        # The log of the table no longer has these changes, so read all windows.
         path, parameters = f"/v1/stores/{store}/all", {"limit": _PAGE}
         answer = service.get(path, params=parameters)
     first: int | None = None
     while True:
         body = answer.raise_for_status().json()
-        # A scan of all may move on to newer versions: what it began with is sure.
+        # A scan can continue in a newer version, so use the version of its first page.
         first = body["position"]["version"] if first is None else first
         changed = (change["row"] for change in body.get("changes", ()))
         windows = [row for row in (*changed, *body.get("windows", ())) if row and row["final"]]
@@ -129,26 +134,28 @@ def _post(webhook: httpx.Client, url: str, key: str, body: dict[str, Any]) -> No
         else:
             if answer.is_success:
                 return
-            reason = f"it answered {answer.status_code}"
+            reason = f"it responded with {answer.status_code}"
             if answer.is_client_error and answer.status_code != httpx.codes.TOO_MANY_REQUESTS:
-                # The same request would be refused again.
+                # The webhook would reject the same request again.
                 break
         if attempt + 1 < _ATTEMPTS:
             time.sleep(_PAUSES_SECONDS[min(attempt, len(_PAUSES_SECONDS) - 1)])
-    message = f"the webhook was not told of {key}: {reason}"
+    message = f"the webhook did not accept the alert {key}: {reason}"
     raise Undelivered(message)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Tell of windows until Ctrl-C, or once; exit code 1 where the webhook can't be told."""
+    """Send alerts until Ctrl-C, or once. Exit code 1: the webhook did not accept an alert."""
     parser = argparse.ArgumentParser(prog="python -m examples.webhook", description=__doc__)
-    parser.add_argument("--service", required=True, help="address of `oriel serve`")
+    parser.add_argument("--service", required=True, help="URL of `oriel serve`")
     parser.add_argument("--store", required=True)
-    parser.add_argument("--column", required=True, help="the aggregate that is looked at")
-    parser.add_argument("--below", type=float, required=True, help="tell of windows below it")
-    parser.add_argument("--to", required=True, help="address that gets a POST for each window")
-    parser.add_argument("--state", type=Path, required=True, help="file of what was told")
-    parser.add_argument("--once", action="store_true", help="tell of what there is, and end")
+    parser.add_argument("--column", required=True, help="the aggregate to compare")
+    parser.add_argument("--below", type=float, required=True, help="the threshold")
+    parser.add_argument("--to", required=True, help="URL that gets a POST request for each window")
+    parser.add_argument(
+        "--state", type=Path, required=True, help="state file with the delivered alerts"
+    )
+    parser.add_argument("--once", action="store_true", help="send the current alerts and exit")
     options = parser.parse_args(arguments)
     alert = Alert(options.store, options.column, options.below, options.to)
     delivered = Delivered.read(options.state)
@@ -160,7 +167,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 sys.stderr.write(f"{error}\n")
                 return 1
             except httpx.HTTPError as error:
-                sys.stderr.write(f"{options.service} can't be asked: {error}\n")
+                sys.stderr.write(f"cannot read from {options.service}: {error}\n")
                 if options.once:
                     return 1
             if options.once:

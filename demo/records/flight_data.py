@@ -13,7 +13,7 @@ import pyarrow.csv
 
 from oriel.demo.errors import DemoError
 
-#: Origin airports, by partition number.
+#: Origin airports, in the order of the partitions.
 ORIGINS = ("EWR", "JFK", "LGA")
 
 NEW_YORK = ZoneInfo("America/New_York")
@@ -29,10 +29,10 @@ _HOUR_MS = 60 * _MINUTE_MS
 def read_flights() -> pa.Table:
     """Return all flights as records, ordered by arrival in the log.
 
-    Columns: partition (of the origin airport), key (the airport), timestamp_ms (scheduled
-    departure), and the value's carrier, flight, tailnum, dest, dep_delay, distance. A
-    flight arrives when it departed: dep_delay minutes after its time; a cancelled one
-    (dep_delay null) arrives at its scheduled time.
+    The columns are partition, key (the origin airport), timestamp_ms (the scheduled departure),
+    and the columns of the value: carrier, flight, tailnum, dest, dep_delay, distance. A record
+    arrives when the flight departs, which is dep_delay minutes after its time. A cancelled flight
+    has no dep_delay and arrives at its scheduled time.
     """
     rows = _read_csv()
     timestamp_ms = scheduled_ms(rows)
@@ -54,11 +54,11 @@ def read_flights() -> pa.Table:
 def scheduled_ms(rows: pa.Table) -> np.ndarray:
     """Return the scheduled departures in ms of UTC.
 
-    ``sched_dep_time`` is New York's wall clock as hhmm. An hour that occurs twice, when
-    summer time ends, is taken as its first.
+    ``sched_dep_time`` is the local time of New York as hhmm. When summer time ends, an hour occurs
+    twice. The function uses the first.
     """
     local_hours, minutes = _local_hours(rows), np.asarray(rows["sched_dep_time"]) % 100
-    # Offsets change on full hours: one look into the time zone per hour of the year.
+    # Time zone offsets change on full hours, so convert each hour once.
     hours, hour_of_row = np.unique(local_hours, return_inverse=True)
     utc_ms = np.array([_utc_ms(hour) for hour in hours.tolist()], dtype=np.int64)
     times: np.ndarray = utc_ms[hour_of_row] + minutes.astype(np.int64) * _MINUTE_MS
@@ -66,7 +66,7 @@ def scheduled_ms(rows: pa.Table) -> np.ndarray:
 
 
 def _local_hours(rows: pa.Table) -> np.ndarray:
-    """Wall-clock hours since 1970, as if New York had no time zone."""
+    """Return the hours of local time since 1970."""
     months = (np.asarray(rows["year"]) - 1970) * 12 + np.asarray(rows["month"]) - 1
     days = months.astype("datetime64[M]").astype("datetime64[D]").astype(np.int64)
     days += np.asarray(rows["day"]) - 1

@@ -1,4 +1,4 @@
-"""The replay: the rest of the flights, appended a few a second while the dashboard is watched."""
+"""The replay: append the other flights, a few per second, while the user watches."""
 
 import time
 from collections.abc import Callable
@@ -19,15 +19,15 @@ def replay(
     per_second: float,
     check: Callable[[], None],
 ) -> None:
-    """Append ``lines`` in their order, ``per_second`` of them a second, until all are in.
+    """Append all ``lines`` in their order, ``per_second`` lines per second.
 
-    ``check`` is called between the steps and may raise to end the replay.
+    ``check`` is called between the steps. If it raises, the replay ends.
     """
     started, appended = time.monotonic(), 0
     while appended < len(lines):
         check()
         time.sleep(_STEP_SECONDS)
-        # By the clock, not by steps: a slow step is caught up with.
+        # Use wall-clock time, so that the speed is correct after a slow step.
         due = min(len(lines), int((time.monotonic() - started) * per_second))
         if due > appended:
             append_lines(root, partition[appended:due], lines[appended:due])

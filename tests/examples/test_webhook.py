@@ -75,7 +75,7 @@ class Sides:
 def sides(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Sides:
     """Both sides; pauses between attempts are none."""
     monkeypatch.setattr(webhook, "_PAUSES_SECONDS", (0.0,))
-    return Sides(tmp_path / "told.json")
+    return Sides(tmp_path / "sent.json")
 
 
 def test_final_windows_below_the_threshold_are_told_once(sides: Sides) -> None:
@@ -101,10 +101,10 @@ def test_after_a_failure_it_goes_on_where_it_was(sides: Sides) -> None:
     """What was told before the webhook failed for good is not told again."""
     sides.versions = [[_window(1, 3), _window(2, 3)], [_window(3, 3)]]
     sides.answers = [204, 400]
-    with pytest.raises(Undelivered, match=r"s/d/2: it answered 400"):
+    with pytest.raises(Undelivered, match=r"s/d/2: it responded with 400"):
         sides.tell()
     sides.answers = [204, *[500] * 10]
-    with pytest.raises(Undelivered, match=r"s/d/3: it answered 500"):
+    with pytest.raises(Undelivered, match=r"s/d/3: it responded with 500"):
         sides.tell()
     assert sides.tell() == 1
     assert sides.heard == ["s/d/1", "s/d/2", "s/d/3"]
@@ -125,8 +125,12 @@ def test_where_the_log_was_cleaned_up_all_windows_are_looked_at(sides: Sides) ->
     ("failure", "code", "said"),
     [
         (None, 0, ""),
-        (Undelivered("the webhook was not told of s/d/1: it answered 400"), 1, "s/d/1"),
-        (httpx.ConnectError("refused"), 1, "http://s can't be asked: refused"),
+        (
+            Undelivered("the webhook did not accept the alert s/d/1: it responded with 400"),
+            1,
+            "s/d/1",
+        ),
+        (httpx.ConnectError("refused"), 1, "cannot read from http://s: refused"),
     ],
 )
 def test_the_command_ends_with_a_line_and_a_code(
@@ -145,6 +149,6 @@ def test_the_command_ends_with_a_line_and_a_code(
 
     monkeypatch.setattr(webhook, "tell_new", tell)
     options = ["--service", "http://s", "--store", "s", "--column", "n", "--below", "4"]
-    options += ["--to", ALERT.to, "--state", str(tmp_path / "told.json"), "--once"]
+    options += ["--to", ALERT.to, "--state", str(tmp_path / "sent.json"), "--once"]
     assert webhook.main(options) == code
     assert said in capsys.readouterr().err

@@ -55,7 +55,7 @@ def test_the_webhook_is_told_of_each_alert_once(service: httpx.Client, tmp_path:
 
     with httpx.Client(transport=httpx.MockTransport(hear)) as webhook:
         what = Alert(alert.STORE, "beats", alert.LEAST_BEATS, "http://hook")
-        state = tmp_path / "told.json"
+        state = tmp_path / "sent.json"
         assert tell_new(service, webhook, what, Delivered.read(state)) == len(told)
         assert tell_new(service, webhook, what, Delivered.read(state)) == 0
     assert sorted(told) == _expected()
