@@ -1,4 +1,4 @@
-"""Joins of streams and tables as inputs of a store: which sides are joined, and which can't be."""
+"""Joins of streams and tables: which inputs are joined, and which are rejected."""
 
 import re
 from dataclasses import replace
@@ -44,24 +44,24 @@ if TYPE_CHECKING:
 
 
 def stepped(origin: Input, *steps: Step) -> Input:
-    """The same with more steps."""
+    """Return the input with more steps."""
     return replace(origin, steps=(*origin.steps, *steps))
 
 
 def stepped_rows(table: Input, step: Filter | MapValues) -> Input:
-    """The same table with one step more over its rows.
+    """Return the table with one more step over its rows.
 
-    Behind the steps of a stream that became a table it is one of a topic's rows.
+    A stream that became a table has the steps of a topic's table.
     """
     if isinstance(table.join, AggregateUpdates | TableUpdates) and not became_table(table):
-        # What a filter tells depends on the row before: it is known where the table is.
+        # The update of a filter depends on the row before, which only the table operator knows.
         join = replace(table.join, row_steps=(*table.join.row_steps, step))
         return replace(table, join=join)
     return stepped(table, replace(step, of_table=True) if isinstance(step, Filter) else step)
 
 
 def results_of(join: Join) -> Input:
-    """What a join gives, as a stream."""
+    """Return the results of a join as an input."""
     return Input(join.left.source, (), (), join)
 
 
@@ -72,9 +72,10 @@ def lookups(
     history_ms: int | None = None,
     grace_ms: int | None = None,
 ) -> tuple[Input, ...]:
-    """The records of a stream with the rows that they find in a table.
+    """Return the records of a stream with the rows that they find in a table.
 
-    In one that keeps ``history_ms`` they look up when their clock is ``grace_ms`` further.
+    For a table with a history of ``history_ms``, each record waits until its stream time is
+    ``grace_ms`` later.
     """
     if grace_ms is not None:
         origins = tuple(results_of(GraceBuffer(side_of(left), grace_ms)) for left in origins)
@@ -88,9 +89,9 @@ def global_lookups(
     table: Input,
     key: "str | Column",
 ) -> tuple[Input, ...]:
-    """The records of a stream with the rows of the keys that ``key`` makes of them.
+    """Return the records of a stream with the rows of the keys that ``key`` computes.
 
-    They are looked up under that key, and get their own back.
+    The join uses the computed key, and the results have the own keys of the records again.
     """
     if how == "inner":
         has_key = f"({key}) IS NOT NULL" if isinstance(key, str) else key.isNotNull()
@@ -101,7 +102,7 @@ def global_lookups(
 
 
 def aggregate_updates(store: Store) -> AggregateUpdates:
-    """The updates of the aggregation of ``store``."""
+    """Return the updates of the aggregation of ``store``."""
     inputs, windows, aggregation = store.inputs, store.windows, store.aggregation
     assert isinstance(aggregation, Columns | Functions), "streams are aggregated"
     keyed = (
@@ -116,10 +117,10 @@ def aggregate_updates(store: Store) -> AggregateUpdates:
 
 
 def table_updates(step: str, tables: tuple[Input, ...], rows: TableJoin | int) -> Input:
-    """What tells each row of the tables that ``rows`` joins, for the ``step`` that is called.
+    """Return the updates of the tables that ``rows`` joins, for the ``step`` that is called.
 
     Raises:
-        InvalidTopology: see ``foreign_updates``, which makes those that name rows.
+        InvalidTopology: The tables cannot be joined by a foreign key (see ``foreign_updates``).
     """
     tables, rows = _with_foreign_updates(step, tables, rows)
     if isinstance(rows, int):
@@ -128,10 +129,10 @@ def table_updates(step: str, tables: tuple[Input, ...], rows: TableJoin | int) -
 
 
 def table_changes(step: str, tables: tuple[Input, ...], rows: TableJoin | int) -> TableChanges:
-    """What each record changes of a table, or of those that ``rows`` joins; see ``table_updates``.
+    """Return the old and the new row of each record of a table or of the joined tables ``rows``.
 
     Raises:
-        InvalidTopology: see ``table_updates``.
+        InvalidTopology: The tables cannot be joined by a foreign key (see ``foreign_updates``).
     """
     tables, rows = _with_foreign_updates(step, tables, rows)
     return TableChanges(tuple(map(side_of, tables)), rows)
@@ -140,7 +141,7 @@ def table_changes(step: str, tables: tuple[Input, ...], rows: TableJoin | int) -
 def _with_foreign_updates(
     step: str, tables: tuple[Input, ...], rows: TableJoin | int
 ) -> tuple[tuple[Input, ...], TableJoin | int]:
-    """The same tables, where those that are joined by a foreign key are one that tells its rows."""
+    """Replace tables that are joined by a foreign key with one input: the updates of the join."""
     if isinstance(rows, int):
         return (tables[rows],), 0
     of_left, left = _with_foreign_updates(step, tables, rows.left)
@@ -151,7 +152,7 @@ def _with_foreign_updates(
         assert isinstance(first.steps[-1], ForeignKey), "what subscriptions are made of"
         right = Input(responses.right.source, responses.right.steps, (), responses.right.join)
         both, key = (table_updates(step, of_left, left), right), first.steps[-1].key
-        # Its rows alone say who subscribes: the joins in front are made once.
+        # Only its rows define the subscriptions, so the upstream joins are computed once.
         return (foreign_updates(step, rows.how, both, key, first),), 0
     of_right, right_rows = _with_foreign_updates(step, tables, rows.right)
     joined = TableJoin(rows.how, left, numbered(right_rows, len(of_left)))
@@ -165,13 +166,14 @@ def foreign_updates(
     key: "tuple[str | Column, ...]",
     naming: Side | None = None,
 ) -> Input:
-    """A table and the rows that its own ``key`` names in another, as what tells each joined row.
+    """Return the updates of a join by a foreign key.
 
-    ``naming`` are the rows of the first one of joined tables with the key, where these make it.
+    ``naming`` is the input that only computes the foreign keys, if they use the first of joined
+    tables.
 
     Raises:
-        InvalidTopology: the rows of one have more than one number beside their place, or the right
-            one is told of by as many joins by foreign keys as a row's place has room for.
+        InvalidTopology: The updates of one table have a longer lineage than responses can store, or
+            the right table already consists of the maximum number of foreign-key joins.
     """
     left, right = tables
     _refuse_further_numbers(step, tuple(map(side_of, tables)))
@@ -189,12 +191,13 @@ def foreign_updates(
     return results_of(TableUpdates(both, TableJoin(how, 0, 1), by_foreign_key=True))
 
 
-#: So many joins by foreign keys, each of which a right record goes through to all who name it.
+#: The maximum number of foreign-key joins that read each other's updates. Each multiplies the
+#: updates of a right record by the rows that reference it.
 _MOST_FAN_OUTS = 3
 
 
 def _refuse_further_numbers(step: str, tables: tuple[Side, ...]) -> None:
-    """Refuse tables whose updates have more numbers beside their place than responses have."""
+    """Reject tables whose updates have a longer lineage than responses can store."""
     if not all(places_of(table).has_room for table in tables):
         message = (
             f"{step}: a join by a foreign key cannot read a table of stream join results, of "
@@ -206,16 +209,16 @@ def _refuse_further_numbers(step: str, tables: tuple[Side, ...]) -> None:
 
 
 def foreign_rows(left: Input, right: Input, key: "tuple[str | Column, ...]") -> Input:
-    """The rows of a table by the keys of another one, whose rows name them by a foreign key."""
+    """Return the rows of a right table by the keys of the left rows that reference them."""
     subscriptions = Subscriptions(side_of(stepped(left, ForeignKey(key))))
     return results_of(Responses(side_of(results_of(subscriptions)), side_of(right)))
 
 
 def refuse_update_times(step: str, what: str, parts: "tuple[str | Column, ...]") -> None:
-    """Refuse expressions that tell from a table's row ``what`` and read its update's time.
+    """Reject expressions that read the time of an update for ``what``, which depends on the row.
 
     Raises:
-        InvalidTopology: one reads ``timestamp_ms``; the message begins with ``step``.
+        InvalidTopology: An expression reads ``timestamp_ms``. The message begins with ``step``.
     """
     if re.search(r"\btimestamp_ms\b", grouping_text(parts), re.IGNORECASE):
         message = (
@@ -228,15 +231,15 @@ def refuse_update_times(step: str, what: str, parts: "tuple[str | Column, ...]")
 def checked_foreign_key(
     step: str, key: "str | Column | tuple[str | Column, ...]"
 ) -> "tuple[str | Column, ...]":
-    """The parts of a foreign key.
+    """Return the parts of a foreign key.
 
     Raises:
-        InvalidTopology: there is none, or one is neither SQL text nor a ``Column``, or reads
+        InvalidTopology: It has no part, or a part is neither a string nor a ``Column`` or reads
             ``timestamp_ms``.
     """
     parts = key if isinstance(key, tuple) else (key,)
     if not parts:
-        message = f"{step}: foreign_key= has to name a column or expression, at least one"
+        message = f"{step}: foreign_key= must name at least one column or expression"
         raise InvalidTopology(message)
     require_expressions(step, *parts)
     refuse_update_times(f"{step}: foreign_key=", "the row that a row names", parts)
@@ -244,16 +247,16 @@ def checked_foreign_key(
 
 
 def are_topics_rows(table: Input, rows: TableJoin | int, others: TableJoin | int) -> bool:
-    """Whether a join by a foreign key of ``table`` has rows that follow from the logs alone.
+    """Return whether the rows of a foreign-key join depend only on the logs.
 
-    ``table`` is the first one of ``rows``, which has the foreign key. A row of it has to be that of
-    a topic, and one that is named a row of one table, or of one that tells its rows.
+    The left ``table`` is the first table of ``rows``. Its rows must be rows of a topic, and the
+    right side must be a single table.
     """
     return not tells_rows(table) and isinstance(others, int) and not _has_outer(rows)
 
 
 def _has_outer(rows: TableJoin | int) -> bool:
-    """Whether a table of a join may have no row where the join has one, also the first one."""
+    """Return whether a join can have a row if its first table has no row."""
     return not isinstance(rows, int) and (rows.how == "outer" or _has_outer(rows.left))
 
 
@@ -263,10 +266,11 @@ def stream_joins(
     others: tuple[Input, ...],
     windows: JoinWindows,
 ) -> tuple[Input, ...]:
-    """The pairs of two streams' records.
+    """Return the results of a join of two streams.
 
-    Joining merged streams is merging joined ones, unless who has no partner in one of them may have
-    one in another: then they are one side (decision 0073).
+    A join of merged streams is the merge of the joins of each stream. If records without a match
+    are emitted, the merged streams must be one side, because any merged stream can have the match
+    (decision 0073).
     """
     if how != "inner" and (len(others) > 1 or (how == "outer" and len(origins) > 1)):
         origins = _merged(origins, windows.allowed_lateness_ms(LEFT))
@@ -276,14 +280,14 @@ def stream_joins(
 
 
 def _merged(streams: tuple[Input, ...], allowed_lateness_ms: int) -> tuple[Input, ...]:
-    """Merged streams as one; one stays as it is."""
+    """Return merged streams as one input, and a single stream unchanged."""
     if len(streams) == 1:
         return streams
     return (results_of(MergedStreams(tuple(map(side_of, streams)), allowed_lateness_ms)),)
 
 
 def numbered(rows: TableJoin | int, first: int) -> TableJoin | int:
-    """The same joined tables with numbers from ``first``."""
+    """Return the same joined tables with indexes from ``first``."""
     if isinstance(rows, int):
         return rows + first
     return TableJoin(rows.how, numbered(rows.left, first), numbered(rows.right, first))

@@ -1,8 +1,8 @@
-"""Aggregations by the same time windows, joined: one aggregation of the streams of both.
+"""Aggregations by the same time windows, joined as one aggregation of the streams of both.
 
-A time window is the same span of time in both, so a joined row is a row of their cogroup. Whether a
-table has a row of the window says how many records of its streams are in it: these counts stand
-beside the aggregates, and steps over the rows read them and leave them out.
+Both have the same windows, so a joined row is a row of their cogroup. A table has a row of a window
+if one of its streams has records in it. Extra columns count these records, and the steps over the
+rows use the counts and drop them.
 """
 
 from dataclasses import replace
@@ -12,7 +12,7 @@ from oriel.pipeline.errors import InvalidTopology
 from oriel.pipeline.language.topology import Columns, Filter, MapValues, Store, verb
 from oriel.pipeline.windows import TimeWindows, count
 
-#: What to do where windows can't be joined so.
+#: What to do if windows cannot be joined in this way.
 _WAY_OUT = (
     "Create tables of both with to_stream().select_key('key', 'window_start_ms', 'window_end_ms')"
     ".map_values(n='count').to_table(), join to_stream() of both as streams, or aggregate both "
@@ -21,12 +21,12 @@ _WAY_OUT = (
 
 
 def joined_windows(how: Literal["inner", "left", "outer"], left: Store, right: Store) -> Store:
-    """The aggregation whose rows are those of ``left`` and ``right`` joined by key and window.
+    """Return the aggregation whose rows are ``left`` and ``right`` joined by key and window.
 
     Raises:
-        InvalidTopology: the windows differ or are no time windows, functions aggregate, there are
-            steps behind one, one writes final rows only and the other does not, or both have a
-            column of one name.
+        InvalidTopology: The windows differ or are not time windows, functions aggregate, one
+            aggregation has steps, only one emits final rows, or both have a column with the same
+            name.
     """
     step = verb(how)
     first, second = left.aggregation, right.aggregation
@@ -78,7 +78,7 @@ def joined_windows(how: Literal["inner", "left", "outer"], left: Store, right: S
 
 
 def _free_names(number: int, taken: list[str]) -> list[str]:
-    """Names of so many columns beside those that are ``taken``."""
+    """Return ``number`` column names that are not ``taken``."""
     prefix = "records"
     while any(name.lower().startswith(prefix) for name in taken):
         prefix += "_"
@@ -86,10 +86,10 @@ def _free_names(number: int, taken: list[str]) -> list[str]:
 
 
 def _has_row(counts: list[str]) -> str:
-    """Whether a table has a row, by how many records its streams have."""
+    """Return the condition that a table has a row, by the counts of its streams."""
     return " OR ".join(f"{name} > 0" for name in counts)
 
 
 def _where(counts: list[str], names: list[str]) -> dict[str, str]:
-    """The columns of a table, null where it has no row."""
+    """Return the columns of a table, with null where the table has no row."""
     return {name: f"CASE WHEN {_has_row(counts)} THEN `{name}` END" for name in names}

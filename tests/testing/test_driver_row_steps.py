@@ -386,7 +386,7 @@ REFUSED_AT_ONCE: Mapping[str, tuple[Callable[[KTable], KTable], str]] = {
     ),
     "a name that no table has": (
         lambda t: t.map_values(**{"a b": "1"}),
-        "a Delta table can't have a column named 'a b'",
+        "a Delta table cannot have a column named 'a b'",
     ),
 }
 

@@ -103,7 +103,7 @@ MISTAKES: dict[str, tuple[Callable[[], Any], str]] = {
     ),
     "a schema with a name Delta can't have": (
         lambda: windowed().aggregate(lambda: 0, add, schema="`a b` BIGINT"),
-        r"aggregate: a Delta table can't have a column named 'a b'",
+        r"aggregate: a Delta table cannot have a column named 'a b'",
     ),
     "a session without a merger": (
         lambda: grouped().windowed_by(SESSIONS).aggregate(lambda: 0, add, schema="n BIGINT"),
@@ -249,7 +249,7 @@ MISTAKES: dict[str, tuple[Callable[[], Any], str]] = {
     ),
     "a foreign key of nothing": (
         lambda: table().join(table(), foreign_key=()),
-        r"join: foreign_key= has to name a column or expression, at least one",
+        r"join: foreign_key= must name at least one column or expression",
     ),
     "a foreign key that is a function": (
         lambda: table().left_join(table(), foreign_key=print),  # type: ignore[arg-type]
