@@ -1,4 +1,4 @@
-"""Checks of the arguments of row-wise steps of streams and tables."""
+"""Check the arguments of the row-wise steps of streams and tables."""
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
@@ -17,8 +17,8 @@ def checked_map_values(keep: tuple[str, ...], columns: Mapping[str, "str | Colum
     """Return the step of ``map_values``.
 
     Raises:
-        InvalidTopology: No column is named, a column to keep is not a column of the value, or an
-            expression is neither a string nor a ``Column``.
+        InvalidTopology: No column is named, ``keep`` has a name that is not a column of the value,
+            or an expression is neither a string nor a ``Column``.
     """
     if not keep and not columns:
         message = "map_values: name at least one column, or '*' for all"
@@ -34,11 +34,11 @@ def checked_key(
     keep: tuple[str, ...],
     columns: "Mapping[str, str | Column]",
 ) -> MapValues:
-    """Return the step of ``select_key`` or ``map``, which computes a new key.
+    """Return the step of ``select_key`` or ``map``, which replaces the key.
 
     Raises:
-        InvalidTopology: No key is named, a column to keep is not a column of the value, or an
-            expression is neither a string nor a ``Column``.
+        InvalidTopology: No key is named, ``keep`` has a name that is not a column of the value, or
+            an expression is neither a string nor a ``Column``.
     """
     if not key:
         message = f"{called}: name at least one column or expression for the key"
@@ -54,8 +54,8 @@ def checked_flat_map(
     """Return the step of ``flat_map_values`` or ``flat_map``.
 
     Raises:
-        InvalidTopology: No column is computed, a column to keep is not a column of the value, or an
-            expression is neither a string nor a ``Column``.
+        InvalidTopology: No column is computed, ``keep`` has a name that is not a column of the
+            value, or an expression is neither a string nor a ``Column``.
     """
     require_expressions(called, *keep, *columns.values())
     if not columns:
@@ -66,12 +66,10 @@ def checked_flat_map(
 
 
 def _refuse_kept_scope(called: str, keep: tuple[str, ...]) -> None:
-    """Reject ``key`` and ``timestamp_ms`` as columns to keep.
-
-    They are not columns of the value.
+    """Reject ``key`` and ``timestamp_ms`` as columns to keep, because they are not in the value.
 
     Raises:
-        InvalidTopology: One of them is named. The message says how to keep it under another name.
+        InvalidTopology: ``keep`` has one of them. The message says how to keep it.
     """
     # SQL names ignore case.
     taken = next((name for name in keep if name.strip("`").lower() in SCOPE), None)
@@ -84,10 +82,10 @@ def _refuse_kept_scope(called: str, keep: tuple[str, ...]) -> None:
 
 
 def refuse_value_joiner(step: str, windows: object) -> None:
-    """Reject a ``ValueJoiner`` of Kafka Streams, a function that combines two values.
+    """Reject a ``ValueJoiner`` of Kafka Streams, which computes one value from two.
 
     Raises:
-        InvalidTopology: A function is passed instead of windows.
+        InvalidTopology: ``windows`` is a function.
     """
     if callable(windows):
         message = f"{step}: {NO_VALUE_JOINER}"
@@ -95,10 +93,10 @@ def refuse_value_joiner(step: str, windows: object) -> None:
 
 
 def refuse_foreign_key(step: str, foreign_key: object, *, of_tables: bool = False) -> None:
-    """Reject a foreign key of a stream join or of an outer join of tables.
+    """Reject a foreign key for a stream and for an outer join of tables.
 
     Raises:
-        InvalidTopology: A foreign key is passed.
+        InvalidTopology: A foreign key is given.
     """
     if foreign_key is None:
         return
@@ -115,11 +113,7 @@ def refuse_foreign_key(step: str, foreign_key: object, *, of_tables: bool = Fals
 
 
 def check_builder(step: str, registry: object, other: object) -> None:
-    """Reject inputs of different builders.
-
-    Raises:
-        InvalidTopology: The registries of the inputs differ.
-    """
+    """Reject two inputs of different builders. The inputs of a builder share its registry."""
     if registry is not other:
         message = f"{step}: the inputs are from different builders. Use one builder"
         raise InvalidTopology(message)
