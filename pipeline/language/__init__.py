@@ -25,7 +25,6 @@ from oriel.pipeline.language.formats import (
 from oriel.pipeline.language.grouped import (
     CogroupedKStream,
     KGroupedStream,
-    TimeWindowedKStream,
 )
 from oriel.pipeline.language.names import (
     SCOPE,
@@ -106,6 +105,7 @@ from oriel.pipeline.language.topology import (
     tells_rows,
     told_step,
 )
+from oriel.pipeline.language.windowed import TimeWindowedKStream
 
 __all__ = [
     "JSON_RECORDS",

@@ -1,6 +1,6 @@
-"""The language behind a grouping: windows, emit strategies, aggregations.
+"""Groupings: records by key, and cogroups of several streams (KIP-150).
 
-Each step returns a new object, so one grouping may be windowed and aggregated in several ways.
+Each step returns a new object, so you can use one grouping for several aggregations.
 """
 
 from collections.abc import Callable, Mapping
@@ -9,7 +9,6 @@ from typing import Any
 
 from oriel.pipeline.errors import InvalidTopology
 from oriel.pipeline.language.arguments import (
-    aggregation_text,
     checked_aggregation,
     checked_columns,
     checked_functions,
@@ -20,7 +19,8 @@ from oriel.pipeline.language.arguments import (
 from oriel.pipeline.language.other_words import OtherWords
 from oriel.pipeline.language.registry import Registry
 from oriel.pipeline.language.tables import KTable
-from oriel.pipeline.language.topology import Aggregation, Functions, Input, Store
+from oriel.pipeline.language.topology import Aggregation, Input
+from oriel.pipeline.language.windowed import TimeWindowedKStream, aggregated
 from oriel.pipeline.windows import (
     Aggregate,
     Aggregator,
@@ -34,42 +34,93 @@ from oriel.pipeline.windows import (
 
 @dataclass(frozen=True)
 class KGroupedStream(OtherWords):
-    """Records grouped by key, not yet windowed: without ``windowed_by`` a store has a row a key."""
+    """Records that are grouped by key.
+
+    You get it from ``KStream.group_by_key`` and ``KStream.group_by``. If you aggregate it without
+    windows, a store has one row per key.
+
+    Example:
+        >>> carriers = flights.group_by("carrier")
+        >>> carriers.count().materialize("flights_by_carrier")
+        <KTable flights: aggregate(count=count())>
+    """
 
     registry: Registry = field(repr=False)
     origins: tuple[Input, ...]
 
     def windowed_by(self, windows: Windows) -> "TimeWindowedKStream":
-        """Choose the windows: ``TimeWindows``, ``SlidingWindows`` or ``SessionWindows``.
+        """Divide the records of each key into windows (semantics.md#3-1).
+
+        Args:
+            windows: ``TimeWindows``, ``SlidingWindows`` or ``SessionWindows``.
+
+        Returns:
+            The windowed records.
 
         Raises:
-            InvalidTopology: ``windows`` is no window definition.
+            InvalidTopology: ``windows`` is not a window definition.
+
+        Example:
+            >>> hour = TimeWindows.of_size_and_grace(3_600_000, 60_000)
+            >>> hourly = flights.group_by_key().windowed_by(hour)
         """
         return TimeWindowedKStream(self.registry, self.origins, checked_windows(windows))
 
     def emit(self, strategy: EmitStrategy) -> "KGroupedStream":
-        """Choose when rows are written: without windows only ``EmitStrategy.on_window_update()``.
+        """Choose when rows are written.
+
+        Without windows, rows never become final, so you can only choose
+        ``EmitStrategy.on_window_update()``.
+
+        Args:
+            strategy: The emit strategy.
+
+        Returns:
+            The same records.
 
         Raises:
-            InvalidTopology: ``strategy`` is another.
+            InvalidTopology: ``strategy`` is another one.
+
+        Example:
+            >>> updated = flights.group_by_key().emit(EmitStrategy.on_window_update())
         """
         checked_strategy(strategy, NoWindows())
         return self
 
     def count(self) -> "KTable":
-        """Count the records of each key, in a column named ``count`` (BIGINT)."""
+        """Count the records of each key.
+
+        Returns:
+            A table with a column ``count`` of type BIGINT.
+
+        Example:
+            >>> flights.group_by_key().count().materialize("flights_by_airport")
+            <KTable flights: aggregate(count=count())>
+        """
         return self.aggregate(count=count())
 
     def reduce(self, reducer: Callable[[Any, Any], Any]) -> "KTable":
-        """Keep one value a key: the first as it is, then ``reducer(kept, new)``.
+        """Keep one value per key (semantics.md#9).
 
-        Values are dicts of the stream's columns, which become the store's columns. What is kept
-        of several partitions is put together by ``reducer``, too.
+        The first value is kept without a call. The columns of the stream are the columns of the
+        table.
+
+        Args:
+            reducer: ``reducer(kept, new)`` returns the value to keep, or None to remove the row.
+                Both values are dicts. It also merges the values that two partitions have kept.
+
+        Returns:
+            The table of the kept values.
 
         Raises:
-            InvalidTopology: ``reducer`` is no function of two values.
+            InvalidTopology: ``reducer`` is not a function of two arguments.
+
+        Example:
+            >>> def longer(kept, new):
+            ...     return new if new["delay"] > kept["delay"] else kept
+            >>> worst = flights.group_by("carrier").reduce(longer).materialize("worst_flights")
         """
-        return _table(self.registry, (self.origins,), NoWindows(), checked_reducer(reducer))
+        return aggregated(self.registry, (self.origins,), NoWindows(), checked_reducer(reducer))
 
     def aggregate(
         self,
@@ -79,28 +130,74 @@ class KGroupedStream(OtherWords):
         schema: str | None = None,
         **aggregates: Aggregate,
     ) -> "KTable":
-        """Aggregate all records of each key, however old; see ``TimeWindowedKStream.aggregate``."""
+        """Aggregate all records of each key.
+
+        Pass either named aggregates or functions. See ``TimeWindowedKStream.aggregate`` for the
+        functions.
+
+        Args:
+            initializer: Returns the aggregate of no records.
+            aggregator: ``aggregator(key, value, aggregate)`` returns the new aggregate.
+            merger: ``merger(key, left, right)`` merges the aggregates of two partitions.
+            schema: The columns of the aggregate in Spark SQL.
+            **aggregates: Named aggregates. Each is a column of the table.
+
+        Returns:
+            A table with one row per key.
+
+        Raises:
+            InvalidTopology: Both forms or neither form is passed, an argument is not valid, or a
+                name is a column of every store.
+
+        Example:
+            >>> by_carrier = flights.group_by("carrier")
+            >>> carriers = by_carrier.aggregate(flights=count(), worst=max("delay"))
+            >>> carriers.materialize("carriers")
+            <KTable flights: aggregate(flights=count(), worst=max(delay))>
+        """
         aggregation = checked_aggregation(initializer, aggregator, merger, schema, aggregates)
-        return _table(self.registry, (self.origins,), NoWindows(), aggregation)
+        return aggregated(self.registry, (self.origins,), NoWindows(), aggregation)
 
     def cogroup(
         self, aggregator: Aggregator | None = None, **aggregates: Aggregate
     ) -> "CogroupedKStream":
-        """Begin an aggregation over several streams, this one the first.
+        """Start an aggregation of several streams, with this stream as the first (KIP-150).
 
-        Each stream adds to the same row of a key: by its own ``aggregator``, or by declarative
-        ``aggregates`` of its own columns. Each has its own clock (KIP-150, and
-        docs/reference/topology/aggregations.md for what differs).
+        Pass either an aggregator or named aggregates. Each stream has its own stream time
+        (semantics.md#9).
+
+        Args:
+            aggregator: ``aggregator(key, value, aggregate)`` for the records of this stream.
+            **aggregates: Named aggregates of the columns of this stream.
+
+        Returns:
+            The cogroup, to which you can add streams.
 
         Raises:
-            InvalidTopology: neither or both are given.
+            InvalidTopology: Both forms or neither form is passed.
+
+        Example:
+            >>> hotels = builder.stream("hotels", schema="rooms INT").group_by_key()
+            >>> departures = flights.group_by_key().cogroup(flights=count())
+            >>> both = departures.cogroup(hotels, hotels=count())
+            >>> trips = both.aggregate().materialize("trips")
         """
         return CogroupedKStream(self.registry, (), (), ()).cogroup(self, aggregator, **aggregates)
 
 
 @dataclass(frozen=True)
 class CogroupedKStream(OtherWords):
-    """Several grouped streams that are aggregated into one row a key (and window)."""
+    """Several grouped streams that you aggregate into one row per key and window (KIP-150).
+
+    You get it from ``KGroupedStream.cogroup``. All streams have aggregators, or all have named
+    aggregates.
+
+    Example:
+        >>> canceled = builder.stream("canceled", schema="reason STRING").group_by_key()
+        >>> departures = flights.group_by_key().cogroup(flights=count())
+        >>> departures.cogroup(canceled, canceled=count()).aggregate().materialize("departures")
+        <KTable flights, canceled: aggregate(flights=count(), canceled=count())>
+    """
 
     registry: Registry = field(repr=False)
     streams: tuple[tuple[Input, ...], ...]
@@ -115,10 +212,24 @@ class CogroupedKStream(OtherWords):
         aggregator: Aggregator | None = None,
         **aggregates: Aggregate,
     ) -> "CogroupedKStream":
-        """Add a stream with its aggregator, or with declarative aggregates of its columns.
+        """Add a stream with its aggregator, or with aggregates of its columns.
+
+        Args:
+            grouped: The grouped stream, from the same builder.
+            aggregator: ``aggregator(key, value, aggregate)`` for the records of this stream.
+            **aggregates: Named aggregates of the columns of this stream.
+
+        Returns:
+            The cogroup with the stream.
 
         Raises:
-            InvalidTopology: neither or both are given, or ``grouped`` is no grouped stream.
+            InvalidTopology: Both forms or neither form is passed, the form differs from the other
+                streams, or ``grouped`` is not a grouped stream of this builder.
+
+        Example:
+            >>> canceled = builder.stream("canceled", schema="reason STRING").group_by_key()
+            >>> departures = flights.group_by_key().cogroup(flights=count())
+            >>> both = departures.cogroup(canceled, canceled=count())
         """
         if not isinstance(grouped, KGroupedStream):
             message = f"cogroup: expects a grouped stream (group_by_key()), not {grouped!r}"
@@ -140,15 +251,41 @@ class CogroupedKStream(OtherWords):
         )
 
     def windowed_by(self, windows: Windows) -> "CogroupedKStream":
-        """Choose the windows, the same for all streams.
+        """Divide the records of all streams into the same windows.
+
+        Args:
+            windows: ``TimeWindows``, ``SlidingWindows`` or ``SessionWindows``.
+
+        Returns:
+            The cogroup with windows.
 
         Raises:
-            InvalidTopology: ``windows`` is no window definition.
+            InvalidTopology: ``windows`` is not a window definition.
+
+        Example:
+            >>> minute = TimeWindows.of_size_with_no_grace(60_000)
+            >>> by_minute = flights.group_by_key().cogroup(n=count()).windowed_by(minute)
         """
         return replace(self, windows=checked_windows(windows))
 
     def emit(self, strategy: EmitStrategy) -> "CogroupedKStream":
-        """Choose when rows are written; see ``TimeWindowedKStream.emit``."""
+        """Choose when rows are written (semantics.md#2-6).
+
+        Args:
+            strategy: ``EmitStrategy.on_window_update()`` or ``EmitStrategy.on_window_close()``.
+
+        Returns:
+            The cogroup with the strategy.
+
+        Raises:
+            InvalidTopology: ``strategy`` is not an emit strategy, or it waits for windows to close
+                and there are no windows.
+
+        Example:
+            >>> minute = TimeWindows.of_size_with_no_grace(60_000)
+            >>> by_minute = flights.group_by_key().cogroup(n=count()).windowed_by(minute)
+            >>> final = by_minute.emit(EmitStrategy.on_window_close())
+        """
         return replace(self, strategy=checked_strategy(strategy, self.windows))
 
     def aggregate(
@@ -157,10 +294,33 @@ class CogroupedKStream(OtherWords):
         merger: Merger | None = None,
         schema: str | None = None,
     ) -> "KTable":
-        """Aggregate: ``initializer``, ``schema`` and ``merger`` for aggregators, nothing else.
+        """Aggregate the records of all streams.
+
+        Without arguments, the named aggregates of all streams are the columns. If the streams have
+        aggregators, pass ``initializer`` and ``schema``. Without a merger, the records of all
+        streams go into one aggregate in the order of their arrival (semantics.md#9).
+
+        Args:
+            initializer: Returns the aggregate of no records.
+            merger: ``merger(key, left, right)`` merges the aggregates of two streams, partitions or
+                sessions. Required for sessions.
+            schema: The columns of the aggregate in Spark SQL, for example ``"balance DOUBLE"``.
+
+        Returns:
+            A table with one row per key and window.
 
         Raises:
-            InvalidTopology: what is given does not fit what ``cogroup`` was given.
+            InvalidTopology: The arguments do not fit the form that the streams have.
+
+        Example:
+            >>> paid = builder.stream("paid", schema="amount DOUBLE").group_by_key()
+            >>> refunds = builder.stream("refunds", schema="amount DOUBLE").group_by_key()
+            >>> both = paid.cogroup(lambda key, value, total: total + value["amount"]).cogroup(
+            ...     refunds, lambda key, value, total: total - value["amount"]
+            ... )
+            >>> balance = both.aggregate(lambda: 0.0, schema="balance DOUBLE")
+            >>> balance.materialize("balance")
+            <KTable paid, refunds: aggregate(functions)>
         """
         if self.aggregators[0] is None:
             if initializer is not None or merger is not None or schema is not None:
@@ -170,84 +330,4 @@ class CogroupedKStream(OtherWords):
         else:
             aggregators = tuple(function for function in self.aggregators if function is not None)
             aggregation = checked_functions(initializer, aggregators, merger, schema)
-        return _table(self.registry, self.streams, self.windows, aggregation, self.strategy)
-
-
-@dataclass(frozen=True)
-class TimeWindowedKStream(OtherWords):
-    """Grouped records with windows chosen."""
-
-    registry: Registry = field(repr=False)
-    origins: tuple[Input, ...]
-    windows: Windows
-    strategy: EmitStrategy = field(default_factory=EmitStrategy.on_window_update)
-
-    def emit(self, strategy: EmitStrategy) -> "TimeWindowedKStream":
-        """Choose when rows are written: at each change, or once, when the window is final.
-
-        These are ``EmitStrategy.on_window_update()``, the default, and ``on_window_close()``.
-
-        Raises:
-            InvalidTopology: ``strategy`` is no emit strategy.
-        """
-        return replace(self, strategy=checked_strategy(strategy, self.windows))
-
-    def count(self) -> "KTable":
-        """Count the records of each window, in a column named ``count`` (BIGINT)."""
-        return self.aggregate(count=count())
-
-    def reduce(self, reducer: Callable[[Any, Any], Any]) -> "KTable":
-        """Keep one value a window: the first as it is, then ``reducer(kept, new)``.
-
-        See ``KGroupedStream.reduce``; ``reducer`` also puts sessions together that meet.
-        """
-        aggregation = checked_reducer(reducer)
-        return _table(self.registry, (self.origins,), self.windows, aggregation, self.strategy)
-
-    def aggregate(
-        self,
-        initializer: Callable[[], Any] | None = None,
-        aggregator: Aggregator | None = None,
-        merger: Merger | None = None,
-        schema: str | None = None,
-        **aggregates: Aggregate,
-    ) -> "KTable":
-        """Compute the named ``aggregates``, or call the user's own functions.
-
-        Declarative aggregates, such as ``revenue=sum("amount")``, are columns of the store and are
-        computed a whole batch at a time. Functions are called record by record, in the order of
-        arrival within a partition, and get copies.
-
-        ``initializer()`` gives the aggregate of an empty window, ``aggregator(key, value,
-        aggregate)`` the one after a record (None removes the row), ``schema`` its columns in
-        Spark's DDL: with one column the functions see the bare value, with several a dict.
-        ``merger(key, left, right)`` puts two aggregates together: sessions need it, and keys
-        whose records come from several partitions.
-
-        Raises:
-            InvalidTopology: nothing or both is given, one is not an aggregate, or a name is
-                taken by a column that every store has.
-        """
-        aggregation = checked_aggregation(initializer, aggregator, merger, schema, aggregates)
-        return _table(self.registry, (self.origins,), self.windows, aggregation, self.strategy)
-
-
-def _table(
-    registry: Registry,
-    streams: tuple[tuple[Input, ...], ...],
-    windows: Windows,
-    aggregation: Aggregation,
-    strategy: EmitStrategy | None = None,
-) -> KTable:
-    emit = strategy or EmitStrategy.on_window_update()
-    if isinstance(aggregation, Functions) and windows.kind == "session" and not aggregation.merger:
-        message = "aggregate: sessions merge, so pass merger=(key, left, right) -> aggregate"
-        raise InvalidTopology(message)
-    inputs = tuple(
-        replace(origin, stream=number)
-        for number, origins in enumerate(streams)
-        for origin in origins
-    )
-    topics = ", ".join(origin.source.topic for origin in inputs)
-    text = f"{topics}: {aggregation_text(aggregation)}"
-    return KTable(registry, Store("", inputs, windows, aggregation, emit, None), text)
+        return aggregated(self.registry, self.streams, self.windows, aggregation, self.strategy)

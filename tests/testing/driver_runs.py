@@ -12,8 +12,9 @@ from oriel import (
     collect_list,
     count,
 )
-from oriel.pipeline.language.grouped import KGroupedStream, TimeWindowedKStream
+from oriel.pipeline.language.grouped import KGroupedStream
 from oriel.pipeline.language.tables import KTable
+from oriel.pipeline.language.windowed import TimeWindowedKStream
 from oriel.pipeline.windows import Windows
 from oriel.testing import Record, TopologyTestDriver, WindowedValue
 

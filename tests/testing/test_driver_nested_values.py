@@ -10,8 +10,9 @@ import pytest
 from pyspark.sql import SparkSession
 
 from oriel import SessionWindows, SlidingWindows, StreamsBuilder, TimeWindows
-from oriel.pipeline.language.grouped import KGroupedStream, TimeWindowedKStream
+from oriel.pipeline.language.grouped import KGroupedStream
 from oriel.pipeline.language.tables import KTable
+from oriel.pipeline.language.windowed import TimeWindowedKStream
 from oriel.pipeline.windows import Windows, python_rows, python_values
 from oriel.testing import Record, TopologyTestDriver
 from tests.testing.driver_runs import driver_with

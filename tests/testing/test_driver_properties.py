@@ -16,12 +16,9 @@ from oriel import (
     StreamsBuilder,
     TimeWindows,
 )
-from oriel.pipeline.language.grouped import (
-    CogroupedKStream,
-    KGroupedStream,
-    TimeWindowedKStream,
-)
+from oriel.pipeline.language.grouped import CogroupedKStream, KGroupedStream
 from oriel.pipeline.language.tables import KTable
+from oriel.pipeline.language.windowed import TimeWindowedKStream
 from oriel.pipeline.windows import NoWindows, Windows
 from oriel.testing import Counters, KeyValue, Record, TopologyTestDriver, WindowedValue
 from tests.campaigns import cases

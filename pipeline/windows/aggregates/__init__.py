@@ -1,10 +1,10 @@
-"""Declarative aggregates: what ``count()`` or ``avg("x")`` in a topology stand for.
+"""Named aggregates such as ``count()`` and ``avg("x")``.
 
-In come the records of many windows at once as a table and index ranges, out goes one result a
-window. Two tables say how: that of the aggregates (``built_in``; the approximate ones and the
-users' own make their rows themselves), and that of the parts, which state keeps of records and
-merges. Windows that keep their records evaluate an ``Aggregate`` over ``Members``; the others
-keep ``PartColumns``.
+The input is the records of many windows, as a table and index ranges. The output is one result per
+window. One table has the aggregates (``built_in``), except for the approximate and the mergeable
+ones, which create their rows themselves. Another table has the partial aggregates that the state
+keeps and merges. Windows that keep their records evaluate an ``Aggregate`` over ``Members``. The
+other windows keep ``PartColumns``.
 """
 
 from oriel.pipeline.windows.aggregates.approximations import approx_count_distinct, approx_quantile

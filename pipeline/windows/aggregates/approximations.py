@@ -1,12 +1,12 @@
 """Quantiles, which are exact, and distinct counts, which are exact over sliding windows.
 
-What they give may depend on the set of values only. Distinct values are counted by HyperLogLog
-sketches of Apache DataSketches, unless a window keeps its records. HLL registers merge, and an
-estimate that is taken after a union depends on the set (a sketch that was never in a union
-estimates from the order of arrival, so each goes through one). Sketches of quantiles depend on the
-order in which they are fed and merged (t-digest) or draw random bits (KLL, REQ): so the
-part of a quantile is the values themselves, and the quantile is read off them
-(docs/decisions/0024).
+A result can only depend on the set of values. HyperLogLog sketches of Apache DataSketches count
+distinct values, unless a window keeps its records. The registers of two sketches merge. A sketch
+that was never in a union estimates from the order of arrival, so each sketch is part of a union
+first.
+
+Sketches of quantiles depend on the order of merges (t-digest) or on random bits (KLL, REQ). A
+partial aggregate of a quantile is therefore all values (docs/decisions/0024).
 """
 
 from functools import partial
@@ -30,19 +30,31 @@ from oriel.pipeline.windows.arrays import (
 )
 from oriel.pipeline.windows.definitions import IllegalArgument
 
-#: What the library takes.
+#: The bounds of the library.
 _MIN_LG_K, _MAX_LG_K = 4, 21
 
 
 def approx_count_distinct(column: str, lg_k: int = 12) -> Aggregate:
-    """Count the distinct values of ``column``.
+    """Count the distinct values of a column.
 
-    Over sliding windows, whose state keeps the records, the count is exact. For all other
-    windows, and without windows, it is the estimate of a HyperLogLog sketch. ``lg_k`` is the
-    base-2 logarithm of the sketch's size: with 12 the error is about 1.6 percent.
+    Over sliding windows, the count is exact, because the state keeps the records. For all other
+    windows and without windows, it is the estimate of a HyperLogLog sketch. With ``lg_k=12``, its
+    error is about 1.6 percent.
+
+    Args:
+        column: A column of numbers, strings or booleans.
+        lg_k: The base-2 logarithm of the size of the sketch, from 4 to 21. Default: 12.
+
+    Returns:
+        An aggregate of type BIGINT.
 
     Raises:
-        IllegalArgument: ``lg_k`` is no whole number from 4 to 21.
+        IllegalArgument: ``lg_k`` is not a whole number from 4 to 21.
+
+    Example:
+        >>> carriers = flights.group_by("carrier").aggregate(delays=approx_count_distinct("delay"))
+        >>> carriers.materialize("carriers")
+        <KTable flights: aggregate(delays=approx_count_distinct(delay, lg_k=12))>
     """
     if not _is_instance(lg_k, Integral) or not _MIN_LG_K <= lg_k <= _MAX_LG_K:
         message = (
@@ -63,14 +75,27 @@ def approx_count_distinct(column: str, lg_k: int = 12) -> Aggregate:
 
 
 def approx_quantile(column: str, probability: float) -> Aggregate:
-    """Take the value of ``column`` below which the share ``probability`` of values lies.
+    """Compute a quantile of a column of numbers.
 
-    The result is exact for every kind of windows. Of n values, NaN left out, it is the one with
-    floor(``probability`` * n) values before it in ascending order, at most the last. For example,
-    0.5 takes the upper one of the two middle values if n is even.
+    The result is exact for every kind of windows. For n sorted values, k is ``probability * n``,
+    rounded down. The result is the value after the first k values, or the last value if k is n.
+    NaN is skipped. For example, 0.5 returns the upper one of the two middle values if n is even.
+    The state keeps all values.
+
+    Args:
+        column: A column of numbers.
+        probability: The share of smaller values, from 0 to 1. For example, 0.95.
+
+    Returns:
+        An aggregate of type DOUBLE.
 
     Raises:
-        IllegalArgument: ``probability`` is no number from 0 to 1.
+        IllegalArgument: ``probability`` is not a number from 0 to 1.
+
+    Example:
+        >>> carriers = flights.group_by("carrier").aggregate(late=approx_quantile("delay", 0.95))
+        >>> carriers.materialize("carriers")
+        <KTable flights: aggregate(late=approx_quantile(delay, 0.95))>
     """
     if not _is_instance(probability, Real) or not 0 <= probability <= 1:
         message = f"approx_quantile: probability must be a number from 0 to 1, not {probability!r}"
@@ -86,10 +111,10 @@ def _is_instance(value: object, number: type) -> bool:
 
 
 def _sketches(lg_k: int, values: Values) -> pa.Array:
-    """The serialized sketch of each window's values, null where there is none."""
+    """Return the serialized sketch of the values of each window, null without values."""
     items = values.column.to_pylist()
     if pa.types.is_string(values.column.type):
-        # The library leaves empty strings out; they are values like others.
+        # The library skips empty strings, but they are values.
         items = ["=" + item for item in items]
     return pa.array([_sketch(lg_k, items[low:high]) for low, high in values.ranges.pairs()])
 
@@ -120,7 +145,7 @@ def _union(lg_k: int, sketches: list[bytes | None]) -> bytes | None:
 
 
 def _distinct_estimates(lg_k: int, sketches: pa.Array) -> pa.Array:
-    """The estimated number of distinct values, 0 where there is no value."""
+    """Return the estimated numbers of distinct values, 0 without values."""
     estimates = [_distinct_estimate(lg_k, sketch) for sketch in sketches.to_pylist()]
     return pa.array(estimates, pa.int64())
 
@@ -130,7 +155,8 @@ def _distinct_estimate(lg_k: int, serialized: bytes | None) -> int:
         return 0
     sketch = hll_sketch.deserialize(serialized)
     union = hll_union(lg_k)
-    # The first is only copied; the second makes it a union, whose estimate depends on the set.
+    # The first call only copies the sketch. The second one creates a union, whose estimate depends
+    # on the set.
     union.update(sketch)
     union.update(sketch)
     estimate: float = union.get_estimate()
@@ -142,7 +168,7 @@ def _distinct_counts(values: Values) -> pa.Array:
 
 
 def _sorted_lists(values: Values) -> pa.Array:
-    """Each window's values as doubles in ascending order."""
+    """Return the values of each window as doubles in ascending order."""
     offsets, indices = values.ranges.rows()
     return lists(offsets, _sorted(values.doubles[indices], values.ranges.owners))
 
@@ -156,14 +182,14 @@ def _merged_sorted_lists(rows: pa.Array, ranges: Ranges) -> pa.Array:
 
 
 def _sorted(items: Floats, owners: Ints) -> Floats:
-    """``items`` by owner, those of each in ascending order, NaN behind all numbers."""
+    """Return ``items`` by owner. The items of each owner are ascending, with NaN at the end."""
     order = np.argsort(items)
     in_order: Floats = items[order[lexsort((owners[order],))]]
     return in_order
 
 
 def _quantiles(probability: float, sorted_lists: pa.Array) -> pa.Array:
-    """One quantile of each list, null for one without numbers."""
+    """Return one quantile per list, null for a list without numbers."""
     offsets = np.asarray(sorted_lists.offsets).astype(np.int64)
     items = np.asarray(sorted_lists.values)
     sizes = Ranges(offsets[:-1], offsets[1:]).totals(~np.isnan(items))
@@ -185,7 +211,7 @@ def _quantiles_of_values(probability: float, values: Values) -> pa.Array:
 
 
 def _place(probability: float, sizes: Ints) -> Ints:
-    """The place of the quantile among so many sorted numbers, at least one, from 0 on."""
+    """Return the index of the quantile among ``sizes`` sorted numbers, at least one number."""
     place: Ints = np.minimum(np.floor(probability * sizes).astype(np.int64), sizes - 1)
     return place
 

@@ -1,9 +1,9 @@
-"""The table of declarative aggregates, and the functions by which users name them.
+"""The table of the built-in aggregates, and the functions that users call.
 
-Each row says which column types an aggregate takes, what it gives, which parts are kept of the
-records (``parts.py``) and how the result is finished from them. Each skips nulls; a window
-without a value gives null (a count 0, a list []). The order inside a window is (timestamp,
-partition, offset), whatever the order of arrival.
+Each row names the column types that the aggregate accepts, the type of its result, its partial
+aggregates (``parts.py``) and how the result is computed. Nulls are skipped. A window without a
+value has the result null, and a count of 0 or an empty list. The order inside a window is time,
+partition and offset, and the order of arrival has no influence.
 """
 
 from collections.abc import Callable
@@ -44,10 +44,10 @@ from oriel.pipeline.windows.exact import rounded, sample_deviation, sample_devia
 class Rule:
     """One row of the table: how an aggregate treats columns of some types.
 
-    ``finish`` takes the parts in the order of ``parts``, one row a window, and gives one result
-    a row. ``directly`` gives the same results from the values. It is for windows that keep
-    their records (sliding ones), and stands only where leaving out the parts pays: results
-    then take a half (``sum``) to a twentieth (``avg`` of similar doubles) of the time.
+    ``finish`` receives the partial aggregates in the order of ``parts`` and returns one result per
+    window. ``directly`` computes the same results from the values. It is for sliding windows, which
+    keep their records, and a rule has it only if it is faster. For example, ``sum`` then needs
+    half of the time, and ``avg`` of similar doubles a twentieth.
     """
 
     accepts: Callable[[pa.DataType], bool] = field(compare=False)
@@ -59,25 +59,35 @@ class Rule:
 
 @dataclass(frozen=True)
 class Aggregate:
-    """One aggregate of a window; ``column`` is None where it reads none."""
+    """A named aggregate of a window, such as ``count()`` or ``sum("amount")``.
+
+    You get it from the functions of ``oriel.aggregates`` and pass it by name to ``aggregate``.
+    Define your own with ``mergeable``.
+
+    Example:
+        >>> sum("distance").call
+        'sum(distance)'
+        >>> flights.group_by("carrier").aggregate(km=sum("distance")).materialize("km_by_carrier")
+        <KTable flights: aggregate(km=sum(distance))>
+    """
 
     name: str
     column: str | None
-    #: The rows of the table: the first one that takes the column's type counts.
+    #: Rows of the table. The first row that accepts the type of the column is used.
     rules: tuple[Rule, ...] = field(repr=False)
     #: What follows the column in ``call``.
     options: str = ""
 
     @property
     def call(self) -> str:
-        """How the aggregate is written in a topology, for people: ``avg(delay)``."""
+        """The aggregate as text for people, for example ``avg(delay)``."""
         return f"{self.name}({self.column or ''}{self.options})"
 
     def column_type(self, schema: pa.Schema) -> pa.DataType:
-        """The type of the column it reads, null where it reads none.
+        """Return the type of the column, or null if it reads no column.
 
         Raises:
-            IllegalArgument: the column is unknown.
+            IllegalArgument: The column is unknown.
         """
         if self.column is None:
             return pa.null()
@@ -90,19 +100,19 @@ class Aggregate:
         return schema.field(self.column).type
 
     def output_type(self, schema: pa.Schema) -> pa.DataType:
-        """The Arrow type of the result for values of ``schema``.
+        """Return the Arrow type of the result for values of ``schema``.
 
         Raises:
-            IllegalArgument: the column is unknown or of a type this aggregate can't take.
+            IllegalArgument: The column is unknown, or the aggregate does not accept its type.
         """
         column_type = self.column_type(schema)
         return type_for(self.rule(column_type).result_type, column_type)
 
     def rule(self, column_type: pa.DataType) -> Rule:
-        """The row of the table for columns of ``column_type``.
+        """Return the row of the table for columns of ``column_type``.
 
         Raises:
-            IllegalArgument: it can't take such a column.
+            IllegalArgument: The aggregate does not accept such a column.
         """
         for rule in self.rules:
             if rule.accepts(column_type):
@@ -115,11 +125,11 @@ class Aggregate:
 
     @property
     def is_subtractable(self) -> bool:
-        """Whether the rows that a table no longer has can be taken away from it."""
+        """True if rows that a table has deleted can be subtracted."""
         return all(part.name in NET for rule in self.rules for part in rule.parts)
 
     def of_changes(self) -> "Aggregate":
-        """The same aggregate of a table's rows, kept up by its changes; if it is subtractable."""
+        """Return the same aggregate for the changes of a table, if it is subtractable."""
         rules = (
             replace(rule, parts=tuple(NET[part.name] for part in rule.parts), directly=None)
             for rule in self.rules
@@ -127,7 +137,7 @@ class Aggregate:
         return replace(self, rules=tuple(rules))
 
     def of_joined(self) -> "Aggregate":
-        """The same aggregate of results of more than one join of streams, which have partners."""
+        """Return the same aggregate for results of several joins of streams."""
         rules = (
             replace(rule, parts=tuple(OF_JOINED.get(part.name, part) for part in rule.parts))
             for rule in self.rules
@@ -135,11 +145,11 @@ class Aggregate:
         return replace(self, rules=tuple(rules))
 
     def parts(self, column_type: pa.DataType) -> tuple[Part, ...]:
-        """What has to be kept of the records, in the order in which ``finish`` takes them."""
+        """Return the partial aggregates in the order in which ``finish`` receives them."""
         return tuple(Part(part, self.column) for part in self.rule(column_type).parts)
 
     def of(self, members: Members) -> pa.Array:
-        """The result for every window, from its records."""
+        """Return the result for every window, from its records."""
         values = members.values(self.column)
         rule = self.rule(values.column.type)
         if rule.directly is not None:
@@ -151,12 +161,12 @@ class Aggregate:
 
 
 def is_number(column_type: pa.DataType) -> bool:
-    """Whether a column holds integers or floating point numbers."""
+    """Return True if a column contains integers or floating-point numbers."""
     return bool(pa.types.is_integer(column_type) or pa.types.is_floating(column_type))
 
 
 def is_scalar(column_type: pa.DataType) -> bool:
-    """Whether a column holds what has an order: numbers, strings or booleans."""
+    """Return True if a column contains ordered values: numbers, strings or booleans."""
     types = pa.types
     return is_number(column_type) or bool(
         types.is_string(column_type) or types.is_boolean(column_type)
@@ -191,7 +201,7 @@ def _exact_mean(sizes: pa.Array, totals: pa.Array) -> pa.Array:
 
 
 def _integer_mean(sizes: pa.Array, low: pa.Array, high: pa.Array) -> pa.Array:
-    # The sum of 64-bit integers may wrap, that of their halves does not.
+    # The sum of 64-bit integers can wrap, but the sums of their halves cannot.
     low_sums, high_sums = (np.asarray(half).astype(np.float64) for half in (low, high))
     return _mean(high_sums * 2.0**32 + low_sums, np.asarray(sizes))
 
@@ -230,7 +240,7 @@ def _deviation_of_values(values: Values) -> pa.Array:
 
 
 def _first_value(values: Values) -> pa.Array:
-    # Members stand in canonical order.
+    # Members are in canonical order.
     return values.take(values.ranges.low).cast(widened(values.column.type))
 
 
@@ -249,13 +259,13 @@ def _mean(sums: NDArray[np.float64], sizes: Ints) -> pa.Array:
 
 
 def _nullable(numbers: NDArray[np.generic], sizes: Ints, *, least: int = 1) -> pa.Array:
-    """``numbers``, null for windows with fewer than ``least`` values."""
+    """Return ``numbers``, with null for windows with fewer than ``least`` values."""
     return pa.array(numbers, mask=sizes < least)
 
 
-#: The table: by name the column types that are taken, the type of the result, the parts that are
-#: kept, how they are finished, and how results come directly from the values of a window.
-#: ``sum`` and ``avg`` of doubles save the coding of limbs, the others the records' coordinates.
+#: Name -> rows of the table: the accepted column types, the type of the result, the partial
+#: aggregates, ``finish`` and ``directly``. The last one saves ``sum`` and ``avg`` of doubles the
+#: coding of limbs, and other aggregates the coordinates of records.
 _TABLE: dict[str, tuple[Rule, ...]] = {
     "count": (Rule(_is_any, pa.int64(), (COUNT,), _unchanged),),
     "sum": (
@@ -290,49 +300,149 @@ def _aggregate(name: str, column: str | None) -> Aggregate:
 
 
 def count(column: str | None = None) -> Aggregate:
-    """Count the window's records, or with ``column`` its non-null values."""
+    """Count records, or the values of a column that are not null.
+
+    Args:
+        column: A column of any type. Default: count records.
+
+    Returns:
+        An aggregate of type BIGINT.
+
+    Example:
+        >>> delayed = flights.group_by("carrier").aggregate(delayed=count("delay"))
+    """
     return _aggregate("count", column)
 
 
 def sum(column: str) -> Aggregate:
-    """Sum ``column``: integers wrap in 64 bits, doubles are exact and rounded once."""
+    """Sum a column of numbers.
+
+    Whole numbers wrap at 64 bits. Doubles are added exactly and rounded once, so the result does
+    not depend on the order of records.
+
+    Args:
+        column: A column of numbers.
+
+    Returns:
+        An aggregate of type BIGINT for whole numbers, otherwise DOUBLE.
+
+    Example:
+        >>> distance = flights.group_by("carrier").aggregate(distance=sum("distance"))
+    """
     return _aggregate("sum", column)
 
 
 def avg(column: str) -> Aggregate:
-    """Take the mean of ``column``: its exact sum rounded once, divided by the count."""
+    """Compute the mean of a column of numbers.
+
+    It is the exact sum, rounded once and divided by the number of values.
+
+    Args:
+        column: A column of numbers.
+
+    Returns:
+        An aggregate of type DOUBLE.
+
+    Example:
+        >>> delay = flights.group_by("carrier").aggregate(delay=avg("delay"))
+    """
     return _aggregate("avg", column)
 
 
 def stddev(column: str) -> Aggregate:
-    """Take the sample standard deviation of ``column``; null for fewer than two values.
+    """Compute the sample standard deviation of a column of numbers.
 
-    It is computed from the exact sums of x and x*x, so cancellation costs nothing: the
-    relative error is below 2**-51, and the result depends on the window's records only.
+    It is null for fewer than two values. It is computed from the exact sums of the values and their
+    squares, so its relative error is below 2**-51.
+
+    Args:
+        column: A column of numbers.
+
+    Returns:
+        An aggregate of type DOUBLE.
+
+    Example:
+        >>> spread = flights.group_by("carrier").aggregate(spread=stddev("delay"))
     """
     return _aggregate("stddev", column)
 
 
 def min(column: str) -> Aggregate:
-    """Take the least value of ``column``; NaN is above every number, strings go by UTF-8 bytes."""
+    """Return the least value of a column.
+
+    NaN is greater than each number, and strings are compared by their UTF-8 bytes.
+
+    Args:
+        column: A column of numbers, strings or booleans.
+
+    Returns:
+        An aggregate of the type of the column.
+
+    Example:
+        >>> best = flights.group_by("carrier").aggregate(best=min("delay"))
+    """
     return _aggregate("min", column)
 
 
 def max(column: str) -> Aggregate:
-    """Take the greatest value of ``column``, in the order that ``min`` has."""
+    """Return the greatest value of a column.
+
+    NaN is greater than each number, and strings are compared by their UTF-8 bytes.
+
+    Args:
+        column: A column of numbers, strings or booleans.
+
+    Returns:
+        An aggregate of the type of the column.
+
+    Example:
+        >>> worst = flights.group_by("carrier").aggregate(worst=max("delay"))
+    """
     return _aggregate("max", column)
 
 
 def first(column: str) -> Aggregate:
-    """Take the value of ``column`` with the least (timestamp, partition, offset)."""
+    """Return the first value of a column in the order of time, partition and offset.
+
+    Args:
+        column: A column of numbers, strings or booleans.
+
+    Returns:
+        An aggregate of the type of the column.
+
+    Example:
+        >>> first_delay = flights.group_by("carrier").aggregate(first_delay=first("delay"))
+    """
     return _aggregate("first", column)
 
 
 def last(column: str) -> Aggregate:
-    """Take the value of ``column`` with the greatest (timestamp, partition, offset)."""
+    """Return the last value of a column in the order of time, partition and offset.
+
+    Args:
+        column: A column of numbers, strings or booleans.
+
+    Returns:
+        An aggregate of the type of the column.
+
+    Example:
+        >>> last_delay = flights.group_by("carrier").aggregate(last_delay=last("delay"))
+    """
     return _aggregate("last", column)
 
 
 def collect_list(column: str) -> Aggregate:
-    """Collect the values of ``column`` in order of (timestamp, partition, offset)."""
+    """Collect all values of a column in the order of time, partition and offset.
+
+    The state keeps all values. Without windows, it grows without a limit.
+
+    Args:
+        column: A column of numbers, strings or booleans.
+
+    Returns:
+        An aggregate of the type ARRAY.
+
+    Example:
+        >>> delays = flights.group_by("carrier").aggregate(delays=collect_list("delay"))
+    """
     return _aggregate("collect_list", column)

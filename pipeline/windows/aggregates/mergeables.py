@@ -1,6 +1,6 @@
-"""Aggregates that users define in numpy: lift values to states, merge states, read results.
+"""Aggregates that users define in numpy: lift values to states, merge states, return results.
 
-    def lift(values):                    # float64 or int64 values -> one state each
+    def lift(values):  # float64 or int64 values -> one state per value
         return np.stack([values, -values], axis=1)
 
     spread = mergeable(
@@ -9,11 +9,11 @@
         result=lambda states: states[:, 0] + states[:, 1],
     )
 
-Each function works on whole arrays: row i of what it returns belongs to row i of what it is
-given. ``merge`` has to be associative and commutative *exactly* (whole numbers, minima, bit
-sets): it is called in whatever steps the batches bring, and rounding would make the result
-depend on them. (Sliding windows merge the values of their records in the order of these, and in
-steps that depend on their number only, but for windows that a partly late record is left out of.)
+Each function processes whole arrays. Row i of its result belongs to row i of its arguments.
+``merge`` must be *exactly* associative and commutative, as it is for whole numbers, minima and sets
+of bits. Batches decide its steps, so a result with rounding would depend on batches. Sliding
+windows merge the values of their records in the order of the records. The steps depend on the
+number of records only, except for windows that miss a partly late record.
 """
 
 from collections.abc import Callable
@@ -44,13 +44,34 @@ def mergeable(
     result: Callable[[Array], Array],
     returns: str = "DOUBLE",
 ) -> Aggregate:
-    """Define an aggregate of ``column`` by numpy functions; see the module's text.
+    """Define an aggregate with three numpy functions of whole arrays.
 
-    ``name`` stands for the aggregate in the store's definition: another name is another
-    aggregate. ``returns`` is BIGINT, DOUBLE or BOOLEAN.
+    It works with every kind of windows. Nulls are skipped, and a window without a value has the
+    result null. If a function raises, the pipeline stops.
+
+    Args:
+        name: The name of the aggregate in the table of the store. Choose another name if you change
+            a function.
+        column: A column of numbers. The functions receive int64 or float64 arrays.
+        lift: ``lift(values)`` returns a state per value: one number or a row of numbers.
+        merge: ``merge(left, right)`` merges states row by row. Its result must not depend on the
+            order or the steps, to the last bit.
+        result: ``result(states)`` returns one result per state.
+        returns: The type of the results: BIGINT, DOUBLE or BOOLEAN. Default: DOUBLE.
+
+    Returns:
+        An aggregate of the type ``returns``.
 
     Raises:
-        IllegalArgument: ``returns`` is another type, or an argument is no function.
+        IllegalArgument: ``returns`` is another type, or an argument is not a function.
+
+    Example:
+        >>> import numpy as np
+        >>> longest = mergeable(
+        ...     "longest", "delay", lift=np.abs, merge=np.maximum, result=np.sqrt
+        ... )
+        >>> flights.group_by("carrier").aggregate(longest=longest).materialize("carriers")
+        <KTable flights: aggregate(longest=longest(delay))>
     """
     if returns not in _RESULTS:
         message = f"{name}: returns must be one of {sorted(_RESULTS)}, not {returns!r}"
@@ -75,10 +96,10 @@ def mergeable(
 
 @dataclass(frozen=True)
 class _Functions:
-    """The user's three functions, and what the rows of the tables ask of them.
+    """The user's three functions, in the form that the tables of rules need.
 
-    A state is a row of numbers; a part is the merged state of a window as a list of its
-    numbers, empty where there is no value.
+    A state is a row of numbers. The partial aggregate of a window is its merged state as a list of
+    numbers, or an empty list without values.
     """
 
     call: str
@@ -88,7 +109,7 @@ class _Functions:
     returns: str
 
     def result_type(self, column_type: pa.DataType) -> pa.DataType:
-        """What the user said; the functions are tried on two values of the column's kind."""
+        """Return the declared type, after a test of the functions with two values."""
         values: Array = np.ones(2, dtype=_dtype(column_type))
         states = self._called("lift", self.lift, len(values), values)
         merged = self._called("merge", self.merge, 1, states[:1], states[1:])
@@ -96,7 +117,7 @@ class _Functions:
         return _RESULTS[self.returns]
 
     def state_type(self, column_type: pa.DataType) -> pa.DataType:
-        """A list of whole numbers or doubles, as ``lift`` gives."""
+        """Return the type of a list of whole numbers or doubles, as ``lift`` returns them."""
         states = self._lifted(np.ones(1, dtype=_dtype(column_type)))
         return pa.list_(pa.from_numpy_dtype(states.dtype))
 
@@ -111,10 +132,10 @@ class _Functions:
         return self._merged(states, ranges.among(filled))
 
     def results(self, sizes: pa.Array, rows: pa.Array) -> pa.Array:
-        """The user's result of each state, null where there is no value.
+        """Return the user's result for each state, null without values.
 
         Raises:
-            IllegalArgument: a result is of another type than ``returns`` says.
+            IllegalArgument: A result does not fit the type ``returns``.
         """
         filled = np.asarray(sizes) > 0
         results = np.zeros(len(filled), dtype=_RESULTS[self.returns].to_pandas_dtype())
@@ -163,10 +184,10 @@ class _Functions:
         return states.astype(np.float64 if states.dtype.kind == "f" else np.int64)
 
     def _numbers(self, states: Array) -> Array:
-        """Call the user's result.
+        """Call the user's ``result``.
 
         Raises:
-            IllegalArgument: it raised, or returned other than one number for each state.
+            IllegalArgument: It raised, or did not return one number per state.
         """
         numbers = self._called("result", self.result, len(states), states)
         if numbers.ndim != 1:
@@ -180,7 +201,7 @@ class _Functions:
         """Call one of the user's functions.
 
         Raises:
-            IllegalArgument: it raised, or returned other than one row for each row.
+            IllegalArgument: It raised, or did not return one row per row.
         """
         try:
             rows = np.asarray(function(*arrays))
@@ -197,7 +218,7 @@ class _Functions:
 
 
 def _fits(results: Array, returns: str) -> Flags:
-    """Which results are of the type: whole numbers of 64 bits, truths (or 0 and 1), any."""
+    """Return which results fit the type. BOOLEAN also accepts 0 and 1."""
     if returns == "BOOLEAN":
         truths: Flags = (results == 0) | (results == 1)
         return truths
@@ -216,7 +237,7 @@ def _dtype(column_type: pa.DataType) -> type:
 
 
 def _states(rows: pa.Array) -> Array:
-    """Lists of equal length as rows of an array; a width of 1 is an array of numbers."""
+    """Return lists of equal length as rows of an array, or as numbers for lists of one number."""
     flat = np.asarray(rows.flatten())
     if not len(rows):
         return flat

@@ -1,9 +1,9 @@
-"""What a window is: definitions in Kafka Streams' words, and the rules that they share.
+"""Window definitions in the words of Kafka Streams, and the rules that they share.
 
-In come durations of users, as whole ms or ``timedelta``s; out go validated definitions
-(``TimeWindows``, ``SlidingWindows``, ``SessionWindows``, ``NoWindows``, ``JoinWindows``), the
-rules table that says per kind when a window is open, and the emission policy. Whatever breaks
-a rule is an ``IllegalArgument`` here, before any record is read.
+Users pass times as whole milliseconds or as ``timedelta``. The definitions check them:
+``TimeWindows``, ``SlidingWindows``, ``SessionWindows``, ``NoWindows`` and ``JoinWindows``.
+``RULES`` says for each kind when a window is open, and ``EmitStrategy`` when its row is written.
+A value that breaks a rule raises ``IllegalArgument`` before any record is read.
 """
 
 from oriel.pipeline.windows.definitions.durations import (

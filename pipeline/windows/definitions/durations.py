@@ -1,4 +1,4 @@
-"""Durations in whole ms: what users may write, and how long one may be (semantics.md#6)."""
+"""Durations in whole milliseconds: the types that users pass, and the bounds (semantics.md#6)."""
 
 from datetime import timedelta
 
@@ -21,11 +21,11 @@ Duration = int | timedelta
 
 
 def to_ms(duration: Duration, name: str) -> int:
-    """Return ``duration`` in whole ms; a timedelta is cut to whole ms.
+    """Return ``duration`` in whole milliseconds. A ``timedelta`` is cut.
 
     Raises:
-        IllegalArgument: it is neither an integer nor a timedelta, or exceeds 64 bits; the
-            message begins with ``name``.
+        IllegalArgument: It is neither an integer nor a ``timedelta``, or exceeds 64 bits. The
+            message starts with ``name``.
     """
     if isinstance(duration, timedelta):
         duration = duration // timedelta(milliseconds=1)
@@ -39,10 +39,10 @@ def to_ms(duration: Duration, name: str) -> int:
 
 
 def check_integer_ms(duration_ms: int, name: str) -> None:
-    """Refuse a field of a definition that is no integer.
+    """Reject a field of a definition that is not an integer.
 
     Raises:
-        IllegalArgument: it is not; a timedelta is not, either.
+        IllegalArgument: It is not an integer. A ``timedelta`` is also rejected.
     """
     if not _is_integer(duration_ms):
         message = f"{name} must be an integer number of ms, not {duration_ms!r}"
@@ -50,10 +50,10 @@ def check_integer_ms(duration_ms: int, name: str) -> None:
 
 
 def check_not_negative_ms(duration_ms: int, name: str) -> None:
-    """Refuse a field of a definition that is no integer of at least 0.
+    """Reject a field of a definition that is not an integer of at least 0.
 
     Raises:
-        IllegalArgument: it is negative, or no integer.
+        IllegalArgument: It is negative, or not an integer.
     """
     check_integer_ms(duration_ms, name)
     if duration_ms < 0:
@@ -62,10 +62,10 @@ def check_not_negative_ms(duration_ms: int, name: str) -> None:
 
 
 def check_span_ms(span_ms: int, name: str) -> None:
-    """Refuse a span that the engine's 64-bit time arithmetic can't hold.
+    """Reject a span that does not fit into the 64-bit time arithmetic of the engine.
 
     Raises:
-        IllegalArgument: it is too long.
+        IllegalArgument: It does not fit.
     """
     if span_ms > _MAX_SPAN_MS:
         message = f"{name} must not exceed {_MAX_SPAN_MS} ms, it is {span_ms} ms"
@@ -73,5 +73,5 @@ def check_span_ms(span_ms: int, name: str) -> None:
 
 
 def _is_integer(value: object) -> bool:
-    # bool is an int for Python, but no number of ms.
+    # In Python, bool is an int, but it is not a number of milliseconds.
     return isinstance(value, int) and not isinstance(value, bool)

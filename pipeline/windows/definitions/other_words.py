@@ -1,7 +1,7 @@
-"""Words of Kafka Streams that a class has not are answered with what to write instead.
+"""Messages for names of Kafka Streams that a class does not have: they say what to write instead.
 
-Python's own message, for an attribute or for arguments, names neither the way out nor the page
-that lists all calls.
+Python's own message, for an attribute or for arguments, names neither the alternative nor the page
+with all calls.
 """
 
 import re
@@ -39,7 +39,7 @@ _OF_OTHERS = {
         "write SessionWindows.{}(...)",
     ),
 }
-#: A class -> a word in Python's spelling -> what to do, ``{}`` standing for the word.
+#: A class -> a name in Python's spelling -> what to do. ``{}`` is replaced by the name.
 _WAYS_OUT: Mapping[str, Mapping[str, str]] = {
     "TimeWindows": {
         **_OF_WINDOWS,
@@ -73,31 +73,31 @@ _WAYS_OUT: Mapping[str, Mapping[str, str]] = {
 
 
 class _Answering(ABCMeta):
-    """The class of classes that answer, also where they are asked themselves."""
+    """The metaclass of ``KafkaWords``, for names that a program reads from the class itself."""
 
-    # Type checkers are to see what there is, and nothing else.
+    # Type checkers must see only the attributes that exist.
     if not TYPE_CHECKING:
 
         def __getattr__(cls, name: str) -> NoReturn:
-            """Refuse an attribute that there isn't; see ``KafkaWords``."""
+            """Reject a name that does not exist, with the alternative if one is known."""
             message = f"type object {cls.__name__!r} has no attribute {name!r}"
             raise AttributeError(message + _answer(cls, name), name=name, obj=cls)
 
 
 class KafkaWords(metaclass=_Answering):
-    """A class that answers the words of Kafka Streams which it does not have.
+    """A class whose errors say what to write instead of a name of Kafka Streams.
 
-    An attribute that there isn't is refused with what to write. So are arguments that a method does
-    not take, of those methods that ``_TAKES`` names.
+    This applies to names that do not exist, and to arguments that the methods in ``_TAKES`` do not
+    accept.
     """
 
-    #: A class -> a word in Python's spelling -> what to do, ``{}`` standing for the word.
+    #: A class -> a name in Python's spelling -> what to do. ``{}`` is replaced by the name.
     _WAYS_OUT: ClassVar[Mapping[str, Mapping[str, str]]] = {}
-    #: A method -> what to do about arguments of Kafka's that it doesn't take.
+    #: A method -> what to do about arguments of Kafka Streams that it does not accept.
     _TAKES: ClassVar[Mapping[str, str]] = {}
 
     def __init_subclass__(cls, **options: Any) -> None:
-        """Let the methods that ``_TAKES`` names refuse arguments that they don't take."""
+        """Let the methods in ``_TAKES`` reject wrong arguments with the alternative."""
         super().__init_subclass__(**options)
         for name, method in list(vars(cls).items()):
             if name in cls._TAKES and isinstance(method, FunctionType):
@@ -106,22 +106,22 @@ class KafkaWords(metaclass=_Answering):
     if not TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> NoReturn:
-            """Refuse an attribute that there isn't, with the way out where one is known.
+            """Reject a name that does not exist, with the alternative if one is known.
 
             Raises:
-                AttributeError: always, so that ``hasattr`` is False as for any object.
+                AttributeError: Always, so that ``hasattr`` is False as for any object.
             """
             message = f"{type(self).__name__!r} object has no attribute {name!r}"
             raise AttributeError(message + _answer(type(self), name), name=name, obj=self)
 
 
 def _answer(of_class: type[KafkaWords], name: str) -> str:
-    """What to say behind Python's message of ``name``, which the class has not."""
-    # Python itself asks for such names, when it copies or prints.
+    """Return the text to append to Python's message about a name that does not exist."""
+    # Python itself looks for such names when it copies or prints an object.
     if name.startswith("_"):
         return ""
     snake_case = re.sub(r"(?<=[a-z0-9])[A-Z]", lambda capital: f"_{capital[0]}", name).lower()
-    # ``with_`` and ``as_`` stand for words that Python keeps for itself.
+    # The names ``with_`` and ``as_`` replace keywords of Python.
     snake_case = snake_case.rstrip("_")
     has = next((vars(each)[snake_case] for each in of_class.__mro__ if snake_case in vars(each)), 0)
     if has or snake_case in getattr(of_class, "__dataclass_fields__", {}):
@@ -132,10 +132,10 @@ def _answer(of_class: type[KafkaWords], name: str) -> str:
 
 
 def _refusing(method: Callable[..., Any], way_out: str) -> Callable[..., Any]:
-    """The same method, which tells ``way_out`` where it can't be called as it is.
+    """Return the method with a message that names ``way_out`` if its arguments are wrong.
 
     Raises:
-        IllegalArgumentType: it is called with other arguments than it takes.
+        IllegalArgumentType: The method does not accept the arguments.
     """
     takes = signature(method)
     of_class, name = method.__qualname__.split(".")[-2:]
@@ -156,6 +156,6 @@ def _refusing(method: Callable[..., Any], way_out: str) -> Callable[..., Any]:
 
 
 class WindowWords(KafkaWords):
-    """A definition of windows that answers the words of Kafka Streams which it does not have."""
+    """A window definition whose errors say what to write instead of a name of Kafka Streams."""
 
     _WAYS_OUT: ClassVar[Mapping[str, Mapping[str, str]]] = _WAYS_OUT

@@ -126,34 +126,59 @@ RULES: Mapping[Kind, WindowRule] = {
 
 @dataclass(frozen=True)
 class EmitStrategy(WindowWords):
-    """When a window's rows are written (semantics.md#2-5, semantics.md#2-6)."""
+    """When the row of a window is written (semantics.md#2-5, semantics.md#2-6).
+
+    Example:
+        >>> hour = TimeWindows.of_size_and_grace(3_600_000, 60_000)
+        >>> hourly = flights.group_by_key().windowed_by(hour)
+        >>> final = hourly.emit(EmitStrategy.on_window_close()).count().materialize("final_hours")
+    """
 
     name: Literal["window-update", "window-close"]
 
     @classmethod
     def on_window_update(cls) -> "EmitStrategy":
-        """Write a window after every batch that changed it, and when it becomes final."""
+        """Write a window in each batch that changes it, and once more when it becomes final.
+
+        Returns:
+            The strategy, which is the default (semantics.md#2-5).
+
+        Example:
+            >>> EmitStrategy.on_window_update()
+            EmitStrategy(name='window-update')
+        """
         return cls("window-update")
 
     @classmethod
     def on_window_close(cls) -> "EmitStrategy":
-        """Write a window once, when it is final, so that no record can change it any more."""
+        """Write a window once, when it is final.
+
+        Returns:
+            The strategy (semantics.md#2-6).
+
+        Example:
+            >>> EmitStrategy.on_window_close()
+            EmitStrategy(name='window-close')
+        """
         return cls("window-close")
 
     @property
     def is_on_close(self) -> bool:
-        """Return whether the only row of a window is its final one."""
+        """True if a window is written only when it is final."""
         return self.name == "window-close"
 
     def emits(self, changed: Flags, final: Flags) -> Flags:
         """Return which windows a batch writes.
 
-        On update, a window that becomes final without a new record is written once more, with the
-        same values and ``final`` set.
+        With ``on_window_update``, a window that becomes final without a new record is written once
+        more with the same values, because its column ``final`` changes.
 
         Args:
             changed: True for each window that a record of the batch changed.
-            final: True for each window that became final with the batch.
+            final: True for each window that the batch made final.
+
+        Returns:
+            True for each window to write.
         """
         emitted: Flags = final if self.is_on_close else changed | final
         return emitted

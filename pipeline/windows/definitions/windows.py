@@ -1,7 +1,7 @@
-"""Window definitions in Kafka Streams' words, validated when made (semantics.md#6).
+"""Window definitions in the words of Kafka Streams, checked when they are created (semantics.md#6).
 
-``is_late`` of a definition is the one place that says when a record is refused altogether:
-when even the last window that could hold it is closed for it.
+``is_late`` of a definition alone decides when a record is late: the last window that could contain
+it is closed.
 """
 
 from abc import abstractmethod
@@ -22,10 +22,10 @@ from oriel.pipeline.windows.definitions.errors import IllegalArgument
 from oriel.pipeline.windows.definitions.other_words import WindowWords
 from oriel.pipeline.windows.definitions.rules import FOREVER_MS, RULES, Kind, WindowRule
 
-#: The most windows that one record may be in. A hopping window costs about 0.5 us of processor
-#: and 0.5 kB of memory for each key and batch that touches it, measured up to a million
-#: of them: at this bound a single record takes 10 ms and 10 MB, and a thousand keys in one
-#: batch 6 s and 5 GB.
+#: The most windows that can contain one record. For each key and batch that changes it, a hopping
+#: window costs about 0.5 us of CPU time and 0.5 kB of memory. This is measured up to a million
+#: windows. At this bound, a record costs 10 ms and 10 MB. A thousand keys in one batch cost 6 s and
+#: 5 GB.
 MAX_WINDOWS_PER_RECORD = 10_000
 
 _SIZE, _ADVANCE = "Window size", "Window advance"
@@ -33,14 +33,14 @@ _DIFFERENCE, _GAP = "Window time difference", "Session inactivity gap"
 
 
 class Windows(WindowWords):
-    """What every window definition can tell: its rule and how long after it a window closes."""
+    """The base of all window definitions: its rule, its length and when its windows close."""
 
     grace_ms: int
 
     @property
     @abstractmethod
     def kind(self) -> Kind:
-        """The window kind, a key of the rules table."""
+        """The kind of the windows, a key of ``RULES``."""
 
     @property
     @abstractmethod
@@ -50,7 +50,7 @@ class Windows(WindowWords):
     @property
     @abstractmethod
     def least_retention_ms(self) -> int:
-        """The shortest retention that a store of these windows may have (semantics.md#6)."""
+        """The shortest retention of a store with such windows (semantics.md#6)."""
 
     @property
     def rule(self) -> WindowRule:
@@ -59,27 +59,32 @@ class Windows(WindowWords):
 
     @property
     def close_delay_ms(self) -> int:
-        """Close time = stream time - this."""
+        """Stream time less the close time of a record."""
         return self.grace_ms + (self.length_ms if self.rule.gap_delays_close else 0)
 
     @abstractmethod
     def last_end_ms(self, timestamp_ms: Ints) -> Ints:
-        """The end of the last window that can hold a record at each of these times."""
+        """Return the end of the last window that can contain a record at each time."""
 
     def is_late(self, timestamp_ms: Ints, close_ms: Ints) -> Flags:
-        """Which records are refused, as far as their own times and close times tell.
+        """Return which records are late by their times and close times.
 
-        A window that ends later stays open longer, so once the last one is closed for a
-        record, all of them are (semantics.md#0-2 and semantics.md#0-3).
+        A window with a greater end closes later. If the last one is closed for a record, all
+        windows are therefore closed (semantics.md#0-2, semantics.md#0-3).
         """
         return ~self.rule.is_open(self.last_end_ms(timestamp_ms), close_ms)
 
 
 @dataclass(frozen=True)
 class TimeWindows(Windows):
-    """Tumbling or hopping windows ``[s, s + size_ms)``, ``s`` a multiple of ``advance_ms``.
+    """Tumbling or hopping windows of a fixed size (semantics.md#3-1).
 
-    A window is closed for a record once ``s + size_ms <= stream time - grace_ms``.
+    A window ``[start, start + size_ms)`` starts at each multiple of ``advance_ms``. It is closed
+    when stream time reaches ``start + size_ms + grace_ms`` (semantics.md#3-2).
+
+    Example:
+        >>> TimeWindows.of_size_and_grace(60_000, 5_000)
+        TimeWindows(size_ms=60000, grace_ms=5000, advance_ms=60000)
     """
 
     size_ms: int
@@ -87,12 +92,12 @@ class TimeWindows(Windows):
     advance_ms: int
 
     def __post_init__(self) -> None:
-        """Refuse windows that are empty, leave gaps, or overlap more than memory allows.
+        """Reject windows that are empty, leave gaps, or overlap more than the bound.
 
         Raises:
-            IllegalArgument: a field is no integer, the size or the advance is not positive,
-                the advance is longer than the size, the grace is negative, size + grace is
-                longer than a time of this system can be, or a record would be in more than
+            IllegalArgument: A field is not an integer, the size or the advance is not positive, the
+                advance is longer than the size, the grace is negative, size + grace does not fit
+                into 64-bit microseconds, or a record would be in more than
                 ``MAX_WINDOWS_PER_RECORD`` windows.
         """
         check_integer_ms(self.size_ms, _SIZE)
@@ -109,7 +114,7 @@ class TimeWindows(Windows):
                 f"{self.size_ms} ms, it is {self.advance_ms} ms"
             )
             raise IllegalArgument(message)
-        # The starts in (t - size, t] that are multiples of the advance: the quotient rounded up.
+        # The starts in (t - size, t] are multiples of the advance: the quotient rounded up.
         windows_per_record = -(-self.size_ms // self.advance_ms)
         if windows_per_record > MAX_WINDOWS_PER_RECORD:
             least_advance_ms = -(-self.size_ms // MAX_WINDOWS_PER_RECORD)
@@ -123,32 +128,72 @@ class TimeWindows(Windows):
 
     @classmethod
     def of_size_and_grace(cls, size_ms: Duration, grace_ms: Duration) -> "TimeWindows":
-        """Tumbling windows of ``size_ms``; ``advance_by`` makes them hop.
+        """Define tumbling windows with a size and a grace (KIP-633).
+
+        Call ``advance_by`` on the result for hopping windows.
+
+        Args:
+            size_ms: The length of a window, in milliseconds or as a ``timedelta``.
+            grace_ms: How long a window accepts records after its end, in milliseconds of stream
+                time or as a ``timedelta``.
+
+        Returns:
+            The definition.
 
         Raises:
-            IllegalArgument: the size is not positive, the grace is negative, or size + grace
-                is longer than a time of this system can be.
+            IllegalArgument: The size is not positive, the grace is negative, or size + grace does
+                not fit into 64-bit microseconds.
+
+        Example:
+            >>> from datetime import timedelta
+            >>> TimeWindows.of_size_and_grace(timedelta(minutes=1), 5_000)
+            TimeWindows(size_ms=60000, grace_ms=5000, advance_ms=60000)
         """
         size_ms = to_ms(size_ms, _SIZE)
         return cls(size_ms, to_ms(grace_ms, GRACE), size_ms)
 
     @classmethod
     def of_size_with_no_grace(cls, size_ms: Duration) -> "TimeWindows":
-        """Tumbling windows that close as soon as stream time has passed them (grace 0)."""
+        """Define tumbling windows that close when stream time reaches their end (KIP-633).
+
+        Args:
+            size_ms: The length of a window, in milliseconds or as a ``timedelta``.
+
+        Returns:
+            The definition with a grace of 0.
+
+        Raises:
+            IllegalArgument: The size is not positive, or does not fit into 64-bit microseconds.
+
+        Example:
+            >>> TimeWindows.of_size_with_no_grace(60_000).grace_ms
+            0
+        """
         return cls.of_size_and_grace(size_ms, 0)
 
     def advance_by(self, advance_ms: Duration) -> "TimeWindows":
-        """Windows of the same size that start every ``advance_ms``.
+        """Define hopping windows of the same size.
+
+        Args:
+            advance_ms: The distance between two window starts, in milliseconds or as a
+                ``timedelta``.
+
+        Returns:
+            The definition with this advance.
 
         Raises:
-            IllegalArgument: the advance is not positive, longer than the size, or so short
-                that a record would be in more than ``MAX_WINDOWS_PER_RECORD`` windows.
+            IllegalArgument: The advance is not positive, is longer than the size, or puts a record
+                into more than 10,000 windows.
+
+        Example:
+            >>> TimeWindows.of_size_and_grace(60_000, 5_000).advance_by(10_000)
+            TimeWindows(size_ms=60000, grace_ms=5000, advance_ms=10000)
         """
         return replace(self, advance_ms=to_ms(advance_ms, _ADVANCE))
 
     @property
     def kind(self) -> Kind:
-        """Hopping when the windows overlap."""
+        """Hopping if the windows overlap, otherwise tumbling."""
         return "tumbling" if self.advance_ms == self.size_ms else "hopping"
 
     @property
@@ -162,28 +207,32 @@ class TimeWindows(Windows):
         return self.size_ms + self.grace_ms
 
     def last_end_ms(self, timestamp_ms: Ints) -> Ints:
-        """The end of the window that starts at the multiple of the advance at or before."""
+        """Return the end of the window that starts at the last multiple of the advance."""
         return timestamp_ms // self.advance_ms * self.advance_ms + self.size_ms
 
 
 @dataclass(frozen=True)
 class SlidingWindows(Windows):
-    """Sliding windows of KIP-450: both ends inclusive, aligned to the records.
+    """Sliding windows, which the records define (KIP-450, semantics.md#2-2).
 
-    A window ``[s, s + time_difference_ms]`` is closed for a record once
-    ``s + time_difference_ms < stream time - grace_ms``. A time difference of 0 is
-    supported: a window then holds the records of one ms.
+    Records that are at most ``time_difference_ms`` apart share a window. A window
+    ``[start, start + time_difference_ms]`` contains both ends. It is closed when stream time is
+    greater than ``start + time_difference_ms + grace_ms``.
+
+    Example:
+        >>> SlidingWindows.of_time_difference_and_grace(1_800_000, 60_000)
+        SlidingWindows(time_difference_ms=1800000, grace_ms=60000)
     """
 
     time_difference_ms: int
     grace_ms: int
 
     def __post_init__(self) -> None:
-        """Refuse durations that are negative or longer than a time of this system can be.
+        """Reject times that are negative or do not fit into 64-bit microseconds.
 
         Raises:
-            IllegalArgument: a field is no integer or negative, or 2 * time difference + grace
-                is too long.
+            IllegalArgument: A field is not an integer or is negative, or 2 * time difference +
+                grace does not fit into 64-bit microseconds.
         """
         check_not_negative_ms(self.time_difference_ms, _DIFFERENCE)
         check_not_negative_ms(self.grace_ms, GRACE)
@@ -193,17 +242,48 @@ class SlidingWindows(Windows):
     def of_time_difference_and_grace(
         cls, time_difference_ms: Duration, grace_ms: Duration
     ) -> "SlidingWindows":
-        """Windows whose records are at most ``time_difference_ms`` apart.
+        """Define sliding windows with a time difference and a grace (KIP-633).
+
+        Args:
+            time_difference_ms: The greatest distance between two records of a window, in
+                milliseconds or as a ``timedelta``. With 0, a window contains the records of one
+                millisecond.
+            grace_ms: How long a window accepts records after its end, in milliseconds of stream
+                time or as a ``timedelta``.
+
+        Returns:
+            The definition.
 
         Raises:
-            IllegalArgument: a duration is negative, or 2 * time difference + grace is
-                longer than a time of this system can be.
+            IllegalArgument: A time is negative, or 2 * time difference + grace does not fit into
+                64-bit microseconds.
+
+        Example:
+            >>> windows = SlidingWindows.of_time_difference_and_grace(60_000, 5_000)
+            >>> windows.time_difference_ms
+            60000
         """
         return cls(to_ms(time_difference_ms, _DIFFERENCE), to_ms(grace_ms, GRACE))
 
     @classmethod
     def of_time_difference_with_no_grace(cls, time_difference_ms: Duration) -> "SlidingWindows":
-        """Windows that close as soon as stream time has passed them (grace 0)."""
+        """Define sliding windows that close when stream time passes their end (KIP-633).
+
+        Args:
+            time_difference_ms: The greatest distance between two records of a window, in
+                milliseconds or as a ``timedelta``.
+
+        Returns:
+            The definition with a grace of 0.
+
+        Raises:
+            IllegalArgument: The time difference is negative, or twice the time difference does not
+                fit into 64-bit microseconds.
+
+        Example:
+            >>> SlidingWindows.of_time_difference_with_no_grace(60_000).grace_ms
+            0
+        """
         return cls.of_time_difference_and_grace(time_difference_ms, 0)
 
     @property
@@ -222,26 +302,31 @@ class SlidingWindows(Windows):
         return 2 * self.time_difference_ms + self.grace_ms
 
     def last_end_ms(self, timestamp_ms: Ints) -> Ints:
-        """The end of a window that would start at the record (semantics.md#0-3)."""
+        """Return the end of a window that would start at the record (semantics.md#0-3)."""
         return timestamp_ms + self.time_difference_ms
 
 
 @dataclass(frozen=True)
 class SessionWindows(Windows):
-    """Sessions of KIP-94: records at most ``inactivity_gap_ms`` apart are one session.
+    """Sessions: records of a key at most the inactivity gap apart (KIP-94, semantics.md#4-1).
 
-    A session ``[a, b]`` goes from its first to its last record, both inclusive, and is
-    closed for a record once ``b < stream time - grace_ms - inactivity_gap_ms``.
+    A session goes from its first to its last record and contains both. It is closed when stream
+    time is greater than ``end + inactivity_gap_ms + grace_ms``.
+
+    Example:
+        >>> SessionWindows.of_inactivity_gap_and_grace(1_800_000, 60_000)
+        SessionWindows(inactivity_gap_ms=1800000, grace_ms=60000)
     """
 
     inactivity_gap_ms: int
     grace_ms: int
 
     def __post_init__(self) -> None:
-        """Refuse durations that are negative or longer than a time of this system can be.
+        """Reject times that are negative or do not fit into 64-bit microseconds.
 
         Raises:
-            IllegalArgument: a field is no integer or negative, or gap + grace is too long.
+            IllegalArgument: A field is not an integer or is negative, or gap + grace does not fit
+                into 64-bit microseconds.
         """
         check_not_negative_ms(self.inactivity_gap_ms, _GAP)
         check_not_negative_ms(self.grace_ms, GRACE)
@@ -251,19 +336,47 @@ class SessionWindows(Windows):
     def of_inactivity_gap_and_grace(
         cls, inactivity_gap_ms: Duration, grace_ms: Duration
     ) -> "SessionWindows":
-        """Sessions that end when no record comes for longer than ``inactivity_gap_ms``.
+        """Define sessions with an inactivity gap and a grace (KIP-633).
 
-        A gap of 0 merges equal times only.
+        Args:
+            inactivity_gap_ms: The greatest distance between two neighbors in a session, in
+                milliseconds or as a ``timedelta``. With 0, only records of equal times share a
+                session.
+            grace_ms: How much later a session closes, in milliseconds of stream time or as a
+                ``timedelta``.
+
+        Returns:
+            The definition.
 
         Raises:
-            IllegalArgument: a duration is negative, or gap + grace is longer than a time of
-                this system can be.
+            IllegalArgument: A time is negative, or gap + grace does not fit into 64-bit
+                microseconds.
+
+        Example:
+            >>> visits = SessionWindows.of_inactivity_gap_and_grace(1_800_000, 60_000)
+            >>> visits.inactivity_gap_ms
+            1800000
         """
         return cls(to_ms(inactivity_gap_ms, _GAP), to_ms(grace_ms, GRACE))
 
     @classmethod
     def of_inactivity_gap_with_no_grace(cls, inactivity_gap_ms: Duration) -> "SessionWindows":
-        """Sessions that close once stream time is more than the gap past them (grace 0)."""
+        """Define sessions without a grace, which close a gap after their end (KIP-633).
+
+        Args:
+            inactivity_gap_ms: The greatest distance between two neighbors in a session, in
+                milliseconds or as a ``timedelta``.
+
+        Returns:
+            The definition with a grace of 0.
+
+        Raises:
+            IllegalArgument: The gap is negative, or does not fit into 64-bit microseconds.
+
+        Example:
+            >>> SessionWindows.of_inactivity_gap_with_no_grace(1_800_000).grace_ms
+            0
+        """
         return cls.of_inactivity_gap_and_grace(inactivity_gap_ms, 0)
 
     @property
@@ -282,9 +395,9 @@ class SessionWindows(Windows):
         return self.inactivity_gap_ms + self.grace_ms
 
     def last_end_ms(self, timestamp_ms: Ints) -> Ints:
-        """Unbounded: an open session that the record touches may end at any time.
+        """Return an unbounded end, because a record can join an open session of any end.
 
-        So no record is late by its own times. The engine tests the merged session
+        No record is therefore late by its own time. The engine tests the merged session
         (semantics.md#0-6).
         """
         return np.full(len(timestamp_ms), FOREVER_MS, dtype=np.int64)
@@ -292,9 +405,9 @@ class SessionWindows(Windows):
 
 @dataclass(frozen=True)
 class NoWindows(Windows):
-    """A grouping without windows: one row a key, over all of its records."""
+    """A grouping without windows: one row per key, over all of its records."""
 
-    # No field: there is nothing that could close.
+    # Not a field, because nothing closes.
     grace_ms = 0
 
     @property
@@ -304,14 +417,14 @@ class NoWindows(Windows):
 
     @property
     def length_ms(self) -> int:
-        """There is none: 0."""
+        """Always 0."""
         return 0
 
     @property
     def least_retention_ms(self) -> int:
-        """Nothing expires: 0."""
+        """Always 0, because rows do not expire."""
         return 0
 
     def last_end_ms(self, timestamp_ms: Ints) -> Ints:
-        """The end of the one window that holds every time."""
+        """Return the end of the one window that contains every time."""
         return np.full(len(timestamp_ms), FOREVER_MS, dtype=np.int64)

@@ -7,7 +7,7 @@ import pytest
 
 from oriel import InvalidTopology, SlidingWindows, StreamsBuilder, count, sum
 from oriel.pipeline.language import Columns, Filter
-from oriel.pipeline.language.grouped import TimeWindowedKStream
+from oriel.pipeline.language.windowed import TimeWindowedKStream
 
 WINDOWS = SlidingWindows.of_time_difference_and_grace(10, 5)
 

@@ -15,8 +15,8 @@ from oriel import (
     approx_quantile,
     count,
 )
-from oriel.pipeline.language.grouped import TimeWindowedKStream
 from oriel.pipeline.language.streams import KStream
+from oriel.pipeline.language.windowed import TimeWindowedKStream
 from oriel.pipeline.windows import Aggregate
 from oriel.storage import RESERVED_COLUMNS
 

@@ -19,9 +19,10 @@ from oriel import (
     sum,
     until_window_closes,
 )
-from oriel.pipeline.language.grouped import CogroupedKStream, KGroupedStream, TimeWindowedKStream
+from oriel.pipeline.language.grouped import CogroupedKStream, KGroupedStream
 from oriel.pipeline.language.streams import KStream
 from oriel.pipeline.language.tables import SourceTable
+from oriel.pipeline.language.windowed import TimeWindowedKStream
 
 WINDOWS = TimeWindows.of_size_with_no_grace(10)
 SESSIONS = SessionWindows.of_inactivity_gap_with_no_grace(10)

@@ -14,8 +14,8 @@ from oriel import (
     max,
     sum,
 )
-from oriel.pipeline.language.grouped import TimeWindowedKStream
 from oriel.pipeline.language.streams import KStream
+from oriel.pipeline.language.windowed import TimeWindowedKStream
 
 STORES = ("sums", "visits", "hours", "all", "spans", "beside", "named", "third", "rises", "seen",
           "standing", "grown", "slid", "both", "owned", "ranked", "paired",
