@@ -16,14 +16,20 @@ _TEXT = """\
 
 A mutant is the product with one change, for example `<` instead of `<=`. The tests of a module
 run against each mutant. If a test fails, it kills the mutant. If all tests pass, the mutant
-survives, and it shows what no test checks. The score is the percentage of mutants that the tests
-kill. An equivalent mutant behaves like the original code, so no test can kill it, and it does not
-count. The floor is {floor} percent.
+survives, and you know a change that no test detects.
 
-`./oriel test mutants MODULE --sample N --seed S` measures a module and writes this page. A sample
-depends only on the code and the seed. If you interrupt a run, the next call resumes it.
-`tools/mutation/targets.py` names the tests of each module and the reason for each equivalent
-mutant.
+The score is the percentage of mutants that the tests kill. An equivalent mutant behaves like the
+original code, so no test can kill it, and it does not count. Each module needs {floor} percent.
+
+If you change the tests of a module, measure its score again. This command writes this page:
+
+<!-- not run: it runs the tests of a module many times -->
+```sh
+./oriel test mutants storage/key_codec.py --sample 20 --seed 1
+```
+
+A sample depends only on the code and the seed. If you interrupt a run, the next call resumes it.
+`tools/mutation/targets.py` has the tests of each module, and the reason for each equivalent mutant.
 
 | module | date | commit | seed | mutants | sampled | killed | equivalent | score, % |
 |---|---|---|---|---|---|---|---|---|
@@ -33,7 +39,7 @@ mutant.
 
 @dataclass(frozen=True)
 class Survivor:
-    """A mutant that no test kills; ``reason`` says why it is equivalent, or is empty."""
+    """A mutant that no test kills. ``reason`` is empty if the mutant is not equivalent."""
 
     place: str
     before: str
@@ -43,7 +49,7 @@ class Survivor:
 
 @dataclass(frozen=True)
 class Score:
-    """What a run found about a module."""
+    """The result of a run for a module."""
 
     date: str
     commit: str

@@ -125,7 +125,7 @@ EQUIVALENT: dict[tuple[str, str], str] = {
     (
         "if len(row) == 1:",
         "if len(row) == 0:",
-    ): "the other branch adds one row to all columns too, more slowly",
+    ): "the other branch also adds one row to all columns, more slowly",
     (
         "_BEYOND = 2**12",
         "_BEYOND = 2<<12",
