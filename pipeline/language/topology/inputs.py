@@ -1,4 +1,4 @@
-"""What a store reads: sources with row-wise steps, joined by key, and grouped."""
+"""The inputs of a store: sources with row-wise steps, joined by key, and grouped."""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, repr=False)
 class Side:
-    """One side of a join: a source, or a join in front, with row-wise steps; joined by key.
+    """One input of a join by key: a source or an upstream join, with row-wise steps.
 
-    With ``join`` the records are that join's results, and ``source`` is its left side's.
+    If ``join`` is set, the records are its results, and ``source`` is the source of its left input.
     """
 
     source: Source
@@ -31,35 +31,35 @@ class Side:
     join: "Join | None" = None
 
     def __str__(self) -> str:
-        """The side as it is written."""
+        """Return the source, the join and the steps as text."""
         return ".".join(map(str, (_read(self), *self.steps)))
 
     __repr__ = __str__
 
     @property
     def filters_table(self) -> bool:
-        """Whether it is a table that a filter leaves rows out of."""
+        """Whether it is a table with a filter that deletes rows."""
         return any(isinstance(step, Filter) and step.of_table for step in self.steps)
 
     @property
     def group_by(self) -> "tuple[str | Column, ...]":
-        """Empty: the record's own key."""
+        """Empty, because records are joined by their key."""
         return ()
 
     @property
     def key_columns(self) -> "tuple[str | Column, ...]":
-        """Empty, too: what is joined is a text, whatever it is made of."""
+        """Empty, because records are joined by the key as a string, whatever its parts are."""
         return ()
 
     @property
     def key_type(self) -> KeyType:
-        """Any text: what is joined has no type."""
+        """Any string, because keys of joins have no type."""
         return TEXT
 
 
 @dataclass(frozen=True)
 class StreamJoin:
-    """Pairs of records of two streams within a time range."""
+    """A stream-stream join: results of two records within a time range."""
 
     left: Side
     right: Side
@@ -67,22 +67,22 @@ class StreamJoin:
     windows: JoinWindows
 
     def __str__(self) -> str:
-        """The step as it is written."""
+        """Return the step as text."""
         return f"{verb(self.how)}({self.right.source.topic!r})"
 
 
 @dataclass(frozen=True)
 class MergedStreams:
-    """Records of several streams as those of one, as a side of a join in which some stay alone.
+    """Several merged streams as one input of an outer or left join.
 
-    Those that are later than ``allowed_lateness_ms`` pair with nothing behind it.
+    A record that is later than ``allowed_lateness_ms`` finds no match in the join.
     """
 
     streams: tuple[Side, ...]
     allowed_lateness_ms: int
 
     def __str__(self) -> str:
-        """The step as it is written behind the first stream."""
+        """Return the calls of ``merge`` after the first stream."""
         return ".".join(f"merge({stream.source.topic!r})" for stream in self.streams[1:])
 
     @property
@@ -93,22 +93,22 @@ class MergedStreams:
 
 @dataclass(frozen=True)
 class GraceBuffer:
-    """Records of a stream that go on once its clock is ``grace_ms`` further, in order of time."""
+    """Records that wait until stream time is ``grace_ms`` later, in the order of time (KIP-923)."""
 
     left: Side
     grace_ms: int
     right: None = None
 
     def __str__(self) -> str:
-        """The step, for who reads a topology."""
+        """Return the step as text, for ``describe``."""
         return f"buffer(grace {self.grace_ms} ms)"
 
 
 @dataclass(frozen=True)
 class TableLookup:
-    """Each record of a stream with the row that a table has for its key.
+    """A stream-table join: each record with the row of its key.
 
-    ``history_ms``: it is the row as of the record's time, of a table that keeps so much history.
+    ``history_ms``: the history of a versioned table, whose row as of the record's time is joined.
     """
 
     left: Side
@@ -117,16 +117,16 @@ class TableLookup:
     history_ms: int | None = None
 
     def __str__(self) -> str:
-        """The step as it is written."""
+        """Return the step as text."""
         history = "" if self.history_ms is None else f", history {self.history_ms} ms"
         return f"{verb(self.how)}(table {self.right.source.topic!r}{history})"
 
 
 @dataclass(frozen=True)
 class VersionedRecords:
-    """The records of a table that keeps ``history_ms`` of history, without those that are later.
+    """The records of a versioned table, without records older than ``history_ms``.
 
-    ``newest_only``: nor those that are older than what their key has.
+    ``newest_only``: also without records that are older than the newest version of their key.
     """
 
     left: Side
@@ -135,15 +135,16 @@ class VersionedRecords:
     right: None = None
 
     def __str__(self) -> str:
-        """The step, for who reads a topology."""
+        """Return the step as text, for ``describe``."""
         return f"versions({'newest, ' if self.newest_only else ''}history {self.history_ms} ms)"
 
 
 @dataclass(frozen=True)
 class TableUpdates:
-    """The row of joined ``tables`` after each record of any; ``rows`` joins them by number.
+    """The updates of joined tables: the joined row after each record of any table.
 
-    ``by_foreign_key``: the second one are ``Responses`` to the keys that the first one's rows name.
+    ``rows`` joins the tables by their indexes. With ``by_foreign_key``, the second table is the
+    ``Responses`` to the foreign keys of the first one.
     """
 
     tables: tuple[Side, ...]
@@ -152,7 +153,7 @@ class TableUpdates:
     by_foreign_key: bool = False
 
     def __str__(self) -> str:
-        """The steps as they are written, behind the first table."""
+        """Return the joins and steps after the first table."""
         joins = behind_first(self.tables, self.rows)
         if self.by_foreign_key:
             joins = f"{verb(self.rows.how)}(by foreign key)."
@@ -167,16 +168,16 @@ class TableUpdates:
 
 @dataclass(frozen=True)
 class TableChanges:
-    """What each record changes of a table, or of several that are joined: the old and the new row.
+    """The changes of a table or of joined tables: the old and the new row for each record.
 
-    ``rows`` joins the ``tables`` by their numbers; of one table it is 0.
+    ``rows`` joins the tables by their indexes. For one table, it is 0.
     """
 
     tables: tuple[Side, ...]
     rows: TableJoin | int = 0
 
     def __str__(self) -> str:
-        """The steps, as ``TableUpdates`` has them."""
+        """Return the joins after the first table."""
         return f"{behind_first(self.tables, self.rows)}changes()"
 
     @property
@@ -186,7 +187,7 @@ class TableChanges:
 
 
 def behind_first(tables: tuple[Side, ...], rows: TableJoin | int) -> str:
-    """The joins of tables as they are written behind the first one, which stands in front."""
+    """Return the joins of tables after the first one, as text."""
 
     def text(part: TableJoin | int) -> str:
         if isinstance(part, int):
@@ -198,11 +199,11 @@ def behind_first(tables: tuple[Side, ...], rows: TableJoin | int) -> str:
 
 @dataclass(frozen=True)
 class AggregateUpdates:
-    """Each record of a stream with the row that an aggregation has behind it, or the rows.
+    """The updates of an aggregation: each record with the rows that it changes.
 
-    ``others`` are the further sides where it aggregates several. Then results are the rows that
-    records of any of them tell, and no records. ``streams`` says of each side, the left one first,
-    which stream of a cogroup it is, from 0; merged ones are one.
+    ``others`` are the other inputs of a cogroup or of merged streams. With several inputs, results
+    are rows and not records. ``streams`` has the index in the cogroup of each input, from 0, first
+    the left one. Merged inputs share an index.
     """
 
     left: Side
@@ -214,7 +215,7 @@ class AggregateUpdates:
     right: None = None
 
     def __str__(self) -> str:
-        """The step as it is written; of functions the names."""
+        """Return the step as text, with the names of functions."""
         of, windows = self.aggregation, self.windows
         windowed = "" if isinstance(windows, NoWindows) else f"windowed_by({windows!r})."
         told = "".join(f".{step}" for step in (*self.row_steps, "to_stream()"))
@@ -227,16 +228,17 @@ class AggregateUpdates:
 
     @property
     def makes_elements(self) -> bool:
-        """Whether a record may change several rows."""
+        """Whether a record can change several rows."""
         return self.windows.rule.changes_several
 
 
 @dataclass(frozen=True)
 class Subscriptions:
-    """Whose row each row of a table names by its foreign key, the last of the side's steps.
+    """Subscriptions of a foreign-key join (KIP-213): the right key of each left row.
 
-    The side is read for this alone: another input of the store, or another side, is the table, and
-    tells of its records what is to be told. ``each``: of each record, not of what a batch has done.
+    The last step of the input computes the foreign key. This input only feeds subscriptions.
+    Another input reads the left table again, produces its rows and counts its records. ``each``:
+    one subscription per record instead of one per batch.
     """
 
     left: Side
@@ -244,15 +246,15 @@ class Subscriptions:
     each: bool = False
 
     def __str__(self) -> str:
-        """The step, for who reads a topology."""
+        """Return the step as text, for ``describe``."""
         return f"subscriptions({'each' if self.each else ''})"
 
 
 @dataclass(frozen=True)
 class Responses:
-    """The row of a table for each subscription to its key, under the key that subscribes.
+    """The rows of the right table for each subscription, with the key of the left row.
 
-    ``each``: after each record, not after a batch.
+    ``each``: after each record instead of after each batch.
     """
 
     left: Side
@@ -260,7 +262,7 @@ class Responses:
     each: bool = False
 
     def __str__(self) -> str:
-        """The step, for who reads a topology."""
+        """Return the step as text, for ``describe``."""
         return f"rows({'each, ' if self.each else ''}table {self.right.source.topic!r})"
 
 
@@ -279,12 +281,12 @@ Join = (
 
 
 def side_of(origin: "Input") -> Side:
-    """A stream or a table as one side of a join."""
+    """Return a stream or a table as an input of a join."""
     return Side(origin.source, origin.steps, origin.join)
 
 
 def sides_of(join: Join) -> tuple[Side, ...]:
-    """The sides of a join, the left one first; what reads one table has one."""
+    """Return the inputs of a join, first the left one. Some joins have only one."""
     if isinstance(join, TableUpdates | TableChanges):
         return join.tables
     if isinstance(join, MergedStreams):
@@ -296,11 +298,11 @@ def sides_of(join: Join) -> tuple[Side, ...]:
 
 @dataclass(frozen=True, repr=False)
 class Input:
-    """One stream that a store aggregates, grouped by ``group_by`` (empty: the record's own key).
+    """One stream that a store aggregates, grouped by ``group_by`` (empty: by its key).
 
-    With ``join`` the records are the join's results, and ``source`` is its left side's. ``stream``
-    is which stream of a store's cogroup it is, from 0; merged streams are one. ``key_type`` is what
-    the store's keys are.
+    If ``join`` is set, the records are its results, and ``source`` is the source of its left input.
+    ``stream`` is the index in a cogroup, from 0. Merged streams share an index. ``key_type`` is the
+    type of the store's keys.
     """
 
     source: Source
@@ -312,11 +314,11 @@ class Input:
 
     @property
     def key_columns(self) -> "tuple[str | Column, ...]":
-        """What the key is made of, by the grouping or a step; empty: the record's own key."""
+        """The expressions of the key, of the grouping or of a step. Empty for the topic's key."""
         return self.group_by or key_of(_steps_in_front(self))
 
     def __str__(self) -> str:
-        """The stream as it is written, a joined one with both sides."""
+        """Return the stream as text, with all inputs of its joins."""
         grouped = f"group_by({grouping_text(self.group_by)})" if self.group_by else "group_by_key()"
         return ".".join(map(str, (_read(self), *self.steps, grouped)))
 
@@ -324,7 +326,7 @@ class Input:
 
     @property
     def grouping(self) -> str:
-        """How the records are joined and grouped; another join is another text."""
+        """The joins and the grouping as text. Different joins have different texts."""
         grouped = grouping_text(self.group_by)
         return grouped if self.join is None else f"{_joins_text(self.join)}: {grouped}"
 
@@ -335,12 +337,12 @@ class Input:
 
     @property
     def read_sides(self) -> "tuple[tuple[Side, Join | None], ...]":
-        """What is read for this input, left first, each with the join that it is a side of."""
+        """The sources of this input with their steps, first the left one, each with its join."""
         return _read_sides(Side(self.source, self.steps, self.join), None)
 
 
 def _read(stream: Side | Input) -> str:
-    """What stands in front of the steps of a stream, a join with all sides."""
+    """Return the source of a stream, or its join with all inputs."""
     join = stream.join
     if join is None:
         return str(stream.source)
@@ -357,15 +359,15 @@ def _read_sides(side: Side, join: Join | None) -> tuple[tuple[Side, Join | None]
 
 
 def _steps_in_front(stream: Side | Input) -> tuple[Step, ...]:
-    """The steps on the way of a stream's records; through joins by the left side, as its key."""
+    """Return all steps of a stream, through joins by the left input, which has its key."""
     return (*(_steps_in_front(stream.join.left) if stream.join else ()), *stream.steps)
 
 
 def pairing_join(stream: Side | Input) -> Join | None:
-    """The join whose results a stream's records are, if they are any.
+    """Return the join that creates the records of a stream, or None for records of a source.
 
-    None: they are records of a source; what they look up in tables, or an aggregation makes of
-    them, only gives them other columns. (But one of several streams makes rows of its own.)
+    Joins with tables and updates of an aggregation keep the records of their source. An aggregation
+    of several streams creates new ones.
     """
     join = stream.join
     if isinstance(join, TableLookup | VersionedRecords) or (
@@ -376,11 +378,11 @@ def pairing_join(stream: Side | Input) -> Join | None:
 
 
 def _joins_text(join: Join) -> str:
-    """A join as a store's table remembers it, behind those in front of it."""
+    """Return a join as the table of a store keeps it, after its upstream joins."""
     texts = [_joins_text(side.join) for side in sides_of(join) if side.join is not None]
     behind = pairing_join(sides_of(join)[-1])
     if isinstance(behind, StreamJoin | MergedStreams) and len(sides_of(join)) > 1:
-        # Else joins one behind the other would have the same text.
+        # Without parentheses, nested joins and a chain of joins have the same text.
         texts[-1] = f"({texts[-1]})"
     within = ""
     if isinstance(join, StreamJoin):

@@ -1,4 +1,4 @@
-"""How the records of a stream are told apart, and which of them take effect in an own order."""
+"""The lineage of the records of a stream, and the streams with their own apply order."""
 
 from collections.abc import Sequence
 from operator import is_
@@ -25,26 +25,26 @@ from oriel.pipeline.windows import RIGHT, Places, merged_places, places_side_by_
 
 
 def has_elements(stream: Side | Input) -> bool:
-    """Whether its records are elements of records, flattened in front of a lookup or behind it.
+    """Return whether records are flattened records, before or after a join with a table.
 
-    The rows that a record has changed are such, too, where these may be several.
+    Updates are also flattened records if a record can change several rows.
     """
     return pairing_join(stream) is None and places_of(stream).numbers > 0
 
 
 def places_of(stream: Side | Input) -> Places:
-    """How its records are told apart, of which several can have one place in the log."""
+    """Return the lineage of records. Several records can have the same position in the log."""
     places = places_in_front(stream)
     return places.flattened() if flattens(stream.steps) else places
 
 
 def flattened_places(stream: Side | Input) -> Places | None:
-    """How records are told apart that a stream's own steps flatten; None: they flatten none."""
+    """Return the lineage of records before they are flattened, or None without flattening."""
     return places_in_front(stream) if flattens(stream.steps) else None
 
 
 def places_in_front(stream: Side | Input) -> Places:
-    """How the records are told apart that a stream's own steps read."""
+    """Return the lineage of the records that the steps of a stream read."""
     join = stream.join
     if isinstance(join, AggregateUpdates):
         sides = tuple(map(places_of, sides_of(join)))
@@ -56,44 +56,44 @@ def places_in_front(stream: Side | Input) -> Places:
     if isinstance(join, MergedStreams):
         return merged_places([places_of(side) for side in join.streams])
     if join is not None and _are_of_tables(join):
-        # Of a change the old row, and the new one; so of a row that names another key.
+        # A change has an old and a new row. A new foreign key also has an old and a new one.
         places = places_side_by_side([places_of(side) for side in log_sides(join)])
         return places.of_changes() if isinstance(join, TableChanges | Subscriptions) else places
     return Places(numbers=int(join is not None))
 
 
 def log_sides(join: Join) -> tuple[Side, ...]:
-    """The sides of whose logs results are, one behind the other."""
+    """Return the inputs whose logs the results are from, in order."""
     if isinstance(join, TableUpdates) and join.by_foreign_key:
-        # Responses are of the left table's logs, too.
+        # Responses also follow records of the left table.
         return (join.left, named_by(join))
     return sides_of(join)
 
 
 def named_by(join: TableUpdates) -> Side:
-    """The table whose rows those of another one name."""
+    """Return the right table of a foreign-key join."""
     responses = join.tables[RIGHT].join
-    assert isinstance(responses, Responses), "what a join by a foreign key reads"
+    assert isinstance(responses, Responses), "a foreign-key join reads responses"
     return responses.right
 
 
 def _are_of_tables(join: Join) -> bool:
-    """Whether results follow each record of tables, or of one that tells rows."""
+    """Return whether results follow each record of tables or of updates."""
     if isinstance(join, Subscriptions | Responses):
         return join.each
     return isinstance(join, TableUpdates | TableChanges | AggregateUpdates)
 
 
 def is_one_stream(stream: Side | Input) -> bool:
-    """Whether its records are those of one stream, which have an order and a clock."""
+    """Return whether records are from one stream, with one order and one stream time."""
     join = pairing_join(stream)
     return join is None or (isinstance(join, GraceBuffer) and is_one_stream(join.left))
 
 
 def are_updates(stream: Side | Input) -> bool:
-    """Whether a stream's records are updates of several logs or their changes, in an own order.
+    """Return whether records are updates or changes of several logs, in their own apply order.
 
-    The changes of an aggregation are such, too: a row of it is one of all partitions.
+    Changes of an aggregation are included, because its rows are merged from all partitions.
     """
     join = pairing_join(stream)
     if join is None or not _are_of_tables(join):
@@ -104,12 +104,12 @@ def are_updates(stream: Side | Input) -> bool:
 
 
 def has_own_order(stream: Side | Input) -> bool:
-    """Whether its records take effect in another order than that of their places."""
+    """Return whether the apply order of records differs from their positions in the log."""
     return are_updates(stream) or isinstance(pairing_join(stream), GraceBuffer)
 
 
 def share_elements(streams: Sequence[Input]) -> bool:
-    """Whether the records of all are elements of the same records, flattened before they part."""
+    """Return whether all streams are branches of the same flattened records."""
     flattened = [
         stream.steps[: max(n for n, step in enumerate(stream.steps, 1) if flattens([step]))]
         for stream in streams
@@ -119,16 +119,16 @@ def share_elements(streams: Sequence[Input]) -> bool:
     return len(flattened) == len(streams) and all(
         (stream.source, len(steps)) == (first.source, len(flattened[0]))
         and stream.join is first.join
-        # Branches have the very steps in front of them: a column can't be compared.
+        # The steps before the split are the same objects. Spark columns cannot be compared.
         and all(map(is_, steps, flattened[0]))
         for stream, steps in zip(streams, flattened, strict=True)
     )
 
 
 def fan_outs_of(stream: Side | Input) -> int:
-    """By how many joins by a foreign key one record comes to be any number of rows.
+    """Return the number of nested foreign-key joins that one record can fan out through.
 
-    A right record is told to all who name its key, and if these are named, to all who name theirs.
+    A right record updates all left rows that reference it, and all rows that reference these rows.
     """
     join = stream.join
     if join is None:
@@ -139,16 +139,16 @@ def fan_outs_of(stream: Side | Input) -> int:
 
 
 def became_table(table: Side | Input) -> bool:
-    """Whether a table is a stream's: a topic's is read as one, and its filters delete rows."""
+    """Return whether a stream became this table. Filters of a topic's table delete rows."""
     is_filtered = any(isinstance(step, Filter) and not step.of_table for step in table.steps)
     is_read = table.join is None and table.source.step == "stream"
     return is_filtered or is_read or isinstance(table.join, TableLookup)
 
 
 def tells_rows(stream: Side | Input) -> bool:
-    """Whether it is a table whose rows come as updates: of an aggregation, or of joined tables.
+    """Return whether it is the updates of an aggregation or of joined tables.
 
-    Of these the last one of a key is its row, in the order in which they take effect. What looked
-    up rows behind is such, too.
+    The last update of a key in apply order is its row. Results of later joins with tables are
+    included.
     """
     return isinstance(stream.join, AggregateUpdates | TableUpdates) or are_updates(stream)
