@@ -8,7 +8,7 @@ from oriel.app.routes.dead_letters import dead_letter_routes
 from oriel.app.routes.docs import docs_routes
 from oriel.app.routes.health import health_routes
 from oriel.app.routes.listed_keys import listed_key_routes
-from oriel.app.routes.metrics import metrics_routes
+from oriel.app.routes.metrics import index_metrics, metrics_routes
 from oriel.app.routes.status import status_routes
 from oriel.app.routes.stores import store_routes
 from oriel.app.routes.tables import table_routes
@@ -17,6 +17,7 @@ __all__ = [
     "dead_letter_routes",
     "docs_routes",
     "health_routes",
+    "index_metrics",
     "listed_key_routes",
     "metrics_routes",
     "status_routes",

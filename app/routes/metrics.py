@@ -16,17 +16,17 @@ from oriel.storage.monitoring import CONTENT_TYPE, metrics_text, overview
 
 
 def metrics_routes(catalog: StoreCatalog, measures: Measures, layout: DataLayout) -> APIRouter:
-    """Make the route over one data folder, its catalog and the numbers of the workers."""
+    """Create the route of the metrics of a data directory and of all workers."""
     router = APIRouter()
 
     @router.get(OPERATIONS["metrics"].path)
     async def metrics() -> Response:
         registry = CollectorRegistry(auto_describe=False)
         # The catalog is the event loop's.
-        registry.register(_Indexes(list(_indexes(catalog))))
+        registry.register(_Indexes(list(index_metrics(catalog))))
         indexes = generate_latest(registry)
         measures.flush()
-        # These read files, a store's log among them where no pipeline has spoken of the store.
+        # These read files, for example the log of a store without a status of its pipeline.
         text = await run_in_threadpool(
             lambda: metrics_text(overview(layout.root, layout.index_root)) + measures.text()
         )
@@ -46,22 +46,22 @@ class _Indexes(Collector):
         return self._metrics
 
 
-def _indexes(catalog: StoreCatalog) -> Iterator[Metric]:
+def index_metrics(catalog: StoreCatalog) -> Iterator[Metric]:
     """Yield the lag, the size and the readers of each index."""
     versions = GaugeMetricFamily(
         "oriel_index_lag_versions",
-        "Table versions that the index does not have yet.",
+        "Table versions that the index does not contain yet.",
         labels=["store"],
     )
     seconds = GaugeMetricFamily(
         "oriel_index_lag_seconds",
-        "Age of the oldest version that the index does not have yet, in seconds. 0: the index is "
-        "up to date.",
+        "Age of the oldest table version that the index does not contain yet. 0 if the index is up "
+        "to date.",
         labels=["store"],
     )
-    size = GaugeMetricFamily("oriel_index_bytes", "Size of the index.", labels=["store"])
+    size = GaugeMetricFamily("oriel_index_bytes", "Size of the index file.", labels=["store"])
     readers = GaugeMetricFamily(
-        "oriel_index_readers", "Reader slots in use in the index.", labels=["store"]
+        "oriel_index_readers", "Reader slots of the index in use.", labels=["store"]
     )
     for name in catalog.names():
         view = catalog.view(name)

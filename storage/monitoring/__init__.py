@@ -5,7 +5,7 @@ file of the pipeline). It returns an overview of pipelines, stores, partitions a
 Prometheus metrics. It does not disturb a pipeline, and needs no running pipeline.
 """
 
-from oriel.storage.monitoring.metrics import CONTENT_TYPE, metrics_text
+from oriel.storage.monitoring.metrics import CONTENT_TYPE, metric_families, metrics_text
 from oriel.storage.monitoring.overview import Overview, StoreOverview, overview
 from oriel.storage.monitoring.partitions import PartitionOverview, total_lag
 from oriel.storage.monitoring.pipelines import (
@@ -37,6 +37,7 @@ __all__ = [
     "StoreOverview",
     "StoreRun",
     "duration_text",
+    "metric_families",
     "metrics_text",
     "overview",
     "pipeline_overviews",

@@ -1,7 +1,8 @@
-"""An overview as Prometheus metrics, in the text format that a scrape expects.
+"""Export an overview as Prometheus metrics, in the text format of a scrape.
 
 Names and labels are a contract: the dashboard and the alert rules in ``monitoring/`` use them.
-Times are seconds since 1970, as Prometheus' own functions take them.
+Times are seconds since 1970, as in Prometheus' own functions. ``python -m tools.metrics_page``
+writes the help texts into docs/reference/metrics.md.
 """
 
 from collections.abc import Iterable, Iterator
@@ -12,46 +13,56 @@ from prometheus_client.registry import Collector
 
 from oriel.storage.monitoring.overview import Overview, StoreOverview
 
-#: The content type of the answer to a scrape.
+#: The content type of the response to a scrape.
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
-#: Counters of a store that are not ``input`` themselves but say what became of it.
+#: Counters of a store whose sum is ``input``.
 _OUTCOMES = ("applied", "late", "dead_lettered", "filtered")
 
 _INDEX_STATES = ("opening", "building", "following", "failed", "stale", "blocked", "away")
 
 
 def metrics_text(overview: Overview) -> bytes:
-    """All metrics of an overview."""
+    """Return all metrics of an overview."""
     registry = CollectorRegistry(auto_describe=False)
     registry.register(_Overview(overview))
     return generate_latest(registry)
 
 
+def metric_families(overview: Overview) -> dict[str, list[Metric]]:
+    """Return the families of metrics of an overview, by the things that they measure."""
+    return {
+        "Pipelines": [*_of_runs(overview)],
+        "Stores": [*_of_stores(overview.stores)],
+        "Partitions": [*_of_partitions(overview)],
+        "Indexes": [*_of_indexes(overview)],
+    }
+
+
 class _Overview(Collector):
-    """Gives the metrics of one overview."""
+    """Collects the metrics of one overview."""
 
     def __init__(self, overview: Overview) -> None:
         self._overview = overview
 
     def collect(self) -> Iterable[Metric]:
-        """Give every family of metrics."""
-        yield from _of_runs(self._overview)
-        yield from _of_stores(self._overview.stores)
-        yield from _of_partitions(self._overview)
-        yield from _of_indexes(self._overview)
+        """Yield every family of metrics."""
+        for families in metric_families(self._overview).values():
+            yield from families
 
 
 def _of_runs(overview: Overview) -> Iterator[Metric]:
     up = GaugeMetricFamily(
-        "oriel_pipeline_up", "Whether the pipeline's heartbeat is fresh.", labels=["application"]
+        "oriel_pipeline_up",
+        "1 if the last heartbeat of the pipeline is at most 10 s old, otherwise 0.",
+        labels=["application"],
     )
     started = GaugeMetricFamily(
         "oriel_pipeline_start_time_seconds", "When the pipeline started.", labels=["application"]
     )
     last = GaugeMetricFamily(
         "oriel_pipeline_last_batch_time_seconds",
-        "When the last batch was committed.",
+        "When the pipeline committed its last batch.",
         labels=["application"],
     )
     log_end = GaugeMetricFamily(
@@ -60,21 +71,23 @@ def _of_runs(overview: Overview) -> Iterator[Metric]:
         labels=["application"],
     )
     batches = CounterMetricFamily(
-        "oriel_pipeline_batches", "Batches committed since the start.", labels=["application"]
+        "oriel_pipeline_batches",
+        "Committed batches since the start of the pipeline.",
+        labels=["application"],
     )
     phases = CounterMetricFamily(
         "oriel_pipeline_phase_seconds",
-        "Duration of batches since the start in seconds, by phase.",
+        "Duration of all batches since the start of the pipeline, by phase: plan, compute, commit.",
         labels=["application", "phase"],
     )
     maintenance = CounterMetricFamily(
         "oriel_pipeline_maintenance_failures",
-        "How often a table could not be compacted or cleaned up, since the start.",
+        "Failed attempts to compact or clean up a table since the start of the pipeline.",
         labels=["application"],
     )
     lost = CounterMetricFamily(
         "oriel_pipeline_lost_offsets",
-        "Offsets that were deleted from the log before they were read, since the checkpoint was "
+        "Offsets that Kafka deleted before the pipeline read them, since the checkpoint was "
         "created.",
         labels=["application", "topic"],
     )
@@ -98,24 +111,31 @@ def _of_runs(overview: Overview) -> Iterator[Metric]:
 def _of_stores(stores: Iterable[StoreOverview]) -> Iterator[Metric]:
     records = CounterMetricFamily(
         "oriel_store_records",
-        "Records since the store was created, by outcome. The sum is the input.",
+        "Records since the store was created, by outcome: applied, late, dead_lettered, filtered. "
+        "Their sum is the input.",
         labels=["store", "outcome"],
     )
     others = CounterMetricFamily(
         "oriel_store_events",
-        "Other counters of a store, by name, for example results of joins that were too late.",
+        "Other counters of a store, by name, for example late_results for late results of joins.",
         labels=["store", "event"],
     )
-    batch = GaugeMetricFamily("oriel_store_batch", "The last batch.", labels=["store"])
+    batch = GaugeMetricFamily(
+        "oriel_store_batch", "Number of the last committed batch.", labels=["store"]
+    )
     close = GaugeMetricFamily(
         "oriel_store_close_time_seconds",
         "Windows that end before this time are final.",
         labels=["store"],
     )
     open_records = GaugeMetricFamily(
-        "oriel_store_open_records", "Rows in the state.", labels=["store"]
+        "oriel_store_open_records",
+        "Rows in the state: open windows, and records that open windows can need.",
+        labels=["store"],
     )
-    state = GaugeMetricFamily("oriel_store_state_bytes", "Size of the state.", labels=["store"])
+    state = GaugeMetricFamily(
+        "oriel_store_state_bytes", "Size of the state files.", labels=["store"]
+    )
     idle = CounterMetricFamily(
         "oriel_store_partitions_left_out",
         "How often a partition became idle, so that windows became final without it.",
@@ -142,41 +162,44 @@ def _of_stores(stores: Iterable[StoreOverview]) -> Iterator[Metric]:
 def _of_partitions(overview: Overview) -> Iterator[Metric]:
     labels = ["store", "topic", "partition"]
     offset = GaugeMetricFamily(
-        "oriel_partition_offset", "Offset that the store has reached, exclusive.", labels=labels
+        "oriel_partition_offset",
+        "Offset after the last record that the store has read.",
+        labels=labels,
     )
     end = GaugeMetricFamily(
         "oriel_partition_log_end_offset",
-        "Offset at which the log ended when its end was last read.",
+        "Offset of the end of the log when the pipeline last read it. It can be less than the "
+        "offset of the store.",
         labels=labels,
     )
     unread = GaugeMetricFamily(
         "oriel_partition_lag",
-        "Records (Kafka) or bytes (event log) between the store's offset and the log's end. It has "
-        "no value if the pipeline does not run or the log's end is outdated.",
+        "Records (Kafka) or bytes (event log) between the offset of the store and the end of the "
+        "log. It has no value if the pipeline does not run, or read the end more than 20 s ago.",
         labels=labels,
     )
     stream_time = GaugeMetricFamily(
-        "oriel_partition_stream_time_seconds", "The partition's stream time.", labels=labels
+        "oriel_partition_stream_time_seconds", "Stream time of the partition.", labels=labels
     )
     holds = GaugeMetricFamily(
         "oriel_partition_holds_windows_open",
-        "Whether the store's windows wait for this partition.",
+        "1 if this partition keeps windows from becoming final, otherwise 0.",
         labels=labels,
     )
     idle = GaugeMetricFamily(
         "oriel_partition_idle",
-        "Whether the partition is idle and windows become final without it.",
+        "1 if the partition is idle, so that windows become final without it, otherwise 0.",
         labels=labels,
     )
     lag = GaugeMetricFamily(
         "oriel_partition_lag_seconds",
-        "Delay of the partition's stream time against wall-clock time while the log has unread "
-        "records, otherwise 0.",
+        "Distance from the stream time of the partition to wall-clock time while the log has "
+        "unread records, otherwise 0.",
         labels=labels,
     )
     retired = {name for name, (run, _) in overview.runs.items() if run.retired_ms}
     for store in overview.stores:
-        # Nobody waits for the partitions of a retired pipeline, so no alert evaluates them.
+        # No alert evaluates the partitions of a retired pipeline.
         for partition in () if store.application in retired else store.partitions:
             place = [store.name, partition.topic, partition.partition]
             offset.add_metric(place, partition.offset)
@@ -194,17 +217,21 @@ def _of_partitions(overview: Overview) -> Iterator[Metric]:
 
 
 def _of_indexes(overview: Overview) -> Iterator[Metric]:
-    up = GaugeMetricFamily("oriel_tailer_up", "Whether the tailer's heartbeat is fresh.")
+    up = GaugeMetricFamily(
+        "oriel_tailer_up", "1 if the tailer has a current heartbeat, otherwise 0."
+    )
     up.add_metric([], float(overview.tailer.alive))
     version = GaugeMetricFamily(
-        "oriel_index_version", "The table version that the index has.", labels=["store"]
+        "oriel_index_version", "Table version that the index contains.", labels=["store"]
     )
     state = GaugeMetricFamily(
-        "oriel_index_state", "1 for the state that the index is in.", labels=["store", "state"]
+        "oriel_index_state",
+        "1 for the current state of the index, otherwise 0.",
+        labels=["store", "state"],
     )
     damaged = CounterMetricFamily(
         "oriel_index_damaged",
-        "Rebuilds of damaged indexes since the tailer started.",
+        "Rebuilds of a damaged index since the tailer started.",
         labels=["store"],
     )
     for store in overview.stores:
