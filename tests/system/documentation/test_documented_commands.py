@@ -53,5 +53,5 @@ def test_the_pages_for_users_have_commands() -> None:
         "README.md",
         "docs/get-started/tutorial.md",
         "docs/reference/python-client.md",
-        "docs/how-to/operations.md",
+        "docs/how-to/back-up-and-restore.md",
     } <= names
