@@ -76,25 +76,29 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="oriel demo",
-        description="Stream 336,776 real flights into sliding windows and serve them.",
+        description="Stream 336,776 real flights into sliding windows and serve them until Ctrl-C.",
     )
     parser.add_argument(
         "--exit", action="store_true",
-        help="process all flights, check the windows of a key over HTTP, print a summary, exit",
+        help="process all flights, check every window of one key over HTTP, print a summary as "
+        "JSON, and exit",
     )  # fmt: skip
-    parser.add_argument("--port", type=int, help=f"port of the service. Default: {_PORT}")
     parser.add_argument(
-        "--folder", type=Path, default=default_folder(),
-        help="directory of the demo's files, which each start empties. Default: .oriel/demo",
+        "--port", type=int, metavar="N",
+        help=f"serve on this port. Default: {_PORT}, or a free port if it is in use",
+    )  # fmt: skip
+    parser.add_argument(
+        "--folder", type=Path, default=default_folder(), metavar="DIR",
+        help="write the files into this directory, which each start empties. Default: .oriel/demo",
     )  # fmt: skip
     parser.add_argument(
         "--speed", type=float, default=5.0, metavar="RECORDS",
-        help="records per second that arrive while you watch. Default: 5",
+        help="append this many records per second while the service runs. Default: 5",
     )  # fmt: skip
     parser.add_argument(
         "--kafka", metavar="HOST:PORT",
-        help=f"only send the flights to the topic {TOPIC} of this Kafka cluster, at --speed. Needs "
-            "the package confluent-kafka",
+        help=f"only send the flights to the topic {TOPIC} of this Kafka cluster, at --speed. The "
+            "next start continues after the sent flights. Needs the package confluent-kafka",
     )  # fmt: skip
     return parser
 

@@ -8,9 +8,10 @@ def add_client_options(parser: argparse.ArgumentParser) -> None:
     """Add ``--kafka-option`` and ``--kafka-config``, which ``client_options`` reads."""
     parser.add_argument(
         "--kafka-option", action="append", metavar="NAME=VALUE",
-        help="an option of Kafka's client, like security.protocol=SASL_SSL (repeatable)",
+        help="set an option of Kafka's client, for example security.protocol=SASL_SSL. Can be "
+        "repeated",
     )  # fmt: skip
     parser.add_argument(
         "--kafka-config", type=Path, metavar="FILE",
-        help="Java properties file with options of Kafka's client",
+        help="read options of Kafka's client from this Java properties file. Use it for secrets",
     )  # fmt: skip

@@ -40,7 +40,7 @@ def add_log_format(parser: argparse.ArgumentParser) -> None:
     """Add the option ``--log-format`` to a command line."""
     parser.add_argument(
         "--log-format", choices=LOG_FORMATS, default="text",
-        help="format of the lines on stderr: text, or one JSON object per line. Default: text",
+        help="write log lines to stderr as text, or as one JSON object per line. Default: text",
     )  # fmt: skip
 
 

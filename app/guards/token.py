@@ -1,4 +1,4 @@
-"""Make a token for the service and put its digest into a token file."""
+"""Create a token for the service, and add its digest to a token file."""
 
 import argparse
 import fcntl
@@ -22,7 +22,7 @@ _RANDOM_BYTES = 32
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Print a new token, once; exit code 1 where the file can't be used or has the name."""
+    """Print a new token. Exit code 1 if the file cannot be used or has a token of the name."""
     options = _parse(arguments)
     token = _PREFIX + secrets.token_urlsafe(_RANDOM_BYTES)
     try:
@@ -118,24 +118,31 @@ def _replace(file: Path, content: bytes, directory: int) -> None:
 
 
 def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="oriel token", description=__doc__)
-    parser.add_argument(
-        "name", nargs="?", help="name of the token in audit lines (required without --seal)"
+    parser = argparse.ArgumentParser(
+        prog="oriel token",
+        description="Create a token for a service that restricts access, print it once, and add "
+        "its digest to a token file. A failure leaves the file unchanged.",
     )
-    parser.add_argument("--file", type=Path, required=True, help="token file for `oriel serve`")
+    parser.add_argument(
+        "name", nargs="?", help="name of the token in audit lines. Required without --seal"
+    )
+    parser.add_argument(
+        "--file", type=Path, required=True, metavar="FILE",
+        help="add the token to this file of `oriel serve --tokens`. A missing file is created",
+    )  # fmt: skip
     parser.add_argument(
         "--store", action="append", metavar="NAME",
-        help="a store that the token grants access to, or 'NAME*' for all stores that begin with "
-        "NAME. Can be repeated (default: all)",
+        help="grant access to this store, or with 'NAME*' to all stores that begin with NAME. Can "
+        "be repeated. Default: all stores",
     )  # fmt: skip
     parser.add_argument(
         "--key-prefix", action="append", metavar="TEXT",
-        help="a prefix of keys that the token grants access to. Can be repeated (default: any "
-        "key)",
+        help="grant access to keys with this prefix. Can be repeated. Default: all keys",
     )  # fmt: skip
     parser.add_argument(
-        "--days", type=int, metavar="N", help="days until the token expires (default: never)"
-    )
+        "--days", type=int, metavar="N",
+        help="let the token expire after this many days. Default: never",
+    )  # fmt: skip
     parser.add_argument(
         "--seal", action="store_true",
         help="seal the tokens of the file after you edited it, and create no token",

@@ -32,8 +32,8 @@ from oriel.storage import (
 )
 from oriel.storage.tailer import has_tables_or_indexes
 
-#: Bytes of a response that the kernel takes before it sends them, and of a request that it keeps
-#: until the worker reads them.
+#: Bytes of a response that the kernel buffers until it sends them, and of a request until the
+#: worker reads them.
 _UNSENT_BYTES, _UNREAD_BYTES = 128 * 1024, 128 * 1024
 
 
@@ -114,18 +114,18 @@ def _url(scheme: str, host: str, listener: socket.socket) -> str:
 
 
 def _bound_socket(host: str, port: int) -> socket.socket:
-    """Bind the socket that all workers share; port 0 takes a free one.
+    """Bind the socket that all workers share. Port 0 means a free port.
 
     The first worker that can respond listens: until then, a connection is refused at once, and
     a router uses another service.
     """
     bound = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
-    # As ``socket.create_server``, which listens, too.
+    # As ``socket.create_server`` does.
     bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     if bound.family == socket.AF_INET6:
         bound.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
-    # Else the kernel takes megabytes of a response that its client does not read, and of a body
-    # that the worker does not read yet. Each connection has the options of the listening socket.
+    # Otherwise, the kernel buffers megabytes of a response that its client does not read, and of
+    # a body that the worker does not read yet. Each connection inherits these options.
     bound.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, _UNSENT_BYTES)
     bound.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _UNREAD_BYTES)
     bound.bind((host, port))
@@ -133,7 +133,7 @@ def _bound_socket(host: str, port: int) -> socket.socket:
 
 
 def _require_folder(data: Path) -> None:
-    """Raise OSError if there is something else in the folder's place; it may still be missing."""
+    """Raise OSError if the path exists and is not a directory."""
     if is_object(data):
         return
     try:
@@ -189,34 +189,50 @@ def _why_not_secure(options: argparse.Namespace, settings: ServiceSettings) -> s
 
 
 def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="oriel serve", description=__doc__)
-    parser.add_argument("--data", type=data_folder, required=True, help="the data directory")
-    parser.add_argument(
-        "--index", type=Path, help="local directory of the indexes (default: DATA/index)"
+    parser = argparse.ArgumentParser(
+        prog="oriel serve",
+        description="Serve the stores of a data directory over HTTP. A second process, the "
+        "tailer, keeps the indexes up to date. If no tables exist yet, the service starts to "
+        "serve them when a pipeline writes them.",
     )
+    parser.add_argument(
+        "--data", type=data_folder, required=True, metavar="DIR",
+        help="serve the tables of this data directory",
+    )  # fmt: skip
+    parser.add_argument(
+        "--index", type=Path, metavar="DIR",
+        help="keep the indexes in this local directory. Required for s3:// data. Default: "
+        "DATA/index",
+    )  # fmt: skip
     parser.add_argument(
         "--shard", type=_shard, default=ALL_KEYS, metavar="NUMBER/COUNT",
-        help="serve one of COUNT shards of the keys, like 2/8. A router sends requests to the "
-        "right one (docs/how-to/routing.md)",
+        help="serve only one of COUNT shards of the keys, for example 2/8. A router sends each "
+        "request to the shard of its key (docs/how-to/routing.md). Default: 1/1",
     )  # fmt: skip
-    parser.add_argument("--host", default="127.0.0.1", help="address to listen on")
     parser.add_argument(
-        "--port", type=_within(0, 65_535), default=8080, help="port to listen on, 0 for a free one"
-    )
+        "--host", default="127.0.0.1", metavar="ADDRESS",
+        help="listen on this address. An address that other machines reach needs tokens or "
+        "--insecure. Default: 127.0.0.1",
+    )  # fmt: skip
     parser.add_argument(
-        "--workers", type=_within(1, 256), default=1, help="number of worker processes"
-    )
+        "--port", type=_within(0, 65_535), default=8080, metavar="N",
+        help="listen on this port, 0 for a free port. Default: 8080",
+    )  # fmt: skip
+    parser.add_argument(
+        "--workers", type=_within(1, 256), default=1, metavar="N",
+        help="start this many worker processes. Default: 1",
+    )  # fmt: skip
     parser.add_argument(
         "--stale-after", type=_within(1, 86_400), metavar="SECONDS",
-        help="greatest lag of an index in seconds before /readyz reports it as not ready "
-        "(default 60)",
+        help="report a store as not ready in /readyz if its index lags by more than this. "
+        "Default: 60",
     )  # fmt: skip
     add_log_format(parser)
     _add_security(parser)
     for limit in LIMIT_FIELDS:
         parser.add_argument(
             f"--limit-{limit.name.replace('_', '-')}", type=_within(1, limit.most), metavar="N",
-            default=limit.default, help=f"{limit.meaning} (default {limit.default})",
+            default=limit.default, help=f"{limit.meaning}. Default: {limit.default}",
         )  # fmt: skip
     options = parser.parse_args(arguments)
     if (options.tls_cert is None) != (options.tls_key is None):
@@ -237,17 +253,23 @@ def _add_security(parser: argparse.ArgumentParser) -> None:
     """Add the options for tokens, TLS, hosts and origins."""
     parser.add_argument(
         "--insecure", action="store_true",
-        help="listen on an address that other machines reach, without requiring tokens",
+        help="allow an address that other machines reach without tokens",
     )  # fmt: skip
-    parser.add_argument("--tokens", metavar="FILE", help="file of tokens, see `oriel token`")
+    parser.add_argument(
+        "--tokens", metavar="FILE",
+        help="require a token of this file, see oriel token. A changed file is used without a "
+        "restart",
+    )  # fmt: skip
     parser.add_argument(
         "--jwks", metavar="FILE|URL",
-        help="public keys of an identity provider. Its JSON Web Tokens are accepted in addition "
-        "to --tokens",
+        help="accept JSON Web Tokens of the identity provider with these public keys, in addition "
+        "to --tokens. Needs oriel[jwt]",
     )  # fmt: skip
-    parser.add_argument("--jwt-issuer", metavar="ISS", help="required issuer of a JSON Web Token")
     parser.add_argument(
-        "--jwt-audience", metavar="AUD", help="required audience of a JSON Web Token"
+        "--jwt-issuer", metavar="ISS", help="require this issuer of a JSON Web Token"
+    )
+    parser.add_argument(
+        "--jwt-audience", metavar="AUD", help="require this audience of a JSON Web Token"
     )
     parser.add_argument(
         "--open-probes", action="store_true",
@@ -255,23 +277,23 @@ def _add_security(parser: argparse.ArgumentParser) -> None:
         "Prometheus",
     )  # fmt: skip
     parser.add_argument(
-        "--tls-cert",
-        metavar="FILE",
-        help="PEM file with the certificate chain, to serve HTTPS. A changed file is used "
-        "without a restart",
-    )
+        "--tls-cert", metavar="FILE",
+        help="serve only HTTPS, with the certificate chain of this PEM file. A changed file is "
+        "used without a restart",
+    )  # fmt: skip
     parser.add_argument(
-        "--tls-key", metavar="FILE", help="PEM file with the private key of the certificate"
-    )
+        "--tls-key", metavar="FILE",
+        help="read the private key of the certificate from this PEM file. It must not be encrypted",
+    )  # fmt: skip
     parser.add_argument(
         "--allowed-host", action="append", default=[], metavar="NAME",
-        help="a host name that requests can use, in addition to addresses and localhost. "
-        "'*.NAME' allows all names below NAME, '*' any name. Can be repeated",
+        help="accept requests for this host name, in addition to addresses and localhost. "
+        "'*.NAME' accepts all names below NAME, '*' accepts any name. Can be repeated",
     )  # fmt: skip
     parser.add_argument(
         "--cors-origin", action="append", default=[], metavar="ORIGIN",
-        help="an origin like https://app.example.org whose pages can read responses. Can be "
-        "repeated",
+        help="allow pages of this web origin to read responses, for example "
+        "https://app.example.org. Can be repeated",
     )  # fmt: skip
     parser.add_argument(
         "--access-log", action="store_true", help="write a line for each request to stderr"

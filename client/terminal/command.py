@@ -41,7 +41,8 @@ _KEYS_LOOKED_AT = 1_000
 _NEAR_MAX = 5
 
 _DESCRIPTION = (
-    "Show the stores of a running service, the keys of a store, or the newest windows of a key."
+    "Show the stores of a running service, the keys of a store, the newest windows of a key, or "
+    "the row of a key of a store without windows. Each numeric aggregate has a line of bars."
 )
 
 
@@ -75,36 +76,33 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="oriel get", description=_DESCRIPTION)
-    parser.add_argument("store", nargs="?", help="the store. Without it, list the stores")
-    parser.add_argument("key", nargs="?", help="the key. Without it, list the keys of the store")
+    parser.add_argument("store", nargs="?", help="name of the store. Without it, list the stores")
+    parser.add_argument("key", nargs="?", help="key in the store. Without it, list the keys")
     parser.add_argument(
-        "--url",
-        default="http://127.0.0.1:8080",
-        help="URL of the service. Default: http://127.0.0.1:8080",
-    )
+        "--url", default="http://127.0.0.1:8080", metavar="URL",
+        help="send requests to the service at this URL. Default: http://127.0.0.1:8080",
+    )  # fmt: skip
     parser.add_argument(
         "--ca", metavar="FILE",
-        help="PEM file with the certificates of the authorities to trust for https. Default: the "
-        "public authorities",
+        help="trust the certificate authorities of this PEM file. Default: the public authorities",
     )  # fmt: skip
     parser.add_argument(
         "--from", dest="time_from", metavar="TIME",
-        help="only windows that start at this time or later: ms since 1970, or ISO 8601 (UTC "
-            "without an offset)",
+        help="show only windows that start at this time or later, as ms since 1970 or ISO 8601. A "
+            "time without an offset is UTC",
     )  # fmt: skip
     parser.add_argument(
-        "--to",
-        dest="time_to",
-        metavar="TIME",
-        help="only windows that start at this time or earlier",
-    )
+        "--to", dest="time_to", metavar="TIME",
+        help="show only windows that start at this time or earlier",
+    )  # fmt: skip
     parser.add_argument(
         "--limit", type=_limit, default=20, metavar="N",
-        help=f"at most this many windows or keys, up to {PAGE_SIZE_MAX:,}. Default: 20",
+        help=f"show at most this many windows or keys, up to {PAGE_SIZE_MAX:,}. Default: 20",
     )  # fmt: skip
     parser.add_argument(
-        "--watch", action="store_true", help="show the windows again after each change"
-    )
+        "--watch", action="store_true",
+        help="show the windows again after each change, with --json only the changed windows",
+    )  # fmt: skip
     form = parser.add_mutually_exclusive_group()
     form.add_argument("--json", action="store_true", help="print one JSON object per line")
     form.add_argument("--csv", action="store_true", help="print CSV with a header line")

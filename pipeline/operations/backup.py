@@ -73,12 +73,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Copy a data directory, whether or not its pipelines run."""
     parser = argparse.ArgumentParser(
         prog="oriel backup",
-        description="Copy tables and checkpoints as of one batch. Pipelines can run meanwhile.",
+        description="Copy tables and checkpoints as of one batch into a new directory, and check "
+        "the copy. Pipelines can run meanwhile.",
     )
-    parser.add_argument("--data", type=data_folder, required=True, help="the data directory")
     parser.add_argument(
-        "--to", type=Path, required=True, help="a directory that does not exist yet"
+        "--data", type=data_folder, required=True, metavar="DIR", help="back up this data directory"
     )
+    parser.add_argument(
+        "--to", type=Path, required=True, metavar="BACKUP",
+        help="write the backup into this directory, which must not exist yet",
+    )  # fmt: skip
     options = parser.parse_args(arguments)
     return run_command("backup", lambda: _backup(options.data, options.to))
 

@@ -40,9 +40,9 @@ class _Version(NamedTuple):
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Show clocks, or set one back; return the process's exit code.
+    """Show stream times, or set one back. Return the exit code.
 
-    0: done, 1: it can't be done, in one line on stderr.
+    0: done, 1: an error, in one line on stderr.
     """
     options = _parser().parse_args(arguments)
     try:
@@ -66,16 +66,26 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="oriel clock",
-        description="Show the stream times of a pipeline's partitions, or set one back.",
+        description="Show the stream time of each partition, which partition keeps windows from "
+        "becoming final, and which are idle. With --set, set a stream time back.",
     )
-    parser.add_argument("store", nargs="?", help="only this store. Default: all stores")
-    parser.add_argument("--data", type=data_folder, required=True, help="the data directory")
-    parser.add_argument("--name", help="name of the checkpoint, if the data directory has several")
+    parser.add_argument("store", nargs="?", help="select only this store. Default: all stores")
+    parser.add_argument(
+        "--data",
+        type=data_folder,
+        required=True,
+        metavar="DIR",
+        help="read the checkpoints of this data directory",
+    )
+    parser.add_argument(
+        "--name", metavar="NAME",
+        help="select this checkpoint. Required if the data directory has several",
+    )  # fmt: skip
     parser.add_argument(
         "--set", nargs=3, metavar=("CLOCK", "PARTITION", "TIME"),
-        help="set the stream time of a partition back to TIME (ms since 1970, or like "
-            "2026-01-31T12:00:00). The pipeline must not run. CLOCK is the topic, or the name "
-            "that this command shows",
+        help="set the stream time of a partition back to TIME, for example 2026-01-31T12:00:00 "
+            "(UTC) or ms since 1970. The pipeline must not run. CLOCK is the topic, or a name that "
+            "this command shows, for example flights#2",
     )  # fmt: skip
     return parser
 

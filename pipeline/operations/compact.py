@@ -28,26 +28,35 @@ from oriel.storage.delta import (
     table_folders,
 )
 
-#: How often a merge of everything is begun again when another compaction was in its way.
+#: Attempts to merge all files, because another compaction can commit first.
 _ATTEMPTS = 3
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Compact the table that the command line names; return the process's exit code.
+    """Compact a table. Return the exit code.
 
-    0: done, 1: an error that the user can fix, in one line on stderr.
+    0: done, 1: an error, in one line on stderr.
     """
     parser = argparse.ArgumentParser(
         prog="oriel compact",
         description="Compact a store's table: merge its files, and delete rows and files that no "
         "response needs. A pipeline can run meanwhile. Responses do not change.",
     )
-    parser.add_argument("store", help="name of the store, or _dead_letters")
-    parser.add_argument("--data", type=data_folder, required=True, help="the data directory")
+    parser.add_argument(
+        "store", help="name of the store, or _dead_letters for the table of dead letters"
+    )
+    parser.add_argument(
+        "--data",
+        type=data_folder,
+        required=True,
+        metavar="DIR",
+        help="compact a table of this data directory",
+    )
     parser.add_argument(
         "--all",
         action="store_true",
-        help="merge all files into one run, not only files that are due",
+        help="merge all files into one run and write a Delta checkpoint. Default: merge only "
+        "files that are due",
     )
     options = parser.parse_args(arguments)
     try:
@@ -100,7 +109,7 @@ def _compact(folder: Path, *, everything: bool) -> None:
 
 
 def _committed(folder: Path) -> dict[str, int]:
-    """The last batch in a store's table; files of later ones are left alone."""
+    """Return the last batch in a store's table. Files of later batches stay as they are."""
     delta = open_delta(folder)
     text = delta.metadata().configuration.get(STORE_PROPERTY)
     if text is None:

@@ -27,9 +27,9 @@ _NEWEST_FIRST = [
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """List dead letters or send them again; return the process's exit code.
+    """List dead letters, or send them again. Return the exit code.
 
-    0: done, 1: it can't be done, in one line on stderr.
+    0: done, 1: an error, in one line on stderr.
     """
     options = _parser().parse_args(arguments)
     try:
@@ -50,31 +50,45 @@ def _parser() -> argparse.ArgumentParser:
     )
     commands = parser.add_subparsers(dest="command", required=True)
     listing = commands.add_parser(
-        "list", help="list the newest dead letters, and count them by reason"
-    )
+        "list", help="list the newest dead letters, and count them by reason",
+        description="List the newest records that the pipeline could not use, and count all dead "
+        "letters by reason.",
+    )  # fmt: skip
     add_selection(listing)
     listing.add_argument("--limit", type=_positive, default=20, metavar="N",
-                         help="list at most this many, and count all. Default: 20")  # fmt: skip
+                         help="list at most this many. All are counted. Default: 20")  # fmt: skip
     listing.add_argument("--not-replayed", dest="replayed", action="store_const", const=False,
-                         help="only dead letters whose record was not replayed")  # fmt: skip
-    listing.add_argument("--json", action="store_true", help="print JSON Lines")
+                         help="select only dead letters whose record was not replayed")  # fmt: skip
+    listing.add_argument("--json", action="store_true",
+                         help="print one JSON object per line. Bytes that are not UTF-8 are "
+                         "escaped")  # fmt: skip
     sending = commands.add_parser(
         "replay",
         help="send the records again",
-        description="Send dead letters to their topics again, each record once. A record that "
-        "still cannot be used becomes a dead letter again, and a record that is too old is late.",
+        description="Send the records of dead letters to their topics and partitions again, each "
+        "record once. A record that still cannot be used becomes a dead letter again. A record "
+        "whose windows are final is late.",
     )
     add_selection(sending)
     target = sending.add_mutually_exclusive_group(required=True)
-    target.add_argument("--event-log", type=Path, metavar="DIR", help="append to this event log")
-    target.add_argument("--kafka", metavar="HOST:PORT", help="send to this Kafka cluster")
+    target.add_argument(
+        "--event-log", type=Path, metavar="ROOT", help="append the records to this event log"
+    )
+    target.add_argument(
+        "--kafka", metavar="HOST:PORT",
+        help="send the records to this Kafka cluster, with key, time and headers. Needs Java",
+    )  # fmt: skip
     add_client_options(sending)
-    sending.add_argument("--limit", type=_positive, metavar="N", help="at most this many records")
     sending.add_argument(
-        "--dry-run", action="store_true", help="only print how many records would be sent"
+        "--limit", type=_positive, metavar="N", help="send at most this many records. Default: all"
     )
     sending.add_argument(
-        "--again", action="store_true", help="also send records that were sent before"
+        "--dry-run",
+        action="store_true",
+        help="send nothing, and print how many records would be sent",
+    )
+    sending.add_argument(
+        "--again", action="store_true", help="also send records that the command already sent"
     )
     return parser
 
@@ -94,7 +108,7 @@ def _list(data: Path, wanted: Selection, limit: int, *, as_json: bool) -> None:
     for table in letters(data, wanted, replays):
         counts.update(table["reason"].to_pylist())
         repeats += table.filter(is_repeat).num_rows
-        # No more than the newest are held, whatever the table's size.
+        # Only the newest are in memory, for a table of any size.
         newest = pa.concat_tables([newest, table]).sort_by(_NEWEST_FIRST)[:limit].combine_chunks()
     rows = [row | replays.marks(row) for row in newest.to_pylist()]
     if as_json:
@@ -121,7 +135,7 @@ def _list(data: Path, wanted: Selection, limit: int, *, as_json: bool) -> None:
 
 
 def _replay(options: argparse.Namespace) -> None:
-    """Send letters again; print what was sent, and why the rest was not."""
+    """Send dead letters again. Print how many were sent, and why others were not."""
     # Listing needs none of Spark's packages.
     from oriel.pipeline.operations.replay import EventLogTarget, KafkaTarget, replay  # noqa: PLC0415
     from oriel.pipeline.sources import client_options  # noqa: PLC0415
@@ -163,14 +177,14 @@ def _time(time_ms: int | None) -> str:
 
 
 def _clipped(content: bytes) -> str:
-    # Of control characters a terminal may make anything.
+    # A terminal would interpret control characters.
     text = content[: 4 * _SHOWN].decode("utf-8", "backslashreplace")
     text = "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
     return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}... ({len(content):,} bytes)"
 
 
 def _plain(value: Any) -> Any:
-    """Bytes as text; what is no UTF-8 in it is escaped."""
+    """Return a value of JSON. Bytes become a string, with escapes if they are not UTF-8."""
     if isinstance(value, bytes):
         return value.decode("utf-8", "backslashreplace")
     if isinstance(value, list):

@@ -1,4 +1,4 @@
-"""Dead letters that are asked for, read from their table in batches, without Spark."""
+"""Read dead letters from their table in batches, without Spark."""
 
 import argparse
 from collections.abc import Iterator
@@ -14,30 +14,41 @@ from oriel.storage.dead_letters import letters as letters_of_table
 
 
 def add_selection(parser: argparse.ArgumentParser) -> None:
-    """Add the options that name a data directory and say which of its letters are meant."""
-    parser.add_argument("--data", type=data_folder, required=True, help="the data directory")
+    """Add the options that select dead letters of a data directory."""
+    parser.add_argument(
+        "--data",
+        type=data_folder,
+        required=True,
+        metavar="DIR",
+        help="read the dead letters of this data directory",
+    )
     parser.set_defaults(replayed=None)
-    parser.add_argument("--topic", help="only records of this topic")
-    parser.add_argument("--store", help="only records that this store alone cannot use")
-    parser.add_argument("--reason", help="only this reason, for example wrong-type")
+    parser.add_argument("--topic", metavar="TOPIC", help="select only records of this topic")
+    parser.add_argument(
+        "--store", metavar="STORE", help="select only records that this store alone cannot use"
+    )
+    parser.add_argument(
+        "--reason", metavar="REASON", help="select only this reason, for example wrong-type"
+    )
     parser.add_argument(
         "--since", type=_time_ms, metavar="TIME",
-        help="only records of this time or later: ms since 1970, or 2026-01-31T12:00:00Z",
+        help="select only records of this time or later, for example 2026-01-31T12:00:00Z or ms "
+        "since 1970. Records without a known time are left out",
     )  # fmt: skip
 
 
 def selection(options: argparse.Namespace) -> Selection:
-    """What the options of ``add_selection`` say."""
+    """Return the selection of the options of ``add_selection``."""
     return Selection(
         options.topic, options.store, options.reason, options.since, replayed=options.replayed
     )
 
 
 def letters(data: Path, wanted: Selection, replays: Replays) -> Iterator[pa.Table]:
-    """The letters of a data directory, in no order, as tables of ``DEAD_LETTER_SCHEMA``.
+    """Yield the dead letters of a data directory, unordered, as ``DEAD_LETTER_SCHEMA`` tables.
 
     Raises:
-        ReplayRefused: the folder has no dead-letter table.
+        ReplayRefused: the directory has no dead-letter table.
     """
     folder = DataLayout(data).dead_letters
     current_files().reach(data)

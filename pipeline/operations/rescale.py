@@ -9,14 +9,22 @@ from oriel.storage import DataLayout, absolute, current_files, data_folder
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run the command; 0: done, 1: an error that the user can fix, in one line on stderr."""
+    """Run the command. Exit code 0: done, 1: an error, in one line on stderr."""
     parser = argparse.ArgumentParser(
         prog="oriel rescale",
-        description="Change how many tasks a store can use at most. Its pipeline must not run.",
+        description="Change the number of key groups of a store, which is the number of tasks "
+        "that it can use at most. The pipeline must not run. Rows and results do not change.",
     )
     parser.add_argument("store", help="name of the store")
-    parser.add_argument("key_groups", type=int, help="the new number of key groups")
-    parser.add_argument("--data", type=data_folder, required=True, help="the data directory")
+    parser.add_argument("key_groups", type=int, metavar="KEY_GROUPS",
+                        help="new number of key groups")  # fmt: skip
+    parser.add_argument(
+        "--data",
+        type=data_folder,
+        required=True,
+        metavar="DIR",
+        help="change a store of this data directory",
+    )
     parser.add_argument(
         "--no-sync", action="store_true",
         help="do not force files to disk before a commit. This is faster, but loses data on power "

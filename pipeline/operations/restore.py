@@ -26,12 +26,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Restore a backup into a new data directory."""
     parser = argparse.ArgumentParser(
         prog="oriel restore",
-        description="Check a backup, and restore it into a new data directory.",
+        description="Check every file of a backup, and restore it into a new data directory.",
     )
-    parser.add_argument("--from", dest="backup", type=Path, required=True, help="the backup")
+    parser.add_argument("--from", dest="backup", type=Path, required=True, metavar="BACKUP",
+                        help="restore this backup")  # fmt: skip
     parser.add_argument(
-        "--data", type=data_folder, required=True, help="a directory that does not exist yet"
-    )
+        "--data", type=data_folder, required=True, metavar="DIR",
+        help="restore into this directory, which must not exist yet",
+    )  # fmt: skip
     options = parser.parse_args(arguments)
     return run_command("restore", lambda: _restore(options.backup, options.data))
 

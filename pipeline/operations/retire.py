@@ -14,14 +14,22 @@ from oriel.storage.monitoring import run_status_files
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command; 0: done, 1: an error that the user can fix, in one line on stderr."""
+    """Run the command. Exit code 0: done, 1: an error, in one line on stderr."""
     parser = argparse.ArgumentParser(
         prog="oriel retire",
         description="Retire a stopped pipeline: health checks, metrics and alerts ignore it. Its "
-        "tables and its checkpoint stay. `oriel run` makes it active again.",
+        "tables and its checkpoint stay. Start it with `oriel run` to activate it again.",
     )
-    parser.add_argument("pipeline", type=pipeline_name, help="name of the pipeline")
-    parser.add_argument("--data", type=data_folder, required=True, help="the data directory")
+    parser.add_argument(
+        "pipeline", type=pipeline_name, help="name of the pipeline or topology file"
+    )
+    parser.add_argument(
+        "--data",
+        type=data_folder,
+        required=True,
+        metavar="DIR",
+        help="retire a pipeline of this data directory",
+    )
     options = parser.parse_args(arguments)
     try:
         _retire(DataLayout(absolute(options.data)), options.pipeline)

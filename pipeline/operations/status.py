@@ -38,21 +38,30 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Print the status once or, with ``--watch``, until it is interrupted."""
     parser = argparse.ArgumentParser(
         prog="oriel status",
-        description="Show the status of pipelines, stores and indexes.",
+        description="Show the status of pipelines, stores, partitions and indexes. The command "
+        "does not disturb a pipeline or a service.",
     )
-    parser.add_argument("--data", type=data_folder, required=True, help="the data directory")
     parser.add_argument(
-        "--index", type=Path, help="directory of the indexes of oriel serve. Default: DATA/index"
+        "--data",
+        type=data_folder,
+        required=True,
+        metavar="DIR",
+        help="read the status of this data directory",
     )
+    parser.add_argument(
+        "--index", type=Path, metavar="DIR",
+        help="read the indexes of oriel serve in this directory. Default: DATA/index",
+    )  # fmt: skip
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     parser.add_argument("--watch", action="store_true", help="print the status again every second")
     parser.add_argument(
         "--check", action="store_true",
-        help="print stopped and stuck pipelines, and exit with code 1 if any exists",
+        help="print only stopped and stuck pipelines, and exit with code 1 if one exists",
     )  # fmt: skip
     parser.add_argument(
         "--pipeline", type=pipeline_name, metavar="NAME",
-        help="check only the pipeline of this name or topology file. Needs --check",
+        help="check only the pipeline of this name or topology file. Needs --check. Use it in "
+        "health checks, because it costs little processor time",
     )  # fmt: skip
     options = parser.parse_args(arguments)
     if options.pipeline is not None and not options.check:

@@ -32,7 +32,7 @@ _NOTHING, _DAMAGED, _NOT_VERIFIED = 0, 1, 2
 def main(arguments: Sequence[str] | None = None) -> int:
     """Print each finding and a summary; return the exit code.
 
-    0: nothing is damaged, 1: something is, 2: a wrong option, or the check could not be made.
+    0: nothing is damaged, 1: a file is damaged, 2: an invalid option, or the check failed.
     """
     parser = argparse.ArgumentParser(
         prog="oriel verify",
@@ -40,19 +40,26 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "service can run meanwhile.",
     )
     place = parser.add_mutually_exclusive_group(required=True)
-    place.add_argument("--data", type=data_folder, help="the data directory")
-    place.add_argument("--backup", type=Path, help="a backup that `oriel backup` made")
-    parser.add_argument(
-        "--index", type=Path, help="directory of the indexes of oriel serve. Default: DATA/index"
+    place.add_argument("--data", type=data_folder, metavar="DIR", help="check this data directory")
+    place.add_argument(
+        "--backup", type=Path, metavar="BACKUP", help="check this backup of oriel backup"
     )
     parser.add_argument(
-        "--event-log", type=Path, help="also compare the offsets with this event log"
-    )
+        "--index", type=Path, metavar="DIR",
+        help="check the indexes of oriel serve in this directory. Default: DATA/index",
+    )  # fmt: skip
     parser.add_argument(
-        "--kafka", metavar="HOST:PORT", help="also compare the offsets with this Kafka cluster"
-    )
+        "--event-log", type=Path, metavar="ROOT",
+        help="also compare the offsets of the checkpoints with this event log",
+    )  # fmt: skip
+    parser.add_argument(
+        "--kafka", metavar="HOST:PORT",
+        help="also compare the offsets of the checkpoints with this Kafka cluster. Needs Java",
+    )  # fmt: skip
     add_client_options(parser)
-    parser.add_argument("--json", action="store_true", help="print one JSON object per line")
+    parser.add_argument(
+        "--json", action="store_true", help="print one JSON object per line, the summary last"
+    )
     options = parser.parse_args(arguments)
     if options.kafka is None and (options.kafka_option or options.kafka_config):
         parser.error("--kafka-option and --kafka-config need --kafka")

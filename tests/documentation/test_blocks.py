@@ -11,7 +11,7 @@ import pytest
 
 from tests.documentation.pages import CHECKED, IN_SPARK, NOT_RUN, RUN_BY, Block, blocks, pages
 from tests.tidy.project import ROOT, offenders
-from tools.configuration import COMMANDS, parser_of
+from tools.command_page import COMMANDS, parser_of
 
 _ALL = [block for page in pages() for block in blocks(page)]
 _NOT_RUN = [block for block in _ALL if block.note.startswith(NOT_RUN)]

@@ -1,19 +1,23 @@
-"""Pages that are written out of the code are what the code says today."""
+"""Pages that are generated from the code are up to date."""
 
 import re
 
+import pytest
+
 from tests.tidy.project import ROOT, texts
-from tools import configuration
+from tools import command_page
+
+_HELP = (ROOT / "src" / "oriel" / "help.txt").read_text()
 
 
-def test_the_configuration_is_that_of_the_commands() -> None:
-    """Each option of each command with its default, and each variable of the environment."""
-    page = configuration.PAGE.read_text()
-    assert page == configuration.page(), "run: python -m tools.configuration"
+def test_the_page_of_commands_equals_the_parsers() -> None:
+    """It has each argument of each command with its default, and each environment variable."""
+    page = command_page.PAGE.read_text()
+    assert page == command_page.page(), "run: python -m tools.command_page"
 
 
-def test_the_variables_of_the_environment_are_those_of_the_code() -> None:
-    """The table lists each variable of ours that the product names, and no others."""
+def test_the_environment_variables_are_those_of_the_code() -> None:
+    """The table lists each variable of Oriel that the product names, and no others."""
     folders = ("app/", "client/", "pipeline/", "storage/", "demo/")
     named = {
         variable
@@ -21,12 +25,26 @@ def test_the_variables_of_the_environment_are_those_of_the_code() -> None:
         if name.endswith(".py") and name.startswith(folders)
         for variable in re.findall(r"\bORIEL_[A-Z_]+\b", text)
     }
-    listed = {name for name in configuration.VARIABLES if name.startswith("ORIEL_")}
+    listed = {name for name in command_page.VARIABLES if name.startswith("ORIEL_")}
     assert listed == named
 
 
-def test_every_command_has_a_section() -> None:
-    """What `oriel` can do besides telling of itself is configured on the page."""
-    sections = re.findall(r"^## oriel ([a-z-]+)", configuration.PAGE.read_text(), re.MULTILINE)
-    assert list(dict.fromkeys(sections)) == list(configuration.COMMANDS)
-    assert f"oriel {sections[0]} " in (ROOT / "README.md").read_text()
+def test_the_page_has_the_groups_and_commands_of_the_help() -> None:
+    """`oriel help` and the page list the same commands in the same groups, in the same order."""
+    page = re.sub(
+        r"^```.*?^```$", "", command_page.PAGE.read_text(), flags=re.MULTILINE | re.DOTALL
+    )
+    shown = re.findall(r"^## (\w+(?: \w+)*)$|^### oriel ([a-z-]+)", page, re.MULTILINE)
+    of_help = re.findall(r"^([A-Z].*)$|^[-+ ] oriel ([a-z-]+)(?= |$)", _HELP, re.MULTILINE)
+    groups = [(group, command) for group, command in shown if group != "Environment variables"]
+    assert list(dict.fromkeys(groups)) == [
+        one for one in dict.fromkeys(of_help) if not one[1].startswith("--")
+    ]
+
+
+@pytest.mark.parametrize("command", [*command_page.COMMANDS, "dead-letters list"])
+def test_every_help_text_starts_with_a_verb_or_names_a_thing(command: str) -> None:
+    """No text repeats its default in parentheses, because the page has a column for it."""
+    parser = command_page.parser_of(command.split(maxsplit=1)[0])
+    for action in parser._actions:
+        assert "(default" not in (action.help or ""), action.dest

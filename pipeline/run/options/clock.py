@@ -1,4 +1,4 @@
-"""The options of ``oriel run`` by which wall clock protects the clocks of partitions."""
+"""The options of ``oriel run`` that relate stream times to wall-clock time."""
 
 import argparse
 from collections.abc import Callable, Iterator, Mapping
@@ -18,12 +18,14 @@ def add_clock_options(parser: argparse.ArgumentParser, duration_ms: Callable[[st
 
     parser.add_argument(
         "--max-ahead", type=duration_or_off, default=argparse.SUPPRESS, metavar="TIME|off",
-        help="records further ahead of wall-clock time are dead letters "
-        "(default 1d, for rebuild the bound of the last batch)",
+        help="reject records whose time is further ahead of wall-clock time. They become dead "
+        "letters. 'off' accepts all times. Default: 1d, for oriel rebuild the bound of the last "
+        "batch",
     )  # fmt: skip
     parser.add_argument(
         "--idle-after", type=duration_or_off, metavar="TIME|off",
-        help="a partition that is silent for longer holds no windows open (default off)",
+        help="treat a partition without new records for this time as idle, so that windows become "
+        "final without it. Default: off",
     )  # fmt: skip
 
 

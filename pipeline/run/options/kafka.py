@@ -1,4 +1,4 @@
-"""Options of ``oriel run`` that say how Kafka is read."""
+"""Options of ``oriel run`` for Kafka."""
 
 import argparse
 import re
@@ -28,21 +28,22 @@ def add_kafka_arguments(
     add_client_options(parser)
     parser.add_argument(
         "--start", type=_topic_start, action="append", metavar="[TOPIC=]WHERE",
-        help="where a new checkpoint begins in Kafka: earliest (default), latest, or a time like "
-        "2026-01-31T12:00:00Z or in ms since 1970; for all topics, or one (repeatable)",
+        help="start a new checkpoint here: earliest, latest, or a time as 2026-01-31T12:00:00Z or "
+        "in ms since 1970. With TOPIC=, only for this topic. Can be repeated. Default: earliest",
     )  # fmt: skip
     parser.add_argument(
         "--on-data-loss", choices=("fail", "continue"),
-        help="if Kafka has deleted records before they were read: stop (default), or go on and "
-        "count them",
+        help="if Kafka deleted records before the pipeline read them, stop with an error (fail), "
+        "or count them and continue. Default: fail",
     )  # fmt: skip
     parser.add_argument(
         "--max-batch-records", type=positive, metavar="N",
-        help=f"how many records of a topic one batch reads at most (default {_DEFAULT_RECORDS:,})",
+        help="read at most this many records of a topic per batch. Default: "
+        f"{_DEFAULT_RECORDS}",
     )  # fmt: skip
     parser.add_argument(
         "--kafka-wait", type=duration_ms, metavar="TIME",
-        help="how long to wait for Kafka at the start (default 30s)",
+        help="wait this long for Kafka at the start. Default: 30s",
     )  # fmt: skip
 
 

@@ -1,4 +1,4 @@
-"""The command lines of ``oriel run`` and ``oriel rebuild``: what says what is run, and how."""
+"""The parsers of ``oriel run`` and ``oriel rebuild``."""
 
 import argparse
 from pathlib import Path
@@ -12,10 +12,12 @@ _UNITS_MS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 
 
 def run_parser() -> argparse.ArgumentParser:
-    """The options of ``oriel run``."""
+    """Return the parser of ``oriel run``."""
     parser = argparse.ArgumentParser(
         prog="oriel run",
-        description="Run a topology over an event log or a Kafka topic.",
+        description="Run a topology over an event log or the topics of a Kafka cluster, until you "
+        "stop it with Ctrl-C or SIGTERM. The batch in progress is then either committed or "
+        "discarded as a whole.",
         epilog="Exit codes: 0: done or stopped by a signal, 1: an error, 2: an invalid option, 3: "
         "with --once, all records that the run read are dead letters.",
     )
@@ -24,22 +26,28 @@ def run_parser() -> argparse.ArgumentParser:
     pace = parser.add_mutually_exclusive_group()
     pace.add_argument(
         "--trigger", type=_duration_ms, default=200, metavar="TIME",
-        help="least time between two batches, like 200ms or 1s (default 200ms)",
+        help="wait at least this long between the starts of two batches, for example 1s. "
+        "Default: 200ms",
     )  # fmt: skip
-    pace.add_argument("--once", action="store_true", help="process all that is there, then stop")
+    pace.add_argument(
+        "--once", action="store_true",
+        help="process all existing records, print a summary as JSON, and stop",
+    )  # fmt: skip
     return parser
 
 
 def rebuild_parser() -> argparse.ArgumentParser:
-    """The options of ``oriel rebuild``, which is a run that ends by itself."""
+    """Return the parser of ``oriel rebuild``, which is a run that ends by itself."""
     parser = argparse.ArgumentParser(
         prog="oriel rebuild",
-        description="Compute stores again from their topics, and replace each in one step; or "
-        "write all records of an output topic, `to(TOPIC)`, again.",
+        description="Compute stores again from the start of their topics, and replace each store "
+        "in one step. The pipeline must not run. With the name 'to(TOPIC)', write all records of "
+        "an output topic again.",
     )
     parser.add_argument(
         "stores", nargs="+", metavar="STORE",
-        help="name of a store; the pipeline must not run. Several stores share one start of Spark",
+        help="name of a store, or 'to(TOPIC)'. Several stores share one start of Spark. Name a "
+        "store after the stores that it reads",
     )  # fmt: skip
     _add_options(parser)
     parser.set_defaults(once=True)
@@ -47,53 +55,78 @@ def rebuild_parser() -> argparse.ArgumentParser:
 
 
 def _add_options(parser: argparse.ArgumentParser) -> None:
-    """Add what says what is run, over which log and into which folder."""
+    """Add the options that both commands have."""
     parser.add_argument("topology", type=Path, help="Python file that defines `topology`")
     source = parser.add_mutually_exclusive_group(required=True)
     source.add_argument(
-        "--event-log", type=Path, metavar="ROOT", help="folder with <topic>/<partition>.jsonl"
-    )
-    source.add_argument("--kafka", metavar="HOST:PORT", help="bootstrap servers of a Kafka cluster")
-    parser.add_argument(
-        "--schema-registry", metavar="URL",
-        help="registry of the schemas that Avro values name by their ids, like http://host:8081",
+        "--event-log", type=Path, metavar="ROOT",
+        help="read the event log in this directory, ROOT/<topic>/<partition>.jsonl",
+    )  # fmt: skip
+    source.add_argument(
+        "--kafka", metavar="HOST:PORT",
+        help="read from a Kafka cluster with these bootstrap servers. The first use downloads "
+        "Spark's connector",
     )  # fmt: skip
     parser.add_argument(
-        "--data", type=data_folder, required=True, help="folder of tables and checkpoints"
-    )
-    parser.add_argument("--name", help="name of the checkpoint (default: the file's name)")
+        "--schema-registry", metavar="URL",
+        help="fetch the schemas that Avro values reference by id from this registry, for example "
+        "http://registry:8081. Set its user and password in ORIEL_SCHEMA_REGISTRY_USER_INFO",
+    )  # fmt: skip
     parser.add_argument(
-        "--max-batch-bytes", type=_positive, default=64 * 2**20,
-        help="how much of a topic one batch reads at most (default 64 MiB)",
+        "--data", type=data_folder, required=True, metavar="DIR",
+        help="write tables and checkpoints into this data directory, or into s3://BUCKET/PREFIX",
+    )  # fmt: skip
+    parser.add_argument(
+        "--name", metavar="NAME",
+        help="set the name of the checkpoint and of the pipeline. Default: the name of the "
+        "topology file",
+    )  # fmt: skip
+    parser.add_argument(
+        "--max-batch-bytes", type=_positive, default=64 * 2**20, metavar="N",
+        help="read at most this many bytes of a topic per batch. Default: 67108864 (64 MiB)",
     )  # fmt: skip
     parser.add_argument(
         "--publish-to", metavar="HOST:PORT",
-        help="Kafka cluster that `to` writes rows and records to (default: that of --kafka)",
+        help="write the output topics of `to` to this Kafka cluster. Default: the cluster of "
+        "--kafka",
     )  # fmt: skip
     add_kafka_arguments(parser, _positive, _duration_ms)
-    parser.add_argument(
-        "--key-groups", type=_positive, default=64,
-        help="most tasks a store can ever use; fixed when the store is made (default 64)",
-    )  # fmt: skip
-    parser.add_argument("--cores", type=_positive, help="cores to use (default: all)")
-    parser.add_argument(
-        "--master",
-        help="Spark's address of a cluster, like spark://HOST:7077 (docs/how-to/cluster.md)",
-    )
-    parser.add_argument(
-        "--conf", type=_setting, action="append", default=[], metavar="KEY=VALUE",
-        help="a setting of Spark's; may be given many times",
-    )  # fmt: skip
-    parser.add_argument(
-        "--no-sync", action="store_true",
-        help="do not force files to disk before committing: faster, unsafe on power loss",
-    )  # fmt: skip
+    _add_spark_options(parser)
     add_clock_options(parser, _duration_ms)
     add_upkeep_options(parser, _duration_ms, _positive)
     add_log_format(parser)
     parser.add_argument(
-        "--logs", type=Path, metavar="FOLDER", help="where Spark's log goes (default: DATA/logs)"
-    )
+        "--logs", type=Path, metavar="DIR",
+        help="write the logs of Spark and Java into this directory. Default: DATA/logs",
+    )  # fmt: skip
+
+
+def _add_spark_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options about tasks, the cluster and files."""
+    parser.add_argument(
+        "--key-groups", type=_positive, default=64, metavar="N",
+        help="create new stores with this many key groups. A store uses at most one task per key "
+        "group. To change an existing store, use oriel rescale. Default: 64",
+    )  # fmt: skip
+    parser.add_argument(
+        "--cores", type=_positive, metavar="N",
+        help="use this many cores. Default: all cores of the machine or of the cluster",
+    )  # fmt: skip
+    parser.add_argument(
+        "--master", metavar="ADDRESS",
+        help="run on this Spark cluster, for example spark://HOST:7077, yarn or k8s://https://HOST "
+        "(docs/how-to/cluster.md). Default: this machine",
+    )  # fmt: skip
+    parser.add_argument(
+        "--conf", type=_setting, action="append", default=[], metavar="KEY=VALUE",
+        help="set an option of Spark, for example spark.driver.memory=4g. It overrides Oriel's "
+        "value, except that lists of jars and Java options are appended. Can be repeated",
+    )  # fmt: skip
+    parser.add_argument(
+        "--no-sync", action="store_true",
+        help="do not force files to disk before a commit. This is faster, but loses data on power "
+        "loss",
+    )  # fmt: skip
 
 
 def _duration_ms(text: str) -> int:

@@ -1,4 +1,4 @@
-"""Options of ``oriel run`` about keeping tables small."""
+"""Options of ``oriel run`` for the maintenance of tables."""
 
 import argparse
 from collections.abc import Callable
@@ -11,27 +11,38 @@ def add_upkeep_options(
     duration_ms: Callable[[str], int],
     positive: Callable[[str], int],
 ) -> None:
-    """Add the options to a command line that reads durations and counts with these functions."""
+    """Add the options.
+
+    Args:
+        parser: the parser to which they are added.
+        duration_ms: reads a time with its unit, in milliseconds.
+        positive: reads a positive integer.
+    """
     parser.add_argument(
         "--compact", choices=["auto", "off"], default="auto",
-        help="keep tables and their logs small beside the stream (auto), or leave all files (off)",
+        help="compact tables and their logs while the pipeline runs (auto), or keep all files and "
+        "only write Delta checkpoints (off). Default: auto",
     )  # fmt: skip
     parser.add_argument(
         "--compact-files", type=positive, default=Limits.small_files, metavar="N",
-        help=f"how many small files of a table are merged at a time (default {Limits.small_files})",
+        help="merge small files of a table when it has this many. Default: "
+        f"{Limits.small_files}",
     )  # fmt: skip
     parser.add_argument(
         "--log-retention", type=duration_ms, metavar="TIME",
-        help="how long entries of the tables' logs are kept, like 60m (default: 1 day)",
+        help="keep entries of the tables' logs for this time, for example 60m. It becomes the "
+        "table property delta.logRetentionDuration. Default: the current property, or 1 day",
     )  # fmt: skip
     parser.add_argument(
         "--deleted-file-retention", type=duration_ms, metavar="TIME",
-        help="how long files are kept after they left a table, like 60m (default: 1 hour)",
+        help="keep files for this time after a table stopped using them, for example 60m. It "
+        "becomes the table property delta.deletedFileRetentionDuration. Default: the current "
+        "property, or 1 hour",
     )  # fmt: skip
 
 
 def upkeep_settings(options: argparse.Namespace) -> UpkeepSettings:
-    """The settings that a command line asks for."""
+    """Return the settings of the options."""
     return UpkeepSettings(
         compacts=options.compact == "auto",
         limits=Limits(small_files=options.compact_files),

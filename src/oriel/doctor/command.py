@@ -18,30 +18,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Example:
         ``oriel doctor --data data --kafka localhost:9092 --port 8080``
     """
-    parser = argparse.ArgumentParser(
-        prog="oriel doctor",
-        description="Check what this machine, a data directory and their surroundings need, and "
-        "print what to do. This command changes nothing.",
-    )
-    parser.add_argument(
-        "--data", type=_data, metavar="DIR", help="the data directory, or s3://BUCKET/PATH"
-    )
-    parser.add_argument("--index", type=Path, help="directory of the indexes. Default: DATA/index")
-    parser.add_argument("--event-log", type=Path, metavar="DIR", help="the event log to read")
-    parser.add_argument(
-        "--kafka", metavar="HOST:PORT", help="bootstrap servers, separated by commas"
-    )
-    parser.add_argument("--host", default="127.0.0.1", help="address to check with --port")
-    parser.add_argument("--port", type=int, help="port on which the service will listen")
-    parser.add_argument(
-        "--tls-cert", type=Path, metavar="FILE", help="certificate chain of the service, PEM"
-    )
-    parser.add_argument(
-        "--tls-key", type=Path, metavar="FILE", help="private key of the service, PEM"
-    )
-    parser.add_argument("--url", help="URL of a running service")
-    parser.add_argument("--json", action="store_true", help="print one JSON object per line")
-    options = parser.parse_args(arguments)
+    options = _parser().parse_args(arguments)
     counts = Counter[Level]()
     subject = Subject(
         data=options.data,
@@ -65,6 +42,52 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"{_counted(counts[Level.PROBLEM], 'problem')}, "
               f"{_counted(counts[Level.WARNING], 'warning')}.")  # fmt: skip
     return int(counts[Level.PROBLEM] > 0)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="oriel doctor",
+        description="Check what this machine, a data directory and their surroundings need, and "
+        "print what to do. This command changes nothing.",
+    )
+    parser.add_argument(
+        "--data", type=_data, metavar="DIR",
+        help="check rights, free space, commit times, pipelines and stores of this data directory, "
+        "or access to s3://BUCKET/PREFIX",
+    )  # fmt: skip
+    parser.add_argument(
+        "--index", type=Path, metavar="DIR",
+        help="check the free space for indexes in this directory. Default: DATA/index",
+    )  # fmt: skip
+    parser.add_argument(
+        "--event-log", type=Path, metavar="ROOT",
+        help="check that this event log has topics that the user can read",
+    )  # fmt: skip
+    parser.add_argument(
+        "--kafka", metavar="HOST:PORT",
+        help="check that each bootstrap server accepts connections. Separate servers with commas",
+    )  # fmt: skip
+    parser.add_argument(
+        "--host", default="127.0.0.1", metavar="ADDRESS",
+        help="use this address for --port. Default: 127.0.0.1",
+    )  # fmt: skip
+    parser.add_argument(
+        "--port", type=int, metavar="N",
+        help="check that a service can listen on this port, or that a service of Oriel does",
+    )  # fmt: skip
+    parser.add_argument(
+        "--tls-cert", type=Path, metavar="FILE", help="check when this PEM certificate expires"
+    )
+    parser.add_argument(
+        "--tls-key", type=Path, metavar="FILE",
+        help="check that this PEM key belongs to the certificate, and that other users cannot "
+        "read it",
+    )  # fmt: skip
+    parser.add_argument(
+        "--url", metavar="URL", help="check the readiness of the service at this URL"
+    )
+    parser.add_argument("--json", action="store_true", help="print one JSON object per line")
+    return parser
 
 
 def _data(text: str) -> Path:

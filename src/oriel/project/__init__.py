@@ -40,10 +40,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Create the project and print the next steps. Exit code 1: the directory already exists."""
     parser = argparse.ArgumentParser(
         prog="oriel new",
-        description="Create a project: topology, sample log, test and compose file.",
+        description="Create a project that runs at once: a topology, a sample log, a test, files "
+        "for containers and a page. An existing directory stays as it is.",
     )
     parser.add_argument(
-        "name", type=_name, help="the project's directory, created in the current directory"
+        "name",
+        type=_name,
+        help="name of the directory, which the command creates in the current directory",
     )
     name = parser.parse_args(arguments).name
     folder = Path(name)
