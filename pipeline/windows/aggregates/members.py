@@ -1,9 +1,8 @@
 """The members of many windows at once: index ranges into rows in canonical order.
 
-The order of rows inside a window is (timestamp, partition, offset, suborder), whatever the
-order of arrival. Aggregates ask for a column and get its values without nulls, and where each
-window's values lie among them; both are worked out once a column, however many aggregates
-read it.
+The order of rows inside a window is timestamp, partition and offset. The order of arrival
+has no influence. An aggregate reads the values of a column without nulls, and the range of each
+window among them. Both are computed once per column for all aggregates.
 """
 
 from functools import cached_property
@@ -18,12 +17,15 @@ from oriel.pipeline.windows.records import PARTNERS, takes_away
 
 
 class Values:
-    """One column's non-null values, and where each window's lie among them."""
+    """The values of a column that are not null, and the range of each window among them."""
 
     def __init__(self, column: pa.Array, ranges: Ranges, records: pa.Table | None = None) -> None:
-        """Take nulls out of ``column`` and move ``ranges`` accordingly.
+        """Drop the nulls of ``column`` and adjust ``ranges``.
 
-        ``records`` are the rows that the values come from, for ``coordinate``.
+        Args:
+            column: The values, with nulls.
+            ranges: The range of each window.
+            records: The rows of the values, for ``coordinate``.
         """
         self._records = records
         self._length = len(column)
@@ -49,30 +51,30 @@ class Values:
 
     @cached_property
     def doubles(self) -> Floats:
-        """The values as doubles; -0.0 reads as 0.0, so that equal numbers have equal bits."""
+        """The values as doubles. -0.0 is read as 0.0, so that equal numbers have equal bits."""
         # -0.0 + 0.0 is 0.0, and every other double plus 0.0 is itself.
         return np.asarray(self.column.cast(pa.float64(), safe=False)) + 0.0
 
     @property
     def numbers(self) -> Ints | Floats:
-        """The values as int64, or as doubles where the column holds floating point numbers."""
+        """The values as int64, or as doubles if the column has floating-point numbers."""
         return self.doubles if self.is_floating else self.integers
 
     @cached_property
     def is_floating(self) -> bool:
-        """Whether the column holds floating point numbers."""
+        """True if the column has floating-point numbers."""
         return bool(pa.types.is_floating(self.column.type))
 
     @cached_property
     def signs(self) -> Ints:
-        """Of changes of a table, -1 for each value of an old row and 1 for each of a new one."""
-        assert self._records is not None, "parts of changes are merged, not worked out again"
+        """For changes of a table: -1 for each value of an old row, 1 for a new row."""
+        assert self._records is not None, "aggregates of changes are merged, not computed"
         signs: Ints = np.where(takes_away(self._records), -1, 1)[self.rows]
         return signs
 
     @property
     def is_number(self) -> bool:
-        """Whether the column holds numbers, which ``numbers`` gives."""
+        """True if the column has numbers."""
         return self.is_floating or bool(pa.types.is_integer(self.column.type))
 
     @cached_property
@@ -82,19 +84,20 @@ class Values:
 
     @cached_property
     def ordered(self) -> tuple[Ints, pa.Array]:
-        """(rank of each value, the distinct values by rank): any ordered type as integers.
+        """(rank of each value, the distinct values by rank), for any type with an order.
 
-        Strings rank by their UTF-8 bytes. Numbers need no ranks: they can be compared themselves.
+        Strings rank by their UTF-8 bytes. Numbers need no ranks, because they are compared
+        directly.
         """
         return ranked(self.column.dictionary_encode())
 
     @cached_property
     def codes(self) -> Ints:
-        """A number for each value, the same for equal values; all NaN are one value."""
+        """An integer per value, equal for equal values. All NaN have one integer."""
         if not self.is_number:
             return np.asarray(self.column.dictionary_encode().indices).astype(np.int64)
         if self.is_floating:
-            # Equal numbers have equal bits, once every NaN is the same one.
+            # Equal numbers have equal bits if every NaN has the same bits.
             numbers = np.where(np.isnan(self.doubles), np.nan, self.doubles).view(np.int64)
         else:
             numbers = self.integers
@@ -104,17 +107,22 @@ class Values:
         return codes
 
     def take(self, indices: Ints) -> pa.Array:
-        """One value for each window, by its number; null where the window has no value."""
+        """Return one value per window by its index, or null for a window without a value."""
         return self.column.take(pa.array(indices, mask=self.ranges.empty))
 
     def has_coordinate(self, name: str) -> bool:
-        """Whether the values' records have a coordinate: not all have partners."""
+        """Return whether the records of the values have a coordinate."""
         return self._records is not None and name in self._records.column_names
 
     def coordinate(self, name: str, indices: Ints) -> pa.Array:
-        """One coordinate (timestamp_ms, partition, offset, suborder, partners) of their records.
+        """Return one coordinate of the records of the values.
 
-        0, or empty, where a record has none: results of a join and elements have a suborder.
+        A record without the coordinate has 0 or an empty value. Only join results and flattened
+        records have all coordinates.
+
+        Args:
+            name: timestamp_ms, partition, offset, suborder or partners.
+            indices: The indices of the values.
         """
         if self._records is None or name not in self._records.column_names:
             return pa.array(np.zeros(len(indices), dtype=np.int64))
@@ -127,13 +135,13 @@ class Members:
     """The members of each window: ranges over the rows of a table in canonical order."""
 
     def __init__(self, rows: pa.Table, ranges: Ranges) -> None:
-        """``rows`` has the value columns; ``ranges`` one non-empty range a window."""
+        """Remember the value columns ``rows`` and one range per window, which is not empty."""
         self._rows = rows
         self._ranges = ranges
         self._values: dict[str | None, Values] = {}
 
     def values(self, column: str | None) -> Values:
-        """The non-null values of ``column``; without a column each record counts as a value."""
+        """Return the values of ``column`` that are not null, or one value per record for None."""
         if column not in self._values:
             if column is None:
                 array = pa.array(np.zeros(self._rows.num_rows, dtype=np.int8))

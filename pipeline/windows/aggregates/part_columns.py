@@ -1,4 +1,4 @@
-"""The columns of a state whose rows are windows: the parts of a store's aggregates, each once."""
+"""The state columns of windows: the partial aggregates of a store, each once."""
 
 from collections.abc import Iterable, Mapping
 
@@ -13,16 +13,16 @@ from oriel.pipeline.windows.definitions import IllegalArgument
 
 
 def used_fields(aggregates: Mapping[str, Aggregate], values: pa.Schema) -> list[pa.Field]:
-    """The fields of ``values`` that some aggregate reads, in the order of ``values``."""
+    """Return the fields of ``values`` that an aggregate reads, in the order of ``values``."""
     used = {aggregate.column for aggregate in aggregates.values()}
     return [field for field in values if field.name in used]
 
 
 class PartColumns:
-    """Each distinct part once, however many aggregates are computed from it.
+    """Each distinct partial aggregate once, even if several aggregates need it.
 
-    Beside ``fields``, the parts, a state row has the ``carried`` columns and ``timestamp_ms``,
-    the greatest time of its records.
+    A state row has the partial aggregates (``fields``), the ``carried`` columns, and
+    ``timestamp_ms``, the greatest time of its records.
     """
 
     def __init__(
@@ -31,15 +31,15 @@ class PartColumns:
         values: pa.Schema,
         carried: Iterable[pa.Field] | None = None,
     ) -> None:
-        """Work out which parts ``aggregates``, by the name of their output column, need.
+        """Find the partial aggregates that ``aggregates`` need, by the name of their output column.
 
         Raises:
-            IllegalArgument: an aggregate reads an unknown column or one of a wrong type.
+            IllegalArgument: An aggregate reads an unknown column or a column of another type.
         """
         self._carried = [field.name for field in carried or ()]
         self.aggregate_types = {n: a.output_type(values) for n, a in aggregates.items()}
         self._parts: dict[str, Part] = {}
-        #: For each aggregate, how it is finished and from which columns.
+        #: Name of an aggregate -> its ``finish`` and the columns that it needs.
         self._finishes = {}
         state_types: dict[str, pa.DataType] = {}
         for name, aggregate in aggregates.items():
@@ -48,7 +48,7 @@ class PartColumns:
             finish = aggregate.rule(column_type).finish
             self._finishes[name] = (finish, [part.name for part in parts])
             for part in parts:
-                # Only users' functions can share a name and differ: their parts can't be one.
+                # Only functions of users can share a name and differ. They cannot share a column.
                 if self._parts.setdefault(part.name, part) != part:
                     message = (
                         f"two different aggregates have the name {aggregate.call}. Use different "
@@ -59,33 +59,33 @@ class PartColumns:
         self.fields = [pa.field(name, state_type) for name, state_type in state_types.items()]
 
     def of(self, rows: pa.Table, ranges: Ranges) -> pa.Table:
-        """One state row for each range of records, which stand in canonical order in it."""
+        """Return one state row per range of records, which are in canonical order."""
         members = Members(rows, ranges)
         first = pa.array(ranges.low)
         return pa.table({
             **{f.name: self._parts[f.name].of(members).cast(f.type) for f in self.fields},
             **{name: rows[name].take(first) for name in self._carried},
-            # The order begins with the time, so the last record of a range has the greatest.
+            # The order starts with the time, so the last record of a range has the greatest time.
             "timestamp_ms": np.asarray(rows["timestamp_ms"])[ranges.high - 1],
         })  # fmt: skip
 
     def of_each(self, rows: pa.Table) -> pa.Table:
-        """One state row for each record."""
+        """Return one state row per record."""
         return self.of(rows, Ranges.of_each(len(rows)))
 
     def merged(self, rows: pa.Table, ranges: Ranges) -> pa.Table:
-        """One state row for each range of state rows: parts merged, the greatest time.
+        """Merge the state rows of each range. The time is the greatest one.
 
-        The ranges are not empty and cover the rows one after the other; what else a row has is
-        that of the first row of its range.
+        The ranges are not empty and cover the rows in order. The carried columns are from the first
+        row of the range.
         """
         several = ranges.sizes > 1
         if not several.any():
             return rows
-        # A part that is alone is copied; merging it would give the same at a higher price.
+        # A single row is copied. A merge would have the same result and cost more.
         merged = Ranges.side_by_side(ranges.sizes[several])
         to_merge = pa.array(several[ranges.owners])
-        # What is merged stands behind all rows.
+        # The merged rows are after all other rows.
         source = ranges.low.copy()
         source[several] = len(rows) + np.arange(len(merged.low))
         types = {field.name: field.type for field in self.fields}
@@ -104,7 +104,7 @@ class PartColumns:
         return pa.table(columns, schema=rows.schema)
 
     def results(self, rows: pa.Table) -> dict[str, pa.Array]:
-        """The aggregates of each state row, by the name of their output column."""
+        """Return the aggregates of each state row by the name of their output column."""
         columns = {field.name: rows.column(field.name).combine_chunks() for field in self.fields}
         return {
             name: finish(*(columns[part] for part in parts))

@@ -1,10 +1,10 @@
-"""The table of parts: what aggregates keep of the records they have seen.
+"""The table of partial aggregates, which the state keeps of the records.
 
-An aggregate is computed from a few parts (a mean: a count and an exact sum), and
-aggregates of one column share equal parts. Each part is one column of the state. A part of a
-set of records depends on the set only, never on the order or the steps in which it was put
-together: so results do not depend on how a log is cut into batches. The table stands at the
-end of this module, after the functions that its rows name.
+An aggregate is computed from a few partial aggregates. For example, a mean needs a count and an
+exact sum. Aggregates of one column share equal partial aggregates, and each is one column of the
+state. A partial aggregate depends only on the set of its records, not on the order or the steps of
+the merge. Results therefore do not depend on how a log is cut into batches. The table is at the end
+of this module, after the functions that its rows name.
 """
 
 from collections.abc import Callable
@@ -26,7 +26,7 @@ from oriel.pipeline.windows.exact import (
 )
 from oriel.pipeline.windows.records import PARTNERS, partners_ranks
 
-#: A type, or how it follows from the type of the column that is read.
+#: A type, or a function of the type of the column that is read.
 TypeRule: TypeAlias = pa.DataType | Callable[[pa.DataType], pa.DataType]
 
 #: The order of records inside a window, which ``first``, ``last`` and lists follow.
@@ -36,7 +36,7 @@ _COORDINATES = (
     pa.field("offset", pa.int64()),
     pa.field("suborder", pa.int64()),
 )
-#: The same of results of more than one join of streams.
+#: The same for results of several joins of streams.
 _JOINED_COORDINATES = (*_COORDINATES, PARTNERS)
 
 
@@ -44,54 +44,55 @@ _JOINED_COORDINATES = (*_COORDINATES, PARTNERS)
 class PartRule:
     """One row of the table: a kind of state column.
 
-    ``of_values`` gives the part of each window's values. ``merged`` gives one part for each
-    range of rows; the ranges cover the rows one after the other. Rows are compared by what
-    tells them apart, not by their functions, which are new objects after unpickling.
+    ``of_values`` returns the partial aggregate of the values of each window. ``merged`` returns one
+    partial aggregate per range of rows, and the ranges cover the rows in order. Two rules are equal
+    if their names, options and user functions are equal. Their own functions are new objects after
+    unpickling.
     """
 
-    #: Stands with the column in the names of state columns: in users' checkpoints, so it stays.
+    #: Part of the name of a state column, also in the checkpoints of users, so it cannot change.
     name: str
     state_type: TypeRule = field(compare=False)
     of_values: Callable[[Values], pa.Array] = field(compare=False)
     merged: Callable[[pa.Array, Ranges], pa.Array] = field(compare=False)
-    #: What follows the column in the names of state columns.
+    #: The text after the column in the name of a state column.
     options: str = ""
-    #: A user's functions: parts of the same name differ if these do.
+    #: A user's functions. Partial aggregates of one name differ if their functions differ.
     functions: object = None
 
 
 @dataclass(frozen=True)
 class Part:
-    """A part of one column, ``None`` for the records themselves."""
+    """A partial aggregate of one column, or without a column of the records."""
 
     rule: PartRule
     column: str | None
 
     @property
     def name(self) -> str:
-        """The name of the state column: ``CountPart(delay)``."""
+        """The name of the state column, for example ``CountPart(delay)``."""
         return f"{self.rule.name}({self.column or ''}{self.rule.options})"
 
     def state_type(self, column_type: pa.DataType) -> pa.DataType:
-        """The type of the state column for values of ``column_type``."""
+        """Return the type of the state column for values of ``column_type``."""
         return type_for(self.rule.state_type, column_type)
 
     def of(self, members: Members) -> pa.Array:
-        """The part of each window's records."""
+        """Return the partial aggregate of the records of each window."""
         return self.rule.of_values(members.values(self.column))
 
     def merged(self, rows: pa.Array, ranges: Ranges) -> pa.Array:
-        """One part for each range of rows; the ranges cover the rows one after the other."""
+        """Return one partial aggregate per range of rows. The ranges cover the rows in order."""
         return self.rule.merged(rows, ranges)
 
 
 def type_for(type_rule: TypeRule, column_type: pa.DataType) -> pa.DataType:
-    """The type that a rule gives for a column of ``column_type``."""
+    """Return the type that a rule has for a column of ``column_type``."""
     return type_rule if isinstance(type_rule, pa.DataType) else type_rule(column_type)
 
 
 def widened(column_type: pa.DataType) -> pa.DataType:
-    """The widest type of the same kind: what a table column of it should be."""
+    """Return the widest type of the same kind, which is the type of a column in a table."""
     if pa.types.is_integer(column_type):
         return pa.int64()
     if pa.types.is_floating(column_type):
@@ -111,8 +112,8 @@ def _integer_sums(values: Values) -> pa.Array:
 
 
 def _low_sums(values: Values) -> pa.Array:
-    # x = (x >> 32) * 2**32 + (x & (2**32 - 1)) for negative x, too: the shift rounds down. Each
-    # half has 32 bits, so 2**31 of them fit into 64 bits where the sum of x itself may wrap.
+    # x = (x >> 32) * 2**32 + (x & (2**32 - 1)) also for negative x, because the shift rounds down.
+    # Each half has 32 bits, so the sum of 2**31 halves fits into 64 bits. The sum of x can wrap.
     return pa.array(values.ranges.totals(values.integers & (2**32 - 1)))
 
 
@@ -132,7 +133,7 @@ def _exact_squares(values: Values) -> pa.Array:
     return square_codes(values.numbers, values.ranges)
 
 
-# The same of a table's changes: what new rows add less what old rows had added.
+# The same for the changes of a table: new rows are added, and old rows are subtracted.
 
 
 def _net_sizes(values: Values) -> pa.Array:
@@ -163,17 +164,17 @@ def _net_exact_squares(values: Values) -> pa.Array:
 
 
 def _least(values: Values) -> pa.Array:
-    # Of a number and NaN, which is above it, fmin gives the number.
+    # NaN is greater than each number, and fmin of a number and NaN returns the number.
     return _extremes(values, np.fmin)
 
 
 def _greatest(values: Values) -> pa.Array:
-    # Of a number and NaN maximum gives NaN.
+    # The maximum of a number and NaN is NaN.
     return _extremes(values, np.maximum)
 
 
 def _extremes(values: Values, pick: np.ufunc) -> pa.Array:
-    """The least or the greatest value of each window, null where it has none."""
+    """Return the least or the greatest value of each window, or null without a value."""
     empty = values.ranges.empty
     if values.is_number:
         return pa.array(range_extremes(values.numbers, values.ranges, pick), mask=empty)
@@ -194,7 +195,7 @@ def _merged_greatest(rows: pa.Array, ranges: Ranges) -> pa.Array:
 
 
 def _located_type(column_type: pa.DataType) -> pa.DataType:
-    """A value with the coordinates of its record."""
+    """Return the type of a value with the coordinates of its record."""
     return pa.struct([pa.field("value", widened(column_type)), *_COORDINATES])
 
 
@@ -211,12 +212,12 @@ def _joined_located_list_type(column_type: pa.DataType) -> pa.DataType:
 
 
 def _located(values: Values, indices: Ints) -> pa.Array:
-    """Values by their number, with the coordinates of their records."""
+    """Return values by index, with the coordinates of their records."""
     has_partners = values.has_coordinate(PARTNERS.name)
     type_of = _joined_located_type if has_partners else _located_type
     located_type = type_of(values.column.type)
     if not len(values.column):
-        # No window has a value: what is taken is masked by the caller.
+        # No window has a value, and the caller masks the result.
         return pa.nulls(len(indices), located_type)
     column = values.column.cast(widened(values.column.type)).take(pa.array(indices))
     _, *fields = located_type
@@ -225,7 +226,7 @@ def _located(values: Values, indices: Ints) -> pa.Array:
 
 
 def _order(items: pa.Array, owners: Ints) -> Ints:
-    """The order of located values by the window that owns them, then by coordinates."""
+    """Return the order of located values by their window, then by coordinates."""
     # The last key of lexsort counts first.
     keys = [np.asarray(items.field(field.name)) for field in reversed(_COORDINATES)]
     if items.type.get_field_index(PARTNERS.name) >= 0:
@@ -234,7 +235,7 @@ def _order(items: pa.Array, owners: Ints) -> Ints:
 
 
 def _first(values: Values) -> pa.Array:
-    # Members stand in canonical order, so the first value is the one at the beginning.
+    # Members are in canonical order, so the first value is at the start of its range.
     return _one_located(values, values.ranges.low)
 
 
@@ -243,7 +244,7 @@ def _last(values: Values) -> pa.Array:
 
 
 def _one_located(values: Values, indices: Ints) -> pa.Array:
-    """The located value at an index for each window; null where the window has none."""
+    """Return the located value at one index per window, or null for a window without a value."""
     empty = values.ranges.empty
     located = _located(values, np.where(empty, 0, indices))
     return located.take(pa.array(np.arange(len(located)), mask=empty))
@@ -260,8 +261,8 @@ def _merged_last(rows: pa.Array, ranges: Ranges) -> pa.Array:
 
 
 def _at_order(values: Values, positions: Ints) -> pa.Array:
-    """The located value at a position in the order of coordinates, one for each range."""
-    # The ranges cover the values side by side, so sorting by owner first leaves each in place.
+    """Return the located value at one position per range, in the order of coordinates."""
+    # The ranges cover the values in order, so a sort by owner first keeps each range in place.
     order = _order(values.column, values.ranges.owners)
     indices = np.zeros(len(positions), dtype=np.int64)
     filled = ~values.ranges.empty
@@ -276,46 +277,46 @@ def _located_lists(values: Values) -> pa.Array:
 
 def _merged_lists(rows: pa.Array, ranges: Ranges) -> pa.Array:
     bounds = np.asarray(rows.offsets).astype(np.int64)
-    # The lists of a range lie one after the other, so it owns the items between two bounds.
+    # The lists of a range are adjacent, so the range owns the items between two bounds.
     offsets = bounds[np.append(ranges.low, ranges.high[-1:])] - bounds[0]
     items = rows.flatten()
     owners = Ranges(offsets[:-1], offsets[1:]).owners
     return lists(offsets, items.take(pa.array(_order(items, owners))))
 
 
-# The table: name, type in the state, part of values, part of parts.
+# The table: name, type in the state, function of values, function that merges.
 
-#: How many records, or how many values of a column.
+#: The number of records, or of values of a column.
 COUNT = PartRule("CountPart", pa.int64(), _sizes, _added)
 #: The sum of integers, wrapping in 64 bits.
 WHOLE_SUM = PartRule("WholeSumPart", pa.int64(), _integer_sums, _added)
 #: The sums of the lower and of the upper 32 bits of integers, which do not wrap.
 LOW_SUM = PartRule("LowSumPart", pa.int64(), _low_sums, _added)
 HIGH_SUM = PartRule("HighSumPart", pa.int64(), _high_sums, _added)
-#: The exact sum of numbers, as limbs: rounded only when it is read.
+#: The exact sum of numbers as limbs, which is rounded only when it is read.
 EXACT_SUM = PartRule("ExactSumPart", CODES, _exact_sums, merged_codes)
 #: The exact sum of the squares of finite numbers.
 SQUARES = PartRule("SquaresPart", CODES, _exact_squares, merged_codes)
-#: The least and the greatest value; NaN is above every number. Null where there is no value.
+#: The least and the greatest value. NaN is greater than each number. Null without a value.
 LEAST = PartRule("LeastPart", widened, _least, _merged_least)
 GREATEST = PartRule("GreatestPart", widened, _greatest, _merged_greatest)
-#: The value with the least (greatest) coordinates, and these; null where there is no value.
+#: The value with the least (greatest) coordinates, and the coordinates. Null without a value.
 FIRST = PartRule("FirstPart", _located_type, _first, _merged_first)
 LAST = PartRule("LastPart", _located_type, _last, _merged_last)
 #: Every value with its coordinates, in their order.
 LIST = PartRule("ListPart", _located_list_type, _located_lists, _merged_lists)
 
-#: By the name of a part of records, what is kept instead of results of more than one join of
-#: streams. The name is the same: whether a store has the one or the other follows from its joins.
+#: Name of a partial aggregate -> its form for results of several joins of streams. The name is the
+#: same, because the joins of a store decide which form it has.
 OF_JOINED = {
     FIRST.name: replace(FIRST, state_type=_joined_located_type),
     LAST.name: replace(LAST, state_type=_joined_located_type),
     LIST.name: replace(LIST, state_type=_joined_located_list_type),
 }
 
-#: By the name of a part of records, what is kept instead of a table's changes. Old rows can be
-#: taken away from these parts exactly; from the others they can't: when the least value goes, the
-#: next one is not known.
+#: Name of a partial aggregate -> its form for the changes of a table, from which old rows can be
+#: subtracted exactly. The others have no such form. For example, when the least value is deleted,
+#: the next one is unknown.
 NET = {
     COUNT.name: PartRule("NetCountPart", pa.int64(), _net_sizes, _added),
     WHOLE_SUM.name: PartRule("NetWholeSumPart", pa.int64(), _net_integer_sums, _added),
@@ -325,6 +326,6 @@ NET = {
     SQUARES.name: PartRule("NetSquaresPart", CODES, _net_exact_squares, merged_codes),
 }
 
-#: The parts whose size has nothing to do with that of the window, and which give the very results
-#: that the values give: what comes in pieces is merged by them.
+#: Partial aggregates of a bounded size with exactly the results of the values. They merge windows
+#: whose records arrive in several pieces.
 SMALL = (COUNT, WHOLE_SUM, LOW_SUM, HIGH_SUM, EXACT_SUM, SQUARES, LEAST, GREATEST, FIRST, LAST)

@@ -1,9 +1,9 @@
-"""Aggregates of windows whose members come in several pieces.
+"""Aggregates of windows whose records arrive in several pieces.
 
-Small parts are worked out of each piece like those of a whole window, and the parts of a window
-are merged: a part depends on the set of records only, not on how the set was put together.
-Aggregates that look at all values of a window (lists, quantiles, distinct values) have them
-listed, for some windows at a time.
+Small partial aggregates are computed for each piece and merged per window. A partial aggregate
+depends only on the set of records, so the pieces have no influence. Other aggregates need all
+values of a window (lists, quantiles, distinct values). Their records are listed, for a few windows
+at a time.
 """
 
 from collections.abc import Iterable, Mapping
@@ -18,16 +18,16 @@ from oriel.pipeline.windows.aggregates.part_columns import PartColumns
 from oriel.pipeline.windows.aggregates.parts import SMALL, Part
 from oriel.pipeline.windows.arrays import Ints, Ranges, heads
 
-#: How many parts of a window, on average, wait to be merged: merging costs less for several
-#: at once, and waiting parts cost memory.
+#: The average number of partial aggregates of a window that wait for a merge. A merge of several
+#: costs less, and waiting ones cost memory.
 _WAITING = 4
 
 
 class Pieces(NamedTuple):
-    """One range of rows of each of some windows: window ``window[i]`` has ``row[range i]``.
+    """One range of rows for each of some windows: window ``window[i]`` has range i of ``row``.
 
-    Rows stand in canonical order inside a range, which is not empty. A window may be there
-    more than once.
+    The rows of a range are in canonical order, and no range is empty. A window can occur several
+    times.
     """
 
     window: Ints
@@ -41,14 +41,17 @@ def of_pieces(
     all_pieces: Iterable[Pieces],
     listed: Iterable[Pieces],
 ) -> dict[str, pa.ChunkedArray]:
-    """The aggregates, by the name of their output column, of windows 0, 1, ...
+    """Return the aggregates of windows 0, 1, ... by the name of their output column.
 
-    ``rows`` has the columns that aggregates read and the records' coordinates. Each window has
-    a piece in ``all_pieces``, and no row is in two pieces of a window. ``listed`` has each window
-    once, in order, with all of its members.
+    Args:
+        aggregates: The aggregates by the name of their output column.
+        rows: The columns that the aggregates read, and the coordinates of the records.
+        all_pieces: The pieces of all windows. Each window has one, and two pieces of a window share
+            no row.
+        listed: Each window once, in order, with all of its records.
     """
     merged = {n: a for n, a in aggregates.items() if _has_small_parts(a, rows.schema)}
-    # Users' functions may share a name, and so would the columns of their parts.
+    # Functions of users can share a name, and then the columns of their state would also.
     shared = {n: a for n, a in merged.items() if not _has_functions(a, rows.schema)}
     groups = [shared, *({n: a} for n, a in merged.items() if n not in shared)]
     merging = [_Merging(PartColumns(group, rows.schema)) for group in groups if group]
@@ -83,7 +86,7 @@ def _has_small_parts(aggregate: Aggregate, values: pa.Schema) -> bool:
 
 
 class _Merging:
-    """The parts of windows while their pieces come in."""
+    """The partial aggregates of windows while their pieces arrive."""
 
     def __init__(self, columns: PartColumns) -> None:
         self._columns = columns
@@ -91,19 +94,19 @@ class _Merging:
         self._parts: list[pa.Table] = []
 
     def add(self, window: Ints, rows: pa.Table, ranges: Ranges) -> None:
-        """Take one range of rows into each of these windows."""
+        """Add one range of rows to each of the windows."""
         self._windows.append(window)
         self._parts.append(self._columns.of(rows, ranges))
         if sum(map(len, self._windows[1:])) > _WAITING * len(self._windows[0]):
             self._merge()
 
     def results(self) -> dict[str, pa.Array]:
-        """The aggregates of the windows, in the order of their numbers."""
+        """Return the aggregates of the windows in the order of their indices."""
         self._merge()
         return self._columns.results(self._parts[0])
 
     def _merge(self) -> None:
-        """Merge what has come of each window."""
+        """Merge the pieces of each window that have arrived."""
         window = np.concatenate(self._windows)
         order = np.argsort(window, kind="stable")
         same = Ranges.of_runs(heads(window[order]))
