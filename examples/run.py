@@ -15,7 +15,7 @@ import httpx
 
 from examples.alert import LEAST_BEATS, STORE
 from examples.logs import write_log
-from examples.webhook import Alert, Delivered, tell_new
+from examples.webhook import Alert, Delivered, send_alerts
 from oriel.demo import (
     DemoError,
     Service,
@@ -92,13 +92,13 @@ def _run(example: str, root: Path, port: int | None, *, stays: bool) -> None:
         print(f"\n  Dashboard   {link}\n\n    curl '{read}'\n", flush=True)
         if example == "alert":
             # The state belongs to the data, because it has a version of the table.
-            _tell(service.url, folder.data / "sent.json")
+            _send_alerts(service.url, folder.data / "sent.json")
         while stays:
             child.require_running()
             time.sleep(_POLL_SECONDS)
 
 
-def _tell(service_url: str, state: Path) -> None:
+def _send_alerts(service_url: str, state: Path) -> None:
     """Send all alerts to a webhook of this process."""
     with (
         ThreadingHTTPServer((_HOST, 0), _Receiver) as server,
@@ -107,7 +107,7 @@ def _tell(service_url: str, state: Path) -> None:
     ):
         threading.Thread(target=server.serve_forever, daemon=True).start()
         alert = Alert(STORE, "beats", LEAST_BEATS, f"http://{_HOST}:{server.server_port}/alerts")
-        number = tell_new(service, webhook, alert, Delivered.read(state))
+        number = send_alerts(service, webhook, alert, Delivered.read(state))
         server.shutdown()
     _say(f"{number} windows had fewer than {LEAST_BEATS} beats. The webhook got one alert for each")
 

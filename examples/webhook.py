@@ -80,7 +80,7 @@ class Alert:
     to: str
 
 
-def tell_new(
+def send_alerts(
     service: httpx.Client, webhook: httpx.Client, alert: Alert, delivered: Delivered
 ) -> int:
     """Send alerts for all windows that became final since ``delivered``. Return their number.
@@ -162,7 +162,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     with httpx.Client(base_url=options.service) as service, httpx.Client() as webhook:
         while True:
             try:
-                tell_new(service, webhook, alert, delivered)
+                send_alerts(service, webhook, alert, delivered)
             except Undelivered as error:
                 sys.stderr.write(f"{error}\n")
                 return 1

@@ -67,7 +67,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             f"{error}. Check that `oriel serve` runs there, or name another address with --url"
         )
     except NotAllowed as error:
-        return _fail(f"{error}. Put a token into the environment variable {TOKEN_VARIABLE}")
+        reason = str(error).removesuffix(".")
+        return _fail(f"{reason}. Put a token into the environment variable {TOKEN_VARIABLE}")
     except (OrielError, ValueError) as error:
         return _fail(str(error))
     except KeyboardInterrupt:

@@ -1,10 +1,10 @@
-"""Runs the blocks of a page as its reader would, in a shell, in one folder, from top to bottom.
+"""Run the blocks of a page in a shell, in one directory, from top to bottom.
 
-``oriel`` of that shell is a few lines of Python that hand the command over to this process. It
-runs it in the process of ``runs_in_one_process``, where Java starts once for all pages, but for
-``oriel serve``, which is started and stays. Of a pipeline that would stay, the part that is
-observed is what it makes of its log: it runs with ``--once``, and again before a block that finds
-more in the log. Port 8080 of the pages is a free one.
+``oriel`` of that shell is a few lines of Python that send the command to this process. This process
+runs the command in the process of ``runs_in_one_process``, where Java starts once for all pages.
+``oriel serve`` starts a service that runs until the end of the page. A pipeline that would run
+without end runs with ``--once``, and again before each block after the log has grown. A free port
+replaces port 8080 of the pages.
 """
 
 import json
@@ -60,7 +60,7 @@ _FLIGHTS = 4_000
 
 @contextmanager
 def served_demo(folder: Path, runs: Runs) -> Iterator[int]:
-    """Let the demo's topology read some flights in ``folder``. Yield the port of its service."""
+    """Run the topology of the demo for some flights. Yield the port of its service."""
     flights = read_flights()[:_FLIGHTS]
     append_lines(folder / "events", np.asarray(flights["partition"]), to_lines(flights))
     topology = str(shutil.copy(ROOT / "demo" / "flights.py", folder))
@@ -76,7 +76,7 @@ def served_demo(folder: Path, runs: Runs) -> Iterator[int]:
 
 
 def run_page(page: Path, folder: Path, runs: Runs, port: int | None) -> None:
-    """Run the blocks of a page in ``folder``, with a service that runs already at ``port``."""
+    """Run the blocks of a page in ``folder``. ``port`` is the port of a running service."""
     with PageRun(folder, runs, port) as page_run:
         for block in blocks(page):
             if block.is_run:
@@ -84,10 +84,10 @@ def run_page(page: Path, folder: Path, runs: Runs, port: int | None) -> None:
 
 
 class PageRun:
-    """A page's folder, its service, and what its last command said."""
+    """The directory of a page, its service, and the output of its last command."""
 
     def __init__(self, folder: Path, runs: Runs, port: int | None) -> None:
-        """Run blocks in ``folder``; ``port`` is that of a service that runs already."""
+        """Run blocks in ``folder``. ``port`` is the port of a running service."""
         self._folder = folder
         self._runs = runs
         self._port = port
@@ -104,12 +104,12 @@ class PageRun:
             tools / "oriel": f"{python} -S {quote(str(handing_over))}",
             folder / "oriel": f"{python} -S {quote(str(handing_over))}",
             tools / "python": python,
-            # An answer that is an error is one for the test, too.
+            # The test fails if the service responds with an error.
             tools / "curl": f"{shutil.which('curl')} -sS --fail-with-body",
         }.items():
             program.write_text(f'#!/bin/sh\nexec {command} "$@"\n')
             program.chmod(0o755)
-        # The path of a socket has to be short, whatever the folder's.
+        # The path of a socket must be short, so it is not in the directory of the page.
         self._socket_folder = TemporaryDirectory(prefix="oriel-")
         address = str(Path(self._socket_folder.name) / "asked")
         self._listener = socket.socket(socket.AF_UNIX)
@@ -134,7 +134,7 @@ class PageRun:
             self._service.end()
 
     def run(self, block: Block) -> None:
-        """Run a block, write the file that it is, or compare the output that it shows."""
+        """Run a block, write its file, or compare the last output with the block."""
         if self._log_bytes() != self._observed_bytes:
             for arguments in self._live:
                 self._oriel(self._folder, arguments)
@@ -144,7 +144,7 @@ class PageRun:
             self._output = self._shell(block)
         elif block.language == "py":
             code = compile("\n" * block.line + self._at_its_port(block.text), block.place, "exec")
-            exec(code, self._scope)  # noqa: S102 - it is what the page shows
+            exec(code, self._scope)  # noqa: S102 - the code of the page
         elif block.language == "json" and self._output:
             shown, got = json.loads(block.text), json.loads(self._output)
             assert _shape(shown) == _shape(got), f"{block.place}: it is now {self._output}"
@@ -164,7 +164,7 @@ class PageRun:
         return re.sub(r"(?:localhost|127\.0\.0\.1):8080\b", f"127.0.0.1:{self._port}", text)
 
     def _answer(self) -> None:
-        """Run what the shell's ``oriel`` is asked for, until the page is done."""
+        """Run the commands of the shell's ``oriel`` until the page ends."""
         while True:
             try:
                 connection, _ = self._listener.accept()
@@ -181,7 +181,7 @@ class PageRun:
     def _oriel(
         self, folder: Path, arguments: Sequence[str], environment: dict[str, str] | None = None
     ) -> tuple[int, str, str]:
-        """Exit code, output and stderr of a command."""
+        """Run a command. Return its exit code, output and stderr."""
         command, *options = arguments
         if command == "serve":
             return self._serve(folder, options)
@@ -190,12 +190,12 @@ class PageRun:
                 self._live.append([*arguments])
             options.append("--once")
             if self._log_bytes() == self._observed_bytes:
-                # It has nothing to do before the log grows.
+                # The pipeline has no new records.
                 return 0, "", ""
         if command == "run":
             self._observed_bytes = self._log_bytes()
         if command == "get":
-            # It needs no Java, and writes bytes.
+            # The command needs no Java and writes bytes.
             url = ["--url", f"http://127.0.0.1:{self._port}"]
             done = subprocess.run(
                 [sys.executable, "-P", "-m", "oriel", "get", *options, *url], cwd=folder,
@@ -217,12 +217,12 @@ class PageRun:
         return 0, "", ""
 
     def _log_bytes(self) -> int:
-        """How much there is for a pipeline that stays."""
+        """Return the size of the log of a live pipeline."""
         return sum(log.stat().st_size for log in self._folder.rglob("events/*/*.jsonl"))
 
 
 def _shape(value: Any) -> Any:
-    """A JSON value without its values: the names in objects, and what a list begins with."""
+    """Return the shape of a JSON value: the names of objects and the first item of lists."""
     if isinstance(value, dict):
         return {name: _shape(inner) for name, inner in value.items()}
     if isinstance(value, list):

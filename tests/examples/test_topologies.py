@@ -27,12 +27,12 @@ def test_a_visit_ends_with_half_an_hour_of_silence() -> None:
 
 
 def test_an_alert_waits_for_the_final_count() -> None:
-    """A window is written when nothing can change it any more, and not before."""
+    """A window is written when it is final, and not before."""
     driver = TopologyTestDriver(alert.topology)
     beat = {"battery": 50.0}
     driver.pipe_input("heartbeats", [_at(minute, "d", beat) for minute in range(20, 28)])
     driver.pipe_input("heartbeats", _at(40, "d", beat))
-    # Those that end at a beat; the one at minute 40 is still open.
+    # Windows that end at a heartbeat. The window that ends at minute 40 is open.
     assert _ends_and_beats(driver) == {
         20: 1, 21: 2, 22: 3, 23: 4, 24: 5, 25: 6, 26: 6, 27: 6,
     }  # fmt: skip
@@ -53,7 +53,7 @@ def _ends_and_beats(driver: TopologyTestDriver) -> dict[int, int]:
 
 
 def test_an_order_counts_for_the_city_of_its_customer() -> None:
-    """One of nobody known is left out; a customer who has moved counts in the new city."""
+    """An order of an unknown customer is left out. A changed city counts for later orders."""
     driver = TopologyTestDriver(orders.topology)
     driver.pipe_input("customers", _at(0, "c1", {"city": "Oslo", "since": 2020}))
     tea = {"item": "tea", "amount": 2.5}

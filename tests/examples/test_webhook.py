@@ -1,4 +1,4 @@
-"""The webhook of the alert: each final window is told once, whatever fails on the way."""
+"""The webhook of the alert example gets each final window once, also after failures."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -9,7 +9,7 @@ import orjson
 import pytest
 
 from examples import webhook
-from examples.webhook import Alert, Delivered, Undelivered, tell_new
+from examples.webhook import Alert, Delivered, Undelivered, send_alerts
 
 ALERT = Alert("s", "n", 4, "http://hook/alerts")
 Handler = Callable[[httpx.Request], httpx.Response]
@@ -21,25 +21,25 @@ def _window(start_ms: int, n: int, *, final: bool = True) -> dict[str, Any]:
 
 
 class Sides:
-    """A service with windows by version, and a webhook that answers as told."""
+    """A service with windows by version, and a webhook with given responses."""
 
     def __init__(self, state: Path) -> None:
         self.state = state
         self.versions: list[list[dict[str, Any]]] = []
-        self.answers: list[int] = []
-        self.heard: list[str] = []
-        #: Below it the log no longer says what changed.
+        self.responses: list[int] = []
+        self.received: list[str] = []
+        #: The oldest version whose changes the log of the table has.
         self.oldest = 0
 
-    def tell(self) -> int:
-        """Tell the webhook of what is new, as a process that was just started."""
+    def send(self) -> int:
+        """Send new alerts, as a process does after its start."""
         with (
             httpx.Client(
                 transport=httpx.MockTransport(self._serve), base_url="http://s"
             ) as service,
-            httpx.Client(transport=httpx.MockTransport(self._hear)) as hook,
+            httpx.Client(transport=httpx.MockTransport(self._receive)) as hook,
         ):
-            return tell_new(service, hook, ALERT, Delivered.read(self.state))
+            return send_alerts(service, hook, ALERT, Delivered.read(self.state))
 
     def _serve(self, request: httpx.Request) -> httpx.Response:
         position = {"version": len(self.versions)}
@@ -60,65 +60,65 @@ class Sides:
             "next_cursor": str(page + 1) if more else None,
         })  # fmt: skip
 
-    def _hear(self, request: httpx.Request) -> httpx.Response:
-        answer = self.answers.pop(0) if self.answers else 204
-        if answer < 400:
+    def _receive(self, request: httpx.Request) -> httpx.Response:
+        status = self.responses.pop(0) if self.responses else 204
+        if status < 400:
             assert orjson.loads(request.content)["store"] == "s"
-            self.heard.append(request.headers["Idempotency-Key"])
-        if answer == 0:
-            message = "the answer was lost"
+            self.received.append(request.headers["Idempotency-Key"])
+        if status == 0:
+            message = "the response was lost"
             raise httpx.ReadError(message)
-        return httpx.Response(answer)
+        return httpx.Response(status)
 
 
 @pytest.fixture
 def sides(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Sides:
-    """Both sides; pauses between attempts are none."""
+    """Return the service and the webhook, without pauses between attempts."""
     monkeypatch.setattr(webhook, "_PAUSES_SECONDS", (0.0,))
     return Sides(tmp_path / "sent.json")
 
 
-def test_final_windows_below_the_threshold_are_told_once(sides: Sides) -> None:
-    """Others are not; and nothing is told again by the next start."""
+def test_each_final_window_below_the_threshold_sends_one_alert(sides: Sides) -> None:
+    """Other windows send no alert, and the next start sends no alert again."""
     sides.versions = [[_window(1, 3), _window(2, 4)], [_window(3, 0, final=False)]]
-    assert sides.tell() == 1
+    assert sides.send() == 1
     sides.versions.append([_window(3, 1)])
-    assert sides.tell() == 1
-    assert sides.tell() == 0
-    assert sides.heard == ["s/d/1", "s/d/3"]
+    assert sides.send() == 1
+    assert sides.send() == 0
+    assert sides.received == ["s/d/1", "s/d/3"]
 
 
 def test_a_request_that_fails_is_repeated(sides: Sides) -> None:
-    """With the same key, so that a receiver that heard it knows it again."""
+    """The request has the same key, so that a receiver can recognize it."""
     sides.versions = [[_window(1, 3)]]
-    sides.answers = [503, 429, 0, 200]
-    assert sides.tell() == 1
-    assert sides.heard == ["s/d/1", "s/d/1"]
-    assert sides.tell() == 0
+    sides.responses = [503, 429, 0, 200]
+    assert sides.send() == 1
+    assert sides.received == ["s/d/1", "s/d/1"]
+    assert sides.send() == 0
 
 
-def test_after_a_failure_it_goes_on_where_it_was(sides: Sides) -> None:
-    """What was told before the webhook failed for good is not told again."""
+def test_a_start_after_a_failure_resumes(sides: Sides) -> None:
+    """After a permanent failure, the next start sends only the other alerts."""
     sides.versions = [[_window(1, 3), _window(2, 3)], [_window(3, 3)]]
-    sides.answers = [204, 400]
+    sides.responses = [204, 400]
     with pytest.raises(Undelivered, match=r"s/d/2: it responded with 400"):
-        sides.tell()
-    sides.answers = [204, *[500] * 10]
+        sides.send()
+    sides.responses = [204, *[500] * 10]
     with pytest.raises(Undelivered, match=r"s/d/3: it responded with 500"):
-        sides.tell()
-    assert sides.tell() == 1
-    assert sides.heard == ["s/d/1", "s/d/2", "s/d/3"]
+        sides.send()
+    assert sides.send() == 1
+    assert sides.received == ["s/d/1", "s/d/2", "s/d/3"]
 
 
-def test_where_the_log_was_cleaned_up_all_windows_are_looked_at(sides: Sides) -> None:
-    """Those that are told again have their keys; from then on it goes by changes."""
+def test_all_windows_are_read_after_the_log_was_cleaned_up(sides: Sides) -> None:
+    """Repeated alerts have the same keys, and later runs read changes again."""
     sides.versions = [[_window(1, 3)]]
-    sides.tell()
+    sides.send()
     sides.versions += [[_window(2, 3)], [_window(3, 9)]]
     sides.oldest = 2
-    assert sides.tell() == 2
-    assert sides.heard == ["s/d/1", "s/d/1", "s/d/2"]
-    assert sides.tell() == 0
+    assert sides.send() == 2
+    assert sides.received == ["s/d/1", "s/d/1", "s/d/2"]
+    assert sides.send() == 0
 
 
 @pytest.mark.parametrize(
@@ -137,9 +137,9 @@ def test_the_command_ends_with_a_line_and_a_code(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
     failure: Exception | None, code: int, said: str,
 ) -> None:  # fmt: skip
-    """What it is told of the alert reaches the one function that does the work."""
+    """The options define the alert, and a failure has a message and an exit code."""
 
-    def tell(
+    def send(
         _service: httpx.Client, _hook: httpx.Client, alert: Alert, delivered: Delivered
     ) -> int:
         assert (alert, delivered.version) == (ALERT, 0)
@@ -147,7 +147,7 @@ def test_the_command_ends_with_a_line_and_a_code(
             raise failure
         return 1
 
-    monkeypatch.setattr(webhook, "tell_new", tell)
+    monkeypatch.setattr(webhook, "send_alerts", send)
     options = ["--service", "http://s", "--store", "s", "--column", "n", "--below", "4"]
     options += ["--to", ALERT.to, "--state", str(tmp_path / "sent.json"), "--once"]
     assert webhook.main(options) == code

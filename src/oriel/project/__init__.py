@@ -1,7 +1,7 @@
-"""``oriel new NAME``: a project of one's own that runs at once.
+"""``oriel new NAME``: create a project that you can run at once.
 
-Its files are those of ``template``, with the project's name put in: a topology, a sample log, a
-test with the test driver, what is needed for containers, and a page that says how to go on.
+The directory ``template`` has its files: a topology, a sample log, a test with the test driver,
+files for containers, and a page that explains them. The command inserts the name of the project.
 """
 
 import argparse
@@ -16,7 +16,7 @@ from string import Template
 
 import oriel
 
-#: What a folder, a checkpoint and a container may be called alike.
+#: A valid name of a directory, a checkpoint and a container.
 _NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,62}")
 _SUFFIX = ".template"
 
@@ -74,7 +74,7 @@ def _name(text: str) -> str:
 
 
 def _filled(name: str) -> Iterator[tuple[PurePosixPath, str]]:
-    """Each file of the project: its path below the folder, and its text."""
+    """Yield each file of the project: its path in the project and its text."""
     values = {"name": name, "version": oriel.__version__}
     for path, template in _templates(files(__name__) / "template", PurePosixPath()):
         yield path, Template(template.read_text(encoding="utf-8")).substitute(values)
@@ -91,11 +91,11 @@ def _templates(
 
 
 def _commands(folder: Path) -> tuple[str, str]:
-    """How this ``oriel`` is called, and how the project's test is run."""
+    """Return the commands that call this ``oriel`` and that run the project's test."""
     checkout = Path(oriel.__file__).resolve().parents[2]
     script = checkout / "oriel"
     if (checkout / "pyproject.toml").is_file() and script.is_file():
-        # The script runs tests with the checkout's packages, from the checkout's folder.
+        # The script runs tests with the packages of the clone, in the directory of the clone.
         called = quote(str(script))
         return called, f"{called} test {quote(str(folder))}"
     return "oriel", "python -m pytest"

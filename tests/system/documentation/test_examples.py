@@ -10,7 +10,7 @@ import pytest
 
 from examples import alert, logs
 from examples.run import EXAMPLES
-from examples.webhook import Alert, Delivered, tell_new
+from examples.webhook import Alert, Delivered, send_alerts
 from oriel.demo import serving
 from oriel.testing import Record, TopologyTestDriver
 from tests.e2e.runs_in_one_process import ROOT, Runs
@@ -18,7 +18,7 @@ from tests.e2e.runs_in_one_process import ROOT, Runs
 
 @pytest.fixture(scope="module")
 def service(tmp_path_factory: pytest.TempPathFactory, runs: Runs) -> Iterator[httpx.Client]:
-    """A service of all examples, over one data folder."""
+    """Yield a client of a service with the stores of all examples."""
     folder = tmp_path_factory.mktemp("examples")
     for example in EXAMPLES:
         records = logs.write_log(folder / "log", example)
@@ -36,37 +36,37 @@ def service(tmp_path_factory: pytest.TempPathFactory, runs: Runs) -> Iterator[ht
 
 @pytest.mark.e2e
 @pytest.mark.parametrize("example", EXAMPLES)
-def test_what_an_example_shows_is_there(service: httpx.Client, example: str) -> None:
-    """The key that its dashboard link and its request name has windows, some of them final."""
+def test_the_first_output_of_an_example_has_windows(service: httpx.Client, example: str) -> None:
+    """The key of its dashboard link and its request has final windows."""
     shown = EXAMPLES[example]
     answer = service.get(f"/v1/stores/{shown.store}/{shown.read}/{shown.key}?limit=3&final=true")
     assert answer.json()["windows"], answer.text
 
 
 @pytest.mark.e2e
-def test_the_webhook_is_told_of_each_alert_once(service: httpx.Client, tmp_path: Path) -> None:
-    """Of those windows that the test driver finds in the same records, and of no others."""
-    told = []
+def test_the_webhook_gets_each_alert_once(service: httpx.Client, tmp_path: Path) -> None:
+    """The alerts are for the windows that the test driver returns for the same records."""
+    received = []
 
-    def hear(request: httpx.Request) -> httpx.Response:
+    def receive(request: httpx.Request) -> httpx.Response:
         window = json.loads(request.content)["window"]
-        told.append((window["key"], window["window_start_ms"]))
+        received.append((window["key"], window["window_start_ms"]))
         return httpx.Response(204)
 
-    with httpx.Client(transport=httpx.MockTransport(hear)) as webhook:
+    with httpx.Client(transport=httpx.MockTransport(receive)) as webhook:
         what = Alert(alert.STORE, "beats", alert.LEAST_BEATS, "http://hook")
         state = tmp_path / "sent.json"
-        assert tell_new(service, webhook, what, Delivered.read(state)) == len(told)
-        assert tell_new(service, webhook, what, Delivered.read(state)) == 0
-    assert sorted(told) == _expected()
-    assert len(told) > 60
+        assert send_alerts(service, webhook, what, Delivered.read(state)) == len(received)
+        assert send_alerts(service, webhook, what, Delivered.read(state)) == 0
+    assert sorted(received) == _expected()
+    assert len(received) > 60
 
 
 def _expected() -> list[tuple[str, int]]:
-    """Key and start of each final window with too few beats, by the test driver."""
+    """Return key and start of each final window with too few beats in the test driver."""
     driver = TopologyTestDriver(alert.topology)
     events = list(logs.heartbeats(Random(1)))
-    for partition in range(2):  # known from the beginning
+    for partition in range(2):  # so that windows wait for both partitions
         driver.pipe_input("heartbeats", [], partition)
     for partition in range(2):
         driver.pipe_input(

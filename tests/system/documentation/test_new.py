@@ -1,4 +1,4 @@
-"""`oriel new`: the project that it makes runs by the commands that it prints."""
+"""The commands that `oriel new` prints run the project that it creates."""
 
 import os
 import re
@@ -26,14 +26,14 @@ _SECONDS = 300
 def printed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> str:
-    """Make the project `shop` in an empty folder; what that printed."""
+    """Create the project `shop` in an empty directory and return the output."""
     monkeypatch.chdir(tmp_path)
     assert main(["new", "shop"]) == 0
     return capsys.readouterr().out
 
 
 def _commands(printed: str) -> list[str]:
-    """The indented lines, with this interpreter in the place of the script, which may install."""
+    """Return the indented lines. This interpreter replaces the script of the clone."""
     lines = re.findall(r"^  (\S.*)$", printed, flags=re.MULTILINE)
     script, python = quote(str(ROOT / "oriel")), f"{quote(sys.executable)} -P -m"
     return [
@@ -45,7 +45,7 @@ def _commands(printed: str) -> list[str]:
 
 
 def _run(command: str, folder: Path) -> str:
-    """Run one line of a shell in the project's folder; its output."""
+    """Run one line of a shell in the directory of the project and return the output."""
     ended = subprocess.run(
         ["bash", "-c", command], cwd=folder, env=_environment(), capture_output=True, text=True,
         check=False, timeout=_SECONDS,
@@ -60,7 +60,7 @@ def _environment() -> dict[str, str]:
 
 @contextmanager
 def _started(command: str, folder: Path) -> Iterator[None]:
-    """Let a command run for the time of the block."""
+    """Run a command during the block."""
     with subprocess.Popen(
         split(command), cwd=folder, env=_environment(), stdout=subprocess.DEVNULL
     ) as process:
@@ -72,7 +72,7 @@ def _started(command: str, folder: Path) -> Iterator[None]:
 
 @pytest.mark.e2e
 def test_the_project_runs_by_the_commands_that_are_printed(printed: str, tmp_path: Path) -> None:
-    """Its test passes, the sample log goes through the pipeline, and the service answers."""
+    """The test passes, the pipeline reads the sample log, and the service returns a window."""
     change, test, run, serve, curl = _commands(printed)
     assert change == "cd shop"
     folder = tmp_path / "shop"
@@ -90,8 +90,10 @@ def test_the_project_runs_by_the_commands_that_are_printed(printed: str, tmp_pat
     assert window["revenue"] > 0
 
 
-def test_nothing_is_written_over(printed: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """What has the name already stays as it is, whatever it is."""
+def test_an_existing_directory_is_not_changed(
+    printed: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """If the directory exists, the command changes nothing."""
     assert printed
     topology = Path("shop/topology.py")
     topology.write_text("# mine\n")
@@ -101,19 +103,19 @@ def test_nothing_is_written_over(printed: str, capsys: pytest.CaptureFixture[str
 
 
 @pytest.mark.parametrize("name", ["", "Shop", "../shop", "a b", "-x", "x" * 64])
-def test_a_name_that_containers_refuse_is_refused(name: str) -> None:
-    """It is the name of the folder, of the checkpoint and of the compose project."""
+def test_a_name_that_is_invalid_for_containers_is_rejected(name: str) -> None:
+    """The directory, the checkpoint and the compose project have this name."""
     with pytest.raises(SystemExit, match="2"):
         main(["new", "--", name])
 
 
-def test_its_containers_start_what_is_there(printed: str) -> None:
-    """The compose file reads the files of the project, under the project's name."""
+def test_the_containers_use_the_files_of_the_project(printed: str) -> None:
+    """The compose file mounts files of the project and uses its name."""
     assert printed
     text = Path("shop/docker-compose.yml").read_text()
     PyCompose.from_yaml(text).validate()
     compose = yaml.safe_load(text)
-    # Compose takes the name of the directory, and its version 1 rejects another one.
+    # Compose uses the name of the directory, and its version 1 rejects a name in the file.
     assert "name" not in compose
     pipeline = compose["services"]["pipeline"]
     assert pipeline["command"][0] == "/opt/project/topology.py"
