@@ -5,34 +5,34 @@ from typing import ClassVar
 
 from oriel.pipeline.windows import KafkaWords
 
-_NO_PROCESSORS = "processors do not exist. Use aggregate(initializer, aggregator, schema=...)"
-_GROUPED_BEFORE = "write it after group_by_key() or group_by(...), as group_by_key().{}(...)"
-_TO_STREAM_BEFORE = "write it after to_stream(), as to_stream().{}(...)"
-_GROUP_ROWS_BEFORE = "write it after group_by(...), as group_by('column').{}(...)"
-_AGGREGATED_BEFORE = "write it after an aggregation, as count().{}(...)"
-_STEPS_BEFORE = "write it before the grouping, as stream.{}(...)"
-_ONLY_LOOKED_UP = "write it after stream.join(table, key=...), which has the table's columns"
-_OTHER_TABLE = "a global table supports only joins. Also read its topic with builder.table(...)"
+_NO_PROCESSORS = "Processors do not exist. Use aggregate(initializer, aggregator, schema=...)"
+_GROUPED_BEFORE = "Write it after group_by_key() or group_by(...), as group_by_key().{}(...)"
+_TO_STREAM_BEFORE = "Write it after to_stream(), as to_stream().{}(...)"
+_GROUP_ROWS_BEFORE = "Write it after group_by(...), as group_by('column').{}(...)"
+_AGGREGATED_BEFORE = "Write it after an aggregation, as count().{}(...)"
+_STEPS_BEFORE = "Write it before the grouping, as stream.{}(...)"
+_ONLY_LOOKED_UP = "Write it after stream.join(table, key=...), which has the table's columns"
+_OTHER_TABLE = "A global table supports only joins. Also read its topic with builder.table(...)"
 
 _OF_STREAMS = {
-    "foreach": "write peek(function), which calls it. Use `oriel get --watch` to watch rows",
-    "print": "write peek(function), which shows records. Use `oriel get --watch` to watch rows",
+    "foreach": "Write peek(function), which calls it. Use `oriel get --watch` to watch rows",
+    "print": "Write peek(function), which shows records. Use `oriel get --watch` to watch rows",
     **dict.fromkeys(
         ("process", "process_values", "transform", "transform_values", "flat_transform"),
         _NO_PROCESSORS,
     ),
     "repartition": (
-        "nothing to do: Oriel partitions each batch by key. Use to(topic) to write a topic"
+        "Nothing to do: Oriel partitions each batch by key. Use to(topic) to write a topic"
     ),
-    "through": "write to(topic), which returns the stream",
-    "to_stream": "nothing to do: it is a stream",
-    "branch": "write split().branch(condition, name).default_branch()",
+    "through": "Write to(topic), which returns the stream",
+    "to_stream": "Nothing to do: it is a stream",
+    "branch": "Write split().branch(condition, name).default_branch()",
     **dict.fromkeys(("count", "reduce", "aggregate", "windowed_by", "cogroup"), _GROUPED_BEFORE),
     "suppress": (
-        "write it after an aggregation of windows, as count().suppress(until_window_closes())"
+        "Write it after an aggregation of windows, as count().suppress(until_window_closes())"
     ),
     "materialize": (
-        "a stream has no store: group_by_key().aggregate(...).materialize(name), or to(topic)"
+        "A stream has no store. Use group_by_key().aggregate(...).materialize(name), or to(topic)"
     ),
 }
 _OF_TABLES = {
@@ -46,18 +46,18 @@ _OF_TABLES = {
     **dict.fromkeys(("count", "reduce", "aggregate"), _GROUP_ROWS_BEFORE),
     "transform_values": _NO_PROCESSORS,
     **dict.fromkeys(("foreach", "print"), _TO_STREAM_BEFORE.format("peek")),
-    "queryable_store_name": "write store_name",
-    "to_table": "nothing to do: it is a table",
-    "suppress": "rows of a topic are never final. Use suppress after a windowed aggregation",
-    "to": "write materialize(name).to(topic), its rows, or to_stream().to(topic), every update",
+    "queryable_store_name": "Write store_name",
+    "to_table": "Nothing to do: it is a table",
+    "suppress": "Rows of a topic are never final. Use suppress after a windowed aggregation",
+    "to": "Write materialize(name).to(topic) for rows, or to_stream().to(topic) for every update",
 }  # fmt: skip
-_EMIT = "write emit(EmitStrategy.on_window_close()) after windowed_by(windows)"
+_EMIT = "Write emit(EmitStrategy.on_window_close()) after windowed_by(windows)"
 _OF_GROUPED_STREAMS = {
     **dict.fromkeys(("filter", "filter_not", "map_values", "select_key", "peek"), _STEPS_BEFORE),
     **dict.fromkeys(("emit", "emit_strategy"), _EMIT),
     **dict.fromkeys(("suppress", "materialize", "to_stream", "to"), _AGGREGATED_BEFORE),
 }
-#: A class -> a method in Python's spelling -> what to write, ``{}`` standing for the method.
+#: Class -> method in the spelling of Python -> what to write. ``{}`` is replaced by the method.
 _WAYS_OUT: Mapping[str, Mapping[str, str]] = {
     "StreamsBuilder": {
         "add_state_store": _NO_PROCESSORS,
@@ -68,7 +68,7 @@ _WAYS_OUT: Mapping[str, Mapping[str, str]] = {
     "VersionedTable": _OF_TABLES,
     "KTable": {
         **_OF_TABLES,
-        "emit": "write it before the aggregation, as windowed_by(...).emit(strategy).count()",
+        "emit": "Write it before the aggregation, as windowed_by(...).emit(strategy).count()",
     },
     "GlobalKTable": {
         **dict.fromkeys(("filter", "filter_not", "map_values"), _ONLY_LOOKED_UP),
@@ -80,31 +80,31 @@ _WAYS_OUT: Mapping[str, Mapping[str, str]] = {
     "KGroupedStream": _OF_GROUPED_STREAMS,
     "TimeWindowedKStream": {
         **_OF_GROUPED_STREAMS,
-        "windowed_by": "it already has windows. Choose other windows after the grouping",
-        "cogroup": "write it before the windows, as cogroup(...).windowed_by(windows)",
+        "windowed_by": "It already has windows. Choose other windows after the grouping",
+        "cogroup": "Write it before the windows, as cogroup(...).windowed_by(windows)",
     },
     "CogroupedKStream": {
         **dict.fromkeys(
-            ("count", "reduce"), "write cogroup(stream, n=count()) and then aggregate()"
+            ("count", "reduce"), "Write cogroup(stream, n=count()) and then aggregate()"
         ),
         **dict.fromkeys(
             ("suppress", "materialize", "to_stream", "to"),
-            "write it after aggregate(), as aggregate().{}(...)",
+            "Write it after aggregate(), as aggregate().{}(...)",
         ),
         "emit_strategy": _EMIT,
     },
     "KGroupedTable": {
         "windowed_by": (
-            "rows of a table have no windows. Write "
+            "Rows of a table have no windows. Write "
             "to_stream().group_by('column').windowed_by(...)"
         ),
-        "cogroup": "only streams have cogroup. Write to_stream().group_by('column').cogroup(...)",
-        "emit": "each update is emitted, because without windows nothing closes",
+        "cogroup": "Only streams have cogroup. Write to_stream().group_by('column').cogroup(...)",
+        "emit": "Each update is emitted, because without windows nothing closes",
         **dict.fromkeys(("suppress", "materialize", "to_stream", "to"), _AGGREGATED_BEFORE),
     },
     "BranchedKStream": dict.fromkeys(
         ("filter", "map_values", "group_by_key", "group_by", "to", "join", "merge"),
-        "call it on one branch: split().branch(condition, 'a').default_branch()['a'].{}(...)",
+        "Call it on one branch: split().branch(condition, 'a').default_branch()['a'].{}(...)",
     ),
     "Topology": {
         **dict.fromkeys(
@@ -117,37 +117,37 @@ _WAYS_OUT: Mapping[str, Mapping[str, str]] = {
         **dict.fromkeys(("run", "start"), "`oriel run FILE` runs the topology of a file"),
     },
     "Serdes": {
-        "uuid": "write Serdes.string(): Kafka writes UUIDs as strings",
+        "uuid": "Write Serdes.string(): Kafka writes UUIDs as strings",
         **dict.fromkeys(
             ("bytes", "byte_array", "byte_buffer", "boolean", "list", "void"),
-            "not supported: values are JSON, Avro, Protobuf, a string or a number, and keys "
+            "Not supported: values are JSON, Avro, Protobuf, a string or a number, and keys "
             "are a string, JSON or a whole number",
         ),
         **dict.fromkeys(
-            ("serde_from", "of"), "custom serdes are not supported. Use one of Serdes"
+            ("serde_from", "of"), "Custom serdes are not supported. Use one of Serdes"
         ),
     },
     "Consumed": {
-        "with": "write Consumed(key_serde=Serdes.long(), value_serde=Serdes.json())",
-        "with_key_serde": "write Consumed(key_serde=Serdes.long())",
-        "with_value_serde": "write Consumed(value_serde=Serdes.avro())",
+        "with": "Write Consumed(key_serde=Serdes.long(), value_serde=Serdes.json())",
+        "with_key_serde": "Write Consumed(key_serde=Serdes.long())",
+        "with_value_serde": "Write Consumed(value_serde=Serdes.avro())",
         "with_timestamp_extractor": (
-            "write Consumed(timestamp=FieldTimestamp('column', 'ms')): a time is a column, or the "
+            "Write Consumed(timestamp=FieldTimestamp('column', 'ms')): a time is a column, or the "
             "message's"
         ),
-        "with_offset_reset_policy": "write `oriel run --start`, when the checkpoint is made",
-        **dict.fromkeys(("as", "with_name"), "steps have no names"),
+        "with_offset_reset_policy": "Pass `oriel run --start` when you create the checkpoint",
+        **dict.fromkeys(("as", "with_name"), "Steps have no names"),
     },
 }  # fmt: skip
 
-_SCHEMA = "schema= names the columns of the topic's values, like 'item STRING, amount DOUBLE'"
-_STORE = "name the store after the aggregation with .materialize('name'). Steps have no names"
+_SCHEMA = "Name the columns of the values with schema=, like 'item STRING, amount DOUBLE'"
+_STORE = "Name the store after the aggregation with .materialize('name'). Steps have no names"
 NO_VALUE_JOINER = (
-    "joins need no ValueJoiner: the result has the columns of both inputs. Use map_values(...) "
+    "Joins need no ValueJoiner: the result has the columns of both inputs. Use map_values(...) "
     "after the join to compute others"
 )
 _JOINED = f"{NO_VALUE_JOINER}. Serdes belong to the topics"
-_NO_NAMES = "steps have no names. Set the serdes in the topic's Consumed"
+_NO_NAMES = "Steps have no names. Set the serdes in the topic's Consumed"
 
 
 class OtherWords(KafkaWords):
@@ -164,10 +164,10 @@ class OtherWords(KafkaWords):
         ),
         **dict.fromkeys(
             ("select_key", "group_by"),
-            "list the columns or expressions of the key. They have no names",
+            "List the columns or expressions of the key. They have no names",
         ),
-        "to_table": "name its store with to_table().materialize('name'). Steps have no names",
-        "to": "messages are JSON, their keys are strings, and Kafka partitions them by key",
-        "materialize": "a store needs a name, materialize('name')",
-        "build": "pass options to `oriel run`",
+        "to_table": "Name its store with to_table().materialize('name'). Steps have no names",
+        "to": "Messages are JSON, their keys are strings, and Kafka partitions them by key",
+        "materialize": "A store needs a name, materialize('name')",
+        "build": "Pass options to `oriel run`",
     }

@@ -88,7 +88,7 @@ def refuse_value_joiner(step: str, windows: object) -> None:
         InvalidTopology: ``windows`` is a function.
     """
     if callable(windows):
-        message = f"{step}: {NO_VALUE_JOINER}"
+        message = f"{step}: a function cannot be an argument. {NO_VALUE_JOINER}"
         raise InvalidTopology(message)
 
 

@@ -5,44 +5,44 @@ from typing import ClassVar
 
 from oriel.pipeline.windows import KafkaWords
 
-_READ_RECORDS = "write read_records(): a record has its key, value and timestamp_ms"
-_READ_ROWS = "write read_rows(): a row is a dict of the key, the columns and the time"
+_READ_RECORDS = "Write read_records(): a record has its key, value and timestamp_ms"
+_READ_ROWS = "Write read_rows(): a row is a dict of the key, the columns and the time"
 _OF_READERS = {
-    **dict.fromkeys(("get_queue_size", "size"), "write queue_size"),
-    **dict.fromkeys(("skip", "clear"), "read the records that you do not need"),
+    **dict.fromkeys(("get_queue_size", "size"), "Write queue_size"),
+    **dict.fromkeys(("skip", "clear"), "Read the records that you do not need"),
 }
 _READ_ONLY = dict.fromkeys(
     ("put", "put_all", "put_if_absent", "delete", "remove"),
-    "stores are read-only. Pipe records to fill them: pipe_input(topic, record)",
+    "Stores are read-only. Pipe records to fill them: pipe_input(topic, record)",
 )
-_WINDOWS = "of windows: window_store(name) and session_store(name) have it"
-_NO_WINDOWS = "without windows: key_value_store(name) has it"
+_WINDOWS = "Only windows have it. Use window_store(name) or session_store(name)"
+_NO_WINDOWS = "Only stores without windows have it. Use key_value_store(name)"
 #: Class -> name in Python's spelling -> what to write. ``{}`` is replaced by the name.
 _WAYS_OUT: Mapping[str, Mapping[str, str]] = {
     "TopologyTestDriver": {
-        "create_input_topic": "write pipe_input(topic, record): topics need no object",
+        "create_input_topic": "Write pipe_input(topic, record): topics need no object",
         **dict.fromkeys(
             ("pipe_record_list", "pipe_key_value_list", "pipe_value_list"),
-            "write pipe_input(topic, [Record(key, value, timestamp_ms), ...])",
+            "Write pipe_input(topic, [Record(key, value, timestamp_ms), ...])",
         ),
         **dict.fromkeys(
             ("get_key_value_store", "get_timestamped_key_value_store"),
-            "write key_value_store(name)",
+            "Write key_value_store(name)",
         ),
         **dict.fromkeys(
-            ("get_window_store", "get_timestamped_window_store"), "write window_store(name)"
+            ("get_window_store", "get_timestamped_window_store"), "Write window_store(name)"
         ),
-        "get_session_store": "write session_store(name)",
+        "get_session_store": "Write session_store(name)",
         "get_state_store": (
-            "write key_value_store(name), window_store(name) or session_store(name)"
+            "Write key_value_store(name), window_store(name) or session_store(name)"
         ),
         "get_versioned_key_value_store": (
-            "pipe a record of the time in question into a stream that joins the table"
+            "Pipe a record of the time in question into a stream that joins the table"
         ),
-        "get_all_state_stores": "write [store.name for store in topology.stores]",
-        "metrics": "write counters(store), late, dropped and dead_letters(store)",
+        "get_all_state_stores": "Write [store.name for store in topology.stores]",
+        "metrics": "Write counters(store), late, dropped and dead_letters(store)",
         **dict.fromkeys(
-            ("read_record", "read_output_topic"), "write create_output_topic(topic).read_record()"
+            ("read_record", "read_output_topic"), "Write create_output_topic(topic).read_record()"
         ),
     },
     "StreamReader": {
@@ -76,7 +76,7 @@ _WAYS_OUT: Mapping[str, Mapping[str, str]] = {
     "ReadOnlySessionStore": {
         **_READ_ONLY,
         **dict.fromkeys(("get", "range", "prefix_scan"), _NO_WINDOWS),
-        "fetch_all": "write all()",
+        "fetch_all": "Write all()",
     },
 }  # fmt: skip
 

@@ -10,7 +10,7 @@ that the service (``oriel.app``) starts without what only the pipeline needs.
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-#: The distribution's version, too (pyproject.toml reads it here).
+#: The version, which pyproject.toml also reads.
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
@@ -104,31 +104,31 @@ __all__ = [
 #: Classes of Kafka Streams whose work is done by something else.
 _ELSEWHERE = {
     **dict.fromkeys(
-        ("Grouped", "Joined", "StreamJoined"), "set the serdes in the topic's Consumed"
+        ("Grouped", "Joined", "StreamJoined"), "Set the serdes in the topic's Consumed"
     ),
     **dict.fromkeys(
-        ("Named", "Branched"), "steps have no names. Name a branch with branch(condition, name)"
+        ("Named", "Branched"), "Steps have no names. Name a branch with branch(condition, name)"
     ),
     **dict.fromkeys(("Repartitioned", "TableJoined"), "Oriel has no topics between steps"),
-    "Materialized": "write .materialize(name, retention_ms, key_serde) after the aggregation",
-    "Stores": "write .materialize(name), or builder.versioned_table(...)",
-    "Produced": "write stream.to(topic), or .materialize(name).to(topic)",
-    "BufferConfig": "nothing to do: Oriel keeps open windows on disk",
-    "Suppressed": "write suppress(until_window_closes())",
-    "UnlimitedWindows": "leave out windowed_by for one row per key",
-    "KafkaStreams": "write topology = builder.build() into a file; `oriel run FILE` runs it",
-    "TopologyTestDriver": "import it from oriel.testing",
-    "TimestampExtractor": "write Consumed(timestamp=FieldTimestamp('column', 'ms'))",
-    "ValueJoiner": "the result of a join has the columns of both inputs",
+    "Materialized": "Write .materialize(name, retention_ms, key_serde) after the aggregation",
+    "Stores": "Write .materialize(name), or builder.versioned_table(...)",
+    "Produced": "Write stream.to(topic), or .materialize(name).to(topic)",
+    "BufferConfig": "Nothing to do: Oriel keeps open windows on disk",
+    "Suppressed": "Write suppress(until_window_closes())",
+    "UnlimitedWindows": "Leave out windowed_by for one row per key",
+    "KafkaStreams": "Write topology = builder.build() to a file, and run `oriel run FILE`",
+    "TopologyTestDriver": "Import it from oriel.testing",
+    "TimestampExtractor": "Write Consumed(timestamp=FieldTimestamp('column', 'ms'))",
+    "ValueJoiner": "The result of a join has the columns of both inputs",
 }
 
 _ROOMS = ("oriel.pipeline", "oriel.pipeline.language", "oriel.pipeline.windows")
 
 
 def __getattr__(name: str) -> Any:
-    """Import a name of the language from the room that it is in (PEP 562)."""
+    """Import a name of the language from its package (PEP 562)."""
     if name in _ELSEWHERE:
-        message = f"'oriel' has no {name}: {_ELSEWHERE[name]} (see kafka-streams-calls.md)"
+        message = f"'oriel' has no {name}. {_ELSEWHERE[name]} (see kafka-streams-calls.md)"
         # Of an AttributeError `from oriel import ...` would say nothing.
         raise ImportError(message, name=name)
     if name not in __all__:
@@ -143,5 +143,5 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    """The names of the language, and those that every module has."""
+    """Return the names of the language and of the module."""
     return [*globals(), *__all__]

@@ -16,27 +16,27 @@ from oriel.pipeline.windows.definitions.errors import IllegalArgumentType
 
 _PAGE = "(see kafka-streams-calls.md)"
 
-_UNTIL = "set the retention of the store with materialize(name, retention_ms=...)"
-_BOUNDS = "use the read `covering` of a store for the windows that contain a time"
-_SIZE = "write of_size_with_no_grace(size_ms), or of_size_and_grace(size_ms, grace_ms)"
+_UNTIL = "Set the retention of the store with materialize(name, retention_ms=...)"
+_BOUNDS = "Use the read `covering` of a store for the windows that contain a time"
+_SIZE = "Write of_size_with_no_grace(size_ms), or of_size_and_grace(size_ms, grace_ms)"
 _DIFFERENCE = (
-    "write of_time_difference_with_no_grace(time_difference_ms), or "
+    "Write of_time_difference_with_no_grace(time_difference_ms), or "
     "of_time_difference_and_grace(time_difference_ms, grace_ms)"
 )
 _GAP = (
-    "write of_inactivity_gap_with_no_grace(gap_ms), or of_inactivity_gap_and_grace(gap_ms, "
+    "Write of_inactivity_gap_with_no_grace(gap_ms), or of_inactivity_gap_and_grace(gap_ms, "
     "grace_ms)"
 )
-_OF_WINDOWS = {"until": _UNTIL, "windows_for": _BOUNDS, "grace_period_ms": "write grace_ms"}
+_OF_WINDOWS = {"until": _UNTIL, "windows_for": _BOUNDS, "grace_period_ms": "Write grace_ms"}
 _OF_OTHERS = {
-    **dict.fromkeys(("of_size_with_no_grace", "of_size_and_grace"), "write TimeWindows.{}(...)"),
+    **dict.fromkeys(("of_size_with_no_grace", "of_size_and_grace"), "Write TimeWindows.{}(...)"),
     **dict.fromkeys(
         ("of_time_difference_with_no_grace", "of_time_difference_and_grace"),
-        "write SlidingWindows.{}(...), or JoinWindows.{}(...) for a join",
+        "Write SlidingWindows.{}(...), or JoinWindows.{}(...) for a join",
     ),
     **dict.fromkeys(
         ("of_inactivity_gap_with_no_grace", "of_inactivity_gap_and_grace"),
-        "write SessionWindows.{}(...)",
+        "Write SessionWindows.{}(...)",
     ),
 }
 #: A class -> a name in Python's spelling -> what to do. ``{}`` is replaced by the name.
@@ -45,7 +45,7 @@ _WAYS_OUT: Mapping[str, Mapping[str, str]] = {
         **_OF_WINDOWS,
         **_OF_OTHERS,
         **dict.fromkeys(("of", "of_size", "grace"), _SIZE),
-        "size": "write size_ms",
+        "size": "Write size_ms",
     },
     "SlidingWindows": {
         **_OF_WINDOWS,
@@ -53,22 +53,22 @@ _WAYS_OUT: Mapping[str, Mapping[str, str]] = {
         **dict.fromkeys(
             ("of", "of_time_difference", "with_time_difference_and_grace", "grace"), _DIFFERENCE
         ),
-        "advance_by": "records define these windows. Use TimeWindows for hopping windows",
+        "advance_by": "Records define these windows. Use TimeWindows for hopping windows",
     },
     "SessionWindows": {
         **_OF_WINDOWS,
         **_OF_OTHERS,
         **dict.fromkeys(("of", "of_inactivity_gap", "with", "grace"), _GAP),
-        "inactivity_gap": "write inactivity_gap_ms",
-        "advance_by": "records define these windows. Use TimeWindows for hopping windows",
+        "inactivity_gap": "Write inactivity_gap_ms",
+        "advance_by": "Records define these windows. Use TimeWindows for hopping windows",
     },
     "JoinWindows": {
         **_OF_WINDOWS,
         **_OF_OTHERS,
         **dict.fromkeys(("of", "of_time_difference", "grace"), _DIFFERENCE),
-        "size": "write before_ms + after_ms",
+        "size": "Write before_ms + after_ms",
     },
-    "EmitStrategy": {"type": "write is_on_close"},
+    "EmitStrategy": {"type": "Write is_on_close"},
 }
 
 
@@ -126,9 +126,9 @@ def _answer(of_class: type[KafkaWords], name: str) -> str:
     has = next((vars(each)[snake_case] for each in of_class.__mro__ if snake_case in vars(each)), 0)
     if has or snake_case in getattr(of_class, "__dataclass_fields__", {}):
         is_called = isinstance(has, FunctionType | classmethod | staticmethod)
-        return f"; write {snake_case}{'(...)' * is_called} {_PAGE}"
+        return f". Write {snake_case}{'(...)' * is_called} {_PAGE}"
     way_out = of_class._WAYS_OUT.get(of_class.__name__, {}).get(snake_case)  # noqa: SLF001 - ours
-    return "" if way_out is None else f"; {way_out.format(snake_case)} {_PAGE}"
+    return "" if way_out is None else f". {way_out.format(snake_case)} {_PAGE}"
 
 
 def _refusing(method: Callable[..., Any], way_out: str) -> Callable[..., Any]:
@@ -148,7 +148,7 @@ def _refusing(method: Callable[..., Any], way_out: str) -> Callable[..., Any]:
         try:
             takes.bind(*args, **named)
         except TypeError as error:
-            message = f"{called}: {error}; it takes {shown}: {way_out} {_PAGE}"
+            message = f"{called}: {error}. It accepts {shown}. {way_out} {_PAGE}"
             raise IllegalArgumentType(message) from error
         return method(*args, **named)
 

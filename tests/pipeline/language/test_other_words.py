@@ -1,4 +1,4 @@
-"""Words of Kafka Streams that a class has not: each is answered with what to write instead."""
+"""Words of Kafka Streams that a class does not have raise an error with what to write instead."""
 
 import copy
 from collections.abc import Callable
@@ -32,64 +32,64 @@ WINDOWED: Any = GROUPED.windowed_by(MINUTES)
 OTHER = StreamsBuilder()
 OTHER.stream("t", "v DOUBLE").to("o")
 
-#: Who is asked -> for what -> what the message has to say.
+#: Object, word of Kafka Streams, and a part of the message.
 WORDS: list[tuple[Any, str, str]] = [
-    (STREAM, "foreach", "write peek(function)"),
-    (STREAM, "processValues", "processors do not exist"),
+    (STREAM, "foreach", "Write peek(function)"),
+    (STREAM, "processValues", "Processors do not exist"),
     (STREAM, "repartition", "partitions each batch by key"),
-    (STREAM, "toTable", "write to_table(...)"),
-    (STREAM, "count", "write it after group_by_key() or group_by(...), as group_by_key().count"),
+    (STREAM, "toTable", "Write to_table(...)"),
+    (STREAM, "count", "Write it after group_by_key() or group_by(...), as group_by_key().count"),
     (STREAM, "windowed_by", "as group_by_key().windowed_by(...)"),
-    (STREAM, "materialize", "a stream has no store"),
-    (STREAM, "groupByKey", "write group_by_key(...)"),
-    (STREAM, "mapValues", "write map_values(...)"),
+    (STREAM, "materialize", "A stream has no store"),
+    (STREAM, "groupByKey", "Write group_by_key(...)"),
+    (STREAM, "mapValues", "Write map_values(...)"),
     (TABLE, "group_by_key", "as to_stream().group_by_key(...)"),
     (VERSIONED, "selectKey", "as to_stream().select_key(...)"),
     (VERSIONED, "to", "materialize(name).to(topic)"),
     (COUNTED, "merge", "as to_stream().merge(...)"),
     (COUNTED, "count", "as group_by('column').count(...)"),
-    (COUNTED, "toStream", "write to_stream(...)"),
-    (TABLE.group_by("w"), "windowed_by", "rows of a table have no windows"),
+    (COUNTED, "toStream", "Write to_stream(...)"),
+    (TABLE.group_by("w"), "windowed_by", "Rows of a table have no windows"),
     (GLOBAL, "filter", "after stream.join(table, key=...)"),
     (GLOBAL, "toStream", "Also read its topic with builder.table(...)"),
     (GROUPED, "materialize", "as count().materialize(...)"),
     (WINDOWED, "suppress", "as count().suppress(...)"),
     (GROUPED.cogroup(n=agg.count()), "count", "and then aggregate()"),
     (STREAM.split(), "to", "on one branch"),
-    (BUILDER, "globalTable", "write global_table(...)"),
+    (BUILDER, "globalTable", "Write global_table(...)"),
     (COUNTED, "emit", "as windowed_by(...).emit(strategy).count()"),
-    (COUNTED, "queryableStoreName", "write store_name"),
-    (WINDOWED, "emitStrategy", "write emit(EmitStrategy.on_window_close())"),
-    (OTHER.build(), "addSource", "processors do not exist"),
-    (TimeWindows, "of", "write of_size_with_no_grace(size_ms), or of_size_and_grace("),
-    (TimeWindows, "ofSizeWithNoGrace", "write of_size_with_no_grace(...)"),
-    (MINUTES, "advanceBy", "write advance_by(...)"),
+    (COUNTED, "queryableStoreName", "Write store_name"),
+    (WINDOWED, "emitStrategy", "Write emit(EmitStrategy.on_window_close())"),
+    (OTHER.build(), "addSource", "Processors do not exist"),
+    (TimeWindows, "of", "Write of_size_with_no_grace(size_ms), or of_size_and_grace("),
+    (TimeWindows, "ofSizeWithNoGrace", "Write of_size_with_no_grace(...)"),
+    (MINUTES, "advanceBy", "Write advance_by(...)"),
     (WINDOWED, "windowed_by", "Choose other windows after the grouping"),
     (SessionWindows, "advanceBy", "Use TimeWindows for hopping windows"),
     (MINUTES, "until", "materialize(name, retention_ms=...)"),
     (MINUTES, "grace", "of_size_and_grace(size_ms, grace_ms)"),
-    (MINUTES, "sizeMs", "write size_ms (see"),
-    (SlidingWindows, "of_size_with_no_grace", "write TimeWindows.of_size_with_no_grace(...)"),
-    (SessionWindows, "with_", "write of_inactivity_gap_with_no_grace(gap_ms)"),
-    (JoinWindows, "of", "write of_time_difference_with_no_grace(time_difference_ms)"),
-    (EmitStrategy, "onWindowClose", "write on_window_close(...)"),
-    (Serdes, "String", "write string(...)"),
-    (Serdes, "UUID", "write Serdes.string(): Kafka writes UUIDs as strings"),
+    (MINUTES, "sizeMs", "Write size_ms (see"),
+    (SlidingWindows, "of_size_with_no_grace", "Write TimeWindows.of_size_with_no_grace(...)"),
+    (SessionWindows, "with_", "Write of_inactivity_gap_with_no_grace(gap_ms)"),
+    (JoinWindows, "of", "Write of_time_difference_with_no_grace(time_difference_ms)"),
+    (EmitStrategy, "onWindowClose", "Write on_window_close(...)"),
+    (Serdes, "String", "Write string(...)"),
+    (Serdes, "UUID", "Write Serdes.string(): Kafka writes UUIDs as strings"),
     (Serdes, "ByteArray", "keys are a string, JSON or a whole number"),
-    (Consumed, "with_", "write Consumed(key_serde="),
+    (Consumed, "with_", "Write Consumed(key_serde="),
     (Consumed(), "withTimestampExtractor", "FieldTimestamp("),
 ]
 
 
 @pytest.mark.parametrize(("asked", "name", "said"), WORDS)
 def test_a_word_of_kafka_streams_is_answered(asked: Any, name: str, said: str) -> None:
-    """The message names the way out and the page; for Python there is no such attribute."""
+    """The message names the replacement and the page, and Python finds no such attribute."""
     with pytest.raises(AttributeError) as caught:
         getattr(asked, name)
     assert said in str(caught.value)
     called = f"type object {asked.__name__!r}" if isinstance(asked, type) else None
     called = called or f"{type(asked).__name__!r} object"
-    assert str(caught.value).startswith(f"{called} has no attribute {name!r};")
+    assert str(caught.value).startswith(f"{called} has no attribute {name!r}. ")
     assert "kafka-streams-calls.md" in str(caught.value)
     assert not hasattr(asked, name)
 
@@ -111,9 +111,9 @@ def test_an_unknown_word_of_a_class_has_pythons_message() -> None:
 @pytest.mark.parametrize(
     ("name", "said"),
     [
-        ("Materialized", r"write \.materialize\(name"),
+        ("Materialized", r"Write \.materialize\(name"),
         ("Suppressed", r"suppress\(until_window_closes\(\)\)"),
-        ("UnlimitedWindows", "leave out windowed_by"),
+        ("UnlimitedWindows", "Leave out windowed_by"),
         ("TopologyTestDriver", r"oriel\.testing"),
     ],
 )
@@ -125,17 +125,17 @@ def test_a_class_of_kafka_streams_is_answered_where_it_is_imported(name: str, sa
 
 
 ARGUMENTS: list[tuple[Callable[[], Any], str]] = [
-    (lambda: BUILDER.stream("t"), r"stream: missing .* 'schema'; .* like 'item STRING"),
+    (lambda: BUILDER.stream("t"), r"stream: missing .* 'schema'\. .* like 'item STRING"),
     (lambda: STREAM.join(STREAM, max, MINUTES, 1), "join: too many .* no ValueJoiner"),
-    (lambda: STREAM.left_join(TABLE, joiner=max), "left_join: .* 'joiner'; .* no ValueJoiner"),
+    (lambda: STREAM.left_join(TABLE, joiner=max), r"left_join: .* 'joiner'\. .* no ValueJoiner"),
     (lambda: TABLE.join(TABLE, max), "join: too many .* no ValueJoiner"),
     (lambda: STREAM.group_by_key("v"), "group_by_key: .* Set the serdes in the topic's"),
-    (lambda: GROUPED.count("s"), r"count: too .*; it takes \(\): .* \.materialize"),
+    (lambda: GROUPED.count("s"), r"count: too .*\. It accepts \(\)\. .* with \.materialize"),
     (lambda: GROUPED.reduce(max, "store"), r"reduce: too many .* \.materialize\('name'\)"),
     (COUNTED.materialize, r"materialize: missing .* materialize\('name'\)"),
-    (lambda: STREAM.to("x", Serdes.string()), "to: too many .* messages are JSON"),
+    (lambda: STREAM.to("x", Serdes.string()), "to: too many .* Messages are JSON"),
     (lambda: STREAM.to_table("s"), r"to_table: too many .* to_table\(\)\.materialize"),
-    (lambda: STREAM.split("p-"), "split: too many .* steps have no names"),
+    (lambda: STREAM.split("p-"), "split: too many .* Steps have no names"),
     (lambda: STREAM.select_key(key="v"), "select_key: .* They have no names"),
     (lambda: BUILDER.build({}), "build: too many"),
     (lambda: Consumed(Serdes.string(), Serdes.json()), r"Consumed: too many .*\(key_serde="),  # type: ignore[call-arg]
@@ -144,7 +144,7 @@ ARGUMENTS: list[tuple[Callable[[], Any], str]] = [
 
 @pytest.mark.parametrize(("call", "said"), ARGUMENTS)
 def test_arguments_of_kafka_streams_are_answered(call: Callable[[], Any], said: str) -> None:
-    """An argument that a method doesn't take is one of Kafka's, or misses."""
+    """An invalid or missing argument raises an error with a hint."""
     with pytest.raises(IllegalArgument, match=said) as caught:
         call()
     assert isinstance(caught.value, TypeError)
@@ -152,5 +152,5 @@ def test_arguments_of_kafka_streams_are_answered(call: Callable[[], Any], said: 
 
 @pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy])
 def test_python_copies_them_as_before(copied: Callable[[Any], Any]) -> None:
-    """It asks for names beginning with an underscore, of objects that have nothing yet."""
+    """Python looks up names with an underscore on objects without attributes."""
     assert repr(copied(STREAM)) == repr(STREAM)
