@@ -101,12 +101,13 @@ does not use it. If only some windows are closed, the record counts in the other
 ## Tumbling
 
 Each window starts where the previous window ends, so each record is in one window. The picture
-above shows tumbling windows. Use them for totals per minute, hour or day.
+above shows tumbling windows. Use them if you want totals per minute, hour or day.
 
 ## Hopping
 
-Windows overlap, so a record is in several windows. Use them for moving totals at regular times.
-For example, `TimeWindows.of_size_and_grace(12, 0).advance_by(5)` with one record at 21:
+Windows overlap, so a record is in several windows. Use them if you want moving totals at
+regular times. For example, `TimeWindows.of_size_and_grace(12, 0).advance_by(5)` with one record
+at 21:
 
 $hopping
 
@@ -121,8 +122,8 @@ counts in one window. All windows of `c` are closed.
 
 A window ends at each record, and another one starts 1 ms after each record if it contains a
 later record. All records of a window are at most the time difference apart. Use sliding windows
-for "the last 10 minutes". For example, `SlidingWindows.of_time_difference_and_grace(10, 0)`
-with the four records of KIP-450:
+if you want "the last 10 minutes" of each record. For example,
+`SlidingWindows.of_time_difference_and_grace(10, 0)` with the four records of KIP-450:
 
 $sliding
 
@@ -136,7 +137,7 @@ in `[21,31]`. For `c`, the last possible window `[19,29]` is also closed.
 ## Session
 
 A session starts at the first record of a burst and ends at the last one. Records exactly the
-gap apart belong to one session. Use sessions for visits. For example,
+gap apart belong to one session. Use sessions if your records are parts of a visit. For example,
 `SessionWindows.of_inactivity_gap_and_grace(10, 20)`, with one batch per record. `<---->` is a
 row that removes a session:
 
@@ -182,9 +183,9 @@ $newest_hopping
 All windows that contain the newest record are candidates. `latest` starts last and has the
 fewest older records. `current` starts first and has the most. For tumbling windows, both are
 the window that contains the newest record. For sessions, `current` ends last and `latest`
-starts last. They differ only if sessions of several partitions overlap. To read the newest ten
-windows, use `backwardFetch` with `limit=10`. To read the windows that contain an instant, use
-`covering`.
+starts last. They differ only if sessions of several partitions overlap. If you want the newest
+ten windows, use `backwardFetch` with `limit=10`. To read the windows that contain an instant,
+use `covering`.
 
 ## What is written when
 
@@ -195,7 +196,7 @@ of 10 ms with grace 0:
 
 $emit
 
-The final rows are equal. With `on_window_close()`, responses do not contain open windows.
+The final rows are equal. With `on_window_close()`, you do not see open windows in responses.
 
 ## Timestamps
 
@@ -218,12 +219,12 @@ window.
 
 ## Consequences
 
-- A longer grace accepts more late records, and keeps more windows open in the state.
-- A hopping window with a small advance has many windows per record, at most 10,000.
+- If you set a longer grace, more late records count, and more windows are open in the state.
+- If you set a small advance, each record is in many hopping windows, at most 10,000.
 - A null value counts in tumbling, hopping and session windows, and is a dead letter in the
   others ([Records without a key or a value](../reference/semantics.md#1-2)).
-- Windows stay in the store until its [retention](../reference/semantics.md#7), which is off by
-  default.
+- Windows stay in the store until its [retention](../reference/semantics.md#7), which you set
+  with `retention_ms`. The default is no retention.
 
 ## Differences from Kafka Streams, Spark and Flink
 

@@ -49,7 +49,7 @@ def written_files() -> Mapping[Path, bytes]:
 
 
 def _requests() -> str:
-    """One row an operation; the parameters of the position, which every read has, are left out."""
+    """Return one row per operation, without the parameters of the position."""
     rows = ["| request | summary |", "|---|---|"]
     for operation in OPERATIONS.values():
         own = [p for p in operation.query.parameters if p not in POSITION_QUERY.parameters]
@@ -61,7 +61,7 @@ def _requests() -> str:
 
 
 def _reads_by_kind() -> str:
-    """One row for all kinds of stores that have the same reads."""
+    """Return one row for all kinds of stores that have the same reads."""
     rows = ["| kind | reads |", "|---|---|"]
     for reads, kinds in kinds_by_reads().items():
         rows.append(f"| {', '.join(kinds)} | {', '.join(f'`{read}`' for read in reads)} |")

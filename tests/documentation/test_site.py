@@ -1,4 +1,4 @@
-"""The documentation as a site: it has no fault, loads nothing from elsewhere, and is served."""
+"""The site of the documentation builds without warnings, loads no foreign files, and is served."""
 
 import re
 import subprocess
@@ -16,7 +16,7 @@ from tools.site import build_site, main, site_server
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Give the built site; a link that leads nowhere fails here."""
+    """Return the built site. A broken link fails the build."""
     folder = tmp_path_factory.mktemp("docs") / "site"
     build_site(folder)
     return folder
@@ -24,7 +24,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.slow
 def test_the_site_has_every_page(site: Path) -> None:
-    """Each page of docs/ is a page of the site; what no menu has fails the build."""
+    """Each page of docs/ is a page of the site. A page that is not in the nav fails the build."""
     pages = {page.relative_to(ROOT / "docs") for page in (ROOT / "docs").rglob("*.md")}
     built = {page.relative_to(site).with_suffix(".md") for page in site.rglob("*.html")}
     missing = {page for page in pages if page.name not in {"README.md", "template.md"}} - built
@@ -61,7 +61,7 @@ def test_the_site_loads_nothing_from_elsewhere(site: Path) -> None:
 
 
 def test_a_page_is_served(site: Path) -> None:
-    """The server of `oriel docs` gives the pages and their search index, on loopback."""
+    """The server of `oriel docs` returns the pages and their search index, on loopback."""
     with site_server(site, 0) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         root = f"http://127.0.0.1:{server.server_port}"
@@ -78,7 +78,7 @@ def test_a_page_is_served(site: Path) -> None:
 def test_a_port_that_is_taken_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The command ends with 1 and says what to give instead."""
+    """The exit code is 1, and the message names the option to use."""
     monkeypatch.setattr("tools.site.build_site", lambda _folder: None)
     with site_server(tmp_path, 0) as taken:
         assert main(["--port", str(taken.server_port)]) == 1
@@ -86,7 +86,7 @@ def test_a_port_that_is_taken_is_named(
 
 
 def test_a_broken_link_fails_the_build(tmp_path: Path) -> None:
-    """The command tells page and link, and its exit code is 1."""
+    """The command prints the page and the link, and its exit code is 1."""
     for name in ("tools", "docs"):
         (tmp_path / name).mkdir()
     for name in ("site.py", "site_hooks.py", "__init__.py"):

@@ -1,4 +1,4 @@
-"""docs/concepts/windows.md is what the engines compute, and the drawings show what they say."""
+"""docs/concepts/windows.md is what the engines compute, and the drawings follow the rules."""
 
 import pytest
 
@@ -9,7 +9,7 @@ from tools.window_pictures import arrivals, computed, one_by_one, picture, steps
 
 
 def test_the_page_is_what_the_module_writes() -> None:
-    """The committed page is the one that the rules and engines give now."""
+    """The committed page is the page that the rules and engines produce now."""
     committed = drawings.PAGE.read_text(encoding="utf-8")
     assert committed == drawings.page(), "run: python -m tools.drawings"
 
@@ -35,7 +35,7 @@ def test_a_bar_ends_as_the_rule_says() -> None:
 
 
 def test_the_picture_of_kip_450_has_seven_windows() -> None:
-    """Four records at 10, 14, 19 and 26 make seven windows of time difference 10."""
+    """Four records at 10, 14, 19 and 26 define seven windows of time difference 10."""
     windows = SlidingWindows.of_time_difference_with_no_grace(10)
     rows = computed(windows, one_by_one(arrivals("a@10 b@14 c@19 d@26"))).rows()
     assert {row["window_start_ms"]: "".join(row["names"]) for row in rows} == {
@@ -44,13 +44,13 @@ def test_the_picture_of_kip_450_has_seven_windows() -> None:
 
 
 def test_the_timestamps_are_those_of_kip_259() -> None:
-    """Records at 1,2,5,6,4,3,7,9 give rows at 1,2,5,6,6,6,7,9 without windows."""
+    """Records at 1,2,5,6,4,3,7,9 produce rows at 1,2,5,6,6,6,7,9 without windows."""
     assert "| none | 1 | 2 | 5 | 6 | 6 | 6 | 7 | 9 |" in drawings.page()
     assert "| tumbling, size 5 | 1 | 2 | 5 | 6 | 4 | 4 | 7 | 9 |" in drawings.page()
 
 
 def test_a_removed_session_is_drawn_before_the_one_that_took_it() -> None:
-    """The steps of a session show which rows a merge takes away."""
+    """The steps of a session show which rows a merge removes."""
     drawn = steps(SessionWindows.of_inactivity_gap_and_grace(2, 9), "a@0 b@4 c@2", 5)
     behind_the_bars = 12 + 2 * 5 + 1
     assert [line[behind_the_bars:] for line in drawn.splitlines()[-4:-1]] == [
@@ -76,14 +76,14 @@ def test_the_pictures_do_not_depend_on_the_cut(windows: Windows, text: str) -> N
 
 
 def test_the_table_of_cuts_has_one_result() -> None:
-    """The page's example of cuts gives the same rows for each of them."""
+    """The example of batches on the page has the same rows for each order."""
     rows = drawings.drawings()["cuts"].splitlines()[2:]
     assert len(rows) == 3
     assert len({row.split("|")[-2] for row in rows}) == 1
 
 
 def test_one_batch_writes_the_last_session_only() -> None:
-    """Sessions that come and go within one batch are never written."""
+    """Sessions that are created and merged within one batch are never written."""
     records = arrivals("a@0 b@30 c@15 d@20 e@10")
     written = computed(SessionWindows.of_inactivity_gap_and_grace(10, 20), [records]).written
     assert [(row["window_start_ms"], row["window_end_ms"]) for row in written[0]] == [(0, 30)]

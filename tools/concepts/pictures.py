@@ -153,7 +153,7 @@ def positions() -> RowPicture:
 
 def recovery() -> RowPicture:
     """Return the picture of the steps of a batch, and how a start continues after a kill."""
-    steps = ["plan", "compute", "prepare", "commit", "clean up", "next batch"]
+    steps = ["plan", "compute", "prepare", "commit", "clean up", "next"]
     return RowPicture(
         "recovery",
         "Recovery",
@@ -162,12 +162,12 @@ def recovery() -> RowPicture:
         6,
         [(index + 0.5, step) for index, step in enumerate(steps)],
         [
-            Row("files", [Bar(1, 2, "data, state"), Bar(2, 3, "batch.json"),
-                          Bar(3, 4, "log entry")]),
+            Row("files", [Bar(1, 2, "files"), Bar(2, 3, "n.json"),
+                          Bar(3, 4, "entry")]),
             Row("killed before prepared", [Bar(0, 2, "computed again", is_ours=False)],
                 note="no reader sees the files"),
-            Row("killed after prepared", [Bar(2, 4, "committed, not computed", is_ours=False)],
-                note="the next start commits the batch"),
+            Row("killed after prepared", [Bar(2, 4, "only committed", is_ours=False)],
+                note="the next start commits it"),
             Row("killed after committed", [Bar(4, 6, "skipped", is_ours=False)],
                 note="the table has the batch"),
         ],

@@ -10,9 +10,9 @@ from xml.sax.saxutils import escape
 from tools.how_it_works import THEMES, Theme
 
 #: Widths in pixels: the labels, the axis with the marks and bars, and the notes.
-LABEL_WIDTH, PLOT_WIDTH, NOTE_WIDTH = 170, 520, 260
-_MARGIN, _ROW_HEIGHT, _AXIS_HEIGHT, _BAR_HEIGHT = 10, 36, 40, 24
-TEXT_SIZE = 12
+LABEL_WIDTH, PLOT_WIDTH, NOTE_WIDTH = 182, 420, 230
+_MARGIN, _ROW_HEIGHT, _AXIS_HEIGHT, _BAR_HEIGHT = 10, 38, 40, 26
+TEXT_SIZE = 14
 #: A safe width of a character in a sans-serif font, as a share of its size.
 _CHARACTER_WIDTH = 0.58
 
@@ -103,7 +103,7 @@ def _lines(picture: RowPicture, theme: Theme) -> Iterator[str]:
 
 def _row(picture: RowPicture, row: Row, top: int, theme: Theme) -> Iterator[str]:
     middle = top + _ROW_HEIGHT // 2
-    yield _text(_MARGIN, middle + 4, row.label, theme.text, "start")
+    yield _text(_MARGIN, middle + 5, row.label, theme.text, "start")
     for bar in row.bars:
         left, right = picture.x(bar.start), picture.x(bar.end)
         yield (
@@ -112,7 +112,7 @@ def _row(picture: RowPicture, row: Row, top: int, theme: Theme) -> Iterator[str]
             f'stroke="{theme.border}"/>'
         )
         if bar.text:
-            yield _text(round((left + right) / 2, 1), middle + 4, bar.text, theme.text, "middle")
+            yield _text(round((left + right) / 2, 1), middle + 5, bar.text, theme.text, "middle")
     if row.line is not None:
         x = picture.x(row.line)
         yield (
@@ -122,13 +122,13 @@ def _row(picture: RowPicture, row: Row, top: int, theme: Theme) -> Iterator[str]
     for mark in row.marks:
         x = picture.x(mark.at)
         yield (
-            f'<circle cx="{x}" cy="{middle}" r="5" stroke="{theme.text}" stroke-width="1.5" '
+            f'<circle cx="{x}" cy="{middle}" r="6" stroke="{theme.text}" stroke-width="1.5" '
             f'fill="{theme.text if mark.is_used else theme.box}"/>'
         )
-        yield _text(round(x + 10, 1), middle + 4, mark.text, theme.text, "start")
+        yield _text(round(x + 10, 1), middle + 5, mark.text, theme.text, "start")
     if row.note:
         yield _text(
-            _MARGIN + LABEL_WIDTH + PLOT_WIDTH + 12, middle + 4, row.note, theme.note, "start"
+            _MARGIN + LABEL_WIDTH + PLOT_WIDTH + 12, middle + 5, row.note, theme.note, "start"
         )
 
 
