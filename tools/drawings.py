@@ -224,7 +224,7 @@ window.
 - A null value counts in tumbling, hopping and session windows, and is a dead letter in the
   others ([Records without a key or a value](../reference/semantics.md#1-2)).
 - Windows stay in the store until its [retention](../reference/semantics.md#7), which you set
-  with `retention_ms`. The default is no retention.
+  with `retention_ms`. By default, they stay.
 
 ## Differences from Kafka Streams, Spark and Flink
 

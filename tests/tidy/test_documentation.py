@@ -26,7 +26,7 @@ _LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 
 @functools.cache
 def _help() -> str:
-    # From another folder: the script finds its own.
+    # From another directory, because the script finds its own.
     told = subprocess.run(
         [ROOT / "oriel", "help"], cwd="/", capture_output=True, text=True, check=True, timeout=60
     )
@@ -125,7 +125,7 @@ def test_worked_examples_fit_the_code() -> None:
 
 
 def test_the_architecture_names_every_room() -> None:
-    """The picture of the rooms has each folder of the product."""
+    """The picture of the packages has each package of the product."""
     picture = (ROOT / "docs" / "contributing" / "architecture.md").read_text().split("```")[1]
     rooms = {Path(m.name).parent for m in modules_of(*PRODUCT) if m.path.name == "__init__.py"}
     missing = [room.as_posix() for room in sorted(rooms) if room.name not in picture]
