@@ -2,10 +2,13 @@
 
 import re
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
+from urllib.parse import quote
 
-#: Tags of the operations in the order of the page, and what the section is called.
+import orjson
+
+#: Tags of the operations in the order of the page, and the titles of the sections.
 _SECTIONS = {
     "windows": "Windows",
     "rows": "Rows of stores without windows",
@@ -14,94 +17,230 @@ _SECTIONS = {
     "health": "Health and metrics",
     "dashboard": "Web pages",
 }
-#: A parameter of so many operations stands once, above them.
+#: A parameter of this many operations is described once, above them.
 _SHARED_BY = 8
+#: Parameters of the position, which every read has.
+_POSITION = ("min_version", "min_offset", "wait_ms", "as_of_version", "as_of_ms", "history")
+#: Parameters that the example of a request leaves out.
+_NOT_SHOWN = {*_POSITION, "after"}
+_EXAMPLES_TEST = "tests/app/test_documented_examples.py"
 
 _Json = Mapping[str, Any]
+_Identity = tuple[str, str]
 
 
 def api_page(document: _Json) -> str:
-    """The whole page; ``document`` is the OpenAPI document."""
+    """Return the whole page for the OpenAPI document."""
     operations = list(_operations(document))
-    users: defaultdict[tuple[str, str], int] = defaultdict(int)
-    parameters: dict[tuple[str, str], _Json] = {}
-    for _, operation in operations:
-        for each in operation.get("parameters", ()):
-            identity = (each["name"], each["description"])
-            users[identity] += 1
-            parameters[identity] = each
-    shared = {identity: parameters[identity] for identity in users if users[identity] >= _SHARED_BY}
+    shared = _shared_parameters(operation for _, operation in operations)
     lines = [
-        "# The HTTP interface",
+        "# HTTP API",
         "",
         "`python -m tools.openapi` writes this page and `/openapi.json` from the operations of the",
-        "service. Open `/docs` of a service to try the requests.",
+        "service. Open `/docs` of a service to send requests from your browser.",
         "",
-        _flowing(document["info"]["description"]),
+        _introduction(document["info"]["description"]),
         "",
         "## Common parameters",
         "",
         *_parameter_table(shared.values()),
+        "",
+        "## Common errors",
+        "",
+        "Every request can return these errors. Each operation lists its own errors.",
+        "",
+        *_error_table(_common_errors(document)),
     ]
+    common = _common_errors(document)
     for tag, title in _SECTIONS.items():
         lines += ["", f"## {title}"]
         for request, operation in operations:
             if operation["tags"][0] == tag:
-                lines += ["", *_section(request, operation, set(shared))]
+                lines += ["", *_section(request, operation, set(shared), common)]
     lines += ["", "## Fields of the responses", "", *_answers(document["components"]["schemas"])]
-    lines += ["", "## Problems", "", *_problems(document)]
-    lines += ["", "## Limits", "", "| limit | unit | value | |", "|---|---|---|---|"]
+    lines += ["## Limits", "", "| limit | unit | default | meaning |", "|---|---|---|---|"]
     for name, limit in sorted(document["x-oriel-limits"].items()):
         text = _cell(limit["description"])
         lines.append(f"| `{name}` | {limit['unit']} | {limit['value']:,} | {text} |")
     return "\n".join(lines) + "\n"
 
 
+def _introduction(description: str) -> str:
+    """Return the description of the document, with a link instead of the reads by store kind."""
+    text = re.sub(r"\n- .*", "", _flowing(description))
+    sentence = "The kind of its windows decides which reads a store has:\n"
+    assert sentence in text
+    link = "[Reads](reads.md#reads-by-store-kind) lists the\nreads of each kind."
+    return text.replace(f"{sentence}\n\n", f"{sentence[:-2]}. {link} ")
+
+
 def _operations(document: _Json) -> Iterator[tuple[str, _Json]]:
-    """Each operation with its request line."""
+    """Yield each operation with its request line."""
     for path, methods in document["paths"].items():
         for method, operation in methods.items():
             yield f"{method.upper()} {path}", operation
 
 
-def _section(request: str, operation: _Json, shared: set[tuple[str, str]]) -> Iterator[str]:
+def _shared_parameters(operations: Iterable[_Json]) -> dict[_Identity, _Json]:
+    users: defaultdict[_Identity, int] = defaultdict(int)
+    parameters: dict[_Identity, _Json] = {}
+    for operation in operations:
+        for each in operation.get("parameters", ()):
+            users[_identity(each)] += 1
+            parameters[_identity(each)] = each
+    return {one: parameters[one] for one in users if users[one] >= _SHARED_BY}
+
+
+def _identity(parameter: _Json) -> _Identity:
+    return parameter["name"], parameter["description"]
+
+
+def _section(
+    request: str, operation: _Json, shared: set[_Identity], common: set[tuple[str, str]]
+) -> Iterator[str]:
+    """Yield request line, description, parameters, example and errors of an operation."""
     yield f"### {operation['summary']}"
     yield ""
     yield f"`{request}`"
     yield ""
     yield _flowing(operation["description"])
-    parameters = operation.get("parameters", ())
-    own = [each for each in parameters if (each["name"], each["description"]) not in shared]
+    if operation.get("parameters"):
+        yield ""
+        yield from _parameter_table(operation["parameters"], shared)
+    if "requestBody" in operation:
+        yield ""
+        yield "The body is a JSON list of keys."
+    yield ""
+    yield from _example(request, operation)
+    own = [error for error in _errors(operation) if error not in common]
     if own:
         yield ""
-        yield from _parameter_table(own)
-    others = [f"`{each['name']}`" for each in parameters if each not in own]
-    answer = operation["responses"]["200"].get("content", {}).get("application/json", {})
-    facts = []
-    if others:
-        facts.append(f"Also: {', '.join(others)}.")
-    if "requestBody" in operation:
-        facts.append("Body: a JSON list of keys.")
-    if "schema" in answer and "$ref" in answer["schema"]:
-        facts.append(f"Response: {_type(answer['schema'])}.")
-    if facts:
-        yield ""
-        yield " ".join(facts)
+        yield from _error_table(own)
 
 
-def _parameter_table(parameters: Any) -> Iterator[str]:
-    yield "| parameter | in | type | default | |"
+def _parameter_table(
+    parameters: Iterable[_Json], shared: set[_Identity] = frozenset()
+) -> Iterator[str]:
+    """Yield a row per parameter. A shared one has only the first sentence of its description."""
+    yield "| parameter | in | type | default | meaning |"
     yield "|---|---|---|---|---|"
+    has_position = False
     for each in parameters:
-        default = each["schema"].get("default")
+        is_shared = _identity(each) in shared
+        if is_shared and each["name"] in _POSITION:
+            has_position = True
+            continue
+        text = _cell(each["description"])
         yield (
             f"| `{each['name']}` | {each['in']} | {_type(each['schema'])} "
-            f"| {'' if default is None else f'`{default}`'} | {_cell(each['description'])} |"
+            f"| {_default(each['schema'])} | {_first_sentence(text) if is_shared else text} |"
         )
+    if has_position:
+        names = ", ".join(f"`{name}`" for name in _POSITION)
+        yield f"| {names} | query | | | See [common parameters](#common-parameters) |"
+
+
+def _default(schema: _Json) -> str:
+    default = schema.get("default", "")
+    text = default if isinstance(default, str) else orjson.dumps(default).decode()
+    return f"`{text}`" if text else ""
+
+
+def _first_sentence(text: str) -> str:
+    return re.split(r"(?<=\.) (?=[A-Z`])", text)[0]
+
+
+def _example(request: str, operation: _Json) -> Iterator[str]:
+    """Yield an example request, and its response if it is not a web page."""
+    media_type, content = next(iter(operation["responses"]["200"]["content"].items()))
+    example = content.get("example", content.get("x-oriel-example"))
+    if example is None:
+        yield f"For example, open `http://localhost:8080{request.split()[1]}` in your browser."
+        return
+    store = example.get("store") if isinstance(example, dict) else None
+    yield f"<!-- run by {_EXAMPLES_TEST} -->"
+    yield "```sh"
+    body = "-d '[\"EWR\"]' " if "requestBody" in operation else ""
+    yield f"curl {body}'localhost:8080{_target(request, operation, store)}'"
+    yield "```"
+    yield ""
+    answer = content["schema"]
+    if "$ref" in answer:
+        yield f"The response is {_article(_type(answer))}:"
+    else:
+        yield f"The response has the type `{media_type}`:"
+    yield ""
+    yield "```json" if media_type == "application/json" else "```text"
+    yield _compact(example).rstrip() if isinstance(example, dict) else example.rstrip()
+    yield "```"
+
+
+def _target(request: str, operation: _Json, store: str | None) -> str:
+    """Return path and query with the examples of the parameters."""
+    path, query = request.split()[1], []
+    for each in operation.get("parameters", ()):
+        value = each.get("example")
+        if each["in"] == "path":
+            value = store if each["name"] == "store" and store else value
+            path = path.replace(f"{{{each['name']}}}", quote(str(value), safe=""))
+        elif value is not None and each["name"] not in _NOT_SHOWN:
+            value = value[0] if isinstance(value, list) else value
+            query.append(f"{each['name']}={quote(str(value), safe='')}")
+    return path + (f"?{'&'.join(query)}" if query else "")
+
+
+def _compact(value: Any, indent: str = "") -> str:
+    """Return JSON with an object or list on one line if it fits."""
+    line = _one_line(value)
+    if len(indent) + len(line) <= 88 or not isinstance(value, dict | list):
+        return line
+    inner = f"{indent}  "
+    if isinstance(value, dict):
+        parts = [f"{_one_line(name)}: {_compact(one, inner)}" for name, one in value.items()]
+        return "{\n" + ",\n".join(f"{inner}{part}" for part in parts) + f"\n{indent}}}"
+    parts = [_compact(one, inner) for one in value]
+    return "[\n" + ",\n".join(f"{inner}{part}" for part in parts) + f"\n{indent}]"
+
+
+def _one_line(value: Any) -> str:
+    if isinstance(value, dict):
+        parts = (f"{_one_line(name)}: {_one_line(one)}" for name, one in value.items())
+        return f"{{{', '.join(parts)}}}"
+    if isinstance(value, list):
+        return f"[{', '.join(map(_one_line, value))}]"
+    return orjson.dumps(value).decode()
+
+
+def _errors(operation: _Json) -> list[tuple[str, str]]:
+    """Return status and code of the operation's errors."""
+    found = []
+    for status, response in operation["responses"].items():
+        content = response.get("content", {}).get("application/problem+json", {})
+        found += [(status, code) for code in content.get("examples", {})]
+    return found
+
+
+def _common_errors(document: _Json) -> set[tuple[str, str]]:
+    """Return status and code of the errors of every operation."""
+    guards = document["components"]["responses"]
+    # The 503 of the health checks has the body of 200.
+    found = [set(_errors(one)) for _, one in _operations(document)]
+    every = set.intersection(*(one for one in found if any(status == "503" for status, _ in one)))
+    return every | set(_errors({"responses": guards}))
+
+
+def _error_table(errors: Iterable[tuple[str, str]]) -> Iterator[str]:
+    codes: defaultdict[str, list[str]] = defaultdict(list)
+    for status, code in sorted(set(errors)):
+        codes[status].append(f"[`{code}`](error-codes.md#{code})")
+    yield "| status | errors |"
+    yield "|---|---|"
+    for status, links in codes.items():
+        yield f"| {status} | {', '.join(links)} |"
 
 
 def _answers(schemas: _Json) -> Iterator[str]:
-    """The fields of each object that an answer may hold."""
+    """Yield the fields of each object that a response can have."""
     for name, schema in schemas.items():
         fields = schema.get("properties")
         yield f"### {name}"
@@ -110,10 +249,10 @@ def _answers(schemas: _Json) -> Iterator[str]:
             yield _flowing(schema["description"])
             yield ""
         if not fields:
-            yield _type(schema)
+            yield f"Type: {_type(schema)}."
             yield ""
             continue
-        yield "| field | type | |"
+        yield "| field | type | meaning |"
         yield "|---|---|---|"
         for field, described in fields.items():
             text = _cell(described.get("description", ""))
@@ -121,26 +260,12 @@ def _answers(schemas: _Json) -> Iterator[str]:
         yield ""
 
 
-def _problems(document: _Json) -> Iterator[str]:
-    """Each code with its status and title, in the order of the status."""
-    known = set()
-    responses = [
-        (status, response)
-        for _, operation in _operations(document)
-        for status, response in operation["responses"].items()
-    ]
-    for status, response in [*responses, *document["components"].get("responses", {}).items()]:
-        content = response.get("content", {}).get("application/problem+json", {})
-        for code, example in content.get("examples", {}).items():
-            known.add((status, code, example["value"]["title"]))
-    yield "| status | `code` | |"
-    yield "|---|---|---|"
-    for status, code, title in sorted(known):
-        yield f"| {status} | `{code}` | {title} |"
+def _article(name: str) -> str:
+    return f"an {name}" if name[1] in "AEIOU" else f"a {name}"
 
 
 def _type(schema: _Json) -> str:
-    """A type in a few words; of an object of ours its name, as a link."""
+    """Return a type in a few words, for an object its name as a link."""
     match schema:
         case {"$ref": reference}:
             name = reference.rsplit("/", 1)[1]
@@ -159,7 +284,7 @@ def _type(schema: _Json) -> str:
 
 
 def _flowing(text: str) -> str:
-    """Text of a description as a page has it: a name of a query parameter is no HTML."""
+    """Return a description for the page, with names of query parameters as code, not as HTML."""
     return re.sub(r"(?<!`)<(\w+)>(?!`)", r"`<\1>`", text.strip())
 
 

@@ -1,9 +1,9 @@
 """Write the files that follow from the service's operations: ``python -m tools.openapi``.
 
-These are openapi/oriel.json, the page docs/reference/http-api.md (``tools.api_page``), the table of
-requests in docs/reference/requests.md, and the table of each kind's reads in
-docs/contributing/architecture.md. Each table is between two comments, and the text
-around it is written by hand. A test compares the committed files with the output of this module.
+The files are openapi/oriel.json, the pages docs/reference/http-api.md (``tools.api_page``) and
+docs/reference/error-codes.md (``tools.error_page``), the table in docs/reference/requests.md and
+the table of reads by store kind in docs/reference/reads.md. Each table is between two comments. You
+write the text around it by hand. A test compares the committed files with the output of this module.
 """
 
 import sys
@@ -15,13 +15,40 @@ from oriel.app.contract import (
     POSITION_QUERY,
     describe,
     document_bytes,
-    kinds_by_reads,
+    reads_of_kind,
 )
+from oriel.storage import StoreKind
 from tools.api_page import api_page
+from tools.error_page import error_page
 
 _ROOT = Path(__file__).parents[1]
 
 OPENAPI_FILE = _ROOT / "openapi" / "oriel.json"
+
+#: Methods of Kafka Streams' read-only stores, by the read with the same result.
+_KAFKA_METHODS = {
+    "fetch": "fetch(key, timeFrom, timeTo)",
+    "backwardFetch": "backwardFetch(key, timeFrom, timeTo)",
+    "window": "fetch(key, time)",
+    "fetchRange": "fetch(keyFrom, keyTo, timeFrom, timeTo)",
+    "backwardFetchRange": "backwardFetch(keyFrom, keyTo, timeFrom, timeTo)",
+    "fetchAll": "fetchAll(timeFrom, timeTo)",
+    "backwardFetchAll": "backwardFetchAll(timeFrom, timeTo)",
+    "all": "all()",
+    "backwardAll": "backwardAll()",
+    "findSessions": "findSessions(key, earliestEnd, latestStart)",
+    "backwardFindSessions": "backwardFindSessions(key, earliestEnd, latestStart)",
+    "findSessionsRange": "findSessions(keyFrom, keyTo, earliestEnd, latestStart)",
+    "backwardFindSessionsRange": "backwardFindSessions(keyFrom, keyTo, earliestEnd, latestStart)",
+    "session": "fetchSession(key, start, end)",
+    "fetchSession": "fetchSession(key, start, end)",
+    "get": "get(key)",
+    "range": "range(from, to)",
+    "reverseRange": "reverseRange(from, to)",
+    "reverseAll": "reverseAll()",
+    "prefixScan": "prefixScan(prefix)",
+    "approximateNumEntries": "approximateNumEntries()",
+}
 
 _BEGIN = "<!-- Written by `python -m tools.openapi`. -->\n"
 _END = "<!-- The end of what it writes. -->\n"
@@ -36,15 +63,16 @@ def main() -> int:
 
 
 def written_files() -> Mapping[Path, bytes]:
-    """Each committed file and what it has to be."""
+    """Return each committed file with its content."""
     document = describe()
-    requests = _ROOT / "docs" / "reference" / "requests.md"
-    architecture = _ROOT / "docs" / "contributing" / "architecture.md"
+    pages = _ROOT / "docs" / "reference"
+    requests, reads = pages / "requests.md", pages / "reads.md"
     return {
         OPENAPI_FILE: document_bytes(document),
-        _ROOT / "docs" / "reference" / "http-api.md": api_page(document).encode(),
+        pages / "http-api.md": api_page(document).encode(),
+        pages / "error-codes.md": error_page().encode(),
         requests: _with_table(requests, _requests()),
-        architecture: _with_table(architecture, _reads_by_kind()),
+        reads: _with_table(reads, _reads_by_kind()),
     }
 
 
@@ -56,15 +84,26 @@ def _requests() -> str:
         query = "&".join(f"{parameter.name}=" for parameter in own)
         request = operation.path + (f"?{query}" if query else "")
         rows.append(f"| `{operation.method} {request}` | {operation.summary} |")
-    rows.append("| `GET /openapi.json` | The whole interface |")
+    rows.append("| `GET /openapi.json` | Return the OpenAPI document |")
     return "\n".join(rows) + "\n"
 
 
 def _reads_by_kind() -> str:
-    """Return one row for all kinds of stores that have the same reads."""
-    rows = ["| kind | reads |", "|---|---|"]
-    for reads, kinds in kinds_by_reads().items():
-        rows.append(f"| {', '.join(kinds)} | {', '.join(f'`{read}`' for read in reads)} |")
+    """Return one row per read, with the store kinds that have it and the method of Kafka."""
+    kinds = [StoreKind.TUMBLING, StoreKind.SESSION, StoreKind.NONE]
+    by_kind = {kind: set(reads_of_kind(kind)) for kind in kinds}
+    # Reads of windows, of sessions, then of rows.
+    names = dict.fromkeys(
+        name for kind in kinds for name in OPERATIONS if name in by_kind[kind]
+    )  # fmt: skip
+    rows = [
+        "| read | result | windows | sessions | no windows | Kafka Streams |",
+        "|---|---|---|---|---|---|",
+    ]
+    for name in names:
+        has_read = " | ".join("yes" if name in by_kind[kind] else "" for kind in kinds)
+        method = f"`{_KAFKA_METHODS[name]}`" if name in _KAFKA_METHODS else ""
+        rows.append(f"| `{name}` | {OPERATIONS[name].summary} | {has_read} | {method} |")
     return "\n".join(rows) + "\n"
 
 

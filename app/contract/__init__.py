@@ -1,9 +1,9 @@
-"""What the service promises to its clients, and nothing of how it keeps it.
+"""Define the HTTP API of the service, without its implementation.
 
-``OPERATIONS`` has one record per operation: path, parameters, answer, problems, the kinds of
-stores that it fits. From them come the readers of paths and queries (raw bytes in, checked values
-out), the OpenAPI document, the cursors between pages, and the answers that exceptions become.
-The lowest room of the service: it knows storage's errors and positions, and no other room.
+``OPERATIONS`` has one record per operation: path, parameters, response, problems, store kinds. The
+readers of paths and queries, the OpenAPI document, the cursors and the problem documents follow
+from these records. This is the lowest package of the service. It imports only errors and positions
+of the storage package.
 """
 
 from oriel.app.contract.cursors import PageCursors, TableState, place_of_cursor
@@ -11,7 +11,7 @@ from oriel.app.contract.limits import LIMIT_FIELDS, Limits
 from oriel.app.contract.media_types import EVENT_STREAM, MediaType, media_type_of
 from oriel.app.contract.openapi import describe, document_bytes
 from oriel.app.contract.operation import Operation
-from oriel.app.contract.operations import OPERATIONS, kinds_by_reads, reads_of_kind
+from oriel.app.contract.operations import OPERATIONS, reads_of_kind
 from oriel.app.contract.page_limits import (
     LISTED_KEYS_MAX,
     PAGE_BYTES_MAX,
@@ -27,6 +27,7 @@ from oriel.app.contract.parameters import (
     PathParameter,
 )
 from oriel.app.contract.problems import (
+    ALL_KINDS,
     ApiError,
     BodyTooLarge,
     Forbidden,
@@ -54,9 +55,11 @@ from oriel.app.contract.problems import (
     problem_answer,
 )
 from oriel.app.contract.queries import POSITION_QUERY
+from oriel.app.contract.remedies import REMEDIES
 from oriel.app.contract.texts import decode_path
 
 __all__ = [
+    "ALL_KINDS",
     "EVENT_ID_PATTERN",
     "EVENT_STREAM",
     "ISO_TIMES",
@@ -66,6 +69,7 @@ __all__ = [
     "PAGE_BYTES_MAX",
     "PAGE_ROWS_MAX",
     "POSITION_QUERY",
+    "REMEDIES",
     "SCAN_RECORDS_MAX",
     "TABLE_READS_AT_ONCE",
     "TABLE_READS_WAITING",
@@ -102,7 +106,6 @@ __all__ = [
     "decode_path",
     "describe",
     "document_bytes",
-    "kinds_by_reads",
     "malformed_request",
     "media_type_of",
     "place_of_cursor",

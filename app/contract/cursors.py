@@ -62,8 +62,8 @@ class PageCursors:
     """Reads and writes the cursors of one request, for the version that it reads.
 
     ``request`` identifies a request of the table: operation, key, bounds. Reading a cursor raises
-    ``InvalidCursor`` if it belongs to another request or is not a cursor of this service, and
-    ``BehindPositionBound`` if the previous page came from a newer version.
+    ``InvalidCursor`` if it belongs to another request or is not a cursor of this service. It raises
+    ``BehindPositionBound`` if the previous page has a newer version.
     """
 
     def __init__(self, store: str, state: IndexState | TableState, *request: object) -> None:
@@ -180,7 +180,7 @@ class PageCursors:
 
 
 def place_of_cursor(cursor: str, table_id: str) -> Place | None:
-    """Return the version that the page before came from; None if the text is not a cursor."""
+    """Return the version of the previous page, None if the text is not a cursor."""
     try:
         content = urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4))
         _, _, version, digest = _HEAD.unpack_from(content)

@@ -40,7 +40,7 @@ class Limits:
     )
     requests: int = _limit(
         500,
-        "requests in progress, without those that wait for a position or stream. Beyond it, "
+        "requests in progress, without requests that wait for a position and streams. Beyond it, "
         "the worker responds with 503",
     )
     long_reads: int = _limit(

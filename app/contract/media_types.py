@@ -1,7 +1,7 @@
 """Select the response format of windows, rows or keys.
 
-``Accept`` selects it (RFC 9110, 12.5.1): the format with the greatest q-value, then the one that is
-named most exactly, then the first one of ``MediaType``.
+``Accept`` selects it (RFC 9110, 12.5.1): the format with the greatest q-value, then the format that
+is named most exactly, then the first format of ``MediaType``.
 """
 
 import re
@@ -66,7 +66,7 @@ def _negotiated(accept: bytes) -> MediaType:
 
 
 def _quality(media: MediaType, ranges: list[tuple[str, float]]) -> tuple[float, int]:
-    """The q-value of the range that names ``media`` most exactly, and how exactly it does."""
+    """Return the q-value of the range that names ``media`` most exactly, and its exactness."""
     names = (media.value, f"{media.partition('/')[0]}/*", "*/*")
     for exactness, name in zip((3, 2, 1), names, strict=True):
         qualities = [quality for named, quality in ranges if named == name]
@@ -76,7 +76,7 @@ def _quality(media: MediaType, ranges: list[tuple[str, float]]) -> tuple[float, 
 
 
 def _media_range(element: str) -> tuple[str, float] | None:
-    """Name and q-value of one element of the list; None when it can't be read."""
+    """Return name and q-value of one element of the list, None if it cannot be read."""
     name, *parameters = (part.strip(" \t") for part in element.split(";"))
     quality = 1.0
     for parameter in parameters:

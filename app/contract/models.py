@@ -43,7 +43,7 @@ class Position(Model):
 class Window(BaseModel):
     """One window of one key, with one more field per aggregate of the store.
 
-    An aggregate is a number, string, boolean, array of these, or null. NaN and the infinities
+    An aggregate is a number, string, boolean, array of such values, or null. NaN and infinities
     are null, because JSON does not have them. 64-bit integers keep all digits.
     """
 

@@ -1,7 +1,7 @@
 """Create the OpenAPI document from the records of the operations.
 
 FastAPI can describe the routes that it serves, but not the hot reads, which run before it. So this
-module describes all of them in one way. A test calls every operation and compares.
+module describes all operations in one way. A test calls every operation and compares.
 """
 
 from collections.abc import Iterable, Mapping
@@ -42,7 +42,7 @@ _SCHEMA_REFERENCE = "#/components/schemas/{model}"
 _DESCRIPTION = """\
 Query the windows and rows that a pipeline keeps up to date.
 
-Every response comes from one committed table version, which its `position` names. You can require a
+Every response is from one committed table version, which its `position` names. You can require a
 position with `min_version` and `min_offset`. The header fields `Oriel-Version` and `Oriel-History`
 have the position, and `Oriel-Offsets` has its offsets if they are short. A restore of an older
 backup starts another `history`, whose versions have the numbers of the lost versions. Send
@@ -50,9 +50,9 @@ backup starts another `history`, whose versions have the numbers of the lost ver
 (410).
 
 Bounds apply to the window start and are inclusive, as in Kafka Streams' `ReadOnlyWindowStore`.
-Windows are ordered by key, then start, then end. String keys are ordered by their UTF-8 bytes, of
-which the first 459 count, other keys by value. `x-oriel-limits` lists what ends a page. Errors are
-RFC 9457 problem documents. Programs must use `code`.
+Windows are ordered by key, then start, then end. String keys are ordered by their first 459 UTF-8
+bytes, other keys by value. `x-oriel-limits` lists the limits of a page. Errors are RFC 9457 problem
+documents. Programs must use `code`.
 
 The kind of its windows decides which reads a store has:
 
@@ -100,7 +100,7 @@ _IF_NONE_MATCH: Json = {
     "in": "header",
     "required": False,
     "description": "`ETag` of a previous response. If the response is unchanged, the status code "
-    "is 304",
+    "is 304.",
     "schema": {"type": "string"},
 }
 #: Header fields of a response, also of a 304.
@@ -125,8 +125,8 @@ _ANSWER_HEADERS: Json = {
     },
     "Oriel-Lag": {
         "description": "Lag of the response to the store's table: the number of versions, and "
-        "the ms since the first of them was committed. The ms are negative if the wall clock of "
-        "the pipeline is ahead",
+        "the ms since the first missing version was committed. The ms are negative if the wall "
+        "clock of the pipeline is ahead",
         "schema": {"type": "string", "example": "versions=0, ms=0"},
     },
 }
@@ -307,19 +307,24 @@ def _answer(operation: Operation) -> Json:
         described: Json = {"description": "Successful response", "content": content}
         return {**described, "headers": headers} if headers else described
     return {
-        "description": "The response, which comes from one table version",
+        "description": "The response, from one table version",
         "headers": {**_ANSWER_HEADERS, **headers},
         "content": content,
     }
 
 
 def _content(operation: Operation) -> Json:
+    content: Json
     if operation.answer is None:
         schema = _EVENT if operation.text_type == EVENT_STREAM else {"type": "string"}
-        return {operation.text_type: {"schema": schema}}
-    content: Json = {"schema": {"$ref": _SCHEMA_REFERENCE.format(model=operation.answer.__name__)}}
-    if operation.example is not None:
-        content["example"] = operation.example
+        content = {"schema": schema}
+        if operation.response_example is not None:
+            # The schema of a stream describes one event, so an example of events does not fit it.
+            content["x-oriel-example"] = operation.response_example
+        return {operation.text_type: content}
+    content = {"schema": {"$ref": _SCHEMA_REFERENCE.format(model=operation.answer.__name__)}}
+    if operation.response_example is not None:
+        content["example"] = operation.response_example
     forms = _OTHER_FORMS if operation.has_forms else {}
     return {MediaType.JSON.value: content, **forms}
 

@@ -1,4 +1,4 @@
-"""What a record of an operation says, and what all records of hot reads have in common."""
+"""Define the record of an operation, and the common parts of the records of hot reads."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -7,6 +7,12 @@ from functools import partial
 
 from pydantic import BaseModel
 
+from oriel.app.contract.examples import (
+    EXAMPLES,
+    ROWS_EXAMPLE,
+    SESSIONS_EXAMPLE,
+    WINDOWS_EXAMPLE,
+)
 from oriel.app.contract.models import Json, KeysAnswer, RowsAnswer, WindowsAnswer
 from oriel.app.contract.parameters import (
     AS_OF_VERSION,
@@ -39,38 +45,39 @@ from oriel.app.contract.queries import NO_QUERY, Query
 from oriel.storage import StoreKind
 from oriel.storage import errors as storage
 
-#: Kinds of stores by what can be read of them.
+#: Store kinds by their reads.
 ROW_STORES = frozenset(kind for kind in StoreKind if not kind.is_windowed)
 SESSION_STORES = frozenset(kind for kind in StoreKind if kind.is_session)
 EVERY_STORE = frozenset(StoreKind)
 WINDOW_STORES = EVERY_STORE - ROW_STORES
 
-#: How a read of a table itself can fail.
+#: Problems of a table read.
 TABLE_READ_PROBLEMS = (
     storage.VersionGone, storage.CorruptLog, storage.ObjectStoreFailed, storage.TableReadTooLarge,
     storage.TableReadTimeout, TableReadsBusy,
 )  # fmt: skip
 
-#: How an operation on a store can fail.
+#: Problems of an operation on a store.
 _STORE_PROBLEMS = (InvalidKey, storage.UnknownStore, storage.StoreNotReady, storage.IndexDamaged)
 
 
 @dataclass(frozen=True)
 class Operation:
-    """One operation: what it is asked, what it answers and how it can fail.
+    """One operation: its request, its response and its problems.
 
-    ``name`` is Kafka's where it has one, and the ``operationId``. ``path`` has its path parameters
-    in braces; ``{key}`` is last and takes all the rest. ``answer`` is None for what is no JSON but
-    text of ``text_type``, and does not look at its query.
+    ``name`` is the name of Kafka's method if it has one, and the ``operationId``. ``path`` has its
+    path parameters in braces. ``{key}`` is the last one and has the rest of the path. ``answer`` is
+    None for a response of the type ``text_type``, which is not JSON and ignores the query.
 
-    A hot read is answered before FastAPI, by ``oriel.app.reads``. Its path is that of the store,
-    its name and its own path parameters, its query has the position parameters and ``times``, its
-    answer comes in each form of ``MediaType``, and it fits stores of ``store_kinds`` only.
+    A hot read is served before FastAPI, by ``oriel.app.reads``. Its path has the store, its name
+    and its own path parameters. Its query has the position parameters and ``times``. Its response
+    is available in each format of ``MediaType``. It fits stores of ``store_kinds``.
 
-    A POST has a JSON list of keys as its body, and answers as a hot read but for validators.
+    A POST has a JSON list of keys as its body. Its response is the response of a hot read without
+    validators.
 
-    ``own_problems`` are those that don't follow from path and query. ``other_statuses`` (and what
-    they mean) come with the same body as 200.
+    ``own_problems`` are the problems that do not follow from path and query. ``other_statuses``
+    are the status codes with the same body as 200, and their meaning.
     """
 
     name: str
@@ -81,7 +88,7 @@ class Operation:
     description: str
     answer: type[BaseModel] | None
     query: Query = NO_QUERY
-    example: Json | None = None
+    example: Json | str | None = None
     own_problems: tuple[type[Exception], ...] = ()
     other_statuses: Mapping[int, str] = field(default_factory=dict)
     store_kinds: frozenset[StoreKind] = frozenset()
@@ -91,23 +98,29 @@ class Operation:
 
     @property
     def path_parameters(self) -> tuple[PathParameter, ...]:
-        """The parameters in the path, in its order."""
+        """Return the parameters in the path, in its order."""
         return tuple(PATH_PARAMETERS[name] for name in re.findall(r"{(\w+)}", self.path))
 
     @property
     def has_forms(self) -> bool:
-        """Whether the answer comes in each form of ``MediaType``, as ``Accept`` asks for it."""
+        """Return whether the response is available in each format of ``MediaType``."""
         return self.is_hot or self.method == "POST" or self.answer is KeysAnswer
 
     @property
+    def response_example(self) -> Json | str | None:
+        """Return an example response: JSON, text, or None for a web page."""
+        is_of_sessions = self.store_kinds == SESSION_STORES
+        return SESSIONS_EXAMPLE if is_of_sessions else self.example or EXAMPLES.get(self.name)
+
+    @property
     def problems(self) -> tuple[type[Exception], ...]:
-        """All errors that the operation can answer, but for those inside the service."""
+        """Return all problems that the operation can return, except internal errors."""
         query = self.query.parameters
         path = self.path_parameters
         follow: tuple[tuple[bool, tuple[type[Exception], ...]], ...] = (
-            # Any value of the query can be wrong, and of the path's parameters the times.
+            # Any value of the query can be invalid. In the path, the times can be.
             (bool(query) or any(p.name.endswith("_ms") for p in path), (InvalidParameter,)),
-            # A typing error must not be taken for no parameter; only the page takes any address.
+            # A typing error must not be ignored. Only the dashboard accepts any query.
             (self.answer is not None, (UnknownParameter,)),
             (STORE in path, _STORE_PROBLEMS),
             (MIN_VERSION in query, (storage.BehindPositionBound,)),
@@ -125,45 +138,14 @@ class Operation:
 
 
 def _names_keys(path: Sequence[PathParameter], query: Sequence[QueryParameter]) -> bool:
-    """Whether a request says keys, which must be of the store's type."""
+    """Return whether a request names keys, which must have the store's key type."""
     return KEY in path or any(each in query for each in (KEY_FROM, PREFIX, WATCHED_KEY))
 
 
-WINDOWS_EXAMPLE: Json = {
-    "store": "departures",
-    "position": {
-        "version": 17,
-        "offsets": {"flights": {"0": 12345}},
-        "history": "1a2b3c4d-99aabbcc",
-    },
-    "windows": [
-        {
-            "key": "EWR",
-            "window_start_ms": 1357034400000,
-            "window_end_ms": 1357036200000,
-            "departures": 12,
-            "mean_delay": 4.25,
-            "timestamp_ms": 1357036140000,
-            "final": True,
-        }
-    ],
-    "next_cursor": None,
-}
-ROWS_EXAMPLE: Json = {
-    "store": "totals",
-    "position": {
-        "version": 17,
-        "offsets": {"flights": {"0": 12345}},
-        "history": "1a2b3c4d-99aabbcc",
-    },
-    "rows": [{"key": "EWR", "departures": 1201, "timestamp_ms": 1357036140000}],
-    "next_cursor": None,
-}
-
-#: Path of a store; those of its reads begin so.
+#: Path of a store. The paths of its reads begin with it.
 STORE_PATH = "/v1/stores/{store}"
 
-#: Makes the record of a hot read that answers windows; of sessions alone with other kinds.
+#: Create the record of a hot read that returns windows. Reads of sessions set ``store_kinds``.
 windows_read = partial(
     Operation,
     tag="windows",
@@ -173,7 +155,7 @@ windows_read = partial(
     is_hot=True,
 )
 
-#: Makes the record of a hot read that answers rows.
+#: Create the record of a hot read that returns rows.
 rows_read = partial(
     Operation,
     tag="rows",
@@ -183,6 +165,6 @@ rows_read = partial(
     is_hot=True,
 )
 
-#: Makes the record of a read of listed keys.
+#: Create the record of a read of listed keys.
 listed_windows_read = partial(windows_read, is_hot=False, method="POST")
 listed_rows_read = partial(rows_read, is_hot=False, method="POST")

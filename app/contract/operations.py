@@ -254,8 +254,8 @@ _RECORDS = (
         summary="Stream changes of a store",
         description="Return the changes of a store as Server-Sent Events. The first event, "
         "`position`, contains the version at which the stream begins. Each `change` contains "
-        "the windows or rows that one table version changed, and in `removed` those that it "
-        "removed. After a `reset`, read the store again. To continue without a loss or a "
+        "the windows or rows that one table version changed, and in `removed` the keys and times "
+        "of removed ones. After a `reset`, read the store again. To continue without a loss or a "
         "repetition, send the `id` of the last event. An event with only an `id` arrives at "
         "least every 15 s as a heartbeat. If the token expires, is removed or grants less "
         "access, the last event is `denied`, a problem document.",

@@ -32,7 +32,7 @@ REPEATS_MAX = 1_000
 #: Table reads that one process runs at a time, and the ones that wait for their turn.
 TABLE_READS_AT_ONCE = 2
 TABLE_READS_WAITING = 14
-#: Seconds that a table read can take, including its wait.
+#: Limit of the duration of a table read in seconds, including its wait.
 TABLE_READ_SECONDS = 10
 MS_TIMES, ISO_TIMES = "ms", "iso"
 
@@ -72,8 +72,8 @@ class PathParameter:
 
 #: The limits of reads that need the table instead of the index.
 TABLE_READS = (
-    f"A table read takes at most {TABLE_READ_SECONDS} s and {READ_BYTES_MAX >> 20} MiB of rows, "
-    f"and a process accepts at most {TABLE_READS_AT_ONCE + TABLE_READS_WAITING} of them at a "
+    f"A table read is limited to {TABLE_READ_SECONDS} s and {READ_BYTES_MAX >> 20} MiB of rows. "
+    f"A process accepts at most {TABLE_READS_AT_ONCE + TABLE_READS_WAITING} table reads at a "
     "time."
 )
 
@@ -152,8 +152,8 @@ LATEST_START_MS = QueryParameter(
 LIMIT = QueryParameter(
     "limit",
     {"type": "integer", "minimum": 1, "maximum": PAGE_ROWS_MAX, "default": PAGE_ROWS_DEFAULT},
-    "Most items of one page. A page can contain fewer items, or none, although more items "
-    "follow. See x-oriel-limits.",
+    "Maximum number of items of one page. A page can contain fewer items, or none, although more "
+    "items follow. See x-oriel-limits.",
     integer_reader("limit", 1, PAGE_ROWS_MAX),
     default=PAGE_ROWS_DEFAULT,
 )
@@ -188,7 +188,7 @@ MIN_OFFSET = QueryParameter(
 WAIT_MS = QueryParameter(
     "wait_ms",
     {"type": "integer", "minimum": 0, "maximum": WAIT_MS_MAX, "default": 0},
-    "How long to wait for the requested position, in ms. After that, the status code is 503.",
+    "Maximum time to wait for the requested position, in ms. After that, the status code is 503.",
     integer_reader("wait_ms", 0, WAIT_MS_MAX),
     default=0,
 )
@@ -240,7 +240,7 @@ SINCE_VERSION = QueryParameter(
 SHORT_LIMIT = QueryParameter(
     "limit",
     {"type": "integer", "minimum": 1, "maximum": SHORT_LIMIT_MAX, "default": PAGE_ROWS_DEFAULT},
-    "Most items of one page.",
+    "Maximum number of items of one page.",
     integer_reader("limit", 1, SHORT_LIMIT_MAX),
     default=PAGE_ROWS_DEFAULT,
 )
@@ -304,23 +304,23 @@ KEY_TO = QueryParameter(
 FINAL = QueryParameter(
     "final",
     {"type": "boolean"},
-    "true: only final windows, which no record can change. false: only windows that a record can "
-    "still change. Default: both.",
+    "`true` selects final windows, which no record can change. `false` selects windows that a "
+    "record can still change. Default: both.",
     boolean_reader("final"),
     is_bound=True,
 )
 COLUMNS = QueryParameter(
     "columns",
     {"type": "string"},
-    "Names of aggregates, separated by commas. Items have only these in addition to their key, "
-    "times and `final`. Default: all.",
+    "Names of aggregates, separated by commas. Items have only these aggregates, their key, their "
+    "times and `final`. Default: all aggregates.",
     lambda text: tuple(text.split(",")) if text else (),
     is_bound=True,
 )
 CURRENT = QueryParameter(
     "current",
     {"type": "boolean", "default": False},
-    "true: only the current window of each key that changed, as `current` returns it. An event "
+    "`true` selects the current window of each key that changed, as `current` returns it. An event "
     "has at most one window per key. `removed` has the keys without a window, and "
     "`changed_from_ms` is the least start of the windows that changed.",
     boolean_reader("current"),
@@ -330,7 +330,7 @@ CURRENT = QueryParameter(
 STORE = PathParameter(
     "store",
     {"type": "string", "pattern": "^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$"},
-    "Name of the store",
+    "Name of the store.",
     decode_path,
     example="departures",
 )
@@ -347,22 +347,22 @@ KEY = PathParameter(
 WINDOW_START_MS = PathParameter(
     "window_start_ms",
     _TIME_SCHEMA,
-    "Start of the window in ms since the epoch or as ISO 8601",
+    "Start of the window in ms since the epoch or as ISO 8601.",
     path_time_reader("window_start_ms"),
     example=1357034400000,
 )
 WINDOW_END_MS = PathParameter(
     "window_end_ms",
     _TIME_SCHEMA,
-    "End of the session in ms since the epoch or as ISO 8601, inclusive",
+    "End of the session in ms since the epoch or as ISO 8601, inclusive.",
     path_time_reader("window_end_ms"),
-    example=1357036200000,
+    example=1357036140000,
 )
 
 INSTANT_MS = PathParameter(
     "instant_ms",
     _TIME_SCHEMA,
-    "An instant in ms since the epoch or as ISO 8601",
+    "An instant in ms since the epoch or as ISO 8601.",
     path_time_reader("instant_ms"),
     example=1357036140000,
 )
@@ -377,8 +377,8 @@ PATH_PARAMETERS: Mapping[str, PathParameter] = {
 ORDER = QueryParameter(
     "order",
     {"type": "string", "enum": ["newest", "oldest"], "default": "newest"},
-    "Order of the dead letters. newest: from the newest batch to the oldest, then by topic, "
-    "partition and offset in descending order. oldest: exactly the reverse order.",
+    "Order of the dead letters. `newest`: from the newest batch to the oldest, then by topic, "
+    "partition and offset in descending order. `oldest`: exactly the reverse order.",
     choice_reader("order", "newest", "oldest"),
     default="newest",
     is_bound=True,
@@ -401,7 +401,7 @@ LETTERS = (
     QueryParameter(
         "replayed",
         {"type": "boolean"},
-        "true: only dead letters whose record was replayed, false: only the others. Default: both.",
+        "`true` selects dead letters whose record was replayed, `false` the others. Default: both.",
         boolean_reader("replayed"),
         is_bound=True,
     ),

@@ -89,7 +89,7 @@ class KeyOfAnotherShard(ApiError):
     """The message names the shard that has the key. ``owner`` is its number."""
 
     def __init__(self, message: str, owner: int = 0) -> None:
-        """Say so."""
+        """Set the message and the shard."""
         super().__init__(message)
         self.owner = owner
 
@@ -98,7 +98,7 @@ class KeysOfSeveralShards(ApiError):
     """The message describes how to divide the list. ``owners`` has the shard of each key."""
 
     def __init__(self, message: str, owners: Sequence[int] = ()) -> None:
-        """Say so."""
+        """Set the message and the shards."""
         super().__init__(message)
         self.owners = owners
 
@@ -182,7 +182,7 @@ PROBLEM_KINDS: dict[type[Exception], ProblemKind] = {
         400, "keys-of-several-shards", "The keys belong to several shards"
     ),
     TableReadsBusy: ProblemKind(
-        503, "table-reads-busy", "The service runs too many table reads", retry=True
+        503, "table-reads-busy", "The limit of table reads is reached", retry=True
     ),
     UnknownRoute: ProblemKind(404, "unknown-route", "The path does not exist"),
     MethodNotAllowed: ProblemKind(405, "method-not-allowed", "The method is not allowed"),
@@ -226,6 +226,9 @@ PROBLEM_KINDS: dict[type[Exception], ProblemKind] = {
         503, "store-not-ready", "The store is not ready", retry=True
     ),
 }
+
+#: Every kind of problem that a response can have.
+ALL_KINDS = (*PROBLEM_KINDS.values(), INTERNAL_ERROR, MALFORMED_REQUEST)
 
 #: The problem of each status of the framework. Any other status is an internal error.
 _KIND_OF_STATUS = {404: PROBLEM_KINDS[UnknownRoute], 405: PROBLEM_KINDS[MethodNotAllowed]}

@@ -1,9 +1,10 @@
 """Define the records of reads of many keys, and of reads by a key's newest record or an instant.
 
-Kafka overloads the methods of one key for many keys. Here each read has its own name, which the
-stores of ``oriel.testing`` also use.
+Kafka overloads the methods of one key for many keys. In Oriel, each read has its own name, which
+the stores of ``oriel.testing`` also use.
 """
 
+from oriel.app.contract.examples import COUNT_EXAMPLE, WINDOWS_EXAMPLE
 from oriel.app.contract.models import CountAnswer, EntriesAnswer
 from oriel.app.contract.operation import (
     EVERY_STORE,
@@ -40,8 +41,8 @@ RANGE_RECORDS = (
         summary="Read the current window",
         description="Return the window of a key that contains its newest record. For sliding "
         "windows, it is the window that ends at this record. For hopping windows, it is the "
-        "first one that contains this record. For sessions, it is the one with the greatest "
-        "end. The status code is 404 if the key has no window.",
+        "first window that contains this record. For sessions, it is the session with the "
+        "greatest end. The status code is 404 if the key has no window.",
         query=ONE_QUERY,
         own_problems=(WindowNotFound,),
     ),
@@ -91,6 +92,7 @@ RANGE_RECORDS = (
         summary="List all windows or rows",
         description="List all visible windows or rows by key, then start, then end.",
         answer=EntriesAnswer,
+        example=WINDOWS_EXAMPLE,
         query=ALL_QUERY,
         own_problems=(InvalidParameter,),
         store_kinds=EVERY_STORE,
@@ -181,6 +183,7 @@ RANGE_RECORDS = (
         summary="Count rows of a store",
         description="Return the number of rows. The name is Kafka's, but the number is exact.",
         answer=CountAnswer,
+        example=COUNT_EXAMPLE,
         query=POSITION_QUERY,
         store_kinds=ROW_STORES,
     ),

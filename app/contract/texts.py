@@ -1,4 +1,4 @@
-"""How the text of a parameter is read: whole numbers, times, keys, choices, escapes."""
+"""Read the text of a parameter: integers, times, keys, choices, escapes."""
 
 import re
 from collections.abc import Callable
@@ -13,7 +13,7 @@ INT64_MIN, INT64_MAX = -(2**63), 2**63 - 1
 INT32_MAX = 2**31 - 1
 
 _INTEGER = re.compile(r"-?\d{1,19}", re.ASCII)
-#: A time as text, its fraction not finer than a millisecond (ISO 8601; RFC 3339 has the same).
+#: A time with at most milliseconds (ISO 8601, RFC 3339).
 _ISO_TIME = re.compile(
     r"\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:\.\d{1,3})?)?(?:Z|[+-]\d\d:\d\d)?)?", re.ASCII
 )
@@ -28,7 +28,7 @@ def decode_path(raw: bytes) -> str:
     Raises:
         InvalidKey: a broken escape, or bytes that are not UTF-8.
     """
-    # unquote_to_bytes leaves a broken escape as it is: two spellings would be one key.
+    # unquote_to_bytes keeps a broken escape, so two spellings would be one key.
     broken = _BROKEN_ESCAPE.search(raw) if b"%" in raw else None
     if broken:
         message = (
@@ -62,7 +62,7 @@ def read_key(raw: bytes) -> str:
 
 
 def integer_reader(name: str, low: int, high: int) -> Callable[[str], int]:
-    """Make a reader of integers from ``low`` to ``high``, both inclusive."""
+    """Return a reader of integers from ``low`` to ``high``, both inclusive."""
 
     def read(text: str) -> int:
         if _INTEGER.fullmatch(text) and low <= int(text) <= high:
@@ -74,7 +74,7 @@ def integer_reader(name: str, low: int, high: int) -> Callable[[str], int]:
 
 
 def time_reader(name: str) -> Callable[[str], int]:
-    """Make a reader of times: ms since the epoch, from all that 64 bits hold, or ISO 8601."""
+    """Return a reader of times: ms since the epoch as a 64-bit integer, or ISO 8601."""
 
     def read(text: str) -> int:
         if _INTEGER.fullmatch(text) and INT64_MIN <= int(text) <= INT64_MAX:
@@ -92,11 +92,11 @@ def time_reader(name: str) -> Callable[[str], int]:
 
 
 def _iso_time_ms(text: str) -> int | None:
-    """Read an ISO 8601 time, without an offset UTC; None when it is none."""
-    # The search below takes the square of the length: no time is so long.
+    """Read an ISO 8601 time (UTC without an offset). Return None for other text."""
+    # The cost of the search below is the square of the length.
     if len(text) > _ISO_TIME_LENGTH_MAX:
         return None
-    # The plus of an offset, written plain in a query, has become a space.
+    # In a query, the plain plus of an offset is read as a space.
     text = re.sub(r"(T.*) (\d\d:\d\d)$", r"\1+\2", text.upper())
     if not _ISO_TIME.fullmatch(text):
         return None
@@ -110,17 +110,17 @@ def _iso_time_ms(text: str) -> int | None:
 
 
 def lower_bound_reader(name: str) -> Callable[[str], int]:
-    """Make a reader of lower bounds in ms, which reads what is below 0 as 0.
+    """Return a reader of lower bounds in ms, which reads a negative time as 0.
 
-    No record has a time below 0 (semantics.md#1-2), so no window is lost, and requests that mean
-    the same share their cursors.
+    No record has a negative time (semantics.md#1-2), so no window is lost, and requests with the
+    same meaning share their cursors.
     """
     read = time_reader(name)
     return lambda text: max(read(text), 0)
 
 
 def choice_reader(name: str, *choices: str) -> Callable[[str], str]:
-    """Make a reader of one of several words."""
+    """Return a reader of one of several words."""
 
     def read(text: str) -> str:
         if text in choices:
@@ -132,7 +132,7 @@ def choice_reader(name: str, *choices: str) -> Callable[[str], str]:
 
 
 def path_time_reader(name: str) -> Callable[[bytes], int]:
-    """Make a reader of times in the path."""
+    """Return a reader of times in the path."""
     read = time_reader(name)
     return lambda raw: read(decode_path(raw))
 
@@ -161,7 +161,7 @@ def read_history(text: str) -> str:
 
 
 def boolean_reader(name: str) -> Callable[[str], bool]:
-    """Make a reader of ``true`` or ``false``."""
+    """Return a reader of ``true`` or ``false``."""
 
     def read(text: str) -> bool:
         if text in {"true", "false"}:

@@ -6,7 +6,14 @@ import re
 import pytest
 from starlette.exceptions import HTTPException
 
-from oriel.app.contract import ApiError, malformed_request, problem_answer, problems
+from oriel.app.contract import (
+    ALL_KINDS,
+    REMEDIES,
+    ApiError,
+    malformed_request,
+    problem_answer,
+    problems,
+)
 from oriel.app.contract.problems import INTERNAL_ERROR, PROBLEM_KINDS, kind_of
 from oriel.storage import errors as storage_errors
 from tests.app.api_client import Answer
@@ -41,6 +48,11 @@ def test_codes_are_kebab_case_and_unique() -> None:
     codes = [kind.code for kind in PROBLEM_KINDS.values()]
     assert len(set(codes)) == len(codes) > 0
     assert [code for code in codes if not re.fullmatch(r"[a-z]+(-[a-z]+)*", code)] == []
+
+
+def test_every_kind_has_a_cause_and_an_action() -> None:
+    """The page of error codes has both for each code."""
+    assert REMEDIES.keys() == {kind.code for kind in ALL_KINDS}
 
 
 @pytest.mark.parametrize("error", PROBLEM_KINDS)

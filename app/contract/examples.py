@@ -1,0 +1,214 @@
+"""Define an example response of each operation, for the OpenAPI document and its page.
+
+All examples are about the stores ``departures`` (tumbling windows of 30 minutes), ``bursts``
+(sessions with a gap of 10 minutes) and ``totals`` (no windows), which read the topic ``flights``.
+A test compares them with responses of a service.
+"""
+
+from collections.abc import Mapping
+
+from oriel.app.contract.models import Json
+
+_POSITION: Json = {
+    "version": 17,
+    "offsets": {"flights": {"0": 12345}},
+    "history": "1a2b3c4d-99aabbcc",
+}
+_WINDOW: Json = {
+    "key": "EWR",
+    "window_start_ms": 1357034400000,
+    "window_end_ms": 1357036200000,
+    "departures": 12,
+    "mean_delay": 4.25,
+    "timestamp_ms": 1357036140000,
+    "final": True,
+}
+_ROW: Json = {"key": "EWR", "departures": 1201, "timestamp_ms": 1357036140000}
+_KIND: Json = {"kind": "tumbling", "size_ms": 1800000, "grace_ms": 0, "advance_ms": None}
+_AGGREGATES = [
+    {"name": "departures", "function": "count()", "type": "long"},
+    {"name": "mean_delay", "function": "avg(delay)", "type": "double"},
+]
+_STREAM_TIME: Json = {"flights": {"0": 1357036140000}}
+_COUNTERS: Json = {"input": 12345, "applied": 12340, "late": 4, "dead_lettered": 1, "filtered": 0}
+
+WINDOWS_EXAMPLE: Json = {
+    "store": "departures",
+    "position": _POSITION,
+    "windows": [_WINDOW],
+    "next_cursor": None,
+}
+SESSIONS_EXAMPLE: Json = {
+    "store": "bursts",
+    "position": _POSITION,
+    "windows": [{**_WINDOW, "window_end_ms": 1357036140000}],
+    "next_cursor": None,
+}
+ROWS_EXAMPLE: Json = {
+    "store": "totals",
+    "position": _POSITION,
+    "rows": [_ROW],
+    "next_cursor": None,
+}
+COUNT_EXAMPLE: Json = {"store": "totals", "position": _POSITION, "count": 1}
+
+#: Example responses of the other operations, by name.
+EXAMPLES: Mapping[str, Json | str] = {
+    "listStores": {
+        "stores": [
+            {
+                "store": "departures",
+                "ready": True,
+                "problem": None,
+                "window": _KIND,
+                "aggregates": _AGGREGATES,
+                "position": _POSITION,
+                "committed_ms": 1357036150000,
+                "close_ms": 1357036140000,
+                "stream_time_ms": _STREAM_TIME,
+                "counters": _COUNTERS,
+                "windows": 840,
+            }
+        ]
+    },
+    "describeStore": {
+        "store": "departures",
+        "definition": {
+            "name": "departures",
+            "topic": "flights",
+            "grouped_by": "key",
+            "window": _KIND,
+            "aggregates": _AGGREGATES,
+            "key_groups": 4,
+            "retention_ms": None,
+            "application": "flights",
+            "emit": "window-update",
+            "format": 3,
+            "sources": ["flights: carrier STRING, delay INT"],
+            "steps": [],
+            "functions": [],
+            "generation": 0,
+            "key_type": "text",
+        },
+        "position": _POSITION,
+        "committed_ms": 1357036150000,
+        "stream_time_ms": _STREAM_TIME,
+        "close_ms": 1357036140000,
+        "counters": _COUNTERS,
+        "earliest_start_ms": 0,
+        "earliest_end_ms": None,
+        "index": {"state": "following", "problem": None, "windows": 840},
+    },
+    "listKeys": {
+        "store": "departures",
+        "position": _POSITION,
+        "keys": ["EWR", "JFK", "LGA"],
+        "next_cursor": None,
+    },
+    "health": {"status": "ok"},
+    "readiness": {
+        "ready": True,
+        "tailer_alive": True,
+        "problem": None,
+        "stores": {"departures": {"ready": True, "problem": None}},
+        "pipelines": {"flights": {"running": True, "seen_ms": 1357036150000, "problem": None}},
+    },
+    "freshness": {
+        "fresh": True,
+        "problem": None,
+        "pipelines": {"flights": {"state": "running", "since_ms": None, "problem": None}},
+    },
+    "status": {
+        "time_ms": 1357036150500,
+        "problem": None,
+        "pipelines": [
+            {
+                "pipeline": "flights",
+                "state": "running",
+                "problem": None,
+                "seen_ms": 1357036150000,
+                "batch_ms": 1357036149500,
+                "batches": 17,
+                "records_per_second": 410.5,
+                "log_end_ms": 1357036150000,
+                "lag": 0,
+                "lag_unit": "records",
+                "lag_ms": 0,
+                "stores": ["departures"],
+            }
+        ],
+        "stores": [
+            {
+                "store": "departures",
+                "pipeline": "flights",
+                "open_records": 36,
+                "state_bytes": 20480,
+                "lag": 0,
+                "lag_ms": 0,
+                "stream_time_ms": 1357036140000,
+                "held_by": None,
+                "idle": [],
+                "close_ms": 1357036140000,
+                "counters": _COUNTERS,
+                "ready": True,
+                "problem": None,
+            }
+        ],
+    },
+    "metrics": "# HELP oriel_pipeline_up Whether the pipeline's heartbeat is fresh.\n"
+    "# TYPE oriel_pipeline_up gauge\n"
+    'oriel_pipeline_up{application="flights"} 1.0\n',
+    "changes": {
+        "store": "departures",
+        "position": _POSITION,
+        "changes": [
+            {
+                "version": 17,
+                "key": "EWR",
+                "window_start_ms": 1357034400000,
+                "window_end_ms": 1357036200000,
+                "row": _WINDOW,
+            }
+        ],
+        "through_version": 17,
+        "next_cursor": None,
+        "through_history": "1a2b3c4d-99aabbcc",
+    },
+    "listDeadLetters": {
+        "version": 3,
+        "letters": [
+            {
+                "topic": "flights",
+                "partition": 0,
+                "offset": 4711,
+                "reason": "not-json",
+                "detail": "the value is not a JSON object",
+                "revision": 9,
+                "timestamp_ms": 1357034460000,
+                "store": None,
+                "key": {"encoding": "utf-8", "data": "EWR"},
+                "headers": [],
+                "value": {"encoding": "utf-8", "data": "{"},
+                "replayed_ms": None,
+                "repeats_offset": None,
+            }
+        ],
+        "next_cursor": None,
+    },
+    "countDeadLetters": {
+        "version": 3,
+        "total": 4,
+        "by_reason": {"not-json": 3, "wrong-type": 1},
+        "repeats": 0,
+    },
+    "watch": "event: position\n"
+    "id: 16-1a2b3c4d-99aabbcc\n"
+    'data: {"store":"departures","position":{"version":16,"offsets":{"flights":{"0":12340}},'
+    '"history":"1a2b3c4d-99aabbcc"}}\n\n'
+    "event: change\n"
+    "id: 17-1a2b3c4d-99aabbcc\n"
+    'data: {"store":"departures","position":{"version":17,"offsets":{"flights":{"0":12345}},'
+    '"history":"1a2b3c4d-99aabbcc"},"windows":[{"key":"EWR","window_start_ms":1357034400000,'
+    '"window_end_ms":1357036200000,"departures":12,"mean_delay":4.25,'
+    '"timestamp_ms":1357036140000,"final":true}],"removed":[]}\n',
+}
