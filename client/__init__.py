@@ -1,9 +1,9 @@
-"""A client of the service, in the shape of Kafka Streams' read-only stores.
+"""Query a service from Python, with the read-only stores of Kafka Streams.
 
-``Client`` blocks, ``AsyncClient`` is for asyncio; both read windows, sessions, rows and keys of the
-stores of one service, page by page as they are needed, try again what may be answered later, and
-raise what the service says is wrong. It needs httpx only, and pyarrow, pandas or Polars where a
-table is asked for; it knows neither Spark nor the rest of Oriel.
+``Client`` blocks, ``AsyncClient`` is for asyncio. Both read the windows, sessions, rows and keys of
+the stores of one service, page by page as you need them. They send a request again if a retry can
+help, and raise an exception for an error of the service. The package needs only httpx, and
+pyarrow, pandas or Polars if you read a table. It imports neither Spark nor the rest of Oriel.
 """
 
 from oriel.client.clients import AsyncClient, Client

@@ -1,4 +1,4 @@
-"""The two clients: one that blocks, and one for asyncio."""
+"""Define the two clients: a blocking client, and a client for asyncio."""
 
 from types import TracebackType
 from typing import Any, Self
@@ -22,16 +22,26 @@ TIMEOUT_S = 10.0
 
 
 class Client:
-    """Asks one service.
+    """A client of one service. Several threads can use it, like ``httpx.Client``.
 
-    An example::
+    Args:
+        url: address of the service.
+        token: a bearer token, or a function that returns the current token.
+        timeout_s: seconds for which the service can send nothing before a request fails. The time
+            to wait for a position is added.
+        retries: how often and after which pauses a request is sent again. Default: ``Retries()``.
+        **options: options of ``httpx.Client``, for example ``verify`` or ``proxy``.
 
-        with Client("http://127.0.0.1:8080") as client:
-            store = client.window_store("departures_by_origin")
-            for window in store.backward_fetch("EWR", limit=20):
-                print(window.start, window["departures"])
+    Raises:
+        ValueError: the address is not an HTTP address.
 
-    It may be used by several threads, as ``httpx.Client``.
+    Example:
+        >>> with Client(url) as client:
+        ...     store = client.window_store("departures")
+        ...     for window in store.backward_fetch("EWR", limit=20):
+        ...         print(window.start.time(), window["departures"])
+        10:30:00 7
+        10:00:00 12
     """
 
     def __init__(
@@ -43,17 +53,12 @@ class Client:
         retries: Retries | None = None,
         **options: Any,
     ) -> None:
-        """Connect to nothing yet.
-
-        ``token`` is a bearer token, or a function that gives the one that is good now.
-        ``timeout_s`` is how long the service may be silent; what it is asked to wait for a position
-        comes on top. ``options`` are those of ``httpx.Client``, like ``verify`` or ``proxy``.
-        """
+        """Prepare the client. It opens no connection."""
         service = Service(url, token, timeout_s, retries)
         self._connection = Connection(service, httpx.Client(**options))
 
     def __enter__(self) -> Self:
-        """Give the client itself."""
+        """Return the client."""
         return self
 
     def __exit__(
@@ -62,7 +67,7 @@ class Client:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Close it."""
+        """Close the connections."""
         self.close()
 
     def close(self) -> None:
@@ -70,20 +75,34 @@ class Client:
         self._connection.close()
 
     def stores(self) -> list[StoreSummary]:
-        """List the stores."""
+        """List the stores of the service.
+
+        Returns:
+            The stores, by name.
+        """
         return self._connection.run(store_reads.stores())
 
     def status(self) -> dict[str, Any]:
-        """Return the status of pipelines and stores, as the API has it."""
+        """Return the status of pipelines and stores, as the JSON object of the API."""
         return self._connection.run(store_reads.status())
 
     def store(
         self, name: str
     ) -> ReadOnlyWindowStore | ReadOnlySessionStore | ReadOnlyKeyValueStore:
-        """The store of that name, of the class that fits its kind; asks the service for it.
+        """Return a store, as the class for its window kind. It sends one request.
+
+        Args:
+            name: name of the store.
+
+        Returns:
+            The store.
 
         Raises:
-            UnknownStore: there is none; the message lists those that there are.
+            UnknownStore: the store does not exist. The message lists the stores.
+
+        Example:
+            >>> client.store("bursts").backward_fetch("EWR", limit=1).list()[0]["departures"]
+            1
         """
         address = Address(name)
         kind = self._connection.run(store_reads.kind(address))
@@ -96,29 +115,51 @@ class Client:
                 return ReadOnlyWindowStore(self._connection, address)
 
     def window_store(self, name: str) -> ReadOnlyWindowStore:
-        """A store of windows; asks nothing."""
+        """Return a store of tumbling, hopping or sliding windows. It sends nothing.
+
+        Args:
+            name: name of the store.
+        """
         return ReadOnlyWindowStore(self._connection, Address(name))
 
     def session_store(self, name: str) -> ReadOnlySessionStore:
-        """A store of sessions; asks nothing."""
+        """Return a store of sessions. It sends nothing.
+
+        Args:
+            name: name of the store.
+        """
         return ReadOnlySessionStore(self._connection, Address(name))
 
     def key_value_store(self, name: str) -> ReadOnlyKeyValueStore:
-        """A store without windows; asks nothing."""
+        """Return a store without windows. It sends nothing.
+
+        Args:
+            name: name of the store.
+        """
         return ReadOnlyKeyValueStore(self._connection, Address(name))
 
 
 class AsyncClient:
-    """``Client`` for asyncio.
+    """A client of one service for asyncio. Use it in one event loop.
 
-    An example::
+    Args:
+        url: address of the service.
+        token: a bearer token, or a function that returns the current token.
+        timeout_s: seconds for which the service can send nothing before a request fails. The time
+            to wait for a position is added.
+        retries: how often and after which pauses a request is sent again. Default: ``Retries()``.
+        **options: options of ``httpx.AsyncClient``, for example ``verify`` or ``proxy``.
 
-        async with AsyncClient("http://127.0.0.1:8080") as client:
-            store = client.window_store("departures_by_origin")
-            async for window in store.backward_fetch("EWR", limit=20):
-                print(window.start, window["departures"])
+    Raises:
+        ValueError: the address is not an HTTP address.
 
-    It belongs to one event loop.
+    Example:
+        >>> async def newest(url: str) -> list[int]:
+        ...     async with AsyncClient(url) as client:
+        ...         store = client.window_store("departures")
+        ...         return [w["departures"] async for w in store.backward_fetch("EWR")]
+        >>> asyncio.run(newest(url))
+        [7, 12]
     """
 
     def __init__(
@@ -130,12 +171,12 @@ class AsyncClient:
         retries: Retries | None = None,
         **options: Any,
     ) -> None:
-        """Connect to nothing yet; all as in ``Client``, ``options`` of ``httpx.AsyncClient``."""
+        """Prepare the client. It opens no connection."""
         service = Service(url, token, timeout_s, retries)
         self._connection = AsyncConnection(service, httpx.AsyncClient(**options))
 
     async def __aenter__(self) -> Self:
-        """Give the client itself."""
+        """Return the client."""
         return self
 
     async def __aexit__(
@@ -144,7 +185,7 @@ class AsyncClient:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Close it."""
+        """Close the connections."""
         await self.close()
 
     async def close(self) -> None:
@@ -152,17 +193,31 @@ class AsyncClient:
         await self._connection.close()
 
     async def stores(self) -> list[StoreSummary]:
-        """List the stores."""
+        """List the stores of the service.
+
+        Returns:
+            The stores, by name.
+        """
         return await self._connection.run(store_reads.stores())
 
     async def status(self) -> dict[str, Any]:
-        """Return the status of pipelines and stores, as the API has it."""
+        """Return the status of pipelines and stores, as the JSON object of the API."""
         return await self._connection.run(store_reads.status())
 
     async def store(
         self, name: str
     ) -> AsyncReadOnlyWindowStore | AsyncReadOnlySessionStore | AsyncReadOnlyKeyValueStore:
-        """The store of that name, of the class that fits its kind, as ``Client.store``."""
+        """Return a store, as the class for its window kind. It sends one request.
+
+        Args:
+            name: name of the store.
+
+        Returns:
+            The store.
+
+        Raises:
+            UnknownStore: the store does not exist. The message lists the stores.
+        """
         address = Address(name)
         kind = await self._connection.run(store_reads.kind(address))
         match kind:
@@ -174,13 +229,25 @@ class AsyncClient:
                 return AsyncReadOnlyWindowStore(self._connection, address)
 
     def window_store(self, name: str) -> AsyncReadOnlyWindowStore:
-        """A store of windows; asks nothing."""
+        """Return a store of tumbling, hopping or sliding windows. It sends nothing.
+
+        Args:
+            name: name of the store.
+        """
         return AsyncReadOnlyWindowStore(self._connection, Address(name))
 
     def session_store(self, name: str) -> AsyncReadOnlySessionStore:
-        """A store of sessions; asks nothing."""
+        """Return a store of sessions. It sends nothing.
+
+        Args:
+            name: name of the store.
+        """
         return AsyncReadOnlySessionStore(self._connection, Address(name))
 
     def key_value_store(self, name: str) -> AsyncReadOnlyKeyValueStore:
-        """A store without windows; asks nothing."""
+        """Return a store without windows. It sends nothing.
+
+        Args:
+            name: name of the store.
+        """
         return AsyncReadOnlyKeyValueStore(self._connection, Address(name))

@@ -1,47 +1,65 @@
-"""What a call can raise: one class per kind of problem document that the service answers.
+"""Define the errors of the client, with one class per kind of problem document of the service.
 
 OrielError
-|-- ServiceUnreachable      no answer came: refused, timed out, broken off
-|-- UnexpectedAnswer        an answer that is not Oriel's (a proxy's page, say)
-`-- Problem                 the service says what is wrong; ``code`` never changes its meaning
-    |-- UnknownStore        no store of that name; the detail lists those there are
-    |-- NotFound            no such window, session, row or path
-    |-- InvalidRequest      a parameter, key or cursor that can't be, or a read that the
-    |                       store's kind doesn't have
-    |   |-- KeysOfSeveralShards  keys of a list are in several shards: ``owners`` says where
-    |   `-- Gone            a version or cursor that was cleaned up, or of a history that a
-    |                       restore ended: read again from the start
-    |-- NotAllowed          a token is missing, or doesn't cover this
-    |-- PositionNotReached  the store has not come to the demanded position in time
-    |-- NotReady            the service or the store can't answer now; a retry may help
-    `-- ServiceFailed       the service failed inside
+|-- ServiceUnreachable      No response arrived.
+|-- UnexpectedAnswer        The response is not from Oriel.
+`-- Problem                 The service returned an error.
+    |-- UnknownStore        The store does not exist.
+    |-- NotFound            The window, session, row or path does not exist.
+    |-- InvalidRequest      The request is invalid.
+    |   |-- KeysOfSeveralShards  The keys of a list belong to several shards.
+    |   `-- Gone            The version or cursor no longer exists.
+    |-- NotAllowed          The token is missing, or does not grant access.
+    |-- PositionNotReached  The store did not reach the requested position in time.
+    |-- NotReady            The service or the store is not ready.
+    `-- ServiceFailed       The service failed.
 """
 
 import json
 from collections.abc import Mapping
 
-#: Problem code -> class, where the status alone doesn't say it.
+#: Problem codes whose class does not follow from the status.
 _UNKNOWN_STORE, _BEHIND = "unknown-store", "behind-position-bound"
 _SEVERAL_SHARDS = "keys-of-several-shards"
 
 
 class OrielError(Exception):
-    """Base of all errors of this package."""
+    """Base of all errors of this package.
+
+    Example:
+        >>> try:
+        ...     client.store("arrivals")
+        ... except OrielError as error:
+        ...     print(error)
+        store 'arrivals' does not exist. The stores are: bursts, departures, totals.
+    """
 
 
 class ServiceUnreachable(OrielError):
-    """No answer came; the message says from where, and why."""
+    """No response arrived. The message has the address and the reason."""
 
 
 class UnexpectedAnswer(OrielError):
-    """The answer is not one of Oriel's; the message shows its status and beginning."""
+    """The response is not from Oriel. The message has its status and its beginning."""
 
 
 class Problem(OrielError):
     """A problem document (RFC 9457) of the service.
 
-    ``code`` is for programs and never changes its meaning, ``title`` and ``detail`` are for
-    people. ``retry_after_s`` is what the service asks to wait before a retry, None if it doesn't.
+    Attributes:
+        code: the code for programs, which never changes its meaning.
+        title: the kind of problem, for people.
+        detail: what is wrong with this request, for people.
+        status: the HTTP status code.
+        instance: the path of the request.
+        retry_after_s: seconds after which to send the request again, None if a retry does not help.
+
+    Example:
+        >>> try:
+        ...     client.store("arrivals")
+        ... except Problem as problem:
+        ...     print(problem.status, problem.code)
+        404 unknown-store
     """
 
     code: str
@@ -52,7 +70,7 @@ class Problem(OrielError):
     retry_after_s: float | None
 
     def __init__(self, document: Mapping[str, object], retry_after_s: float | None = None) -> None:
-        """Take the fields out of the document; the message is its detail."""
+        """Read the fields of the document. The message is its detail."""
         self.code = str(document["code"])
         self.title = str(document.get("title", ""))
         self.detail = str(document.get("detail", ""))
@@ -63,66 +81,66 @@ class Problem(OrielError):
 
     @property
     def may_pass(self) -> bool:
-        """Whether the same request may be answered later."""
+        """Return whether the same request can succeed later."""
         return self.status in {429, 502, 503, 504}
 
 
 class UnknownStore(Problem):
-    """There is no store of that name."""
+    """The store does not exist. The detail lists the stores of the service."""
 
 
 class NotFound(Problem):
-    """There is no such window, session, row or path."""
+    """The window, session, row or path does not exist."""
 
 
 class InvalidRequest(Problem):
-    """The request can't be answered as it is; the detail says what is wrong."""
+    """The request is invalid. The detail describes the reason."""
 
 
 class KeysOfSeveralShards(InvalidRequest):
-    """No service has all keys of a list, because the keys are divided into shards.
+    """The keys of a list belong to several shards. Send one request per shard.
 
-    ``owners`` has the shard of each key, in the order of the list. Read the keys of each shard by
-    a request of their own.
+    Attributes:
+        owners: the shard of each key, in the order of the list.
     """
 
     owners: tuple[int, ...]
 
     def __init__(self, document: Mapping[str, object], retry_after_s: float | None = None) -> None:
-        """Take the fields out of the document."""
+        """Read the fields of the document."""
         super().__init__(document, retry_after_s)
         owners = document.get("owners")
         self.owners = tuple(map(int, owners)) if isinstance(owners, list) else ()
 
 
 class Gone(InvalidRequest):
-    """A version or cursor was cleaned up, or a restore ended its history: read again."""
+    """A version or cursor was cleaned up, or a restore ended its history. Read the store again."""
 
 
 class NotAllowed(Problem):
-    """A token is missing, or doesn't cover this."""
+    """The token is missing, or does not grant access."""
 
 
 class PositionNotReached(Problem):
-    """The store has not come to the demanded position in time."""
+    """The store did not reach the requested position in time."""
 
 
 class NotReady(Problem):
-    """The service or the store can't answer now."""
+    """The service or the store is not ready. The client has already sent the request again."""
 
 
 class ServiceFailed(Problem):
-    """The service failed inside; its log says why."""
+    """The service failed. Its log has the reason."""
 
 
 def problem_of(status: int, content: bytes, retry_after_s: float | None) -> OrielError:
-    """The error that an answer other than 200 and 304 is."""
+    """Return the error of a response with another status code than 200 and 304."""
     try:
         document = json.loads(content)
         code = document["code"]
     except (ValueError, KeyError, TypeError):
         if status in {429, 502, 503, 504}:
-            # A proxy speaks for a service that is away for a moment.
+            # A proxy responds for a service that is unavailable for a moment.
             detail = f"status {status} without a reason"
             return NotReady({"code": "none", "status": status, "detail": detail}, retry_after_s)
         shown = content[:200].decode("utf-8", "replace")

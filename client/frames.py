@@ -1,4 +1,4 @@
-"""Pages of Arrow as tables of pyarrow, pandas and Polars, which are imported on use."""
+"""Convert pages of Arrow to tables of pyarrow, pandas and Polars, which are imported on use."""
 
 from collections.abc import Sequence
 from importlib import import_module
@@ -11,23 +11,23 @@ if TYPE_CHECKING:
 
 
 def arrow_table(stream: bytes) -> "pa.Table":
-    """A page, an Arrow IPC stream, as a ``pyarrow.Table``."""
+    """Return a page, an Arrow IPC stream, as a ``pyarrow.Table``."""
     with _imported("pyarrow.ipc").open_stream(stream) as reader:
         return reader.read_all()
 
 
 def joined(tables: "Sequence[pa.Table]") -> "pa.Table":
-    """The pages of one read as one ``pyarrow.Table``."""
-    # A page without items doesn't know which columns were chosen.
+    """Return the pages of one read as one ``pyarrow.Table``."""
+    # A page without items does not have the selected columns.
     tables = [table for table in tables if len(table)] or tables[:1]
     return _imported("pyarrow").concat_tables(tables)
 
 
 def pandas_frame(table: "pa.Table") -> "pd.DataFrame":
-    """A ``pyarrow.Table`` as a ``pandas.DataFrame``; integers keep all digits.
+    """Return a ``pyarrow.Table`` as a ``pandas.DataFrame``. Integers keep all digits.
 
-    Where integers have gaps, all integers are of pandas' nullable type: its plain one has no gaps,
-    and doubles would round them.
+    If a column of integers has nulls, all integers have pandas' nullable type. The plain type of
+    pandas has no nulls, and doubles would round the integers.
     """
     arrow, pandas = _imported("pyarrow"), _imported("pandas")
     has_gaps = any(column.null_count and column.type == arrow.int64() for column in table.columns)
@@ -36,7 +36,7 @@ def pandas_frame(table: "pa.Table") -> "pd.DataFrame":
 
 
 def polars_frame(table: "pa.Table") -> "pl.DataFrame":
-    """A ``pyarrow.Table`` as a ``polars.DataFrame``."""
+    """Return a ``pyarrow.Table`` as a ``polars.DataFrame``."""
     frame: pl.DataFrame = _imported("polars").from_arrow(table)
     return frame
 

@@ -1,4 +1,4 @@
-"""What a read is: a request, and how its answer is understood. Nothing is sent here."""
+"""Define reads: a request and the meaning of its response. This module sends nothing."""
 
 import json
 from collections.abc import Callable, Mapping, Sequence
@@ -10,7 +10,7 @@ from oriel.client.records import Page, Position, position_of
 
 T = TypeVar("T")
 
-#: A key in a call: its text, or the number or components that it is a text of.
+#: A key in a call: its text, an integer, or the components of a composite key.
 Key = str | int | tuple[str | int, ...]
 
 _ANY_POSITION = Position()
@@ -19,13 +19,13 @@ JSON, NDJSON, CSV = "application/json", "application/x-ndjson", "text/csv"
 EVENT_STREAM = "text/event-stream"
 ARROW = "application/vnd.apache.arrow.stream"
 
-#: Most items of one page that the service gives.
+#: Limit of the items of one page.
 PAGE_SIZE_MAX = 10_000
 PAGE_SIZE = 1_000
 
 
 class Answer(NamedTuple):
-    """A finished answer; names of headers are in lower case."""
+    """A complete response, with the names of header fields in lower case."""
 
     status: int
     headers: Mapping[str, str]
@@ -33,12 +33,12 @@ class Answer(NamedTuple):
 
     @property
     def json(self) -> Any:
-        """The body as JSON."""
+        """Return the body as JSON."""
         return json.loads(self.content)
 
 
 class Body(NamedTuple):
-    """A page in another form than JSON; ``next_cursor`` None: there are no more."""
+    """A page in another format than JSON. The last page has no ``next_cursor``."""
 
     content: bytes
     items: int
@@ -49,8 +49,8 @@ class Body(NamedTuple):
 class Request:
     """A request: ``path`` is percent-encoded, ``query`` is not.
 
-    With ``keys`` it is a POST of them, which changes nothing either, else a GET. ``last_event_id``
-    is where a stream goes on.
+    With ``keys`` it is a POST with these keys, otherwise a GET. ``last_event_id`` is the event
+    after which a stream resumes.
     """
 
     path: str
@@ -61,7 +61,7 @@ class Request:
     last_event_id: str | None = None
 
     def asking(self, **parameters: object) -> "Request":
-        """The request with more parameters; those that are None are left out."""
+        """Return the request with more parameters, without those of the value None."""
         more = [
             (name, key_text(value) if isinstance(value, tuple) else str(value))
             for name, value in parameters.items()
@@ -72,18 +72,18 @@ class Request:
 
 @dataclass(frozen=True)
 class Address:
-    """A store, the least position of its answers, and for how long to wait for that position."""
+    """A store, the position that its responses must include, and how long to wait for it."""
 
     store: str
     position: Position = _ANY_POSITION
     wait_s: float = 0.0
 
     def listing(self, name: str, keys: Sequence[Key]) -> Request:
-        """A request that lists keys."""
+        """Return a request that lists keys."""
         return replace(self.request(name), keys=tuple(map(key_text, keys)))
 
     def request(self, *parts: Key) -> Request:
-        """A request below the store's path, with the demand for the position."""
+        """Return a request below the path of the store, with the position."""
         position = self.position
         query = [("min_version", str(position.version))] if position.version >= 0 else []
         if query and position.history:
@@ -99,10 +99,10 @@ class Address:
 
 @dataclass(frozen=True)
 class Read(Generic[T]):
-    """One request and what its answer means.
+    """One request and the meaning of its response.
 
-    ``wait_s`` is for how long a store that is behind the demanded position is asked again.
-    An answer of one of ``absent_codes`` means None.
+    If the store has not reached the requested position, the request is sent again for ``wait_s``
+    seconds. A response with one of ``absent_codes`` has the value None.
     """
 
     request: Request
@@ -113,10 +113,10 @@ class Read(Generic[T]):
 
 @dataclass(frozen=True)
 class PagedRead(Generic[T]):
-    """A read whose items come in pages: at most ``limit`` in all (None: every one).
+    """A read of pages of items, with at most ``limit`` items in total (None: all items).
 
-    ``field`` is where the answer has its items, ``item`` makes one out of its JSON. A read that is
-    not ``sized`` leaves to the service how many items a page has.
+    ``field`` is the field of the response with the items. ``item`` converts the JSON of an item. If
+    a read is not ``sized``, the service decides how many items a page has.
     """
 
     request: Request
@@ -128,7 +128,11 @@ class PagedRead(Generic[T]):
     sized: bool = True
 
     def __post_init__(self) -> None:
-        """Refuse sizes that the service would refuse: a ``ValueError`` names the range."""
+        """Check the sizes.
+
+        Raises:
+            ValueError: the service would reject a size.
+        """
         if not 1 <= self.page_size <= PAGE_SIZE_MAX:
             message = f"page_size is {self.page_size}. It must be from 1 to {PAGE_SIZE_MAX:,}"
             raise ValueError(message)
@@ -137,11 +141,11 @@ class PagedRead(Generic[T]):
             raise ValueError(message)
 
     def page(self, cursor: str | None = None, done: int = 0) -> Read[Page[T]]:
-        """The page behind ``cursor``, after ``done`` items."""
+        """Return the read of the page after ``cursor``, after ``done`` items."""
         return Read(self._request(cursor, done), self._page_of, self.wait_s)
 
     def page_unless(self, etag: str | None) -> Read[Page[T] | None]:
-        """The first page; None where it is still the one of that tag."""
+        """Return the read of the first page, with the value None if it is unchanged."""
         request = replace(self._request(None, 0), etag=etag)
 
         def parse(answer: Answer) -> Page[T] | None:
@@ -150,7 +154,7 @@ class PagedRead(Generic[T]):
         return Read(request, parse, self.wait_s)
 
     def body(self, accept: str, cursor: str | None = None, done: int = 0) -> "Read[Body]":
-        """The page behind ``cursor`` in another form than JSON."""
+        """Return the read of the page after ``cursor`` in another format than JSON."""
 
         def parse(answer: Answer) -> Body:
             headers = answer.headers
@@ -176,32 +180,32 @@ class PagedRead(Generic[T]):
 
 @dataclass(frozen=True)
 class Stream(Generic[T]):
-    """A request that is answered by a stream of changes; ``item`` makes one out of its JSON."""
+    """A request of a stream of changes. ``item`` converts the JSON of an item."""
 
     request: Request
     item: Callable[[Any], T]
 
 
 class Walk(Generic[T]):
-    """From page to page of a read, until there are no more or its limit is reached."""
+    """Reads page after page, until the last page or the limit of the read."""
 
     def __init__(self, read: PagedRead[T]) -> None:
-        """Stand before the first page."""
+        """Start before the first page."""
         self._read = read
         self._cursor: str | None = None
         self._done = 0
         self.goes_on = True
 
     def page(self) -> Read[Page[T]]:
-        """The page that comes next."""
+        """Return the read of the next page."""
         return self._read.page(self._cursor, self._done)
 
     def body(self, accept: str) -> Read[Body]:
-        """The page that comes next, in another form than JSON."""
+        """Return the read of the next page, in another format than JSON."""
         return self._read.body(accept, self._cursor, self._done)
 
     def took(self, items: int, next_cursor: str | None) -> None:
-        """Go behind a page of so many items."""
+        """Continue after a page with this number of items."""
         self._cursor = next_cursor
         self._done += items
         limit = self._read.limit
@@ -209,12 +213,12 @@ class Walk(Generic[T]):
 
 
 def key_text(key: Key) -> str:
-    """The text of a key: a number in decimal, components as a JSON array without blanks."""
+    """Return the text of a key: integers in decimal, components as a JSON array without spaces."""
     if isinstance(key, str):
         return key
     return json.dumps(key, ensure_ascii=False, separators=(",", ":"))
 
 
 def _quoted(part: str) -> str:
-    # A part of dots alone would be taken for a step up by whoever normalises paths on the way.
+    # A proxy that normalizes paths would read a part of dots as a parent directory.
     return quote(part, safe="") if part.strip(".") else part.replace(".", "%2E")

@@ -1,4 +1,4 @@
-"""What answers hold: windows, rows, positions, stores; all frozen."""
+"""Define the content of responses: windows, rows, positions and stores, all frozen."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -7,8 +7,8 @@ from typing import Any, Generic, TypeVar
 
 T = TypeVar("T")
 
-#: A time in a call: ms since the epoch, a datetime with a zone, or ISO 8601 text (without an
-#: offset UTC).
+#: A time in a call: ms since the epoch, a datetime with a time zone, or ISO 8601 text (UTC without
+#: an offset).
 Time = int | datetime | str
 
 Json = Mapping[str, Any]
@@ -18,13 +18,17 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 @dataclass(frozen=True)
 class Position:
-    """How far into its source an answer reaches; as a demand, how far it has to reach.
+    """The table version and the source offsets of a response, or the ones that it must include.
 
-    ``version`` is that of the store's table. ``offsets`` are topic -> partition -> offset: every
-    record below the offset is included. What a demand leaves out it doesn't demand.
+    Attributes:
+        version: version of the store's table, -1 for any version.
+        offsets: topic -> partition -> offset. Every record below the offset is included.
+        history: identifies the history of the version, which a restore of an older backup
+            changes. If you request a version that a restore replaced, the client raises ``Gone``.
 
-    ``history`` identifies the history of the version: a restore of an older backup starts another
-    one. If a demand has it, a version that a restore replaced raises ``Gone``.
+    Example:
+        >>> Position(offsets={"flights": {0: 12345}})
+        Position(version=-1, offsets={'flights': {0: 12345}}, history='')
     """
 
     version: int = -1
@@ -34,10 +38,20 @@ class Position:
 
 @dataclass(frozen=True)
 class Row(Mapping[str, Any]):
-    """The row of a key in a store without windows; ``row["name"]`` is an aggregate.
+    """The row of a key in a store without windows, as a mapping of its aggregates.
 
-    An aggregate is an int, float, str, bool, a list of these, or None (also for NaN and the
-    infinities, which JSON lacks).
+    An aggregate is an int, float, str, bool, a list of such values, or None. NaN and infinity are
+    None, because JSON does not have them.
+
+    Attributes:
+        key: the key as text.
+        timestamp_ms: greatest record time of the key, in ms since the epoch.
+        aggregates: value of each aggregate by its name.
+
+    Example:
+        >>> row = totals.get("EWR")
+        >>> row["departures"], row.timestamp.isoformat()
+        (1201, '2013-01-01T10:29:00+00:00')
     """
 
     key: str
@@ -45,29 +59,37 @@ class Row(Mapping[str, Any]):
     aggregates: Mapping[str, Any]
 
     def __getitem__(self, name: str) -> Any:
-        """The aggregate of that name."""
+        """Return the aggregate with this name."""
         return self.aggregates[name]
 
     def __iter__(self) -> Iterator[str]:
-        """The names of the aggregates, in the store's order."""
+        """Yield the names of the aggregates, in the order of the store."""
         return iter(self.aggregates)
 
     def __len__(self) -> int:
-        """The number of aggregates."""
+        """Return the number of aggregates."""
         return len(self.aggregates)
 
     @property
     def timestamp(self) -> datetime:
-        """The greatest record time, in UTC."""
+        """Return the greatest record time, in UTC."""
         return datetime_of(self.timestamp_ms)
 
 
 @dataclass(frozen=True)
 class Window(Row):
-    """One window of one key; ``window["name"]`` is an aggregate, as in a ``Row``.
+    """One window or session of one key, as a mapping of its aggregates like a ``Row``.
 
-    The end is inclusive for sliding windows and sessions, exclusive for tumbling and hopping ones.
-    ``final``: no record can change the window any more.
+    Attributes:
+        start_ms: start in ms since the epoch, inclusive.
+        end_ms: end in ms since the epoch. It is inclusive for sliding windows and sessions, and
+            exclusive for tumbling and hopping windows.
+        final: True if no record can change the window.
+
+    Example:
+        >>> window = departures.latest("EWR")
+        >>> window.key, window.start.isoformat(), window["departures"], window.final
+        ('EWR', '2013-01-01T10:30:00+00:00', 7, False)
     """
 
     start_ms: int
@@ -76,18 +98,29 @@ class Window(Row):
 
     @property
     def start(self) -> datetime:
-        """The window's start, in UTC."""
+        """Return the start of the window, in UTC."""
         return datetime_of(self.start_ms)
 
     @property
     def end(self) -> datetime:
-        """The window's end, in UTC."""
+        """Return the end of the window, in UTC."""
         return datetime_of(self.end_ms)
 
 
 @dataclass(frozen=True)
 class Page(Generic[T]):
-    """Items of one table version, in their order; ``next_cursor`` None: there are no more."""
+    """Items of one table version, in their order.
+
+    Attributes:
+        items: the windows, rows or keys.
+        position: the position of the store for this page.
+        next_cursor: the cursor of the next page, None on the last page.
+        etag: the entity tag of the response, which changes if the items change.
+
+    Example:
+        >>> [page.items for page in departures.keys(page_size=1).pages()]
+        [['EWR'], ['JFK']]
+    """
 
     items: list[T]
     position: Position
@@ -97,7 +130,17 @@ class Page(Generic[T]):
 
 @dataclass(frozen=True)
 class Removed:
-    """A window that is no more, like a session that was merged; a row has no times."""
+    """A removed window, for example a session that was merged, or a removed row.
+
+    Attributes:
+        key: the key as text.
+        start_ms: start in ms since the epoch, None for a row and with ``watch(current=True)``.
+        end_ms: end in ms since the epoch, None for a row and with ``watch(current=True)``.
+
+    Example:
+        >>> Removed("EWR", None, None).key
+        'EWR'
+    """
 
     key: str
     start_ms: int | None
@@ -106,11 +149,20 @@ class Removed:
 
 @dataclass(frozen=True)
 class Change(Generic[T]):
-    """What one event of a stream tells.
+    """One event of a stream of changes.
 
-    ``items`` are windows (or rows) as they are from ``position`` on, ``removed`` those that are no
-    more. ``reset`` is None, or why changes can't be told one by one: read anew what you keep. With
-    ``id`` a later ``watch(after=...)`` goes on behind this event.
+    Attributes:
+        items: the changed windows or rows, with their values at ``position``.
+        removed: the removed windows or rows.
+        position: the position of the store after the changes.
+        reset: None, or the reason for which single changes are not available. Then read the store
+            again.
+        id: send it as ``watch(after=...)`` to resume after this event.
+
+    Example:
+        >>> first = next(departures.watch("EWR"))
+        >>> first.items, first.reset
+        ([], None)
     """
 
     items: list[T]
@@ -122,9 +174,20 @@ class Change(Generic[T]):
 
 @dataclass(frozen=True)
 class StoreSummary:
-    """One store in the list: ``kind`` is ``none`` for a store of one row a key.
+    """One store of the service.
 
-    A store that is not ``ready`` has neither kind, aggregates nor position yet.
+    Attributes:
+        name: name of the store.
+        ready: whether you can query the store.
+        kind: window kind: ``tumbling``, ``hopping``, ``sliding``, ``session``, or ``none`` for a
+            store with one row per key. None if the store is not ready.
+        aggregates: names of the aggregates, empty if the store is not ready.
+        position: position of the store, None if the store is not ready.
+        close_ms: every window that ends before this time is final. None before the first batch.
+
+    Example:
+        >>> [(store.name, store.kind) for store in client.stores()]
+        [('bursts', 'session'), ('departures', 'tumbling'), ('totals', 'none')]
     """
 
     name: str
@@ -136,19 +199,19 @@ class StoreSummary:
 
 
 def datetime_of(time_ms: int) -> datetime:
-    """A time in ms as a datetime in UTC.
+    """Return a time in ms as a datetime in UTC.
 
     Raises:
-        OverflowError: the time is behind the year 9999, where Python's datetimes end.
+        OverflowError: the time is after the year 9999, the last year of Python's datetimes.
     """
     return _EPOCH + timedelta(milliseconds=time_ms)
 
 
 def time_text(time: Time) -> str:
-    """A time as the service reads it.
+    """Return a time as the service reads it.
 
     Raises:
-        ValueError: a datetime without a zone.
+        ValueError: the datetime has no time zone.
     """
     if isinstance(time, datetime):
         if time.tzinfo is None:
@@ -159,7 +222,7 @@ def time_text(time: Time) -> str:
 
 
 def window_of(item: Json) -> Window:
-    """A window out of its JSON."""
+    """Return the window of a JSON object."""
     rest = dict(item)
     return Window(
         key=rest.pop("key"),
@@ -172,7 +235,7 @@ def window_of(item: Json) -> Window:
 
 
 def json_of(window: Window) -> Json:
-    """A window as the service writes it."""
+    """Return a window as the JSON object of the service."""
     return {
         "key": window.key,
         "window_start_ms": window.start_ms,
@@ -184,23 +247,23 @@ def json_of(window: Window) -> Json:
 
 
 def row_of(item: Json) -> Row:
-    """A row out of its JSON."""
+    """Return the row of a JSON object."""
     rest = dict(item)
     return Row(rest.pop("key"), rest.pop("timestamp_ms"), rest)
 
 
 def position_of(document: Json) -> Position:
-    """A position out of its JSON."""
+    """Return the position of a JSON object."""
     offsets = {
         topic: {int(partition): offset for partition, offset in partitions.items()}
         for topic, partitions in document["offsets"].items()
     }
-    # A service of an earlier version names no history.
+    # A service of an earlier version does not name a history.
     return Position(document["version"], offsets, document.get("history", ""))
 
 
 def summary_of(document: Json) -> StoreSummary:
-    """A store of the list out of its JSON."""
+    """Return the store of a JSON object in the list."""
     window, position = document["window"], document["position"]
     return StoreSummary(
         name=document["store"],

@@ -1,4 +1,4 @@
-"""What a read of many items gives: pages that are asked for as they are needed."""
+"""Define the result of a read of many items, which reads pages as you need them."""
 
 import asyncio
 import time
@@ -19,44 +19,49 @@ V = TypeVar("V")
 
 
 class Runner(Protocol):
-    """Who sends requests and waits."""
+    """Sends requests and waits."""
 
     def run(self, read: Read[V]) -> V:
-        """Take a read to its value."""
+        """Return the value of a read."""
 
     def follow(self, stream: Stream[V]) -> Iterator[Change[V]]:
-        """Give the changes of a stream."""
+        """Yield the changes of a stream."""
 
 
 class AsyncRunner(Protocol):
-    """Who sends requests and waits, without blocking."""
+    """Sends requests and waits, without blocking."""
 
     async def run(self, read: Read[V]) -> V:
-        """Take a read to its value."""
+        """Return the value of a read."""
 
     def follow(self, stream: Stream[V]) -> AsyncIterator[Change[V]]:
-        """Give the changes of a stream."""
+        """Yield the changes of a stream."""
 
 
 class Results(Generic[T]):
-    """The items of a read: ``for window in results``; each loop asks anew.
+    """The items of a read, for a ``for`` loop. Each loop sends the requests again.
 
-    A page comes from one version of the store; the next one may come from a newer, never from an
-    older one. ``pages`` tells the position of each.
+    A page is from one version of the store. The next page is from the same or a newer version.
+    ``pages`` returns the position of each page.
+
+    Example:
+        >>> windows = departures.fetch("EWR")
+        >>> [window["departures"] for window in windows]
+        [12, 7]
     """
 
     def __init__(self, runner: Runner, read: PagedRead[T]) -> None:
-        """Ask for nothing yet."""
+        """Prepare the read. It sends nothing."""
         self._runner = runner
         self._read = read
 
     def __iter__(self) -> Iterator[T]:
-        """Give the items, a page at a time."""
+        """Yield the items, page by page."""
         for page in self.pages():
             yield from page.items
 
     def pages(self) -> Iterator[Page[T]]:
-        """Give whole pages, with their positions."""
+        """Yield whole pages, with their positions."""
         walk = Walk(self._read)
         while walk.goes_on:
             page = self._runner.run(walk.page())
@@ -64,11 +69,15 @@ class Results(Generic[T]):
             yield page
 
     def list(self) -> list[T]:
-        """All items."""
+        """Return all items as a list."""
         return [*self]
 
     def bodies(self, media_type: str) -> Iterator[bytes]:
-        """Give the body of each page in a form that the service has, like ``text/csv``."""
+        """Yield the body of each page in another response format.
+
+        Args:
+            media_type: a format of the service, for example ``text/csv``.
+        """
         walk = Walk(self._read)
         while walk.goes_on:
             body = self._runner.run(walk.body(media_type))
@@ -76,14 +85,21 @@ class Results(Generic[T]):
             yield body.content
 
     def page_unless(self, etag: str | None) -> Page[T] | None:
-        """The first page; None where it is still the one of this tag."""
+        """Return the first page, None if it is unchanged.
+
+        Args:
+            etag: the ``etag`` of an earlier page, None to read the page in any case.
+        """
         return self._runner.run(self._read.page_unless(etag))
 
     def watch(self, every_s: float = 1.0) -> Iterator[Page[T]]:
-        """Give the first page, and again each time that it has changed; never ends.
+        """Yield the first page now and after each change. The iterator does not end by itself.
 
-        It asks each ``every_s`` seconds whether the page is still the same, which costs the
-        service little.
+        It polls the service. If the page is unchanged, the service returns a response without a
+        body.
+
+        Args:
+            every_s: seconds between two requests.
         """
         etag = None
         while True:
@@ -94,34 +110,43 @@ class Results(Generic[T]):
             time.sleep(every_s)
 
     def to_arrow(self) -> "pa.Table":
-        """All items as a ``pyarrow.Table``, with the types of the store's table."""
+        """Return all items as a ``pyarrow.Table``, with the types of the store's table."""
         return joined([arrow_table(body) for body in self.bodies(ARROW)])
 
     def to_pandas(self) -> "pd.DataFrame":
-        """All items as a ``pandas.DataFrame``."""
+        """Return all items as a ``pandas.DataFrame``."""
         return pandas_frame(self.to_arrow())
 
     def to_polars(self) -> "pl.DataFrame":
-        """All items as a ``polars.DataFrame``."""
+        """Return all items as a ``polars.DataFrame``."""
         return polars_frame(self.to_arrow())
 
 
 class AsyncResults(Generic[T]):
-    """``Results`` for ``async for``."""
+    """The items of a read, for an ``async for`` loop, like ``Results``.
+
+    Example:
+        >>> async def newest(url: str) -> list[int]:
+        ...     async with AsyncClient(url) as client:
+        ...         windows = client.window_store("departures").fetch("EWR")
+        ...         return [window["departures"] async for window in windows]
+        >>> asyncio.run(newest(url))
+        [12, 7]
+    """
 
     def __init__(self, runner: AsyncRunner, read: PagedRead[T]) -> None:
-        """Ask for nothing yet."""
+        """Prepare the read. It sends nothing."""
         self._runner = runner
         self._read = read
 
     async def __aiter__(self) -> AsyncIterator[T]:
-        """Give the items, a page at a time."""
+        """Yield the items, page by page."""
         async for page in self.pages():
             for item in page.items:
                 yield item
 
     async def pages(self) -> AsyncIterator[Page[T]]:
-        """Give whole pages, with their positions."""
+        """Yield whole pages, with their positions."""
         walk = Walk(self._read)
         while walk.goes_on:
             page = await self._runner.run(walk.page())
@@ -129,11 +154,15 @@ class AsyncResults(Generic[T]):
             yield page
 
     async def list(self) -> list[T]:
-        """All items."""
+        """Return all items as a list."""
         return [item async for item in self]
 
     async def bodies(self, media_type: str) -> AsyncIterator[bytes]:
-        """Give the body of each page in a form that the service has, like ``text/csv``."""
+        """Yield the body of each page in another response format.
+
+        Args:
+            media_type: a format of the service, for example ``text/csv``.
+        """
         walk = Walk(self._read)
         while walk.goes_on:
             body = await self._runner.run(walk.body(media_type))
@@ -141,11 +170,19 @@ class AsyncResults(Generic[T]):
             yield body.content
 
     async def page_unless(self, etag: str | None) -> Page[T] | None:
-        """The first page; None where it is still the one of this tag."""
+        """Return the first page, None if it is unchanged.
+
+        Args:
+            etag: the ``etag`` of an earlier page, None to read the page in any case.
+        """
         return await self._runner.run(self._read.page_unless(etag))
 
     async def watch(self, every_s: float = 1.0) -> AsyncIterator[Page[T]]:
-        """Give the first page, and again each time that it has changed, as ``Results.watch``."""
+        """Yield the first page now and after each change, as ``Results.watch``.
+
+        Args:
+            every_s: seconds between two requests.
+        """
         etag = None
         while True:
             page = await self.page_unless(etag)
@@ -155,13 +192,13 @@ class AsyncResults(Generic[T]):
             await asyncio.sleep(every_s)
 
     async def to_arrow(self) -> "pa.Table":
-        """All items as a ``pyarrow.Table``, with the types of the store's table."""
+        """Return all items as a ``pyarrow.Table``, with the types of the store's table."""
         return joined([arrow_table(body) async for body in self.bodies(ARROW)])
 
     async def to_pandas(self) -> "pd.DataFrame":
-        """All items as a ``pandas.DataFrame``."""
+        """Return all items as a ``pandas.DataFrame``."""
         return pandas_frame(await self.to_arrow())
 
     async def to_polars(self) -> "pl.DataFrame":
-        """All items as a ``polars.DataFrame``."""
+        """Return all items as a ``polars.DataFrame``."""
         return polars_frame(await self.to_arrow())

@@ -1,4 +1,7 @@
-"""Reads of stores without windows. Bounds of keys are inclusive, and None is no bound."""
+"""Define the reads of stores without windows.
+
+The bounds of keys are inclusive, and None means an open bound.
+"""
 
 from collections.abc import Sequence
 from typing import Unpack
@@ -9,19 +12,53 @@ from oriel.client.records import Row, row_of
 
 
 def get(address: Address, key: Key, *, columns: Sequence[str] | None = None) -> Read[Row | None]:
-    """The row of a key, or None."""
+    """Return the row of a key.
+
+    Args:
+        key: the key, for example ``"EWR"``, or a value of the store's key type.
+        columns: names of the aggregates to read. Default: all.
+
+    Returns:
+        The row, None if the key has no row.
+
+    Example:
+        >>> totals.get("EWR")["departures"]
+        1201
+    """
     return one_item(address, row_of, "rows", columns, "get", key)
 
 
 def get_of_keys(
     address: Address, keys: Sequence[Key], *, columns: Sequence[str] | None = None
 ) -> PagedRead[Row]:
-    """``get`` of each of these keys, in their order; a key without a row has none."""
+    """Return the row of each listed key.
+
+    Args:
+        keys: the keys, in the order of the result.
+        columns: names of the aggregates to read. Default: all.
+
+    Returns:
+        The rows. A key without a row is left out.
+
+    Example:
+        >>> [row["departures"] for row in totals.get_of_keys(["LGA", "EWR"])]
+        [640, 1201]
+    """
     return items_of_keys(address, "getOfKeys", keys, "rows", row_of, columns)
 
 
 def approximate_num_entries(address: Address) -> Read[int]:
-    """The number of rows; Kafka's name, here it is exact."""
+    """Return the number of rows.
+
+    The name is Kafka's. In Oriel, the number is exact.
+
+    Returns:
+        The number of rows.
+
+    Example:
+        >>> totals.approximate_num_entries()
+        3
+    """
     request = address.request("approximateNumEntries")
     return Read(request, lambda answer: int(answer.json["count"]), address.wait_s)
 
@@ -32,7 +69,20 @@ def range_of_keys(
     key_to: Key | None = None,
     **paging: Unpack[RowPaging],
 ) -> PagedRead[Row]:
-    """Rows of a range of keys, by key."""
+    """List the rows of a key range.
+
+    Args:
+        key_from: least key, inclusive. Default: no bound.
+        key_to: greatest key, inclusive. Default: no bound.
+        **paging: ``limit``, ``page_size`` and ``columns``, as in `RowPaging`.
+
+    Returns:
+        The rows, by key.
+
+    Example:
+        >>> [row.key for row in totals.range("F", "L")]
+        ['JFK']
+    """
     request = address.request("range").asking(key_from=key_from, key_to=key_to)
     return rows(address, request, paging)
 
@@ -43,21 +93,68 @@ def reverse_range(
     key_to: Key | None = None,
     **paging: Unpack[RowPaging],
 ) -> PagedRead[Row]:
-    """Rows of ``range`` in exactly the reverse order."""
+    """List the rows of ``range`` in reverse order.
+
+    Args:
+        key_from: least key, inclusive. Default: no bound.
+        key_to: greatest key, inclusive. Default: no bound.
+        **paging: ``limit``, ``page_size`` and ``columns``, as in `RowPaging`.
+
+    Returns:
+        The rows, in exactly the reverse order.
+
+    Example:
+        >>> [row.key for row in totals.reverse_range("E")]
+        ['LGA', 'JFK', 'EWR']
+    """
     request = address.request("reverseRange").asking(key_from=key_from, key_to=key_to)
     return rows(address, request, paging)
 
 
 def prefix_scan(address: Address, prefix: str, **paging: Unpack[RowPaging]) -> PagedRead[Row]:
-    """Rows of the keys that begin with ``prefix``, by key."""
+    """List the rows of keys with a prefix.
+
+    Args:
+        prefix: the beginning of the keys.
+        **paging: ``limit``, ``page_size`` and ``columns``, as in `RowPaging`.
+
+    Returns:
+        The rows, by key.
+
+    Example:
+        >>> [row.key for row in totals.prefix_scan("E")]
+        ['EWR']
+    """
     return rows(address, address.request("prefixScan").asking(prefix=prefix), paging)
 
 
 def all_rows(address: Address, **paging: Unpack[RowPaging]) -> PagedRead[Row]:
-    """All rows, by key."""
+    """List all rows.
+
+    Args:
+        **paging: ``limit``, ``page_size`` and ``columns``, as in `RowPaging`.
+
+    Returns:
+        The rows, by key.
+
+    Example:
+        >>> [row["departures"] for row in totals.all()]
+        [1201, 988, 640]
+    """
     return rows(address, address.request("all"), paging)
 
 
 def reverse_all_rows(address: Address, **paging: Unpack[RowPaging]) -> PagedRead[Row]:
-    """All rows in exactly the reverse order of ``all``."""
+    """List all rows in reverse order.
+
+    Args:
+        **paging: ``limit``, ``page_size`` and ``columns``, as in `RowPaging`.
+
+    Returns:
+        The rows, in exactly the reverse order of ``all``.
+
+    Example:
+        >>> [row.key for row in totals.reverse_all(limit=2)]
+        ['LGA', 'JFK']
+    """
     return rows(address, address.request("reverseAll"), paging)

@@ -1,8 +1,8 @@
-"""Reads that a store of any kind has, and the list of stores.
+"""Define the reads of stores of every kind, and the list of stores.
 
-All modules of reads have one function each read, and nothing is sent by them. The stores of both
-clients take parameters and words of these functions over (``oriel.client.stores``). ``address`` is
-the store that is asked, with the position that its answers must have.
+Each module of reads has one function per read, and sends nothing. The stores of both clients use
+the parameters and docstrings of the functions (``oriel.client.stores``). ``address`` is the store,
+with the position that its responses must include.
 """
 
 from collections.abc import Sequence
@@ -24,46 +24,86 @@ from oriel.client.records import (
 
 
 def stores() -> Read[list[StoreSummary]]:
-    """List the stores, with what they are and how far they reach."""
+    """List the stores with their kinds and positions."""
     return Read(
         Request("/v1/stores"), lambda answer: [summary_of(one) for one in answer.json["stores"]]
     )
 
 
 def status() -> Read[dict[str, Any]]:
-    """Return the status of pipelines and stores, as the API has it."""
+    """Return the status of pipelines and stores, as the JSON object of the API."""
     return Read(Request("/v1/status"), lambda answer: dict(answer.json))
 
 
 def describe(address: Address) -> Read[dict[str, Any]]:
-    """Definition, position, stream time, counters and retention of the store, as the API has it."""
-    # The description has no demand for a position.
+    """Return definition, position, stream time, counters and retention of the store.
+
+    Returns:
+        The JSON object of the API.
+
+    Example:
+        >>> departures.describe()["definition"]["window"]["size_ms"]
+        1800000
+    """
+    # The description accepts no position.
     request = Address(address.store).request()
     return Read(request, lambda answer: dict(answer.json))
 
 
 def kind(address: Address) -> Read[str]:
-    """The kind of the store's windows; ``none`` for a store of one row a key."""
+    """Return the window kind of the store, ``none`` for a store with one row per key."""
     request = Address(address.store).request()
     return Read(request, lambda answer: str(answer.json["definition"]["window"]["kind"]))
 
 
 def reached(address: Address) -> Read[Position]:
-    """The position that the store has reached."""
+    """Return the position of the store.
+
+    Returns:
+        The table version and the source offsets that responses include now.
+
+    Example:
+        >>> departures.position().version
+        1
+    """
     request = address.request("keys").asking(limit=1)
     return Read(request, lambda answer: position_of(answer.json["position"]), address.wait_s)
 
 
 def wait_for(address: Address, position: Position, wait_s: float = 30.0) -> Read[Position]:
-    """Wait until the store has at least this position; gives the one that it has then.
+    """Wait until the store has reached a position.
 
-    ``PositionNotReached`` is raised when it has not after ``wait_s`` seconds.
+    Args:
+        position: the position that the store must reach.
+        wait_s: the longest time to wait, in seconds.
+
+    Returns:
+        The position of the store, which includes the requested position.
+
+    Raises:
+        PositionNotReached: the store did not reach the position within ``wait_s`` seconds.
+
+    Example:
+        >>> departures.wait_for(Position(version=1), wait_s=30).version
+        1
     """
     return reached(replace(address, position=position, wait_s=wait_s))
 
 
 def keys(address: Address, prefix: str = "", **paging: Unpack[Paging]) -> PagedRead[str]:
-    """List the keys that begin with ``prefix``, in their order."""
+    """List the keys that have a window or a row, in key order.
+
+    Args:
+        prefix: list only keys with this prefix. Default: all keys.
+        **paging: ``limit`` and ``page_size``, as in `Paging`.
+
+    Returns:
+        The keys as text.
+
+    Example:
+        >>> departures.keys().list()
+        ['EWR', 'JFK']
+    """
     request = address.request("keys").asking(prefix=prefix or None)
     return paged(address, request, "keys", str, paging)
 
@@ -75,17 +115,32 @@ def watch_windows(
     columns: Sequence[str] | None = None,
     current: bool = False,
 ) -> Stream[Window]:
-    """Follow the changes of these keys, or of all, as they happen; never ends by itself.
+    """Follow the changes of keys. The stream does not end by itself.
 
-    The first ``Change`` has no windows: from its position on changes are told, none is lost and
-    none comes twice, over broken connections too. ``after`` goes on behind the ``id`` of a change,
-    or behind the position of an answer. A version alone does not notice a restore since then.
-    Without a connection it is tried as often as any read, then
-    the error is raised; so it is when the token ends.
+    The first ``Change`` has no windows. It has the position at which the stream begins. The stream
+    has each later change once, also after a lost connection.
 
-    ``columns`` are the names of the aggregates that the windows have. Default: all. With
-    ``current``, a change has only the current window of each changed key, as ``current`` returns
-    it, and ``removed`` has the keys that have no window any more.
+    Args:
+        *keys: the keys to follow. Default: all keys.
+        after: start after this point: the ``id`` of a change, the position of a response, or a
+            version. With a version alone, the service does not notice a restore since then.
+            Default: now.
+        columns: names of the aggregates to read. Default: all.
+        current: True to receive only the current window of each changed key, as ``current``
+            returns it. ``removed`` then has the keys without a window.
+
+    Returns:
+        An iterator of changes.
+
+    Raises:
+        NotAllowed: the token has expired, or does not grant access.
+        ServiceUnreachable: the connection was lost, and all attempts to connect failed.
+
+    Example:
+        >>> for change in departures.watch("EWR", after=0):
+        ...     print(change.position.version, [w["departures"] for w in change.items])
+        ...     break
+        1 [12, 7]
     """
     return Stream(_watch(address, keys, after, columns, "true" if current else None), window_of)
 
@@ -96,7 +151,27 @@ def watch_rows(
     after: int | str | Position | None = None,
     columns: Sequence[str] | None = None,
 ) -> Stream[Row]:
-    """Follow the changes of these keys, or of all, as they happen; as a store of windows does."""
+    """Follow the changes of keys, as a store of windows does. The stream does not end by itself.
+
+    Args:
+        *keys: the keys to follow. Default: all keys.
+        after: start after this point: the ``id`` of a change, the position of a response, or a
+            version. Default: now.
+        columns: names of the aggregates to read. Default: all.
+
+    Returns:
+        An iterator of changes.
+
+    Raises:
+        NotAllowed: the token has expired, or does not grant access.
+        ServiceUnreachable: the connection was lost, and all attempts to connect failed.
+
+    Example:
+        >>> for change in totals.watch("EWR", after=0):
+        ...     print([row["departures"] for row in change.items])
+        ...     break
+        [1201]
+    """
     return Stream(_watch(address, keys, after, columns), row_of)
 
 
@@ -107,7 +182,7 @@ def _watch(
     columns: Sequence[str] | None,
     current: str | None = None,
 ) -> Request:
-    # A stream has no demand for a position: it says where it begins.
+    # A stream accepts no position, because it reports the one at which it begins.
     request = replace(Address(address.store).request("watch"), accept=EVENT_STREAM)
     query = tuple(("key", key) for key in keys)
     if isinstance(after, Position):

@@ -1,6 +1,6 @@
-"""Read-only stores in the shape of Kafka Streams', for both clients.
+"""Define the read-only stores of both clients, with the methods of Kafka Streams.
 
-Each read is one line a client: its parameters and words are those of the function that it names.
+Each read has one line per client. The function in this line defines its parameters and docstring.
 """
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
@@ -19,28 +19,38 @@ R = TypeVar("R")
 
 
 class _Store(Generic[R]):
-    """What all stores have; ``runner`` is the connection, ``address`` names the store."""
+    """Common parts of all stores."""
 
     def __init__(self, runner: R, address: Address) -> None:
-        """Read the store at this address; nothing is asked yet."""
+        """Set the connection and the address of the store. It sends nothing."""
         self.runner = runner
         self.address = address
 
     @property
     def name(self) -> str:
-        """The store's name."""
+        """Return the name of the store."""
         return self.address.store
 
     def at_least(self, position: Position, wait_s: float = 10.0) -> Self:
-        """The same store, whose answers have at least this position (read your writes).
+        """Return the same store, whose responses include at least a position (read your writes).
 
-        Each read waits up to ``wait_s`` seconds for it, then raises ``PositionNotReached``.
+        Args:
+            position: the position that each response must include.
+            wait_s: the longest time that each read waits for the position, in seconds. After it,
+                the read raises ``PositionNotReached``.
+
+        Returns:
+            The store.
+
+        Example:
+            >>> departures.at_least(Position(version=1)).latest("EWR")["departures"]
+            7
         """
         return type(self)(self.runner, replace(self.address, position=position, wait_s=wait_s))
 
 
 class _One(Generic[P, T]):
-    """A method that runs a read and gives its value."""
+    """A method that runs a read and returns its value."""
 
     def __init__(self, read: Callable[Concatenate[Address, P], Read[T]]) -> None:
         self._read = read
@@ -54,7 +64,7 @@ class _One(Generic[P, T]):
 
 
 class _Many(Generic[P, T]):
-    """A method that gives the items of a read, which are asked for as they are needed."""
+    """A method that returns the items of a read, page by page."""
 
     def __init__(self, read: Callable[Concatenate[Address, P], PagedRead[T]]) -> None:
         self._read = read
@@ -68,7 +78,7 @@ class _Many(Generic[P, T]):
 
 
 class _AsyncOne(Generic[P, T]):
-    """A coroutine method that runs a read and gives its value."""
+    """A coroutine method that runs a read and returns its value."""
 
     def __init__(self, read: Callable[Concatenate[Address, P], Read[T]]) -> None:
         self._read = read
@@ -84,7 +94,7 @@ class _AsyncOne(Generic[P, T]):
 
 
 class _AsyncMany(Generic[P, T]):
-    """A method that gives the items of a read to an ``async for``."""
+    """A method that returns the items of a read to an ``async for``."""
 
     def __init__(self, read: Callable[Concatenate[Address, P], PagedRead[T]]) -> None:
         self._read = read
@@ -100,7 +110,7 @@ class _AsyncMany(Generic[P, T]):
 
 
 class _Followed(Generic[P, T]):
-    """A method that gives the changes of a stream."""
+    """A method that returns the changes of a stream."""
 
     def __init__(self, stream: Callable[Concatenate[Address, P], Stream[T]]) -> None:
         self._stream = stream
@@ -116,7 +126,7 @@ class _Followed(Generic[P, T]):
 
 
 class _AsyncFollowed(Generic[P, T]):
-    """A method that gives the changes of a stream to an ``async for``."""
+    """A method that returns the changes of a stream to an ``async for``."""
 
     def __init__(self, stream: Callable[Concatenate[Address, P], Stream[T]]) -> None:
         self._stream = stream
@@ -132,7 +142,7 @@ class _AsyncFollowed(Generic[P, T]):
 
 
 class Store(_Store[Runner]):
-    """What can be asked of a store of any kind."""
+    """The reads of stores of every kind."""
 
     describe = _One(store_reads.describe)
     position = _One(store_reads.reached)
@@ -141,7 +151,16 @@ class Store(_Store[Runner]):
 
 
 class ReadOnlyWindowStore(Store):
-    """A store of tumbling, hopping or sliding windows."""
+    """A store of tumbling, hopping or sliding windows.
+
+    A method that returns one window returns None if the window does not exist. A method that
+    returns several windows returns ``Results``. Each read can raise an ``OrielError``.
+
+    Example:
+        >>> departures = client.window_store("departures")
+        >>> departures.latest("EWR")["departures"]
+        7
+    """
 
     watch = _Followed(store_reads.watch_windows)
     fetch = _Many(window_reads.fetch)
@@ -165,7 +184,13 @@ class ReadOnlyWindowStore(Store):
 
 
 class ReadOnlySessionStore(ReadOnlyWindowStore):
-    """A store of sessions: all reads of windows, by start, and those by overlap."""
+    """A store of sessions: all reads of windows by start, and reads of sessions by overlap.
+
+    Example:
+        >>> bursts = client.session_store("bursts")
+        >>> [session["departures"] for session in bursts.find_sessions("EWR")]
+        [12, 1]
+    """
 
     find_sessions = _Many(window_reads.find_sessions)
     backward_find_sessions = _Many(window_reads.backward_find_sessions)
@@ -175,7 +200,13 @@ class ReadOnlySessionStore(ReadOnlyWindowStore):
 
 
 class ReadOnlyKeyValueStore(Store):
-    """A store without windows: one row a key."""
+    """A store without windows, with one row per key.
+
+    Example:
+        >>> totals = client.key_value_store("totals")
+        >>> totals.get("EWR")["departures"]
+        1201
+    """
 
     watch = _Followed(store_reads.watch_rows)
     get = _One(row_reads.get)
@@ -189,7 +220,7 @@ class ReadOnlyKeyValueStore(Store):
 
 
 class AsyncStore(_Store[AsyncRunner]):
-    """``Store`` for ``await`` and ``async for``."""
+    """The reads of stores of every kind, for ``await`` and ``async for``."""
 
     describe = _AsyncOne(store_reads.describe)
     position = _AsyncOne(store_reads.reached)
@@ -198,7 +229,18 @@ class AsyncStore(_Store[AsyncRunner]):
 
 
 class AsyncReadOnlyWindowStore(AsyncStore):
-    """``ReadOnlyWindowStore`` for ``await`` and ``async for``."""
+    """A store of windows with the methods of ``ReadOnlyWindowStore``, for asyncio.
+
+    Use ``await`` for methods that return one item, and ``async for`` for the others.
+
+    Example:
+        >>> async def newest(url: str) -> int:
+        ...     async with AsyncClient(url) as client:
+        ...         window = await client.window_store("departures").latest("EWR")
+        ...         return window["departures"]
+        >>> asyncio.run(newest(url))
+        7
+    """
 
     watch = _AsyncFollowed(store_reads.watch_windows)
     fetch = _AsyncMany(window_reads.fetch)
@@ -222,7 +264,16 @@ class AsyncReadOnlyWindowStore(AsyncStore):
 
 
 class AsyncReadOnlySessionStore(AsyncReadOnlyWindowStore):
-    """``ReadOnlySessionStore`` for ``await`` and ``async for``."""
+    """A store of sessions with the methods of ``ReadOnlySessionStore``, for asyncio.
+
+    Example:
+        >>> async def sessions(url: str) -> list[int]:
+        ...     async with AsyncClient(url) as client:
+        ...         store = client.session_store("bursts")
+        ...         return [session["departures"] async for session in store.fetch("EWR")]
+        >>> asyncio.run(sessions(url))
+        [12, 1]
+    """
 
     find_sessions = _AsyncMany(window_reads.find_sessions)
     backward_find_sessions = _AsyncMany(window_reads.backward_find_sessions)
@@ -232,7 +283,15 @@ class AsyncReadOnlySessionStore(AsyncReadOnlyWindowStore):
 
 
 class AsyncReadOnlyKeyValueStore(AsyncStore):
-    """``ReadOnlyKeyValueStore`` for ``await`` and ``async for``."""
+    """A store without windows with the methods of ``ReadOnlyKeyValueStore``, for asyncio.
+
+    Example:
+        >>> async def total(url: str) -> int:
+        ...     async with AsyncClient(url) as client:
+        ...         return (await client.key_value_store("totals").get("EWR"))["departures"]
+        >>> asyncio.run(total(url))
+        1201
+    """
 
     watch = _AsyncFollowed(store_reads.watch_rows)
     get = _AsyncOne(row_reads.get)

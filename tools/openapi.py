@@ -1,9 +1,9 @@
 """Write the files that follow from the service's operations: ``python -m tools.openapi``.
 
-The files are openapi/oriel.json, the pages docs/reference/http-api.md (``tools.api_page``) and
-docs/reference/error-codes.md (``tools.error_page``), the table in docs/reference/requests.md and
-the table of reads by store kind in docs/reference/reads.md. Each table is between two comments. You
-write the text around it by hand. A test compares the committed files with the output of this module.
+The files are openapi/oriel.json, the pages docs/reference/http-api.md and
+docs/reference/error-codes.md (``tools.api_pages``), the table in docs/reference/requests.md and the
+table of reads by store kind in docs/reference/reads.md. Each table is between two comments. You
+write the text around it by hand. A test compares the committed files with the output.
 """
 
 import sys
@@ -18,8 +18,7 @@ from oriel.app.contract import (
     reads_of_kind,
 )
 from oriel.storage import StoreKind
-from tools.api_page import api_page
-from tools.error_page import error_page
+from tools.api_pages import api_page, error_page
 
 _ROOT = Path(__file__).parents[1]
 

@@ -1,4 +1,8 @@
-"""Extension of griffe for the site: it hides internal methods and reads ``Example:`` as code."""
+"""Extension of griffe for the site.
+
+It hides internal methods, reads ``Example:`` as code, and shows the reads of ``oriel.client`` as
+methods of the stores.
+"""
 
 import re
 from typing import Any
@@ -36,6 +40,15 @@ INTERNAL = frozenset(
         "VersionedTable.newest",
     }
 )
+#: Results of the descriptors in ``oriel.client.stores``, by the type of the read.
+_RESULTS = {
+    "_One": "{}",
+    "_Many": "Results[{}]",
+    "_Followed": "Iterator[Change[{}]]",
+    "_AsyncOne": "{}",
+    "_AsyncMany": "AsyncResults[{}]",
+    "_AsyncFollowed": "AsyncIterator[Change[{}]]",
+}
 _EXAMPLE = re.compile(r"^Example:$", re.MULTILINE)
 
 
@@ -49,3 +62,30 @@ class PublicDocstrings(griffe.Extension):
         if obj.is_class:
             for name in [name for name in obj.members if f"{obj.name}.{name}" in INTERNAL]:
                 obj.del_member(name)
+            for name, member in list(obj.members.items()):
+                method = _client_method(name, member)
+                if method is not None:
+                    obj.set_member(name, method)
+
+
+def _client_method(name: str, member: Any) -> griffe.Function | None:
+    """Return the method that a read of ``oriel.client`` is in a store, None for other members."""
+    value = getattr(member, "value", None) if member.is_attribute else None
+    if not isinstance(value, griffe.ExprCall) or str(value.function) not in _RESULTS:
+        return None
+    result, is_async = _RESULTS[str(value.function)], str(value.function) == "_AsyncOne"
+    read = member.modules_collection[value.arguments[0].canonical_path]
+    # The type is Read[T], PagedRead[T] or Stream[T].
+    item = str(read.returns).partition("[")[2].removesuffix("]")
+    parameters = [griffe.Parameter("self", kind=griffe.ParameterKind.positional_or_keyword)]
+    method = griffe.Function(
+        name,
+        parameters=griffe.Parameters(*parameters, *list(read.parameters)[1:]),
+        returns=result.format(item),
+        lineno=member.lineno,
+        endlineno=member.endlineno,
+    )
+    # Each method has its own docstring, because a docstring reads the types of its parent.
+    method.docstring = griffe.Docstring(read.docstring.value, parent=method)
+    method.labels |= {"async"} if is_async else set()
+    return method

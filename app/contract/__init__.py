@@ -7,17 +7,18 @@ of the storage package.
 """
 
 from oriel.app.contract.cursors import PageCursors, TableState, place_of_cursor
-from oriel.app.contract.limits import LIMIT_FIELDS, Limits
-from oriel.app.contract.media_types import EVENT_STREAM, MediaType, media_type_of
-from oriel.app.contract.openapi import describe, document_bytes
-from oriel.app.contract.operation import Operation
-from oriel.app.contract.operations import OPERATIONS, reads_of_kind
-from oriel.app.contract.page_limits import (
+from oriel.app.contract.limits import (
+    LIMIT_FIELDS,
     LISTED_KEYS_MAX,
     PAGE_BYTES_MAX,
     PAGE_ROWS_MAX,
     SCAN_RECORDS_MAX,
+    Limits,
 )
+from oriel.app.contract.media_types import EVENT_STREAM, MediaType, media_type_of
+from oriel.app.contract.openapi import describe, document_bytes
+from oriel.app.contract.operation import Operation
+from oriel.app.contract.operations import OPERATIONS, reads_of_kind
 from oriel.app.contract.parameters import (
     EVENT_ID_PATTERN,
     ISO_TIMES,
@@ -55,7 +56,6 @@ from oriel.app.contract.problems import (
     problem_answer,
 )
 from oriel.app.contract.queries import POSITION_QUERY
-from oriel.app.contract.remedies import REMEDIES
 from oriel.app.contract.texts import decode_path
 
 __all__ = [
@@ -69,7 +69,6 @@ __all__ = [
     "PAGE_BYTES_MAX",
     "PAGE_ROWS_MAX",
     "POSITION_QUERY",
-    "REMEDIES",
     "SCAN_RECORDS_MAX",
     "TABLE_READS_AT_ONCE",
     "TABLE_READS_WAITING",

@@ -7,6 +7,8 @@ A test compares them with responses of a service.
 
 from collections.abc import Mapping
 
+import orjson
+
 from oriel.app.contract.models import Json
 
 _POSITION: Json = {
@@ -51,6 +53,22 @@ ROWS_EXAMPLE: Json = {
     "next_cursor": None,
 }
 COUNT_EXAMPLE: Json = {"store": "totals", "position": _POSITION, "count": 1}
+
+_FIRST_EVENT: Json = {"store": "departures", "position": {**_POSITION, "version": 16}}
+_CHANGE_EVENT: Json = {
+    "store": "departures",
+    "position": _POSITION,
+    "windows": [_WINDOW],
+    "removed": [],
+}
+_STREAM = (
+    "event: position\n"
+    "id: 16-1a2b3c4d-99aabbcc\n"
+    f"data: {orjson.dumps(_FIRST_EVENT).decode()}\n\n"
+    "event: change\n"
+    "id: 17-1a2b3c4d-99aabbcc\n"
+    f"data: {orjson.dumps(_CHANGE_EVENT).decode()}\n"
+)
 
 #: Example responses of the other operations, by name.
 EXAMPLES: Mapping[str, Json | str] = {
@@ -201,14 +219,5 @@ EXAMPLES: Mapping[str, Json | str] = {
         "by_reason": {"not-json": 3, "wrong-type": 1},
         "repeats": 0,
     },
-    "watch": "event: position\n"
-    "id: 16-1a2b3c4d-99aabbcc\n"
-    'data: {"store":"departures","position":{"version":16,"offsets":{"flights":{"0":12340}},'
-    '"history":"1a2b3c4d-99aabbcc"}}\n\n'
-    "event: change\n"
-    "id: 17-1a2b3c4d-99aabbcc\n"
-    'data: {"store":"departures","position":{"version":17,"offsets":{"flights":{"0":12345}},'
-    '"history":"1a2b3c4d-99aabbcc"},"windows":[{"key":"EWR","window_start_ms":1357034400000,'
-    '"window_end_ms":1357036200000,"departures":12,"mean_delay":4.25,'
-    '"timestamp_ms":1357036140000,"final":true}],"removed":[]}\n',
+    "watch": _STREAM,
 }

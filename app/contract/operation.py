@@ -65,9 +65,9 @@ _STORE_PROBLEMS = (InvalidKey, storage.UnknownStore, storage.StoreNotReady, stor
 class Operation:
     """One operation: its request, its response and its problems.
 
-    ``name`` is the name of Kafka's method if it has one, and the ``operationId``. ``path`` has its
-    path parameters in braces. ``{key}`` is the last one and has the rest of the path. ``answer`` is
-    None for a response of the type ``text_type``, which is not JSON and ignores the query.
+    The ``name`` is the name of Kafka's method, if it exists, and the ``operationId``. The
+    ``path`` has its path parameters in braces. ``{key}`` is the last one and has the rest of the
+    path. Without an ``answer``, the response has the type ``text_type``, and ignores the query.
 
     A hot read is served before FastAPI, by ``oriel.app.reads``. Its path has the store, its name
     and its own path parameters. Its query has the position parameters and ``times``. Its response

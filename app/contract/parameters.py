@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from oriel.app.contract.page_limits import PAGE_ROWS_DEFAULT, PAGE_ROWS_MAX
+from oriel.app.contract.limits import PAGE_ROWS_DEFAULT, PAGE_ROWS_MAX
 from oriel.app.contract.texts import (
     INT32_MAX,
     INT64_MAX,

@@ -14,9 +14,9 @@ class PipelineStatus(Model):
 
     pipeline: str = Field(examples=["orders"])
     state: PipelineState = Field(
-        description="`starting`: no batch yet. `stopped`: the pipeline ended, or wrote no status for "
-        "10 s. `stuck`: no batch for 5 min although records wait or the log does not respond. "
-        "`retired`: stopped by `oriel retire`, and not expected to run"
+        description="The pipeline is `starting` before its first batch. It is `stopped` if it "
+        "ended, or wrote no status for 10 s. It is `stuck` if it had no batch for 5 min although "
+        "records wait or the log does not respond. It is `retired` after `oriel retire`"
     )
     problem: str | None = Field(
         description="What is wrong and what to do. Null if nothing is wrong",
@@ -104,9 +104,11 @@ class PipelineFreshness(Model):
 
     state: PipelineState = Field(description="As in `PipelineStatus`")
     since_ms: int | None = Field(
-        description="Time since which it writes no new data, in ms since the epoch. Null if it writes"
+        description="Since when it writes no new data, in ms since the epoch. Null if it writes"
     )
-    problem: str | None = Field(description="Why it writes no new data, and what to do. Null if it writes")
+    problem: str | None = Field(
+        description="Why it writes no new data, and what to do. Null if it writes"
+    )
 
 
 class Freshness(Model):

@@ -36,7 +36,7 @@ TOKEN_VARIABLE = "ORIEL_TOKEN"  # noqa: S105 - the name of it
 #: Clears the terminal and puts the cursor at its upper left.
 _CLEAR = "\x1b[H\x1b[2J"
 _EVERY_S = 1.0
-#: Keys among which a mistyped one is looked for.
+#: Keys that are compared with a mistyped key.
 _KEYS_LOOKED_AT = 1_000
 _NEAR_MAX = 5
 
@@ -47,10 +47,10 @@ _DESCRIPTION = (
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Print what is asked for; exit code 1 where it is not there, or no service is."""
+    """Print stores, keys or windows. Return exit code 1 if they or the service do not exist."""
     options = _parse(arguments)
-    # People wait at a terminal: a service that isn't there is told at once. Who watches has more
-    # patience, with one that is started anew.
+    # People wait at a terminal, so the command soon reports an unavailable service. With --watch,
+    # it waits longer, because the service can restart.
     retries = Retries() if options.watch else Retries(attempts=2, longest_pause_s=2)
     try:
         token = os.environ.get(TOKEN_VARIABLE)
@@ -205,7 +205,7 @@ def _missing_row(store: ReadOnlyKeyValueStore, options: argparse.Namespace) -> i
 def _watch(
     store: ReadOnlyWindowStore, windows: Results[Window], options: argparse.Namespace
 ) -> int:
-    """Show the windows each time that they change; in JSON only those that have changed."""
+    """Show the windows after each change, in JSON only the changed windows."""
     shown: set[str] = set()
     etag = None
     for _ in _occasions(store, options.key):
@@ -225,10 +225,10 @@ def _watch(
 
 
 def _occasions(store: ReadOnlyWindowStore, key: str) -> Iterator[None]:
-    """When a key may have changed: now, and after each event of a stream.
+    """Yield when a key can have changed: now, and after each event of a stream.
 
-    Where there is no stream (an older service, too many of them, a proxy that lets none pass) it
-    is each second; if the service is not there at all, who asks then is told.
+    If the stream fails, yield every second. This can be an older service, the limit of streams, or
+    a proxy that blocks streams. If the service is unavailable, the next read reports it.
     """
     yield
     try:
@@ -241,14 +241,14 @@ def _occasions(store: ReadOnlyWindowStore, key: str) -> Iterator[None]:
 
 
 def _form(options: argparse.Namespace) -> str:
-    """The media type of the form that programs asked for; empty for a table."""
+    """Return the media type for programs, empty for a table."""
     if options.json:
         return NDJSON
     return CSV if options.csv else ""
 
 
 def _near(name: str, names: Sequence[str]) -> str:
-    """What may have been meant, for people."""
+    """Suggest similar names."""
     near = get_close_matches(name, names, _NEAR_MAX, 0.5) or sorted(names)[:_NEAR_MAX]
     if not near:
         return "None exist yet"
@@ -272,7 +272,7 @@ def _write(body: bytes) -> int:
 
 
 def _write_pages(results: Results[Any], form: str) -> int:
-    """Write every page; the names of CSV stand once."""
+    """Write every page, with one header line for CSV."""
     names = ""
     for body in results.bodies(form):
         text = body.decode()

@@ -1,4 +1,4 @@
-"""Text for terminals: tables, sparklines, times."""
+"""Write text for terminals: tables, sparklines, times."""
 
 from collections.abc import Iterable, Sequence
 
@@ -9,7 +9,7 @@ _CELL_MAX = 60
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
-    """A table with a line of names; numbers stand at the right, None is a dash."""
+    """Return a table with a header line. Numbers are right-aligned, None becomes a dash."""
     body = [[cell(value) for value in row] for row in rows]
     at_right = [bool(body) and all(_is_number(row[at]) for row in body) for at in range(len(head))]
     widths = [max(map(len, column)) for column in zip(head, *body, strict=True)]
@@ -24,7 +24,7 @@ def table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
 
 
 def cell(value: object) -> str:
-    """A value as it is shown: short, and without characters that would drive the terminal."""
+    """Return a value as short text, without control characters of the terminal."""
     if value is None:
         return "-"
     if isinstance(value, bool):
@@ -36,16 +36,16 @@ def cell(value: object) -> str:
 
 
 def printable(text: str) -> str:
-    r"""The text with what is not printable escaped, as ``\x1b``."""
+    r"""Return the text with escaped unprintable characters, for example ``\x1b``."""
     return "".join(
         one if one.isprintable() else one.encode("unicode_escape").decode() for one in text
     )
 
 
 def sparklines(windows: Sequence[Window]) -> list[str]:
-    """A line for each aggregate of numbers, from the oldest window to the newest.
+    """Return one line per numeric aggregate, from the oldest window to the newest.
 
-    ``windows`` are newest first. None is a gap.
+    ``windows`` has the newest window first. A null value becomes a gap.
     """
     if len(windows) < 2:
         return []
@@ -63,7 +63,7 @@ def sparklines(windows: Sequence[Window]) -> list[str]:
 
 
 def time_of(time_ms: int | None) -> str | None:
-    """A time in UTC, with milliseconds only where there are any."""
+    """Return a time in UTC, with milliseconds only if they are not 0."""
     if time_ms is None:
         return None
     try:
@@ -75,7 +75,7 @@ def time_of(time_ms: int | None) -> str | None:
 
 
 def windows_table(windows: Sequence[Window]) -> str:
-    """Windows, one a line, and their sparklines."""
+    """Return windows, one per line, and their sparklines."""
     if not windows:
         return ""
     names = list(windows[0])
@@ -88,7 +88,7 @@ def windows_table(windows: Sequence[Window]) -> str:
 
 
 def stores_table(stores: Sequence[StoreSummary]) -> str:
-    """Stores, one a line."""
+    """Return stores, one per line."""
     rows = [
         [
             store.name,
@@ -103,7 +103,7 @@ def stores_table(stores: Sequence[StoreSummary]) -> str:
 
 
 def _bar(value: float, least: float, greatest: float) -> str:
-    # Halves, so that the span of two great doubles is no infinity.
+    # Halves keep the difference of two large doubles finite.
     span = greatest / 2 - least / 2
     share = (value / 2 - least / 2) / span if span else 0.0
     return _BARS[round(share * (len(_BARS) - 1))]

@@ -1,7 +1,7 @@
-"""How requests reach the service: attempts and pauses, connections, streams that are followed.
+"""Send requests: attempts, pauses, connections and streams.
 
-In go reads and streams (``oriel.client.protocol``) and settings; out come their values, or an
-``OrielError``. What is sent when is decided once, for the blocking and the asyncio client.
+The input is a read or a stream (``oriel.client.protocol``) and settings. The result is its value,
+or an ``OrielError``. The blocking and the asyncio client share the rules for retries.
 """
 
 from oriel.client.transport.connection import AsyncConnection, Connection, Service, Token

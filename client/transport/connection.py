@@ -1,4 +1,4 @@
-"""Sending what an exchange asks for: over httpx, blocking or not."""
+"""Send the requests of an exchange over httpx, blocking or not."""
 
 import asyncio
 import time
@@ -16,20 +16,20 @@ from oriel.client.transport.streaming import SILENCE_S, Following
 
 T = TypeVar("T")
 
-#: A bearer token, or what gives the one that is good now.
+#: A bearer token, or a function that returns the current token.
 Token = str | Callable[[], str]
 
 
 class Service:
-    """What both connections know: the address, the token, the time that a request may take."""
+    """The settings of both connections: the address, the token, the time limit of a request."""
 
     def __init__(
         self, url: str, token: Token | None, timeout_s: float, retries: Retries | None
     ) -> None:
-        """Ask nothing yet.
+        """Check the settings. It sends nothing.
 
         Raises:
-            ValueError: the address is none of HTTP.
+            ValueError: the address is not an HTTP address.
         """
         if not url.startswith(("http://", "https://")):
             message = (
@@ -46,23 +46,23 @@ class Service:
         self._token = token
         self._timeout_s = timeout_s
         self._retries = retries or Retries()
-        # Clients that were turned away together must not come back together.
+        # Clients that were rejected at the same time must not retry at the same time.
         self._random = Random(time.time_ns())  # noqa: S311
 
     def exchange(self, read: Read[T]) -> Exchange[T]:
-        """Begin the way of a read to its value."""
+        """Start the exchange of a read."""
         return exchange(read, self._retries, self._random)
 
     def following(self, stream: Stream[T]) -> Following[T]:
-        """Begin to follow a stream."""
+        """Start to follow a stream."""
         return Following(stream, self._retries, self._random)
 
     def request(self, send: Send) -> Mapping[str, Any]:
-        """The arguments of httpx's ``request``."""
+        """Return the arguments of httpx's ``request``."""
         return {**self._request(send.request), "timeout": self._timeout_s + send.wait_s}
 
     def stream_request(self, request: Request) -> Mapping[str, Any]:
-        """The arguments of httpx's ``stream``."""
+        """Return the arguments of httpx's ``stream``."""
         timeout = httpx.Timeout(self._timeout_s, read=max(self._timeout_s, SILENCE_S))
         return {**self._request(request), "timeout": timeout}
 
@@ -89,24 +89,24 @@ class Service:
         }
 
     def failure(self, error: httpx.RequestError) -> ServiceUnreachable:
-        """What a request without an answer is."""
+        """Return the error of a request without a response."""
         reason = str(error) or type(error).__name__
         return ServiceUnreachable(f"no response from {self.url}: {reason}")
 
 
 class Connection:
-    """Sends and waits; for one thread at a time or several, as ``httpx.Client``."""
+    """Sends and waits. Several threads can use it, like ``httpx.Client``."""
 
     def __init__(self, service: Service, http: httpx.Client) -> None:
-        """Ask this service by way of httpx; opens nothing yet."""
+        """Set the service and the client of httpx. It opens no connection."""
         self._service = service
         self._http = http
 
     def run(self, read: Read[T]) -> T:
-        """Take a read to its value.
+        """Return the value of a read.
 
         Raises:
-            OrielError: the service says no, or gave no answer.
+            OrielError: the service returned an error, or did not respond.
         """
         steps = self._service.exchange(read)
         came: Answer | ServiceUnreachable | None = None
@@ -126,10 +126,10 @@ class Connection:
                 came = self._service.failure(error)
 
     def follow(self, stream: Stream[T]) -> Iterator[Change[T]]:
-        """Give the changes of a stream, over any number of connections; ends by an error only.
+        """Yield the changes of a stream, over any number of connections, until an error.
 
         Raises:
-            OrielError: the service says no, or gave no answer after all attempts.
+            OrielError: the service returned an error, or did not respond to any attempt.
         """
         following = self._service.following(stream)
         while True:
@@ -152,15 +152,15 @@ class Connection:
 
 
 class AsyncConnection:
-    """Sends and waits without blocking; for one event loop."""
+    """Sends and waits without blocking, in one event loop."""
 
     def __init__(self, service: Service, http: httpx.AsyncClient) -> None:
-        """Ask this service by way of httpx; opens nothing yet."""
+        """Set the service and the client of httpx. It opens no connection."""
         self._service = service
         self._http = http
 
     async def run(self, read: Read[T]) -> T:
-        """Take a read to its value, as ``Connection.run``."""
+        """Return the value of a read, as ``Connection.run``."""
         steps = self._service.exchange(read)
         came: Answer | ServiceUnreachable | None = None
         while True:
@@ -179,7 +179,7 @@ class AsyncConnection:
                 came = self._service.failure(error)
 
     async def follow(self, stream: Stream[T]) -> AsyncIterator[Change[T]]:
-        """Give the changes of a stream, as ``Connection.follow``."""
+        """Yield the changes of a stream, as ``Connection.follow``."""
         following = self._service.following(stream)
         while True:
             error: OrielError = following.ended()

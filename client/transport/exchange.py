@@ -1,8 +1,8 @@
-"""The way from a read to its value: retries, waits, problems. It sends nothing itself.
+"""Decide how a read gets its value: retries, waits, problems. This module sends nothing.
 
-``exchange`` is a generator: it gives out what is to be done (send this request, pause), is sent
-what came of it, and returns the value. The synchronous and the asynchronous client both drive it,
-so that there is one story of what is tried again and when.
+``exchange`` is a generator. It yields the next step (send this request, or pause), receives the
+response, and returns the value. The synchronous and the asynchronous client both run it, so they
+retry by the same rules.
 """
 
 import time
@@ -26,19 +26,19 @@ from oriel.client.protocol import Answer, Read, Request
 
 T = TypeVar("T")
 
-#: The longest that one request may wait in the service for a position (`wait_ms`).
+#: The longest time that one request waits in the service for a position (`wait_ms`).
 _WAIT_MS_MAX = 10_000
 _FIRST_PAUSE_S = 0.1
 
 
 class Pause(NamedTuple):
-    """Do nothing for a while."""
+    """Wait for some seconds."""
 
     seconds: float
 
 
 class Send(NamedTuple):
-    """Send a request; ``wait_s`` is how long the service may take longer than it usually does."""
+    """Send a request. ``wait_s`` is added to the usual time limit."""
 
     request: Request
     wait_s: float
@@ -46,27 +46,38 @@ class Send(NamedTuple):
 
 @dataclass(frozen=True)
 class Retries:
-    """How often a request is sent in all, and the longest pause before it is sent again.
+    """The rules for sending a request again.
 
-    Sent again is what the service or a proxy may answer later (429, 502, 503, 504), and what got
-    no answer: all reads are safe to repeat. A pause is what ``Retry-After`` says or, without it,
-    0.1 s that double each time; up to a quarter is added by chance, so that many clients don't come
-    back at once. A service that asks for more than ``longest_pause_s`` is not asked again.
+    A request is sent again if it has no response, or a response with the status code 429, 502, 503
+    or 504. All reads are safe to repeat. The pause is the value of ``Retry-After``. Without this
+    field, the pause is 0.1 s and doubles with each attempt. Up to a quarter is added at random, so
+    that many clients do not retry at the same time. If ``Retry-After`` is longer than
+    ``longest_pause_s``, the client raises the error.
+
+    Args:
+        attempts: how often a request is sent in total.
+        longest_pause_s: the longest pause before a request is sent again, in seconds.
+
+    Example:
+        >>> patient = Client(url, retries=Retries(attempts=10, longest_pause_s=30))
+        >>> patient.window_store("departures").latest("EWR")["departures"]
+        7
+        >>> patient.close()
     """
 
     attempts: int = 5
     longest_pause_s: float = 10.0
 
 
-#: Gives out what is to be done, is sent what came of it (of a pause None), returns the value.
+#: Yields the next step, receives its response (None after a pause), returns the value.
 Exchange: TypeAlias = Generator[Pause | Send, Answer | ServiceUnreachable | None, T]
 
 
 def exchange(read: Read[T], retries: Retries, random: Random) -> Exchange[T]:
-    """Take a read to its value.
+    """Return the value of a read.
 
     Raises:
-        OrielError: the service says no, or gave no answer after all attempts.
+        OrielError: the service returned an error, or did not respond to any attempt.
     """
     deadline = time.monotonic() + read.wait_s
     attempt = 0
@@ -89,16 +100,16 @@ def exchange(read: Read[T], retries: Retries, random: Random) -> Exchange[T]:
 
 
 def error_of(answer: Answer) -> OrielError:
-    """The error that an answer other than 200 and 304 is."""
+    """Return the error of a response with another status code than 200 and 304."""
     return problem_of(answer.status, answer.content, _retry_after_s(answer))
 
 
 def pause_before_retry_s(
     error: OrielError, attempt: int, left_s: float, retries: Retries, random: Random
 ) -> float:
-    """How long to wait after this failed attempt; raises the error where it is the last one.
+    """Return the pause after a failed attempt. Raise the error after the last attempt.
 
-    ``left_s`` is what is left of the time to wait for a position.
+    ``left_s`` is the remaining time to wait for a position.
     """
     pause_s = _pause_s(error, attempt, left_s, retries)
     if pause_s is None:
@@ -111,7 +122,7 @@ def _parsed(read: Read[T], answer: Answer) -> T:
         return read.parse(answer)
     except (ValueError, TypeError, LookupError) as error:
         shown = answer.content[:200].decode("utf-8", "replace")
-        message = f"the response to {read.request.path} does not come from Oriel: {shown!r}"
+        message = f"the response to {read.request.path} is not from Oriel: {shown!r}"
         raise UnexpectedAnswer(message) from error
 
 
@@ -127,12 +138,12 @@ def _has_demand(request: Request) -> bool:
 
 
 def _pause_s(error: OrielError, attempt: int, left_s: float, retries: Retries) -> float | None:
-    """The least pause before the next attempt; None where there is to be none.
+    """Return the shortest pause before the next attempt, None after the last attempt.
 
-    ``left_s`` is what is left of the time to wait for a position.
+    ``left_s`` is the remaining time to wait for a position.
     """
     if isinstance(error, PositionNotReached):
-        # No failure: it is asked again, however often, until that time has passed.
+        # It is not a failure. The request is sent again until the time has passed.
         return _FIRST_PAUSE_S if left_s > _FIRST_PAUSE_S else None
     asked_s = None
     if isinstance(error, Problem) and error.may_pass:
@@ -141,13 +152,13 @@ def _pause_s(error: OrielError, attempt: int, left_s: float, retries: Retries) -
         return None
     doubled_s = _FIRST_PAUSE_S * 2 ** min(attempt - 1, 20)
     pause_s = min(doubled_s, retries.longest_pause_s) if asked_s is None else asked_s
-    # A store that is being made ready is waited for as long as a position.
+    # The client waits for a store that is not ready as long as for a position.
     may_wait = attempt < retries.attempts or (isinstance(error, NotReady) and pause_s < left_s)
     return pause_s if may_wait and pause_s <= retries.longest_pause_s else None
 
 
 def _retry_after_s(answer: Answer) -> float | None:
-    """What ``Retry-After`` says: seconds, or a date (RFC 9110, 10.2.3)."""
+    """Return the value of ``Retry-After``: seconds, or a date (RFC 9110, 10.2.3)."""
     text = answer.headers.get("retry-after", "").strip()
     if text.isascii() and text.isdigit():
         return float(text)

@@ -1,6 +1,6 @@
-"""Streams of changes: events out of bytes, and when a broken stream is asked for again.
+"""Read streams of changes, and decide when to open a lost stream again.
 
-As in ``oriel.client.transport.exchange`` nothing is sent here, so that both clients have one story.
+Like ``oriel.client.transport.exchange``, this module sends nothing, so both clients share it.
 """
 
 import json
@@ -16,11 +16,11 @@ from oriel.client.transport.exchange import Retries, pause_before_retry_s
 
 T = TypeVar("T")
 
-#: Seconds without a byte after which a connection counts as broken: the service gives a sign of
-#: life every 15 s.
+#: Seconds without a byte after which a connection counts as lost. The service sends a heartbeat
+#: every 15 s.
 SILENCE_S = 45.0
 
-#: The last event of a stream whose token has ended; its data is a problem document.
+#: The last event of a stream whose token has expired. Its data is a problem document.
 _DENIED = "denied"
 
 
@@ -31,23 +31,23 @@ class _Event(NamedTuple):
 
 
 class Following(Generic[T]):
-    """One stream over any number of connections: how far it is, and how often it broke."""
+    """One stream over any number of connections: its last event, and its failed attempts."""
 
     def __init__(self, stream: Stream[T], retries: Retries, random: Random) -> None:
-        """Nothing is asked yet."""
+        """Prepare the stream. It sends nothing."""
         self._stream = stream
         self._retries = retries
         self._random = random
         self._attempt = 0
         self._received = b""
-        #: What is asked for next: all behind the last event.
+        #: The next request: the changes after the last event.
         self.request = stream.request
 
     def took(self, chunk: bytes) -> Iterator[Change[T]]:
-        """The changes that are whole with these bytes.
+        """Yield the changes that are complete after these bytes.
 
         Raises:
-            OrielError: the token reaches the stream no more, or this is no stream of Oriel.
+            OrielError: the token no longer grants access, or the stream is not from Oriel.
         """
         self._attempt = 0
         *blocks, self._received = (self._received + chunk).split(b"\n\n")
@@ -61,13 +61,13 @@ class Following(Generic[T]):
                 yield self._change(event)
 
     def ended(self) -> ServiceUnreachable:
-        """What it is when a connection ends as it should: the service's worker ends, say."""
+        """Return the error of a connection that ended, for example because the worker ended."""
         return ServiceUnreachable(f"the stream {self.request.path} has ended")
 
     def pause_s(self, error: OrielError) -> float:
-        """How long to wait until ``request`` is sent again; raises ``error`` where it is not.
+        """Return the pause before the next attempt. Raise ``error`` after the last attempt.
 
-        A connection that told anything begins the attempts anew.
+        After each received event, the count of attempts starts again.
         """
         self._attempt += 1
         self._received = b""
@@ -85,14 +85,12 @@ class Following(Generic[T]):
                 id=event.id,
             )
         except (ValueError, TypeError, LookupError) as error:
-            message = (
-                f"an event of {self.request.path} does not come from Oriel: {event.data[:200]!r}"
-            )
+            message = f"an event of {self.request.path} is not from Oriel: {event.data[:200]!r}"
             raise UnexpectedAnswer(message) from error
 
 
 def _event(block: bytes) -> _Event:
-    """Take an event apart; a sign of life has an id only, a comment nothing."""
+    """Parse an event. A heartbeat has only an id, a comment has nothing."""
     lines = block.decode("utf-8", "replace").split("\n")
     fields = dict(line.partition(": ")[::2] for line in lines)
     return _Event(fields.get("event", ""), fields.get("id", ""), fields.get("data", ""))

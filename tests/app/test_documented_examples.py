@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import orjson
@@ -37,7 +38,7 @@ def _examples() -> list[_Example]:
     found = blocks(_PAGE)
     return [
         _Example(request, response.language, response.text)
-        for request, response in zip(found, found[1:], strict=False)
+        for request, response in pairwise(found)
         if request.note.startswith(RUN_BY)
     ]
 

@@ -8,7 +8,6 @@ from starlette.exceptions import HTTPException
 
 from oriel.app.contract import (
     ALL_KINDS,
-    REMEDIES,
     ApiError,
     malformed_request,
     problem_answer,
@@ -18,6 +17,7 @@ from oriel.app.contract.problems import INTERNAL_ERROR, PROBLEM_KINDS, kind_of
 from oriel.storage import errors as storage_errors
 from tests.app.api_client import Answer
 from tests.app.problem_shape import assert_problem
+from tools.api_pages import REMEDIES
 
 #: Errors of the writing side; the API never meets them, so a 500 would be right.
 _OF_THE_WRITER = {

@@ -1,6 +1,8 @@
 """Public names have docstrings with arguments, results, errors and an example that runs.
 
-The examples use the names of ``oriel``, the classes of ``oriel.testing``, a builder ``builder``,
+``tests/client/test_docstring_examples.py`` runs the examples of ``oriel.client``.
+
+The other examples use the names of ``oriel``, the classes of ``oriel.testing``, a builder ``builder``,
 a stream ``flights`` (key: airport, value: ``carrier STRING, delay INT, distance INT``) and a table
 ``airlines`` (key: carrier, value: ``name STRING, country STRING``).
 """
@@ -14,6 +16,7 @@ from typing import Any
 import pytest
 
 import oriel
+import oriel.client
 import oriel.testing
 from oriel import StreamsBuilder
 from tools.site_docstrings import INTERNAL
@@ -21,7 +24,7 @@ from tools.site_docstrings import INTERNAL
 
 def _public() -> Iterator[tuple[str, Any]]:
     """Yield each public function, class and method with its name."""
-    for module in (oriel, oriel.testing):
+    for module in (oriel, oriel.client, oriel.testing):
         for name in module.__all__:
             thing = getattr(module, name)
             # Types of arguments have no docstring that users can read.
@@ -36,6 +39,9 @@ def _methods(owner: str, thing: type) -> Iterator[tuple[str, Any]]:
     for base in reversed(thing.__mro__):
         for name, member in vars(base).items():
             function = getattr(member, "__func__", member)
+            if type(member).__module__ == "oriel.client.stores":
+                # A descriptor, whose method has the docstring of a read.
+                function = getattr(thing, name)
             is_public = not name.startswith(("_", "test_"))
             if is_public and base.__module__.startswith("oriel.") and inspect.isfunction(function):
                 yield f"{owner}.{name}", function
@@ -44,16 +50,19 @@ def _methods(owner: str, thing: type) -> Iterator[tuple[str, Any]]:
 _PUBLIC = {name: thing for name, thing in _public() if name.removeprefix("oriel.") not in INTERNAL}
 #: The class has the example for the methods of the test driver and its stores.
 _WITH_EXAMPLE = [
-    name for name in _PUBLIC if not (name.startswith("oriel.testing.") and name.count(".") > 2)
+    name
+    for name in _PUBLIC
+    if not (name.startswith("oriel.testing.") and name.count(".") > 2)
+    and not name.startswith("oriel.client.")
 ]
 
 
 def _arguments(function: Any) -> list[str]:
-    """Return the names of the arguments of a function, without ``self``."""
+    """Return the names of the arguments of a function, without ``self`` and a store's address."""
     if inspect.isclass(function):
         return []
     names = list(inspect.signature(function).parameters)
-    return [name for name in names if name not in {"self", "cls"}]
+    return [name for name in names if name not in {"self", "cls", "address"}]
 
 
 @pytest.mark.parametrize("name", _PUBLIC)

@@ -2,14 +2,16 @@
 
 from collections.abc import Iterator
 
-from oriel.app.contract import ALL_KINDS, REMEDIES
+from oriel.app.contract import ALL_KINDS
+from tools.api_pages.remedies import REMEDIES
 
 _INTRODUCTION = """\
 # Error codes
 
 If a request fails, the body of the response is a problem document (RFC 9457). Use `code` in
-programs: `code` never changes its meaning. `title` is the same text for each code, and `detail`
-describes this request: what is wrong, with the value, and what to do. Both texts can change.
+your program, because `code` never changes its meaning. The `title` is the same text for each code.
+The `detail` describes this request: what is wrong, with the value, and what you can do. Do not
+parse these two texts, because they can change.
 
 For example, a read of a store that does not exist returns `404`:
 
@@ -24,9 +26,9 @@ For example, a read of a store that does not exist returns `404`:
 }
 ```
 
-If you can send the request again, the response has the header field `Retry-After` in seconds. The
-[Python client](python-client.md#errors) sends such requests again by itself, and raises an exception
-for each other error. `python -m tools.openapi` writes this page.
+If a retry can help, the response has the header field `Retry-After` in seconds. The
+[Python client](python-client.md#errors) sends such requests again by itself. It raises an
+exception for other errors. `python -m tools.openapi` writes this page.
 
 ## All codes
 """
@@ -49,7 +51,7 @@ def error_page() -> str:
 
 def _section(code: str, title: str) -> Iterator[str]:
     cause, action = REMEDIES[code]
-    yield f"### {code}"
+    yield f"### `{code}`"
     yield ""
     yield f"- **Title:** {title}."
     yield f"- **Cause:** {cause}"

@@ -1,8 +1,8 @@
-"""Write docs/reference/http-api.md from the OpenAPI document (``tools.openapi``)."""
+"""Write docs/reference/http-api.md from the OpenAPI document."""
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any
 from urllib.parse import quote
 
@@ -119,7 +119,7 @@ def _section(
 
 
 def _parameter_table(
-    parameters: Iterable[_Json], shared: set[_Identity] = frozenset()
+    parameters: Iterable[_Json], shared: Collection[_Identity] = ()
 ) -> Iterator[str]:
     """Yield a row per parameter. A shared one has only the first sentence of its description."""
     yield "| parameter | in | type | default | meaning |"

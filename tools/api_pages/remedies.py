@@ -14,168 +14,170 @@ class Remedy(NamedTuple):
     action: str
 
 
+def _by_code(**remedies: Remedy) -> Mapping[str, Remedy]:
+    return {name.replace("_", "-"): remedy for name, remedy in remedies.items()}
+
+
 #: The remedy of each problem code.
-REMEDIES: Mapping[str, Remedy] = {
-    "invalid-parameter": Remedy(
+REMEDIES = _by_code(
+    invalid_parameter=Remedy(
         "A parameter cannot be read, is out of its range, or appears twice.",
         "Correct the parameter that `detail` names. For example, `limit` must be an integer from "
         "1 to 10,000.",
     ),
-    "unknown-parameter": Remedy(
+    unknown_parameter=Remedy(
         "The operation does not have this parameter. For example, `from` instead of `from_ms`.",
         "Use one of the parameters that `detail` lists.",
     ),
-    "invalid-key": Remedy(
+    invalid_key=Remedy(
         "The path is not percent-encoded UTF-8, or the key has more than 8,192 bytes.",
         "Percent-encode the key as UTF-8. For example, write a percent sign as `%25`.",
     ),
-    "invalid-body": Remedy(
+    invalid_body=Remedy(
         "The body is not a JSON list of keys, or it has more than 1,000 keys.",
         'Send a list such as `["EWR", "JFK"]`, or divide it into several requests.',
     ),
-    "body-too-large": Remedy(
+    body_too_large=Remedy(
         "The body has more bytes than `body_bytes`.",
         "Divide the list of keys into several requests.",
     ),
-    "wrong-store-kind": Remedy(
+    wrong_store_kind=Remedy(
         "The store does not have this read, because it has another kind of windows.",
         "Use one of the reads that `detail` lists. See [Reads](reads.md#reads-by-store-kind).",
     ),
-    "window-not-found": Remedy(
+    window_not_found=Remedy(
         "The key does not have this window or session, or the window has expired.",
         "Treat it as an empty result. The Python client returns `None`.",
     ),
-    "row-not-found": Remedy(
+    row_not_found=Remedy(
         "The key has no record yet, or its row was removed.",
         "Treat it as an empty result. The Python client returns `None`.",
     ),
-    "key-of-another-shard": Remedy(
+    key_of_another_shard=Remedy(
         "The service indexes one shard of the keys, and another shard has this key.",
         "Send the request to the shard that the header field `Oriel-Owner` names. A router does "
         "this for you: see [How to route requests to shards](../how-to/routing.md).",
     ),
-    "keys-of-several-shards": Remedy(
+    keys_of_several_shards=Remedy(
         "The keys of the list belong to several shards, so no service has all keys.",
         "Send one request per shard. The field `owners` has the shard of each key, in the order "
         "of the list.",
     ),
-    "table-reads-busy": Remedy(
+    table_reads_busy=Remedy(
         "The process already runs as many table reads as it accepts.",
         "Send the request again later, or read the current version, which the index serves.",
     ),
-    "unknown-route": Remedy(
+    unknown_route=Remedy(
         "No operation has this path.",
         "Compare the path with [Requests](requests.md). Percent-encode a store name.",
     ),
-    "method-not-allowed": Remedy(
+    method_not_allowed=Remedy(
         "The operation of this path has another method.",
         "Use the method that the header field `Allow` names.",
     ),
-    "overloaded": Remedy(
+    overloaded=Remedy(
         "The worker has reached the limit that `detail` names, for example `requests`.",
         "Send the request again after `Retry-After`. If it happens often, start more workers or "
         "services.",
     ),
-    "request-too-slow": Remedy(
+    request_too_slow=Remedy(
         "No response began within `request_seconds`.",
         "Narrow the bounds of the request or lower `limit`, or send it again.",
     ),
-    "shutting-down": Remedy(
+    shutting_down=Remedy(
         "The worker is shutting down.",
         "Send the request again. Another worker or service responds.",
     ),
-    "request-timeout": Remedy(
+    request_timeout=Remedy(
         "The header or the body did not arrive within `header_seconds` or `body_seconds`.",
         "Send the whole request at once.",
     ),
-    "header-too-large": Remedy(
+    header_too_large=Remedy(
         "The header fields have more bytes than `header_bytes`.",
         "Send fewer or shorter header fields, for example cookies.",
     ),
-    "url-too-long": Remedy(
+    url_too_long=Remedy(
         "The path and the query have more bytes than `url_bytes`.",
         "Send many keys with one of the `OfKeys` reads, which accept them in the body.",
     ),
-    "unknown-host": Remedy(
+    unknown_host=Remedy(
         "The `Host` field has a name that the service does not serve.",
         "Start the service with `--allowed-host NAME`, or use an address or `localhost`.",
     ),
-    "unauthorized": Remedy(
+    unauthorized=Remedy(
         "The request has no token, or the token is unknown or expired.",
-        "Send `Authorization: Bearer TOKEN` with a valid token. See "
-        "[Tokens](security.md#tokens).",
+        "Send `Authorization: Bearer TOKEN` with a valid token. See [Tokens](security.md#tokens).",
     ),
-    "forbidden": Remedy(
+    forbidden=Remedy(
         "The token does not grant access to this key or to this operation.",
         "Request only the keys that the token grants access to, or use another token.",
     ),
-    "not-acceptable": Remedy(
+    not_acceptable=Remedy(
         "`Accept` names no format that the operation has.",
-        "Name one of the formats that `detail` lists. See "
-        "[Response formats](response-formats.md).",
+        "Name one of the formats that `detail` lists. See [Response formats](response-formats.md).",
     ),
-    "invalid-cursor": Remedy(
+    invalid_cursor=Remedy(
         "The cursor belongs to another request, is truncated, or the store was re-created.",
         "Read again from the first page. Between pages, change no parameter except `limit`.",
     ),
-    "unfit-key": Remedy(
+    unfit_key=Remedy(
         "The key does not have the key type of the store. For example, `EWR` in a store of "
         "64-bit integers.",
         "Write the key as [Keys](keys.md) describes for the `key_type` of the store.",
     ),
-    "unknown-store": Remedy(
+    unknown_store=Remedy(
         "No store has this name, or the token does not grant access to it.",
         "Use a name that `GET /v1/stores` lists.",
     ),
-    "version-not-found": Remedy(
+    version_not_found=Remedy(
         "The table does not have this version yet.",
         "Use a version that `detail` lists.",
     ),
-    "version-gone": Remedy(
+    version_gone=Remedy(
         "The table or its log was cleaned up, so the version no longer exists.",
         "Use a newer version. For `changes`, read the store again and continue from its version.",
     ),
-    "history-lost": Remedy(
+    history_lost=Remedy(
         "A restore of an older backup replaced the version that the request names.",
         "Discard the version, the cursor and what you keep of the store, and read it again.",
     ),
-    "table-damaged": Remedy(
+    table_damaged=Remedy(
         "The log of the table is damaged, or a data file of it does not exist.",
         "Run `oriel verify`. If it confirms the damage, restore a backup of the table.",
     ),
-    "table-read-too-large": Remedy(
+    table_read_too_large=Remedy(
         "A read of an earlier version exceeds the memory limit of one table read.",
         "Narrow the bounds or lower `limit`.",
     ),
-    "table-read-timeout": Remedy(
+    table_read_timeout=Remedy(
         "A read of an earlier version exceeds the time limit of one table read.",
         "Narrow the bounds, or send the request again.",
     ),
-    "object-store-failed": Remedy(
+    object_store_failed=Remedy(
         "The object store does not respond, denies access, or does not have the bucket.",
         "Send the request again. If the problem remains, check the address and the credentials "
         "of the object store.",
     ),
-    "behind-position-bound": Remedy(
+    behind_position_bound=Remedy(
         "The store did not reach the `min_version` or `min_offset` of the request within "
         "`wait_ms`.",
         "Send the request again, or set a greater `wait_ms`. Check that the pipeline runs.",
     ),
-    "index-damaged": Remedy(
+    index_damaged=Remedy(
         "The index of the store cannot be read, and the service is rebuilding it.",
         "Send the request again after `Retry-After`.",
     ),
-    "store-not-ready": Remedy(
+    store_not_ready=Remedy(
         "The service is building the index of the store, or the store has no version yet.",
         "Send the request again. `/readyz` names the stores that are not ready.",
     ),
-    "internal-error": Remedy(
+    internal_error=Remedy(
         "The service failed in a way that is not expected.",
         "Read the log of the service, which has the reason, and report it.",
     ),
-    "malformed-request": Remedy(
+    malformed_request=Remedy(
         "The bytes are not an HTTP request, or the request has two `Host` or two `Authorization` "
         "fields.",
         "Use an HTTP client. Check the proxies between the client and the service.",
     ),
-}
+)
