@@ -101,8 +101,8 @@ class Client:
             UnknownStore: the store does not exist. The message lists the stores.
 
         Example:
-            >>> client.store("bursts").backward_fetch("EWR", limit=1).list()[0]["departures"]
-            1
+            >>> [w["departures"] for w in client.store("bursts").fetch("EWR")]
+            [12, 1]
         """
         address = Address(name)
         kind = self._connection.run(store_reads.kind(address))

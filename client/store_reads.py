@@ -42,8 +42,8 @@ def describe(address: Address) -> Read[dict[str, Any]]:
         The JSON object of the API.
 
     Example:
-        >>> departures.describe()["definition"]["window"]["size_ms"]
-        1800000
+        >>> departures.describe()["store"]
+        'departures'
     """
     # The description accepts no position.
     request = Address(address.store).request()

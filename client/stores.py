@@ -8,7 +8,7 @@ from dataclasses import replace
 from functools import wraps
 from typing import Concatenate, Generic, ParamSpec, Self, TypeVar
 
-from oriel.client import row_reads, store_reads, window_reads
+from oriel.client import row_reads, session_reads, store_reads, window_reads, window_scans
 from oriel.client.protocol import Address, PagedRead, Read, Stream
 from oriel.client.records import Change, Position
 from oriel.client.results import AsyncResults, AsyncRunner, Results, Runner
@@ -169,14 +169,14 @@ class ReadOnlyWindowStore(Store):
     window = _One(window_reads.window)
     backward_fetch = _Many(window_reads.backward_fetch)
     covering = _Many(window_reads.covering)
-    fetch_range = _Many(window_reads.fetch_range)
-    backward_fetch_range = _Many(window_reads.backward_fetch_range)
-    fetch_all = _Many(window_reads.fetch_all)
-    backward_fetch_all = _Many(window_reads.backward_fetch_all)
-    all = _Many(window_reads.all_windows)
-    backward_all = _Many(window_reads.backward_all_windows)
-    latest_all = _Many(window_reads.latest_all)
-    current_all = _Many(window_reads.current_all)
+    fetch_range = _Many(window_scans.fetch_range)
+    backward_fetch_range = _Many(window_scans.backward_fetch_range)
+    fetch_all = _Many(window_scans.fetch_all)
+    backward_fetch_all = _Many(window_scans.backward_fetch_all)
+    all = _Many(window_scans.all_windows)
+    backward_all = _Many(window_scans.backward_all_windows)
+    latest_all = _Many(window_scans.latest_all)
+    current_all = _Many(window_scans.current_all)
     latest_of_keys = _Many(window_reads.latest_of_keys)
     current_of_keys = _Many(window_reads.current_of_keys)
     fetch_of_keys = _Many(window_reads.fetch_of_keys)
@@ -192,11 +192,11 @@ class ReadOnlySessionStore(ReadOnlyWindowStore):
         [12, 1]
     """
 
-    find_sessions = _Many(window_reads.find_sessions)
-    backward_find_sessions = _Many(window_reads.backward_find_sessions)
-    find_sessions_range = _Many(window_reads.find_sessions_range)
-    backward_find_sessions_range = _Many(window_reads.backward_find_sessions_range)
-    fetch_session = _One(window_reads.fetch_session)
+    find_sessions = _Many(session_reads.find_sessions)
+    backward_find_sessions = _Many(session_reads.backward_find_sessions)
+    find_sessions_range = _Many(session_reads.find_sessions_range)
+    backward_find_sessions_range = _Many(session_reads.backward_find_sessions_range)
+    fetch_session = _One(session_reads.fetch_session)
 
 
 class ReadOnlyKeyValueStore(Store):
@@ -249,14 +249,14 @@ class AsyncReadOnlyWindowStore(AsyncStore):
     window = _AsyncOne(window_reads.window)
     backward_fetch = _AsyncMany(window_reads.backward_fetch)
     covering = _AsyncMany(window_reads.covering)
-    fetch_range = _AsyncMany(window_reads.fetch_range)
-    backward_fetch_range = _AsyncMany(window_reads.backward_fetch_range)
-    fetch_all = _AsyncMany(window_reads.fetch_all)
-    backward_fetch_all = _AsyncMany(window_reads.backward_fetch_all)
-    all = _AsyncMany(window_reads.all_windows)
-    backward_all = _AsyncMany(window_reads.backward_all_windows)
-    latest_all = _AsyncMany(window_reads.latest_all)
-    current_all = _AsyncMany(window_reads.current_all)
+    fetch_range = _AsyncMany(window_scans.fetch_range)
+    backward_fetch_range = _AsyncMany(window_scans.backward_fetch_range)
+    fetch_all = _AsyncMany(window_scans.fetch_all)
+    backward_fetch_all = _AsyncMany(window_scans.backward_fetch_all)
+    all = _AsyncMany(window_scans.all_windows)
+    backward_all = _AsyncMany(window_scans.backward_all_windows)
+    latest_all = _AsyncMany(window_scans.latest_all)
+    current_all = _AsyncMany(window_scans.current_all)
     latest_of_keys = _AsyncMany(window_reads.latest_of_keys)
     current_of_keys = _AsyncMany(window_reads.current_of_keys)
     fetch_of_keys = _AsyncMany(window_reads.fetch_of_keys)
@@ -275,11 +275,11 @@ class AsyncReadOnlySessionStore(AsyncReadOnlyWindowStore):
         [12, 1]
     """
 
-    find_sessions = _AsyncMany(window_reads.find_sessions)
-    backward_find_sessions = _AsyncMany(window_reads.backward_find_sessions)
-    find_sessions_range = _AsyncMany(window_reads.find_sessions_range)
-    backward_find_sessions_range = _AsyncMany(window_reads.backward_find_sessions_range)
-    fetch_session = _AsyncOne(window_reads.fetch_session)
+    find_sessions = _AsyncMany(session_reads.find_sessions)
+    backward_find_sessions = _AsyncMany(session_reads.backward_find_sessions)
+    find_sessions_range = _AsyncMany(session_reads.find_sessions_range)
+    backward_find_sessions_range = _AsyncMany(session_reads.backward_find_sessions_range)
+    fetch_session = _AsyncOne(session_reads.fetch_session)
 
 
 class AsyncReadOnlyKeyValueStore(AsyncStore):

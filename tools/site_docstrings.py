@@ -74,7 +74,9 @@ def _client_method(name: str, member: Any) -> griffe.Function | None:
     if not isinstance(value, griffe.ExprCall) or str(value.function) not in _RESULTS:
         return None
     result, is_async = _RESULTS[str(value.function)], str(value.function) == "_AsyncOne"
-    read = member.modules_collection[value.arguments[0].canonical_path]
+    (read_name,) = value.arguments
+    assert isinstance(read_name, griffe.Expr)
+    read = member.modules_collection[read_name.canonical_path]
     # The type is Read[T], PagedRead[T] or Stream[T].
     item = str(read.returns).partition("[")[2].removesuffix("]")
     parameters = [griffe.Parameter("self", kind=griffe.ParameterKind.positional_or_keyword)]

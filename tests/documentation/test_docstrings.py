@@ -2,9 +2,9 @@
 
 ``tests/client/test_docstring_examples.py`` runs the examples of ``oriel.client``.
 
-The other examples use the names of ``oriel``, the classes of ``oriel.testing``, a builder ``builder``,
-a stream ``flights`` (key: airport, value: ``carrier STRING, delay INT, distance INT``) and a table
-``airlines`` (key: carrier, value: ``name STRING, country STRING``).
+The other examples use the names of ``oriel``, the classes of ``oriel.testing``, a builder
+``builder``, a stream ``flights`` (key: airport, value: ``carrier STRING, delay INT, distance INT``)
+and a table ``airlines`` (key: carrier, value: ``name STRING, country STRING``).
 """
 
 import doctest
