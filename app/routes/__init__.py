@@ -1,7 +1,7 @@
-"""The cold routes, by FastAPI: stores, all about one, its keys, health, metrics, documentation.
+"""Serve the cold routes with FastAPI: stores, keys, health, metrics, tables and documentation.
 
-They read the ``StoreCatalog`` of the hot reads and the tailer's status; each goes by its record
-in the contract, which also gives its path and the model of its answer.
+The routes read the ``StoreCatalog`` of the hot reads and the status of the tailer. The record of an
+operation in the contract defines the path of a route and the model of its response.
 """
 
 from oriel.app.routes.dead_letters import dead_letter_routes

@@ -1,4 +1,4 @@
-"""Dead letters: records that could not be used, listed and counted."""
+"""List and count dead letters, the records that stores could not use."""
 
 from base64 import b64encode
 from collections.abc import Mapping
@@ -25,14 +25,14 @@ from oriel.storage.table_store import ReadBudget
 
 _LIST, _COUNT = OPERATIONS["listDeadLetters"], OPERATIONS["countDeadLetters"]
 
-#: A page reads as many places as the number in its cursor says, so the number must be bounded.
+#: Limit of the number in a cursor, because a page reads this number of records.
 _NUMBER_MAX = 2**31 - 1
-#: Above each version that a cursor names: which ones there are is looked up with the page.
+#: It is greater than each version of a cursor. The page checks the version.
 _ANY_VERSION = 2**64
 
 
 def dead_letter_routes(catalog: StoreCatalog) -> APIRouter:
-    """Make the routes over the dead-letter table of one catalog."""
+    """Return the routes of the dead-letter table of one catalog."""
     router = APIRouter()
     folder = catalog.layout.dead_letters
     log, digests = DeltaLog(folder), LogDigests()
@@ -40,7 +40,7 @@ def dead_letter_routes(catalog: StoreCatalog) -> APIRouter:
     @router.get(_LIST.path)
     async def list_dead_letters(request: Request) -> Response:
         query = _LIST.query.read(request.scope["query_string"])
-        # Dead letters are only added, so a cursor of one version continues in any later version.
+        # Dead letters are only appended, so a cursor of one version continues in a later version.
         bounds = [query[name] for name in _LIST.query.bounds]
         cursors = PageCursors("dead letters", TableState("", _ANY_VERSION, {}), *bounds)
         place = cursors.read_values(
@@ -82,10 +82,10 @@ def dead_letter_routes(catalog: StoreCatalog) -> APIRouter:
 
 
 def _refuse_lost(log: DeltaLog, digests: LogDigests, cursor: str | None) -> None:
-    """Refuse the cursor of a version that the table does not have.
+    """Reject the cursor of a version that the table does not have.
 
     Raises:
-        HistoryLost: a restore took the version back, or its log entry was cleaned up.
+        HistoryLost: a restore replaced the version, or its log entry was cleaned up.
     """
     place = None if cursor is None else place_of_cursor(cursor, "")
     if place is None or Place.of(place.version, "", digests.digest(log, place.version)) == place:
@@ -126,7 +126,7 @@ def _letter(row: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _bytes(content: bytes | None) -> dict[str, str] | None:
-    """Bytes as the contract has them: text where they are UTF-8, else base64."""
+    """Return bytes as the contract defines them: text if they are UTF-8, otherwise base64."""
     if content is None:
         return None
     try:

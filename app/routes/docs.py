@@ -1,4 +1,4 @@
-"""The interface for people: Swagger UI over the OpenAPI document, with nothing from elsewhere."""
+"""Serve Swagger UI for the OpenAPI document, with nothing from other servers."""
 
 from collections.abc import Awaitable, Callable
 from importlib.resources import files
@@ -10,11 +10,11 @@ from starlette.responses import FileResponse
 
 from oriel.app.contract import OPERATIONS
 
-#: Swagger UI's own files, as the package fastapi-swagger carries them.
+#: Files of Swagger UI, from the package fastapi-swagger.
 _FILES = Path(str(files("fastapi_swagger.resources")))
 _SCRIPT, _STYLE, _ICON = "swagger-ui-bundle.js", "swagger-ui.css", "favicon-32x32.png"
 
-#: The page may load from here only; it has a script and styles within.
+#: The page loads only from this service. It has a script and styles in its HTML.
 _POLICY = (
     "default-src 'none'; connect-src 'self'; script-src 'self' 'unsafe-inline'; "
     "style-src 'self' 'unsafe-inline'; img-src 'self' data:; base-uri 'none'; "
@@ -23,7 +23,7 @@ _POLICY = (
 
 
 def docs_routes() -> APIRouter:
-    """Make the routes of the page and its files."""
+    """Return the routes of the page and its files."""
     router = APIRouter()
     path = OPERATIONS["docs"].path
     page = get_swagger_ui_html(
@@ -49,7 +49,7 @@ def docs_routes() -> APIRouter:
 
 
 def _file_endpoint(file: Path) -> Callable[[], Awaitable[Response]]:
-    """Make the endpoint of one file."""
+    """Return the endpoint of one file."""
 
     async def endpoint() -> Response:
         return FileResponse(file, headers={"cache-control": "max-age=3600"})

@@ -1,4 +1,4 @@
-"""Health: does the process live, and can it do its work."""
+"""Serve the health checks of the process, the service and the pipelines."""
 
 from contextlib import suppress
 from typing import Any
@@ -19,7 +19,7 @@ _FRESHNESS = OPERATIONS["freshness"]
 
 
 def health_routes(catalog: StoreCatalog, status_file: StatusFile) -> APIRouter:
-    """Make the routes over one catalog and its tailer's status."""
+    """Return the routes of one catalog and the status of its tailer."""
     router = APIRouter()
 
     @router.get(_HEALTH.path, response_model=_HEALTH.answer)
@@ -30,9 +30,9 @@ def health_routes(catalog: StoreCatalog, status_file: StatusFile) -> APIRouter:
     @router.get(_READINESS.path)
     async def readiness(request: Request) -> Response:
         _READINESS.query.read(request.scope["query_string"])
-        # The catalog is the event loop's.
+        # The catalog belongs to the event loop.
         foreign = set(catalog.foreign_names())
-        # It looks at files of every store.
+        # It reads files of every store.
         answer = await run_in_threadpool(
             lambda: _readiness(catalog.layout, status_file.read(), foreign)
         )
@@ -70,7 +70,7 @@ def _freshness(layout: DataLayout, tailer: TailerStatus) -> dict[str, Any]:
 
 
 def _readiness(layout: DataLayout, tailer: TailerStatus, foreign: set[str]) -> dict[str, Any]:
-    # Only the tailer asks for objects.
+    # Only the tailer reads objects.
     tables = [] if is_object(layout.root) else stores_with_tables(layout)
     names = sorted((tailer.stores.keys() | set(tables)) - foreign)
     problems = {name: store_problem(layout, name, tailer) for name in names}
@@ -108,8 +108,8 @@ def _pipelines(layout: DataLayout) -> dict[str, Any]:
 def store_problem(layout: DataLayout, name: str, tailer: TailerStatus) -> str | None:
     """Return why the service does not follow a store, None if it does.
 
-    A store whose tailer fails still answers, but from an old version: that must not stay unseen.
-    No index is opened for this.
+    If the tailer of a store fails, the service still serves an old version of the store, so this
+    must be visible. The check opens no index.
     """
     status = tailer.stores.get(name)
     if status is not None and status.problem is not None:

@@ -1,4 +1,4 @@
-"""Reads of many keys that the body lists."""
+"""Serve the reads of keys that the body lists."""
 
 from collections.abc import Callable
 from typing import Any
@@ -26,14 +26,14 @@ from oriel.app.reads import (
 from oriel.app.routes.stores import store_of
 from oriel.storage import KEY_BYTES_MAX
 
-#: A key as JSON has it: a text, or as what it is a text of.
+#: A key as a JSON value: a string, an integer, or an array of components.
 ListedKey = str | int | list[str | int]
 
 _LISTED = [operation for operation in OPERATIONS.values() if operation.method == "POST"]
 
 
 def listed_key_routes(catalog: StoreCatalog) -> APIRouter:
-    """Make the routes over one catalog."""
+    """Return the routes of one catalog."""
     router = APIRouter()
     for operation in _LISTED:
         router.post(operation.path)(_route(operation, catalog))
@@ -51,7 +51,7 @@ def _route(operation: Operation, catalog: StoreCatalog) -> Callable[[Request], A
         if (access := request.scope.get(ACCESS)) is not None:
             check_keys(access, map(_text, keys))
         refuse_keys_of_others(catalog.layout.shard, map(_text, keys))
-        # As JSON has them: which values are keys, and of which text, the store's type says.
+        # Keys as JSON values. The key type of the store decides which values are keys.
         wanted = ReadRequest(view.name, read, (keys,), query)
         state, page = await read_page_at(catalog, view, wanted)
         frame, lag = view.frame(state), view.lag(state.version)
@@ -67,13 +67,13 @@ def _route(operation: Operation, catalog: StoreCatalog) -> Callable[[Request], A
 
 
 async def _keys_of(request: Request) -> tuple[ListedKey, ...]:
-    """The keys in the body, of which the protocol takes no more than ``body_bytes``."""
+    """Return the keys in the body. The protocol accepts at most ``body_bytes`` of it."""
     body = await request.body()
     try:
         keys = orjson.loads(body)
     except orjson.JSONDecodeError:
         keys = None
-    # True is an int of Python's, and none of JSON's.
+    # True is an int in Python, but not in JSON.
     if not isinstance(keys, list) or not {*map(type, keys)} <= {str, int, list}:
         message = 'body: it must be a JSON list of keys, for example ["EWR", "JFK"] or [7, 42]'
         raise InvalidBody(message)
@@ -90,5 +90,5 @@ async def _keys_of(request: Request) -> tuple[ListedKey, ...]:
 
 
 def _text(key: ListedKey) -> str:
-    """The text of a key that is one of its store."""
+    """Return the text of a key that has the key type of the store."""
     return key if isinstance(key, str) else orjson.dumps(key).decode()

@@ -16,17 +16,17 @@ from oriel.storage.monitoring import CONTENT_TYPE, metrics_text, overview
 
 
 def metrics_routes(catalog: StoreCatalog, measures: Measures, layout: DataLayout) -> APIRouter:
-    """Create the route of the metrics of a data directory and of all workers."""
+    """Return the route for one data directory, its catalog and the numbers of the workers."""
     router = APIRouter()
 
     @router.get(OPERATIONS["metrics"].path)
     async def metrics() -> Response:
         registry = CollectorRegistry(auto_describe=False)
-        # The catalog is the event loop's.
-        registry.register(_Indexes(list(index_metrics(catalog))))
+        # The catalog belongs to the event loop.
+        registry.register(_Indexes(list(_indexes(catalog))))
         indexes = generate_latest(registry)
         measures.flush()
-        # These read files, for example the log of a store without a status of its pipeline.
+        # They read files. If no pipeline has reported a store, they also read its log.
         text = await run_in_threadpool(
             lambda: metrics_text(overview(layout.root, layout.index_root)) + measures.text()
         )

@@ -1,4 +1,4 @@
-"""The status of pipelines and stores, as they report it in their files."""
+"""Serve the status of pipelines and stores, which they report in their files."""
 
 import time
 from collections.abc import Callable
@@ -19,7 +19,7 @@ _STATUS = OPERATIONS["status"]
 
 
 def status_routes(catalog: StoreCatalog) -> APIRouter:
-    """Make the route over one catalog."""
+    """Return the route of one catalog."""
     router = APIRouter()
 
     @router.get(_STATUS.path, response_model=_STATUS.answer)
@@ -107,7 +107,7 @@ def _held_by(store: StoreOverview) -> dict[str, Any] | None:
     if store.held_by is None:
         return None
     clock, partition = store.held_by
-    # A topic that a store reads twice has two clocks, NAME and NAME#2.
+    # A topic that a store reads twice has two stream times, NAME and NAME#2.
     topic = clock.partition("#")[0]
     time_ms = next((one.stream_time_ms for one in store.partitions if one.holds_windows_open), -1)
     return {

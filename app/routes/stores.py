@@ -1,4 +1,4 @@
-"""The stores: which there are, all about one, and its keys."""
+"""Serve the list of stores, the description of a store and its keys."""
 
 from dataclasses import asdict
 from typing import Any
@@ -33,7 +33,7 @@ _UNHEARD_OF = StoreStatus("unknown", None, "the tailer has not reported this sto
 
 
 def store_routes(catalog: StoreCatalog, status_file: StatusFile) -> APIRouter:
-    """Make the routes over one catalog and its tailer's status."""
+    """Return the routes of one catalog and the status of its tailer."""
     router = APIRouter()
 
     @router.get(_LIST.path, response_model=_LIST.answer)
@@ -115,8 +115,8 @@ def _add_count(router: APIRouter, catalog: StoreCatalog) -> None:
 
 
 def store_of(request: Request) -> str:
-    """The store that a request's path names."""
-    # From the raw path: in FastAPI's a %2F of the name is a slash already.
+    """Return the store that the path of a request names."""
+    # The raw path, because FastAPI has already decoded a %2F of the name to a slash.
     return decode_path(request.scope["raw_path"].split(b"/")[3])
 
 
@@ -173,7 +173,7 @@ def _detail(
 
 
 def _reached(view: StoreView, state: IndexState, *, totals: bool) -> dict[str, Any]:
-    """How far a store has come, in the log, in time and, with ``totals``, in records."""
+    """Return position and stream times of a store, and with ``totals`` its numbers of records."""
     record = state.record
     return {
         "position": position_of(state),

@@ -1,4 +1,4 @@
-"""Reads that go to a table and its log: windows that changed since a version."""
+"""Serve the windows that changed since a version, from a table and its log."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -14,12 +14,12 @@ from oriel.storage.index import IndexSnapshot, IndexState, KeyValueSnapshot, Ses
 from oriel.storage.table_store import Change, ChangePage, ChangeRange, changes
 
 _CHANGES = OPERATIONS["changes"]
-#: Stands for the last change where all changes up to a version were told; in version 0 is none.
-_ALL_TOLD = Change(0, "", 0, 0)
+#: The last change of a version whose changes were all returned. Version 0 has no change.
+_ALL_RETURNED = Change(0, "", 0, 0)
 
 
 def table_routes(catalog: StoreCatalog) -> APIRouter:
-    """Make the routes over one catalog."""
+    """Return the routes of one catalog."""
     router = APIRouter()
 
     @router.get(_CHANGES.path)
@@ -35,8 +35,8 @@ def table_routes(catalog: StoreCatalog) -> APIRouter:
         place = cursors.read_values(query["cursor"], int, int, str, int, int)
         if place is not None:
             reached, *last = place
-            if last == list(_ALL_TOLD):
-                # The pages of these versions were all told.
+            if last == list(_ALL_RETURNED):
+                # The client has received every change up to this version.
                 wanted = wanted._replace(since=reached)
             else:
                 wanted = wanted._replace(reached=reached, after=Change(*last))
@@ -47,8 +47,8 @@ def table_routes(catalog: StoreCatalog) -> APIRouter:
         if page.has_more:
             next_place = [page.reached, *page.changes[-1]]
         elif page.reached < state.version:
-            next_place = [page.reached, *_ALL_TOLD]
-        # Perhaps of a newer version: what changed meanwhile, a later page tells.
+            next_place = [page.reached, *_ALL_RETURNED]
+        # It can be a newer version. A later page returns its changes.
         with view.snapshot() as snapshot:
             body = {
                 "store": view.name,
@@ -85,7 +85,7 @@ async def _history_through(view: StoreView, state: IndexState, reached: int) -> 
 
 
 def _with_rows(page: ChangePage, snapshot: IndexSnapshot) -> Iterator[dict[str, Any]]:
-    """Each change with its window as the index has it; what has expired meanwhile is left out."""
+    """Return each change with its window in the index, without expired windows."""
     kind = snapshot.state.definition.window.kind
     for change in page.changes:
         if kind.is_windowed:

@@ -35,7 +35,7 @@ FLOORS = {
         "terminal",
         "clients",
         "transport stores",
-        "store_reads window_reads row_reads results",
+        "store_reads window_reads window_scans session_reads row_reads results",
         "paging",
         "protocol",
         "errors frames records",

@@ -176,7 +176,7 @@ class Page {
       () => element("p", {}, element("strong"), element("span")),
       (node, { problem, seen_ms: seenMs }) => {
         setText(node.firstChild, "Windows do not change. ");
-        setText(node.lastChild, `${problem} Last sign of life: ${age(Date.now() - seenMs)} ago.`);
+        setText(node.lastChild, `${problem} Last heartbeat: ${age(Date.now() - seenMs)} ago.`);
       });
     byId("pipelines").hidden = shown.length === 0;
   }
