@@ -173,9 +173,7 @@ EXAMPLES: Mapping[str, Json | str] = {
             }
         ],
     },
-    "metrics": "# HELP oriel_pipeline_up Whether the pipeline's heartbeat is fresh.\n"
-    "# TYPE oriel_pipeline_up gauge\n"
-    'oriel_pipeline_up{application="flights"} 1.0\n',
+    "metrics": '# TYPE oriel_pipeline_up gauge\noriel_pipeline_up{application="flights"} 1.0\n',
     "changes": {
         "store": "departures",
         "position": _POSITION,

@@ -23,7 +23,7 @@ def metrics_routes(catalog: StoreCatalog, measures: Measures, layout: DataLayout
     async def metrics() -> Response:
         registry = CollectorRegistry(auto_describe=False)
         # The catalog belongs to the event loop.
-        registry.register(_Indexes(list(_indexes(catalog))))
+        registry.register(_Indexes(list(index_metrics(catalog))))
         indexes = generate_latest(registry)
         measures.flush()
         # They read files. If no pipeline has reported a store, they also read its log.
