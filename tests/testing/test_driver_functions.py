@@ -304,9 +304,7 @@ def test_partitions_need_a_merger(kind: str) -> None:
     assert wanted in [value for value, _ in held(driver, kind)]
     driver = texts(KINDS[kind], merger=None)
     pipe(driver, "12=b", partition=1)
-    with pytest.raises(
-        IllegalArgument, match=r"key 'k' came from several partitions.*Pass merger="
-    ):
+    with pytest.raises(IllegalArgument, match=r"key 'k' are in several partitions.*Pass merger="):
         pipe(driver, "11=a", partition=0)
 
 

@@ -142,7 +142,7 @@ _PATHS: list[tuple[pa.DataType, Any, str]] = [
         {"a": 1, "c": 2},
         (
             f"TypeError: m: {{'a': 1, 'c': 2}} is not of type {_STRUCT}, "
-            "which has no field 'c' and needs 'b' (None is null)"
+            "which has no field 'c' and needs 'b' (use None for null)"
         ),
     ),
     (

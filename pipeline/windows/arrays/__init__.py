@@ -1,7 +1,7 @@
 """Array tools of all engines: index ranges, and keys and times as sorted integers.
 
-In come numpy and Arrow arrays of all keys at once, out go such arrays. Nothing here knows
-windows, records or state.
+The input is numpy and Arrow arrays of all keys together, and the output is such arrays. This
+package does not depend on windows, records or state.
 """
 
 from oriel.pipeline.windows.arrays.order import (

@@ -1,7 +1,7 @@
-"""Keys and times as integers in their order: to sort by, to search, to find runs of.
+"""Keys and times as integers in their order, to sort by, to search, and to find runs.
 
-Engines work on all keys at once, so a key is the number of its rank (its code), and a
-(key, time) pair is one integer on an axis on which all keys lie one after the other.
+Engines process all keys together. A key is therefore its rank (its code), and a (key, time) pair is
+one integer on an axis on which the keys follow each other.
 """
 
 from collections.abc import Sequence
@@ -12,22 +12,22 @@ import pyarrow.compute as pc
 
 from oriel.pipeline.windows.arrays.ranges import Flags, Ints, Ranges
 
-#: Axes shorter than this fit into an int64 with room for the searches beyond their ends.
+#: A shorter axis fits into an int64, and so do searches beyond its ends.
 _MAX_AXIS = 2**62
 
-#: So many different values, and their number, fit into an int64 that is not negative.
+#: At most this many distinct values fit into an int64 that is not negative.
 _MAX_PLACES = 2**63 - 1
 
 
 def coded_keys(*columns: pa.ChunkedArray) -> tuple[list[Ints], pa.Array]:
-    """Number the keys of several columns alike, in the order of their UTF-8 bytes.
+    """Return the codes of the keys of several columns, and the key of each code.
 
-    Returns the codes of each column, and the key of each code.
+    All columns share the codes, which are in the order of the UTF-8 bytes of the keys.
     """
     chunks = [chunk for column in columns for chunk in column.chunks]
     encoded = pa.chunked_array(chunks, pa.string()).combine_chunks().dictionary_encode()
     if isinstance(encoded, pa.ChunkedArray):
-        # More text than one array can hold (2**31 bytes) stays in chunks; its dictionary fits.
+        # More than 2**31 bytes of strings remain in chunks, but their dictionary fits into one.
         encoded = encoded.combine_chunks()
     codes, keys = ranked(encoded)
     ends = np.cumsum([len(column) for column in columns])
@@ -37,9 +37,9 @@ def coded_keys(*columns: pa.ChunkedArray) -> tuple[list[Ints], pa.Array]:
 def ranked(encoded: pa.DictionaryArray) -> tuple[Ints, pa.Array]:
     """Return (rank of each value, the distinct values by rank).
 
-    Strings go by their UTF-8 bytes.
+    The order of strings is the order of their UTF-8 bytes.
     """
-    # Only the distinct values are sorted; the others look their rank up.
+    # Only the distinct values are sorted. The other values read their rank.
     order = pc.array_sort_indices(encoded.dictionary)
     rank = np.empty(len(order), dtype=np.int64)
     rank[np.asarray(order)] = np.arange(len(order))
@@ -47,7 +47,7 @@ def ranked(encoded: pa.DictionaryArray) -> tuple[Ints, pa.Array]:
 
 
 def heads(*columns: Ints) -> Flags:
-    """Where a run of equal rows begins, in columns sorted together."""
+    """Return where a run of equal rows starts, in columns that are sorted together."""
     length = len(columns[0])
     head = np.ones(length, dtype=np.bool_)
     if length:
@@ -58,19 +58,19 @@ def heads(*columns: Ints) -> Flags:
 
 
 def tails(head: Flags) -> Flags:
-    """Where the runs end that begin where ``head`` is set."""
+    """Return where the runs end that start where ``head`` is set."""
     return np.append(head[1:], True)[: len(head)]
 
 
 def places_in_runs(head: Flags) -> Ints:
-    """The place of each row in its run, from 0; ``head`` marks where runs begin."""
+    """Return the position of each row in its run, from 0. ``head`` marks the start of each run."""
     number = np.arange(len(head))
     return number - np.maximum.accumulate(np.where(head, number, 0))
 
 
 def running_max(values: Ints, head: Flags) -> Ints:
-    """The greatest value so far within each run; ``head`` marks where runs begin."""
-    # One accumulate serves all runs: each is lifted above all values of the runs before it.
+    """Return the greatest value so far within each run. ``head`` marks the start of each run."""
+    # One accumulate covers all runs, because each run is lifted above all earlier values.
     lowest = int(values.min())
     span = int(values.max()) - lowest + 1
     run = np.cumsum(head) - 1
@@ -78,7 +78,7 @@ def running_max(values: Ints, head: Flags) -> Ints:
         lifted = np.maximum.accumulate(run * span + (values - lowest))
         running: Ints = lifted - run * span + lowest
         return running
-    # Values are spread too far for that; their ranks aren't.
+    # The values do not fit, but their ranks do.
     distinct, rank = np.unique(values, return_inverse=True)
     lifted = np.maximum.accumulate(run * len(distinct) + rank)
     ranked: Ints = distinct[lifted - run * len(distinct)]
@@ -86,17 +86,16 @@ def running_max(values: Ints, head: Flags) -> Ints:
 
 
 def pair_order(code: Ints, time: Ints) -> Ints:
-    """The stable order of (code, time) pairs, as indices."""
+    """Return the stable order of (code, time) pairs as indices."""
     return lexsort((time, code))
 
 
 def lexsort(keys: Sequence[Ints]) -> Ints:
-    """What ``np.lexsort`` gives: the stable order of rows by ``keys``, the last first.
+    """Return the same order as ``np.lexsort``: stable, with the last key as the most significant.
 
-    Where a row's keys fit into 63 bits together, they are sorted as one integer; where its number
-    fits beside them, that is part of the integer. numpy sorts integers with the processor's
-    vectors, three times as fast as it finds an order of them, and that is again three times as
-    fast as an order by several keys.
+    If the keys of a row fit into 63 bits, they are sorted as one integer. If the index of the row
+    also fits, it is part of the integer. numpy sorts integers with vector instructions, which is
+    three times as fast as an argsort. An argsort is three times as fast as a sort by several keys.
     """
     length = len(keys[0])
     if not length:
@@ -122,42 +121,41 @@ def lexsort(keys: Sequence[Ints]) -> Ints:
 
 
 class Timeline:
-    """Records sorted by (key code, time), searchable by (code, time) for any times.
+    """Records sorted by (key code, time), which you can search by (code, time) for any time.
 
-    The position of a pair on the axis is ``code * span + time``. Where times are spread so far
-    that this leaves 64 bits, a time is replaced by its rank among the times that occur.
+    The position of a pair on the axis is ``code * span + time``. If this exceeds 64 bits, each time is replaced by its rank among the times that occur.
     """
 
     def __init__(self, code: Ints, time: Ints) -> None:
-        """Take the records' key codes and times in ms, sorted by code, then time."""
+        """Index the key codes and times of records, sorted by code, then time."""
         self._distinct_times: Ints | None = None
         self._first = int(time.min(initial=0))
         self._last = int(time.max(initial=0))
-        # One position more than there are times: where a search beyond a key's last one ends,
-        # which is still before the next key's first.
+        # One position more than the number of times. A search beyond the last time of a key ends
+        # there, which is still before the first time of the next key.
         self._span = self._last - self._first + 2
         if (int(code.max(initial=0)) + 1) * self._span >= _MAX_AXIS:
-            # 2**31 keys with as many different times still fit.
+            # 2**31 keys with 2**31 different times still fit.
             self._distinct_times = np.unique(time)
             self._span = len(self._distinct_times) + 1
         self._positions = self._position(code, time)
 
     def first_at_or_after(self, code: Ints, time: Ints) -> Ints:
-        """Index of the first record of ``code`` at or after ``time`` (or where it would be)."""
+        """Return the index at which the records of ``code`` at or after ``time`` start."""
         return np.searchsorted(self._positions, self._position(code, time), side="left")
 
     def first_after(self, code: Ints, time: Ints) -> Ints:
-        """Index of the first record of ``code`` after ``time`` (or where it would be)."""
+        """Return the index at which the records of ``code`` after ``time`` start."""
         return self.first_at_or_after(code, time + 1)
 
     def within(self, code: Ints, first: Ints, last: Ints) -> Ranges:
-        """The records of ``code`` from the time ``first`` to ``last``, both with it."""
+        """Return the records of ``code`` from the time ``first`` to ``last``, both inclusive."""
         return Ranges(self.first_at_or_after(code, first), self.first_after(code, last))
 
     def _position(self, code: Ints, time: Ints) -> Ints:
-        """Where on the axis a first record at or after (code, time) would stand."""
+        """Return the position on the axis of a first record at or after (code, time)."""
         if self._distinct_times is None:
-            # No record lies beyond the first and last time: to ask there is to ask at the edge.
+            # No record is beyond the first and the last time, so the time is clipped.
             within = np.clip(time, self._first, self._last + 1) - self._first
         else:
             within = np.searchsorted(self._distinct_times, time, side="left")

@@ -1,4 +1,4 @@
-"""Users' values out of Arrow, as their functions and tests see them: structs and maps are dicts."""
+"""Arrow values as functions of users and tests see them: structs and maps are dicts."""
 
 from collections.abc import Callable
 from functools import lru_cache
@@ -8,19 +8,19 @@ import pyarrow as pa
 
 
 def python_values(column: pa.Array | pa.ChunkedArray) -> list[Any]:
-    """The values of a column: lists, dicts of structs and of maps, and plain values.
+    """Return the values of a column: lists, dicts for structs and maps, and plain values.
 
-    Of a key that a map has twice, as JSON may, the last one counts, as in Java. Keys that Python
-    can't hash, structs and lists, leave their map a list of pairs.
+    If a map has a key twice, as JSON can, the last value counts, as in Java. If Python cannot hash
+    the keys (structs and lists), the map remains a list of pairs.
     """
-    # Arrow's own dicts warn of a key that is there twice, and a test may make errors of warnings.
+    # Arrow's own dicts warn of a repeated key, and a test can turn warnings into errors.
     values = column.to_pylist()
     with_dicts = _dicts_in(column.type)
     return values if with_dicts is None else [with_dicts(value) for value in values]
 
 
 def python_rows(rows: pa.Table | pa.RecordBatch) -> list[dict[str, Any]]:
-    """Rows as dicts by column, their values as of ``python_values``."""
+    """Return rows as dicts by column, with the values of ``python_values``."""
     found: list[dict[str, Any]] = rows.to_pylist()
     for field in rows.schema:
         with_dicts = _dicts_in(field.type)
@@ -32,7 +32,7 @@ def python_rows(rows: pa.Table | pa.RecordBatch) -> list[dict[str, Any]]:
 
 @lru_cache(maxsize=1000)
 def _dicts_in(column_type: pa.DataType) -> Callable[[Any], Any] | None:
-    """What makes dicts of the pairs that Arrow gives for maps; None: there are none."""
+    """Return the function that converts the pairs of maps to dicts, or None without maps."""
     types = pa.types
     if types.is_list(column_type):
         of_item = _dicts_in(column_type.value_type)

@@ -1,7 +1,7 @@
 """Arrays of numbers and flags, and many index ranges into them at once.
 
-A window's members are an index range into sorted rows. What is asked of all windows is
-asked here of all ranges, without a loop over them.
+The members of a window are an index range into sorted rows. These functions process the ranges of
+all windows together, without a loop in Python.
 """
 
 from collections.abc import Iterator
@@ -19,7 +19,7 @@ Number = TypeVar("Number", bound=np.generic)
 
 
 def prefix_sums(values: Ints | Flags) -> Ints:
-    """Return the sums of the first 0, 1, ... n values (wrapping in 64 bits); a flag is 0 or 1."""
+    """Return the sums of the first 0, 1, ... n values, which wrap in 64 bits. A flag is 0 or 1."""
     sums = np.zeros(len(values) + 1, dtype=np.int64)
     np.cumsum(values, out=sums[1:])
     return sums
@@ -27,79 +27,79 @@ def prefix_sums(values: Ints | Flags) -> Ints:
 
 @dataclass(frozen=True)
 class Ranges:
-    """``low[i]:high[i]`` is the i-th range; ranges may be empty and may overlap."""
+    """Index ranges: ``low[i]:high[i]`` is range i. Ranges can be empty and can overlap."""
 
     low: Ints
     high: Ints
 
     @classmethod
     def side_by_side(cls, sizes: Ints) -> "Ranges":
-        """Ranges of these sizes, one after the other from row 0 on."""
+        """Return adjacent ranges with the given sizes, from row 0."""
         bounds = prefix_sums(sizes)
         return cls(bounds[:-1], bounds[1:])
 
     @classmethod
     def of_each(cls, length: int) -> "Ranges":
-        """Each of so many rows alone."""
+        """Return a range for each of ``length`` rows."""
         return cls.side_by_side(np.ones(length, dtype=np.int64))
 
     @classmethod
     def of_runs(cls, head: Flags) -> "Ranges":
-        """The runs that rows are divided into; ``head`` marks the first row of each."""
+        """Return the runs of rows. ``head`` marks the first row of each run."""
         bounds = np.append(np.flatnonzero(head), len(head))
         return cls(bounds[:-1], bounds[1:])
 
     @property
     def sizes(self) -> Ints:
-        """How many rows each range has."""
+        """The number of rows of each range."""
         return self.high - self.low
 
     @property
     def empty(self) -> Flags:
-        """Which ranges have no row."""
+        """True for each range without a row."""
         return self.high <= self.low
 
     @property
     def owners(self) -> Ints:
-        """For each row that ``rows`` lists, the number of its range."""
+        """The index of the range of each row in ``rows``."""
         return np.repeat(np.arange(len(self.low)), self.sizes)
 
     def keep(self, chosen: Flags) -> "Ranges":
-        """The ranges where ``chosen`` is set."""
+        """Return the ranges for which ``chosen`` is set."""
         return Ranges(self.low[chosen], self.high[chosen])
 
     def among(self, chosen: Flags) -> "Ranges":
-        """The same ranges counted in the chosen rows only; ``chosen`` has a flag for each row."""
+        """Return the ranges as positions among the chosen rows. ``chosen`` has a flag per row."""
         before = prefix_sums(chosen)
         return Ranges(before[self.low], before[self.high])
 
     def covered(self, length: int) -> Flags:
-        """Which of ``length`` rows are in a range."""
-        # More ranges have begun than have ended.
+        """Return which of ``length`` rows are in a range."""
+        # A row is in a range if more ranges have started than ended.
         begun = np.bincount(self.low, minlength=length + 1)
         ended = np.bincount(self.high, minlength=length + 1)
         covered: Flags = np.cumsum(begun - ended)[:length] > 0
         return covered
 
     def totals(self, numbers: Ints | Flags) -> Ints:
-        """The sum of ``numbers``, one for each row, in each range (wrapping in 64 bits)."""
+        """Return the sum of the ``numbers`` of the rows in each range, which wraps in 64 bits."""
         before = prefix_sums(numbers)
-        # Right also where a prefix wraps: 64-bit integers are a ring, so the difference is the
-        # range's own sum modulo 2**64. For doubles it would not be, hence the exact sums.
+        # A prefix can wrap. The difference is still the sum of the range modulo 2**64, because
+        # 64-bit integers are a ring. Doubles are not, so they have exact sums.
         return before[self.high] - before[self.low]
 
     def any_of(self, flags: Flags) -> Flags:
-        """Whether a flag of ``flags``, one for each row, is set in each range."""
+        """Return for each range whether one of its rows has a flag."""
         return self.totals(flags) > 0
 
     def pairs(self) -> list[tuple[int, int]]:
-        """(low, high) of each range as plain numbers, for loops in Python."""
+        """Return (low, high) of each range as Python integers, for loops in Python."""
         return list(zip(self.low.tolist(), self.high.tolist(), strict=True))
 
     def rows(self) -> tuple[Ints, Ints]:
         """Return (offsets, indices): the rows of all ranges, one range after the other.
 
-        ``offsets`` bound each range's indices, one offset more than ranges.
+        ``offsets`` are the bounds of the indices of each range.
         """
         offsets = prefix_sums(self.sizes)
         # Output position p of range i is row low[i] + (p - offsets[i]).
@@ -108,20 +108,19 @@ class Ranges:
 
     @property
     def levels(self) -> int:
-        """How many sizes of blocks, 1, 2, 4, ..., ranges may be taken apart into."""
+        """The number of block sizes (1, 2, 4, ...) that the ranges can consist of."""
         return int(self.sizes.max(initial=0)).bit_length()
 
     def blocks(self, level: int) -> tuple[Ints, Ints]:
-        """Of the ranges taken apart into aligned blocks, the blocks of ``2**level`` rows.
+        """Return the blocks of ``2**level`` rows when the ranges are split into aligned blocks.
 
-        Returns the number of the range and of the block for each of them; block b begins at row
-        ``b * 2**level``. A range has two blocks of each size at most, and together they are it,
-        as a segment tree takes it apart.
+        The result is the index of the range and of the block, for each block. Block b starts at row
+        ``b * 2**level``. A range has at most two blocks of each size, as in a segment tree.
         """
         first, end = -(-self.low >> level), self.high >> level
         inside = first < end
-        # A block at an odd number at the beginning, or at an even one at the end, is no half of
-        # a larger block within the range.
+        # A block with an odd index at the start of the range, or with an even index at its end, is
+        # not half of a larger block in the range.
         at_low = np.flatnonzero(inside & (first & 1 == 1))
         at_high = np.flatnonzero(inside & (end & 1 == 1))
         return (
@@ -130,39 +129,39 @@ class Ranges:
         )
 
     def pieces(self, length: int) -> Iterator[tuple[int, "Ranges"]]:
-        """Cut what ``rows`` lists into pieces of ``length`` rows, the last one of fewer.
+        """Split the rows of all ranges into pieces of ``length`` rows, the last piece of fewer.
 
-        Yields the number of each piece's first range, and the ranges, which are those of the
-        following numbers, the first and the last of them cut. Many rows are in many pieces,
-        so no array needs to be as long as all of them together.
+        Yields the index of the first range of a piece, and its ranges. The first and the last range
+        can be cut. A row can be in many ranges, so an array of all rows could be very long.
         """
         offsets = prefix_sums(self.sizes)
         for begin in range(0, int(offsets[-1]), length):
             end = min(begin + length, int(offsets[-1]))
             first = int(np.searchsorted(offsets, begin, side="right")) - 1
-            behind = int(np.searchsorted(offsets, end, side="left"))
-            low, high = self.low[first:behind].copy(), self.high[first:behind].copy()
+            last = int(np.searchsorted(offsets, end, side="left"))
+            low, high = self.low[first:last].copy(), self.high[first:last].copy()
             low[0] += begin - offsets[first]
-            high[-1] -= offsets[behind] - end
+            high[-1] -= offsets[last] - end
             yield first, Ranges(low, high)
 
 
 def lists(offsets: Ints, items: "pa.Array | NDArray[np.generic]") -> pa.Array:
-    """A list array: list i has the ``items`` from ``offsets[i]`` up to ``offsets[i + 1]``."""
+    """Return a list array. List i has the ``items`` from ``offsets[i]`` to ``offsets[i + 1]``."""
     return pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), pa.array(items))
 
 
 def range_extremes(values: NDArray[Number], ranges: Ranges, pick: np.ufunc) -> NDArray[Number]:
-    """What ``pick`` makes of the values in each range, 0 for an empty one.
+    """Return the extreme of the values in each range, 0 for an empty range.
 
-    ``pick`` gives the lesser or the greater of two values: ``np.minimum``, ``np.fmin``,
-    ``np.maximum``. Takes O(n log m) for n values and ranges of at most m, in log m steps.
+    ``pick`` returns the lesser or the greater of two values, for example ``np.minimum`` or
+    ``np.maximum``. The time is O(n log m) for n values and ranges of at most m values, in log m
+    steps.
     """
     sizes = ranges.sizes
-    # A dyadic table: after step k, table[i] is the extreme of values[i : i + 2**k]. A range of
-    # size s with 2**k <= s < 2**(k+1) is covered by two entries of step k, one from its
-    # beginning and one up to its end. They may overlap, since pick(a, a) = a.
-    # frexp gives s = f * 2**e with 1/2 <= f < 1, so k = e - 1.
+    # A dyadic table: after step k, table[i] is the extreme of values[i : i + 2**k]. Two entries of
+    # step k cover a range of size s with 2**k <= s < 2**(k+1): one at its start and one at its end.
+    # They can overlap, because pick(a, a) = a. frexp returns f and e with s = f * 2**e and
+    # 1/2 <= f < 1, so k = e - 1.
     steps = np.frexp(sizes.astype(np.float64))[1] - 1
     extremes = np.zeros(len(sizes), dtype=values.dtype)
     table = values

@@ -1,8 +1,8 @@
 """Aggregations by the user's own functions, for every kind of windows.
 
-In come the functions and the types of their columns (a ``Fold``) and the records of a batch; out
-go aggregates as Python values, which a ``Fold`` reads from and writes to Arrow columns, and
-the records on which a function raised.
+The input is the functions, the types of their columns (a ``Fold``) and the records of a batch. The
+output is aggregates as Python values, and the records on which a function raised. A ``Fold`` reads
+aggregates from Arrow columns and writes them to Arrow columns.
 """
 
 from oriel.pipeline.windows.functions.folds import (

@@ -1,8 +1,8 @@
-"""From what a user's function returned to values of Arrow types, decided once a column.
+"""Conversion of the results of user functions to Arrow types, prepared once per column.
 
-``typed`` is the rule, for any value and type. A ``Converter`` gives the same for one type, and
-gives a value that is right already back at the price of comparing its Python type: functions are
-called for every record, and nearly all that they return is right.
+``typed`` is the rule for any value and type. A ``Converter`` has the same result for one type. If a
+value has the right Python type, it returns the value after one comparison of types. Functions are
+called for every record, and nearly all results have the right type.
 """
 
 from collections.abc import Callable
@@ -17,10 +17,10 @@ _Rule = Callable[[Any], Any]
 
 
 class Converter(NamedTuple):
-    """What brings values to one Arrow type.
+    """The conversion of values to one Arrow type.
 
-    A value whose Python type is ``exact`` stays as it is, and can't be changed in place. All
-    others, and only they, need ``convert``; it takes the exact ones, too.
+    A value of the Python type ``exact`` needs no conversion, and nothing can change it in place.
+    All other values need ``convert``, which also accepts exact values.
     """
 
     exact: type | None
@@ -28,7 +28,7 @@ class Converter(NamedTuple):
 
 
 def converter(column_type: pa.DataType, path: str = "") -> Converter:
-    """The converter to ``column_type``; it raises as ``typed`` does."""
+    """Return the converter to ``column_type``, with the errors of ``typed``."""
     types = pa.types
     convert = partial(typed, column_type=column_type, path=path)
     if types.is_nested(column_type):
@@ -45,7 +45,7 @@ def converter(column_type: pa.DataType, path: str = "") -> Converter:
 
 
 def _nested(column_type: pa.DataType, rule: _Rule) -> _Rule:
-    """What brings values to a type of lists, structs or maps."""
+    """Return the rule for lists, structs or maps."""
     if pa.types.is_list(column_type):
         return partial(_as_list, converter(column_type.value_type), rule)
     if pa.types.is_struct(column_type):
@@ -58,13 +58,16 @@ def _nested(column_type: pa.DataType, rule: _Rule) -> _Rule:
 
 
 def typed(value: Any, column_type: pa.DataType, path: str = "") -> Any:
-    """``value`` as the Arrow type says, always a copy: structs and maps are dicts.
+    """Return ``value`` in the Arrow type as a copy. Structs and maps are dicts.
 
-    ``path`` is where the value is in what a function returned, ``top[0].clicks``, for messages;
-    empty, where there is nothing around it.
+    Args:
+        value: A result of a user function, or a value in it.
+        column_type: The type of the column.
+        path: The position of the value in the result, for messages. For example, ``top[0].clicks``,
+            or an empty string for the result itself.
 
     Raises:
-        TypeError, ValueError: it is of another type, or too large for it.
+        TypeError, ValueError: It is of another type, or too large for the type.
     """
     if value is None:
         return None
@@ -88,7 +91,7 @@ def typed(value: Any, column_type: pa.DataType, path: str = "") -> Any:
 
 
 def _typed_nested(value: Any, column_type: pa.DataType, path: str) -> Any:
-    """``typed`` of a list, a struct or a map."""
+    """Return a list, a struct or a map as ``typed`` does."""
     if pa.types.is_list(column_type) and isinstance(value, list | tuple):
         item_type = column_type.value_type
         return [typed(item, item_type, f"{path}[{n}]") for n, item in enumerate(value)]
@@ -116,9 +119,9 @@ def _typed_struct(value: dict[Any, Any], struct_type: pa.StructType, path: str) 
     missing = [repr(name) for name in names if name not in value]
     if unknown or missing:
         wrong = f"has no field {', '.join(unknown)}" if unknown else ""
-        lacks = f"needs {', '.join(missing)} (None is null)" if missing else ""
-        fault = " and ".join(filter(None, (wrong, lacks)))
-        message = f"{_at(path)}{value!r} is not of type {struct_type}, which {fault}"
+        lacks = f"needs {', '.join(missing)} (use None for null)" if missing else ""
+        problem = " and ".join(filter(None, (wrong, lacks)))
+        message = f"{_at(path)}{value!r} is not of type {struct_type}, which {problem}"
         raise TypeError(message)
     prefix = f"{path}." if path else ""
     return {
@@ -132,12 +135,12 @@ def _of_another_type(value: Any, column_type: pa.DataType, path: str) -> TypeErr
 
 
 def _at(path: str) -> str:
-    """How a message on the value at ``path`` begins."""
+    """Return the start of a message about the value at ``path``."""
     return f"{path.removeprefix(', ')}: " if path else ""
 
 
 def _bounds(integers: pa.DataType) -> tuple[int, int]:
-    """The least and the greatest of a type of integers."""
+    """Return the least and the greatest integer of a type."""
     half = 2 ** (integers.bit_width - 1)
     return -half, half - 1
 
@@ -149,7 +152,7 @@ def _as_list(items: Converter, rule: _Rule, value: Any) -> Any:
     try:
         return [item if type(item) is exact else convert(item) for item in value]
     except (TypeError, ValueError):
-        # Only the rule knows the way from here to what is wrong.
+        # Only the rule knows the path to the wrong value.
         return rule(value)
 
 
@@ -186,9 +189,9 @@ def _as_text(rule: _Rule, value: Any) -> Any:
 
 
 def _as_utf8(value: str) -> str:
-    """A text as it will be saved.
+    """Return a string as it will be stored.
 
     Raises:
-        UnicodeEncodeError (a ValueError): it has half a surrogate pair, which UTF-8 can't hold.
+        UnicodeEncodeError (a ValueError): It has half a surrogate pair, which UTF-8 cannot encode.
     """
     return value if value.isascii() else value.encode().decode()

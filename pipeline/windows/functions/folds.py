@@ -1,14 +1,13 @@
-"""Aggregations by the user's own Python functions: initializer, aggregator, merger.
+"""Aggregations by the Python functions of users: initializer, aggregator, merger.
 
-An engine calls them through a ``Fold``, which keeps three rules (docs/decisions/0011):
+An engine calls them through a ``Fold``, which follows three rules (docs/decisions/0011):
 
-- Functions see values, never shared objects. Kafka Streams serializes an aggregate between two
-  calls; a function that changes its argument in place must therefore harm no other window.
-- What they return is brought to the declared types at once, and not only when it is saved: a
-  DOUBLE column gives a float, whatever the function returned. Otherwise a record would see
-  another aggregate if a batch ended just before it.
-- An error is the record's: it is ``Rejected`` with the step and the error, and no window of it
-  changes. An error in putting partitions together is no record's, and stops the query.
+- Functions receive copies. Kafka Streams serializes an aggregate between two calls. A function that
+changes its argument in place must therefore not change another window. - Results are converted to
+the declared types at once. For example, a DOUBLE column returns a float. Otherwise, a record would
+see another aggregate if a batch ended just before it. - An error belongs to the record. It is
+``Rejected`` with the step and the error, and no window of the record changes. An error while
+partitions are merged belongs to no record and stops the query.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -23,30 +22,33 @@ from oriel.pipeline.windows.definitions import IllegalArgument, said
 from oriel.pipeline.windows.functions.converters import Converter, converter
 from oriel.pipeline.windows.records import INPUT, NULL_VALUE, REJECTED_SCHEMA, SUBORDER
 
-#: (key, value, aggregate) -> aggregate; the value is None for a record without one.
+#: (key, value, aggregate) -> aggregate. A null value is passed as None.
 Aggregator = Callable[[str, Any, Any], Any]
 #: (key, left aggregate, right aggregate) -> aggregate.
 Merger = Callable[[str, Any, Any], Any]
 
 
 class Rejected(Exception):
-    """A user's function raised on a record; the message names the step and the error."""
+    """A user's function raised on a record. The message names the step and the error."""
 
 
 @dataclass(frozen=True)
 class Fold:
-    """A user's aggregation.
+    """An aggregation by functions of a user.
 
-    ``initializer`` makes the aggregate of an empty window; None is Kafka's reduce: the first
-    value is the first aggregate. ``aggregators`` has one function for each input stream,
-    ``(key, value, aggregate) -> aggregate``. ``merger`` is ``(key, left, right) -> aggregate``.
-    ``types`` are the columns of the aggregate: with one column (and ``bare``) the functions
-    see its value, else a dict. ``step`` names the place in the topology, for messages. With a
-    ``subtractor``, also ``(key, value, aggregate) -> aggregate``, records are a table's changes.
-    ``of_updates`` are the inputs whose records are updates of joined tables.
+    An aggregate is ``None`` if the row does not exist: before the first record of a reduce, and
+    after a function returned None.
 
-    An aggregate is None where there is no row: before the first record of a reduce, and after a
-    function returned None.
+    Args:
+        initializer: Returns the aggregate of an empty window. None for a reduce, whose first value
+            is the first aggregate.
+        aggregators: One function per input stream: ``(key, value, aggregate) -> aggregate``.
+        merger: ``(key, left, right) -> aggregate``.
+        types: The columns of the aggregate.
+        step: The step in the topology, for messages.
+        bare: True if the functions receive the value of a single column instead of a dict.
+        subtractor: ``(key, value, aggregate) -> aggregate``, if the records are changes of a table.
+        of_updates: The inputs whose records are updates of joined tables.
     """
 
     initializer: Callable[[], Any] | None
@@ -59,13 +61,13 @@ class Fold:
     of_updates: frozenset[int] = frozenset()
 
     def fold_partition(self, partition: int) -> int:
-        """The number under which records of ``partition`` are folded together, as they arrive.
+        """Return the group of records that are aggregated in the order of arrival.
 
-        With several streams a record's partition has the number (partition * streams + stream),
-        so that each stream is folded alone, and the merger puts them together. Without a merger
-        the streams of a cogroup are folded into one row as they arrive, as Kafka does. Updates of
-        joined tables have one order over all partitions, and are folded together: who takes a row
-        away has to find what it was added to.
+        With several streams, the partition of a record is ``partition * streams + stream``. Each
+        stream is then aggregated on its own, and the merger merges the results. Without a merger,
+        all streams of a cogroup share one aggregate, as in Kafka Streams. Updates of joined tables
+        have one order over all partitions and share one aggregate, because a deletion must find the
+        aggregate of its row.
         """
         streams = len(self.aggregators)
         stream = partition % streams
@@ -73,10 +75,12 @@ class Fold:
         return number // streams if self.merger is None else number
 
     def initial(self) -> Any:
-        """The aggregate of an empty session, which the merger takes first; None for reduce.
+        """Return the aggregate of an empty session, the first argument of the merger.
+
+        For a reduce, it is ``None``.
 
         Raises:
-            Rejected: the initializer raised, or returned what the types don't allow.
+            Rejected: The initializer raised, or its result does not fit the types.
         """
         try:
             return self._initial()
@@ -84,31 +88,31 @@ class Fold:
             raise self._rejected(error) from error
 
     def applied(self, stream: int, key: str, value: Any, aggregate: Any) -> Any:
-        """The aggregate after one more record of a stream; None removes the row.
+        """Return the aggregate after one more record of a stream, or None to remove the row.
 
-        ``aggregate`` may be None: the record then starts afresh, as the first one does
+        If ``aggregate`` is ``None``, the record starts a new aggregate, as the first record does
         (semantics.md#9).
 
         Raises:
-            Rejected: the function raised, or returned what the types don't allow.
+            Rejected: The function raised, or its result does not fit the types.
         """
         try:
             if aggregate is None:
                 aggregate = self._initial()
             if aggregate is None and self.initializer is None:
-                # Reduce: the first value is stored as it is, the reducer isn't called.
+                # A reduce stores the first value without a call.
                 return self._typed(value)
             return self._typed(self.aggregators[stream](key, value, self._copy(aggregate)))
         except Exception as error:
             raise self._rejected(error) from error
 
     def subtracted(self, key: str, value: Any, aggregate: Any) -> Any:
-        """The aggregate without a row that a table no longer has; None removes the group's row.
+        """Return the aggregate without a deleted row of a table, or None to remove the group's row.
 
-        Without an aggregate there is nothing to subtract from, and nothing is called, as in Kafka.
+        Without an aggregate, nothing is subtracted and no function is called, as in Kafka Streams.
 
         Raises:
-            Rejected: the function raised, or returned what the types don't allow.
+            Rejected: The function raised, or its result does not fit the types.
         """
         assert self.subtractor is not None, "only changes of a table subtract"
         if aggregate is None:
@@ -119,17 +123,17 @@ class Fold:
             raise self._rejected(error) from error
 
     def merged(self, key: str, left: Any, right: Any) -> Any:
-        """Two aggregates as one; for reduce nothing and something is something.
+        """Return two aggregates as one. For a reduce, the left one can be missing.
 
         Raises:
-            Rejected: the function raised, or returned what the types don't allow.
-            IllegalArgument: there is no merger.
+            Rejected: The function raised, or its result does not fit the types.
+            IllegalArgument: The aggregation has no merger.
         """
         if left is None and self.initializer is None:
             return right
         if self.merger is None:
             message = (
-                f"{self.step}: records of key {key!r} came from several partitions, and without "
+                f"{self.step}: records of key {key!r} are in several partitions, and without "
                 "merger= their aggregates cannot be merged. Pass merger= to the aggregation"
             )
             raise IllegalArgument(message)
@@ -139,20 +143,20 @@ class Fold:
             raise self._rejected(error) from error
 
     def joined(self, stream: int, key: str, value: Any, aggregates: Iterable[Any]) -> Any:
-        """The aggregate of joined sessions, by their ends, and one more record of a stream.
+        """Return the aggregate of merged sessions, by their ends, and one more record of a stream.
 
         Raises:
-            Rejected: a function raised, or returned what the types don't allow.
+            Rejected: A function raised, or its result does not fit the types.
         """
-        # The merger is called for the first session, too: with the initial aggregate, which is
-        # neutral to it (semantics.md#4-1).
+        # The merger is also called for the first session, with the initial aggregate, which is
+        # neutral (semantics.md#4-1).
         joined = self.initial()
         for aggregate in aggregates:
             joined = self.merged(key, joined, aggregate)
         return self.applied(stream, key, value, joined)
 
     def columns(self, aggregates: Sequence[Any]) -> dict[str, pa.Array]:
-        """Aggregates as columns of their types; None is null in each."""
+        """Return aggregates as columns of their types, and a missing aggregate as nulls."""
         if self._is_bare:
             ((name, column_type),) = self.types.items()
             return {name: pa.array(aggregates, column_type)}
@@ -162,30 +166,30 @@ class Fold:
         }
 
     def read(self, rows: pa.Table) -> list[Any]:
-        """The aggregates of rows with the columns that ``columns`` makes, one for each row."""
+        """Return the aggregates of rows that have the columns of ``columns``, one per row."""
         if self._is_bare:
             return python_values(rows[next(iter(self.types))])
         return list(python_rows(rows.select(list(self.types))))
 
     @cached_property
     def _is_bare(self) -> bool:
-        """Whether the functions see the value of the only column, and no dict."""
+        """True if the functions receive the value of the only column instead of a dict."""
         return self.bare and len(self.types) == 1
 
     @cached_property
     def _may_be_named(self) -> bool:
-        """Whether a dict can only be the columns by name: of a struct or a map it is the value."""
+        """True if a dict can only be the columns by name: no column is a struct or a map."""
         types = pa.types
         return not any(types.is_struct(each) or types.is_map(each) for each in self.types.values())
 
     @cached_property
     def _is_flat(self) -> bool:
-        """Whether no value of an aggregate could be changed in place."""
+        """True if no value of an aggregate can be changed in place."""
         return not any(pa.types.is_nested(column_type) for column_type in self.types.values())
 
     @cached_property
     def _converters(self) -> tuple[tuple[str, Converter], ...]:
-        """What brings each column of an aggregate to its type."""
+        """The converter of each column of an aggregate."""
         return tuple(
             (name, converter(column_type, name)) for name, column_type in self.types.items()
         )
@@ -194,13 +198,13 @@ class Fold:
         return None if self.initializer is None else self._typed(self.initializer())
 
     def _copy(self, aggregate: Any) -> Any:
-        """What a function may change; of flat columns only the dict around them can be."""
+        """Return a copy that a function can change. For flat columns, only the dict is copied."""
         if aggregate is None or not self._is_flat:
             return self._typed(aggregate)
         return aggregate if self._is_bare else dict(aggregate)
 
     def _typed(self, aggregate: Any) -> Any:
-        """What a function returned, in the types of the columns, and no object of the user's."""
+        """Return the result of a function in the declared types, without objects of the user."""
         if aggregate is None:
             return None
         if self._is_bare:
@@ -222,12 +226,12 @@ class Fold:
 
 
 def fold_fields(values: pa.Schema) -> list[pa.Field]:
-    """The columns that an engine with a fold reads of a record beside ``RECORD_FIELDS``."""
+    """Return the columns that an engine for functions reads in addition to ``RECORD_FIELDS``."""
     return [INPUT, NULL_VALUE, *values]
 
 
 def fold_values(batch: pa.Table, values: pa.Schema) -> list[dict[str, Any] | None]:
-    """The records' values as dicts, None for a record without a value."""
+    """Return the values of the records as dicts, or None for a null value."""
     value_rows = python_rows(batch.select(values.names))
     is_null = batch[NULL_VALUE.name].to_pylist()
     return [None if null else value for value, null in zip(value_rows, is_null, strict=True)]
@@ -236,14 +240,17 @@ def fold_values(batch: pa.Table, values: pa.Schema) -> list[dict[str, Any] | Non
 def rejected_table(
     batch: pa.Table, rejected: Sequence[tuple[int, str]], carried: Sequence[pa.Field] = ()
 ) -> pa.Table:
-    """Rejected records as rows of ``REJECTED_SCHEMA``, then their ``carried`` columns.
+    """Return rejected records as rows of ``REJECTED_SCHEMA`` with their ``carried`` columns.
 
-    ``rejected`` has (row of the batch, message) of each.
+    Args:
+        batch: The records of the batch.
+        rejected: (row of the batch, message) of each rejected record.
+        carried: Further columns of the batch.
     """
     rows = pa.array([row for row, _ in rejected], pa.int64())
     names = ["key", "timestamp_ms", *(field.name for field in carried)]
     records = batch.select(["partition", "offset", INPUT.name, *names]).take(rows)
-    # Only results of a join share an offset and have an order among themselves.
+    # Only results of a join share an offset and have an order.
     suborder = (
         batch[SUBORDER.name].take(rows)
         if SUBORDER.name in batch.column_names
@@ -256,15 +263,19 @@ def rejected_table(
 
 
 def in_partition_order(fold: Fold, key: str, aggregates: Sequence[tuple[Any, Any]]) -> Any:
-    """Merge the aggregates of several partitions, the least first; None if there is none.
+    """Merge the aggregates of several partitions, the lowest first. None without aggregates.
 
-    ``aggregates`` has (place, aggregate) of each: the place is the partition's number, for
-    sessions (end, start, partition). An order of places, and not of arrival: between partitions
-    arrival depends on the moment, and the merger need not be commutative (docs/decisions/0011).
+    The order is not the order of arrival, because arrival between partitions depends on timing, and
+    the merger can depend on the order of its arguments (docs/decisions/0011).
+
+    Args:
+        fold: The functions.
+        key: The key of the aggregates.
+        aggregates: (place, aggregate) of each. The place is the partition, and for sessions (end,
+            start, partition).
 
     Raises:
-        IllegalArgument: there are several and no merger, or the merger raised (which is no
-            single record's fault).
+        IllegalArgument: Several aggregates need a merger and have none, or the merger raised.
     """
     in_order = [aggregate for _, aggregate in sorted(aggregates, key=lambda placed: placed[0])]
     result = in_order[0] if in_order else None

@@ -1,8 +1,8 @@
-"""Stream time: the running max of record times of each source partition (semantics.md#1-1).
+"""Stream time: the greatest record time so far of each source partition (semantics.md#1-1).
 
-Kafka Streams keeps one clock per operator and task, and forgets it on a restart. Ours
-is one clock per source partition, carried over in the state: a record's lateness is then
-a property of its partition's log alone (guarantees.md#1).
+Kafka Streams has one stream time per operator and task, and loses it on a restart. Oriel has one
+per source partition and keeps it in the state. Whether a record is late therefore depends only on
+the log of its partition (guarantees.md#1).
 """
 
 from collections.abc import Mapping
@@ -13,21 +13,21 @@ from numpy.typing import NDArray
 #: Stream time of a partition that has had no record.
 NO_STREAM_TIME_MS = -1
 
-#: The close time before anything was seen: below every window's end.
+#: The close time before the first record, which is less than the end of every window.
 NEVER_CLOSED_MS = -(2**61)
 
 
-#: A store's clock before the first window (semantics.md#7).
+#: The greatest window start of a store before its first window (semantics.md#7).
 NOTHING_OBSERVED_MS = -1
 
 
 def greatest_ms(time_ms: NDArray[np.int64]) -> int:
-    """The greatest of these times, -1 for none."""
+    """Return the greatest time, or -1 without a time."""
     return int(time_ms.max(initial=NOTHING_OBSERVED_MS))
 
 
 class StreamClock:
-    """One clock per partition; moves forward only."""
+    """The stream time of each partition, which never decreases."""
 
     def __init__(self, initial: Mapping[int, int] | None = None) -> None:
         """Start from ``initial``: partition -> stream time in ms (-1 before any record)."""
@@ -37,10 +37,10 @@ class StreamClock:
     def advance(
         self, partition: NDArray[np.int32], timestamp_ms: NDArray[np.int64]
     ) -> NDArray[np.int64]:
-        """Move the clocks over records in arrival order; return each record's stream time.
+        """Advance over records in arrival order, and return the stream time of each record.
 
-        The record itself counts: it can close windows for itself (semantics.md#0-1).
-        Rows of different partitions may be mixed as long as each partition is in offset order.
+        The record itself counts, so it can close its own windows (semantics.md#0-1). Rows of
+        different partitions can be mixed if each partition is in offset order.
         """
         stream_time = np.empty(len(timestamp_ms), dtype=np.int64)
         for number in np.unique(partition).tolist():
@@ -56,8 +56,8 @@ class StreamClock:
 def close_time_ms(stream_time_ms: Mapping[int, int], grace_ms: int) -> int:
     """Return the close time of all partitions: the least of their stream times less ``grace_ms``.
 
-    A window is final once it is closed for every partition, so for the slowest one: any record
-    to come has at least this close time. With no partition at all nothing is final.
+    A window is final after it is closed for the slowest partition, because each later record has at
+    least this close time. Without a partition, no window is final.
     """
     if not stream_time_ms:
         return NEVER_CLOSED_MS
