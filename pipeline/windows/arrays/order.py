@@ -123,7 +123,8 @@ def lexsort(keys: Sequence[Ints]) -> Ints:
 class Timeline:
     """Records sorted by (key code, time), which you can search by (code, time) for any time.
 
-    The position of a pair on the axis is ``code * span + time``. If this exceeds 64 bits, each time is replaced by its rank among the times that occur.
+    The position of a pair on the axis is ``code * span + time``. If this exceeds 64 bits, each
+    time is replaced by its rank among the times that occur.
     """
 
     def __init__(self, code: Ints, time: Ints) -> None:
