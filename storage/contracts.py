@@ -67,7 +67,7 @@ class WindowRange(NamedTuple):
     - ``after`` (exclusive) is the last window of the previous page.
     - ``final`` selects windows that are final (True) or not final (False).
     - ``bytes_max`` ends the page with the window that reaches this number of bytes of JSON.
-    - ``records_max`` ends the page after that many windows, with the windows that ``final`` drops.
+    - ``records_max`` ends the page after that many windows, also counting those that it skips.
     """
 
     key: str
@@ -125,8 +125,8 @@ class ScanRange(NamedTuple):
 class WindowPage(NamedTuple):
     """A page of windows as JSON.
 
-    ``next_after`` is None on the last page, otherwise the ``after`` of the next page. A page before
-    the last page can be empty, because ``records_max`` can end it.
+    ``next_after`` is the ``after`` of the next page. On the last page, it is None. A page can be
+    empty although more pages follow, because ``records_max`` can end it.
     """
 
     windows: list[bytes]

@@ -34,6 +34,7 @@ class ReadOnlySessionStore(WindowedStore):
 
         Raises:
             IllegalArgumentType: the key is not a string.
+            IllegalArgument: the key does not fit the type of the store's keys.
         """
         return self._read([self._checked_key(key)], any_window)
 
@@ -48,6 +49,7 @@ class ReadOnlySessionStore(WindowedStore):
 
         Raises:
             IllegalArgumentType: the key is not a string.
+            IllegalArgument: the key does not fit the type of the store's keys.
         """
         return self.fetch(key)[::-1]
 
@@ -100,7 +102,8 @@ class ReadOnlySessionStore(WindowedStore):
 
         Raises:
             IllegalArgumentType: the key is not a string.
-            IllegalArgument: a time is not an integer or does not fit 64 bits.
+            IllegalArgument: the key does not fit the type of the store's keys, or a time is not an
+                integer or does not fit 64 bits.
         """
         return self._read([self._checked_key(key)], overlaps(earliest_end_ms, latest_start_ms))
 
@@ -119,7 +122,8 @@ class ReadOnlySessionStore(WindowedStore):
 
         Raises:
             IllegalArgumentType: the key is not a string.
-            IllegalArgument: a time is not an integer or does not fit 64 bits.
+            IllegalArgument: the key does not fit the type of the store's keys, or a time is not an
+                integer or does not fit 64 bits.
         """
         return self.find_sessions(key, earliest_end_ms, latest_start_ms)[::-1]
 
@@ -184,7 +188,8 @@ class ReadOnlySessionStore(WindowedStore):
 
         Raises:
             IllegalArgumentType: the key is not a string.
-            IllegalArgument: a time is not an integer or does not fit 64 bits.
+            IllegalArgument: the key does not fit the type of the store's keys, or a time is not an
+                integer or does not fit 64 bits.
         """
         bounds = checked_time("start_ms", start_ms), checked_time("end_ms", end_ms)
         sessions = self._read(

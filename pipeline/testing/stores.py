@@ -76,7 +76,8 @@ class ReadOnlyWindowStore(WindowedStore):
 
         Raises:
             IllegalArgumentType: the key is not a string.
-            IllegalArgument: a time is not an integer or does not fit 64 bits.
+            IllegalArgument: the key does not fit the type of the store's keys, or a time is not an
+                integer or does not fit 64 bits.
         """
         if to_ms is _NOT_GIVEN:
             start_ms = checked_time("start_ms", from_ms)
@@ -99,7 +100,8 @@ class ReadOnlyWindowStore(WindowedStore):
 
         Raises:
             IllegalArgumentType: the key is not a string.
-            IllegalArgument: a time is not an integer or does not fit 64 bits.
+            IllegalArgument: the key does not fit the type of the store's keys, or a time is not an
+                integer or does not fit 64 bits.
         """
         return self.fetch(key, from_ms, to_ms)[::-1]
 

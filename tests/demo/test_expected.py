@@ -1,4 +1,4 @@
-"""The plain recomputation that the demo's check relies on, against examples of the semantics."""
+"""The plain recomputation of the demo's check agrees with examples of the semantics."""
 
 from typing import Any
 
@@ -32,7 +32,7 @@ def _records(*rows: tuple[str, int, float | None]) -> pa.Table:
 
 
 def test_the_figure_of_kip_450() -> None:
-    """Four records make the seven windows of KIP-450's figure."""
+    """Four records create the seven windows of the figure in KIP-450."""
     rules = Rules(difference_ms=10, grace_ms=100)
     assert _held(_arrivals(rules, 10, 14, 19, 26), rules) == {
         (0, 10): 1, (4, 14): 2, (9, 19): 3, (11, 21): 2, (15, 25): 1, (16, 26): 2, (20, 30): 1,
@@ -44,18 +44,18 @@ def test_a_late_record_is_refused() -> None:
     rules = Rules(difference_ms=10, grace_ms=5)
     arrivals = _arrivals(rules, 40, 24, 25)
     assert is_late(arrivals, rules).tolist() == [False, True, False]
-    # 25's own window [15, 25] is closed at 35; the window [26, 36] right of it holds nothing.
+    # The window [15, 25] of 25 is closed at 35. The window [26, 36] right of it has no record.
     assert _held(arrivals, rules) == {(30, 40): 1}
 
 
 def test_a_partly_late_record_joins_open_windows_only() -> None:
-    """semantics.md#2-3, third cause: the closed left window of a partly late record is not made."""
+    """A partly late record does not create its closed left window (semantics.md#2-3)."""
     rules = Rules(difference_ms=1, grace_ms=0)
     assert _held(_arrivals(rules, 1, 3, 2), rules) == {(0, 1): 1, (2, 3): 2, (3, 4): 1}
 
 
 def test_cancelled_flights_are_no_departures() -> None:
-    """A record without a delay is filtered: it is no member and moves no clock."""
+    """A record without a delay is filtered: no window has it, and stream time does not change."""
     rules = Rules(difference_ms=10, grace_ms=0)
     records = _records(("EWR", 20, 1.0), ("EWR", 500, None), ("EWR", 22, 3.0))
     assert departed(records, "EWR", rules).close_ms.tolist() == [20, 22]
@@ -66,7 +66,7 @@ def _served(records: pa.Table, rules: Rules) -> list[dict[str, Any]]:
 
 
 def test_the_check_accepts_equal_windows() -> None:
-    """Equal answers pass, and the number of windows is told."""
+    """Equal windows pass the check, which returns their number."""
     rules = Rules(difference_ms=10, grace_ms=0)
     records = _records(("EWR", 20, 1.0), ("JFK", 40, 1.0), ("LGA", 40, 1.0), ("EWR", 50, 0.0))
     assert [window["final"] for window in _served(records, rules)] == [True, False]

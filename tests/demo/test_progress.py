@@ -1,4 +1,4 @@
-"""What the demo says while the pipeline catches up."""
+"""Output of the demo while the pipeline reads the log."""
 
 import io
 import sys
@@ -13,12 +13,12 @@ from oriel.storage import CommitRecord
 
 class _Terminal(io.StringIO):
     def isatty(self) -> bool:
-        """A person looks."""
+        """Return True, as a terminal does."""
         return True
 
 
 class _Run:
-    """A pipeline's commits, one after the other, and a clock."""
+    """Successive commits of a pipeline, and a time."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.commit: CommitRecord | None = None
@@ -37,7 +37,7 @@ class _Run:
 def test_lines_have_rate_and_time_left(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Counted from the first batch on; a line is printed only when there is news."""
+    """The rate starts at the first batch. A line is printed only if something has changed."""
     run = _Run(monkeypatch)
     assert not run.progress.report()
     assert not run.report(10, 100, 10)
@@ -55,7 +55,7 @@ def test_lines_have_rate_and_time_left(
 def test_each_phase_of_the_start_is_a_line(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    """The line is the last one that the pipeline has printed."""
+    """The demo prints the last line of the pipeline."""
     monkeypatch.setattr(progress_module, "last_commit", lambda _: None)
     output = tmp_path / "pipeline.log"
     output.touch()
@@ -77,7 +77,7 @@ def test_each_phase_of_the_start_is_a_line(
 
 
 def test_on_a_terminal_there_is_a_bar(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It moves in its line; what is said meanwhile takes its place, and it goes on below."""
+    """The bar stays in its line. Another line replaces it, and the bar continues below."""
     terminal = _Terminal()
     monkeypatch.setattr(sys, "stderr", terminal)
     run = _Run(monkeypatch)

@@ -1,4 +1,4 @@
-"""The demo's folder, port and child processes."""
+"""The directory, port and child processes of the demo."""
 
 import os
 import signal
@@ -20,7 +20,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def test_the_folder_is_emptied(tmp_path: Path) -> None:
-    """Each start begins without the files of the last."""
+    """Each start deletes the files of the previous start."""
     with fresh_folder(tmp_path / "demo") as folder:
         (folder.data / "old").touch()
     with fresh_folder(tmp_path / "demo") as folder:
@@ -28,7 +28,7 @@ def test_the_folder_is_emptied(tmp_path: Path) -> None:
 
 
 def test_a_folder_of_other_files_is_refused(tmp_path: Path) -> None:
-    """Files that no demo made are never removed."""
+    """The demo never deletes files that it did not create."""
     (tmp_path / "data").mkdir()
     with pytest.raises(DemoError, match="the demo did not create it"), fresh_folder(tmp_path):
         pass
@@ -36,7 +36,7 @@ def test_a_folder_of_other_files_is_refused(tmp_path: Path) -> None:
 
 
 def test_two_demos_do_not_share_a_folder(tmp_path: Path) -> None:
-    """A second demo on the same folder is told so."""
+    """A second demo in the same directory fails with a message."""
     with (
         fresh_folder(tmp_path / "demo"),
         pytest.raises(DemoError, match="another demo uses"),
@@ -48,7 +48,7 @@ def test_two_demos_do_not_share_a_folder(tmp_path: Path) -> None:
 def test_an_installed_demo_keeps_its_files_below_the_current_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """In a checkout they are in the checkout, whatever the current folder is."""
+    """In a clone, the directory is in the clone, in every current directory."""
     monkeypatch.chdir(tmp_path)
     assert command.default_folder() == ROOT / ".oriel" / "demo"
     monkeypatch.setattr(command, "IMPORT_ROOT", tmp_path / "lib" / "site-packages")
@@ -56,7 +56,7 @@ def test_an_installed_demo_keeps_its_files_below_the_current_folder(
 
 
 def test_a_busy_port_is_replaced_or_refused(capsys: pytest.CaptureFixture[str]) -> None:
-    """The usual port gives way to a free one, and says so; a wanted one is insisted on."""
+    """A free port replaces the default port, with a message. A requested port must be free."""
     with socket.socket() as holder:
         holder.bind((HOST, 0))
         holder.listen()
@@ -71,7 +71,7 @@ def test_a_busy_port_is_replaced_or_refused(capsys: pytest.CaptureFixture[str]) 
 
 @pytest.mark.slow
 def test_a_child_that_ends_is_reported_with_its_last_words(tmp_path: Path) -> None:
-    """The message of a failed child shows what it printed."""
+    """The message of a failed child process has its output."""
     missing = ["run", "no_such_topology.py", "--event-log", str(tmp_path), "--data", str(tmp_path)]
     with running("pipeline", missing, tmp_path) as child:
         with pytest.raises(
@@ -82,7 +82,7 @@ def test_a_child_that_ends_is_reported_with_its_last_words(tmp_path: Path) -> No
 
 
 def test_a_child_ends_with_its_block(tmp_path: Path) -> None:
-    """Leaving the block ends the child and whatever else is in its session."""
+    """The end of the block ends the child and all processes of its session."""
     service = ["serve", "--data", str(tmp_path), "--port", "0"]
     with running("service", service, tmp_path) as child:
         child.require_running()
@@ -92,7 +92,7 @@ def test_a_child_ends_with_its_block(tmp_path: Path) -> None:
 
 
 def test_the_replay_appends_every_line(tmp_path: Path) -> None:
-    """All lines arrive, in order, and the check runs between the steps."""
+    """The replay appends all lines in order and runs the check between the steps."""
     checks: list[int] = []
     replay(
         tmp_path, np.array([0, 1, 0]), pa.array(["a\n", "b\n", "c\n"]), 1000.0,
@@ -104,6 +104,6 @@ def test_the_replay_appends_every_line(tmp_path: Path) -> None:
 
 
 def test_the_link_to_the_dashboard_takes_any_key() -> None:
-    """As a browser's own form would write it."""
+    """The link has the encoding of a browser form."""
     link = command.dashboard_link("http://h", "s", "a/b &ü")
     assert link == "http://h/#store=s&key=a%2Fb+%26%C3%BC"

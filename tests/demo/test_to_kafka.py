@@ -1,4 +1,4 @@
-"""Flights to Kafka: what is still to be sent, and a cluster that is not there."""
+"""Sending flights to Kafka: the remaining flights, and an unavailable cluster."""
 
 import numpy as np
 import pyarrow as pa
@@ -10,7 +10,7 @@ from tests.ports import reserved_port
 
 
 def test_what_each_partition_has_is_not_sent_again() -> None:
-    """A start after a break goes on in each partition for itself, in the order of the flights."""
+    """A new start continues in each partition separately, in the order of the flights."""
     partition = np.array([0, 1, 0, 2, 1, 0])
     lines = pa.array(["a", "b", "c", "d", "e", "f"])
     left = list(to_kafka._still_to_send(partition, lines, [2, 0, 1]))
@@ -18,7 +18,7 @@ def test_what_each_partition_has_is_not_sent_again() -> None:
 
 
 def test_a_cluster_that_is_not_there_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    """In one line, after a bounded wait."""
+    """The error is one line after a bounded wait."""
     monkeypatch.setattr(to_kafka, "_ANSWER_SECONDS", 1)
     address = f"127.0.0.1:{reserved_port()}"
     with pytest.raises(DemoError, match=f"cannot send flights to Kafka at {address}"):

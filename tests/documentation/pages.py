@@ -1,19 +1,19 @@
-"""The blocks of code of the pages, and who runs them.
+"""The blocks of code of the pages, and the tests that run them.
 
-| language | |
+| language | test |
 |---|---|
-| `python` | runs as it stands, a page from top to bottom (`test_python_blocks.py`) |
-| `sh`, `py` | run beside a service (`tests/system/documentation/test_documented_commands.py`) |
-| `java` | is compiled against Kafka Streams (`tests/system/documentation/test_peers_code.py`) |
+| `python` | a page runs from top to bottom (`test_python_blocks.py`) |
+| `sh`, `py` | run with a service (`tests/system/documentation/test_documented_commands.py`) |
+| `java` | is compiled with Kafka Streams (`tests/system/documentation/test_peers_code.py`) |
 | `diff` | fits the code (`tests/tidy/test_documentation.py`) |
-| `json`, `toml` | can be read (`test_blocks.py`) |
-| `nginx` | is what `tests/system/operations/test_routing.py` runs |
-| `text` | is output, or a drawing |
+| `json`, `toml` | can be parsed (`test_blocks.py`) |
+| `nginx` | runs in `tests/system/operations/test_routing.py` |
+| `text` | output or a drawing, which no test runs |
 
-A comment before a block says otherwise: `<!-- in a Spark session -->` (`test_peers_code.py`),
+A comment before a block overrides this: `<!-- in a Spark session -->` (`test_peers_code.py`),
 `<!-- over a table -->` (`test_table_queries.py`), `<!-- run by tests/...py -->` (that test runs
 it), or `<!-- not run: REASON -->`. After such a comment, the block can be of any language.
-A block that begins with `# NAME.py` (or another ending) is that file, for the blocks behind it.
+A block that begins with `# NAME.py` (or another suffix) is a file that later blocks can use.
 """
 
 import re
@@ -23,7 +23,7 @@ from typing import NamedTuple
 
 from tests.tidy.project import ROOT, files
 
-#: Languages that somebody runs, reads or compares.
+#: Languages that a test runs, reads or compares.
 CHECKED = {"python", "sh", "py", "java", "diff", "json", "toml", "nginx", "text"}
 IN_SPARK = "in a Spark session"
 OVER_A_TABLE = "over a table"
@@ -36,7 +36,7 @@ _BLOCK = re.compile(
 
 
 class Block(NamedTuple):
-    """A fenced block: the line of its fence, counted from 1; the comment before it, or ''."""
+    """A fenced block. Lines count from 1. ``note`` is the comment before the block, or ''."""
 
     page: Path
     line: int
@@ -46,24 +46,24 @@ class Block(NamedTuple):
 
     @property
     def file_name(self) -> str | None:
-        """The file that it is, if its first line says so."""
+        """The name of the file in the first line, or None."""
         match = re.match(r"# ([\w-]+\.\w+)\n", self.text)
         return match[1] if match else None
 
     @property
     def is_run(self) -> bool:
-        """Whether the tests of this directory, or of all pages, run it."""
+        """True if a test of all pages runs the block."""
         return not self.note.startswith((NOT_RUN, RUN_BY))
 
     @property
     def place(self) -> str:
-        """Page and line, as a failed test tells them."""
+        """Page and line for the message of a failed test."""
         return f"{self.page.relative_to(ROOT)}:{self.line}"
 
 
 @cache
 def pages() -> tuple[Path, ...]:
-    """Every page for people: README.md and its like, and docs/ without the decisions."""
+    """Return all pages for readers: README.md, similar files, and docs/ without decisions."""
     return tuple(
         page for page in files() if page.suffix == ".md" and page.parent.name != "decisions"
     )
@@ -71,7 +71,7 @@ def pages() -> tuple[Path, ...]:
 
 @cache
 def blocks(page: Path) -> tuple[Block, ...]:
-    """The blocks of a page, in order."""
+    """Return the blocks of a page in order."""
     text = page.read_text(encoding="utf-8")
     return tuple(
         Block(page, text.count("\n", 0, match.start(2)) + 1, match[1] or "", match[2], match[3])
