@@ -1,7 +1,7 @@
-"""What every window engine is: records of a batch in, changed windows and the next state out.
+"""The interface of all window engines, which turn a batch into changes and the next state.
 
-An engine is a pure function of (state, batch, clocks). It holds nothing between calls, so
-whoever calls it decides where state lives, and a task may run any number of times.
+An engine is a pure function of state, batch and stream time. It keeps nothing between calls, so the
+caller decides where state is stored, and a task can run any number of times.
 """
 
 from abc import ABC, abstractmethod
@@ -24,20 +24,21 @@ from oriel.pipeline.windows.records import (
 
 @dataclass(frozen=True)
 class EngineResult:
-    """What one batch made of the state.
+    """The result of one batch.
 
-    ``state``: the next state.
-    ``added``: the rows of it that came with the batch, where rows never change
-    (``WindowEngine.rows_never_change``).
-    ``changes``: each changed or newly final window that the emission policy lets through, once,
-    in the layout of ``changed_rows``.
-    ``late_partitions``: the partition of each record that only the engine could find late
-    (sessions).
-    ``rejected``: the records for which the user's function raised.
-    ``left_out``: each accepted record for which it raised in one window, once for each such
-    window, with what the state carries of the record.
-    ``defined_ms``: the greatest start (of a session the end) of a window that a record of the batch
-    defined, where ``changes`` may lack it: a function may make and remove it in one batch.
+    Args:
+        state: The next state.
+        changes: Each changed or newly final window that the emit strategy selects, once, in the
+            layout of ``changed_rows``.
+        late_partitions: The partition of each record that only the engine could find late
+            (sessions).
+        rejected: The records on which the user's function raised.
+        left_out: Each accepted record on which it raised in one window, once per such window, with
+            the columns that the state carries.
+        added: The new rows of the state, if rows never change (``WindowEngine.rows_never_change``).
+        defined_ms: The greatest start (for sessions, end) of a window that a record of the batch
+            defined. ``changes`` can lack it, because a function can create and remove a window in
+            one batch.
     """
 
     state: pa.Table
@@ -50,15 +51,16 @@ class EngineResult:
 
     @property
     def late(self) -> int:
-        """How many records only the engine could find late."""
+        """The number of records that only the engine could find late."""
         return len(self.late_partitions)
 
     def observed_ms(self, windows: Windows) -> int:
-        """The store's clock after the batch alone (semantics.md#7): -1 where no window was put.
+        """Return the greatest window start of the batch (semantics.md#7), or -1 without a window.
 
-        It is what the batch would have put if each record were a batch of its own. A window that
-        is there at its end was there before it with the same start, and a session's end is the
-        time of a record: so changes have the greatest one, but for what functions remove.
+        The result is the same as if each record were a batch of its own. A window that exists at
+        the end of the batch existed earlier with the same start, and the end of a session is the
+        time of a record. The changes therefore contain the greatest one, except for windows that
+        functions remove.
         """
         if windows.kind == "none":
             return NOTHING_OBSERVED_MS
@@ -67,10 +69,10 @@ class EngineResult:
 
 
 class Due(NamedTuple):
-    """State rows that a batch has to look at, since a window of theirs becomes final.
+    """State rows that a batch needs because one of their windows becomes final.
 
-    Those whose ``due_ms`` is in [``low_ms``, ``high_ms``); with them the units of their key from
-    ``first_unit`` to ``last_unit``, counted from their own, which is 0.
+    These are the rows with ``due_ms`` in [``low_ms``, ``high_ms``), and the time buckets of their
+    key from ``first_unit`` to ``last_unit``, relative to their own bucket.
     """
 
     low_ms: int
@@ -80,77 +82,79 @@ class Due(NamedTuple):
 
 
 class WindowEngine(ABC):
-    """The windows of one store; holds no state between calls.
+    """The windows of one store. It keeps no state between calls.
 
-    The state is rows, each of a key and a *unit*, a number that stands for a span of time. A
-    batch needs the rows of some units only: those that ``touched_units`` names for its records,
-    and those that ``due`` names. Units of a key matter to each other where the engine says
-    so by naming both; keys never do.
+    The state has rows, each of a key and a *unit*, the index of a time bucket. A batch needs only
+    the rows of some buckets: ``touched_units`` names the buckets for its records, and ``due`` the
+    buckets for final windows. If two buckets of a key depend on each other, the engine names both.
+    Keys are independent.
     """
 
-    #: The definition, which says when a record is late.
+    #: The definition, which decides when a record is late.
     windows: Windows
-    #: The columns that ``process`` takes.
+    #: The columns that ``process`` reads.
     record_schema: pa.Schema
     #: The columns of the state.
     state_schema: pa.Schema
-    #: The store's columns of aggregates by name: what ``changes`` has beside the fixed ones.
+    #: The aggregate columns of the store by name. ``changes`` has them and the fixed columns.
     aggregate_types: Mapping[str, pa.DataType]
-    #: Whether a row matters no more once the close time is behind its ``due_ms``.
+    #: True if a row can be deleted after the close time has passed its ``due_ms``.
     rows_leave_when_due: bool = False
-    #: Whether rows stay as they came, until they leave; else a batch may change those that it sees.
+    #: True if rows never change until they are deleted. Otherwise, a batch can change its rows.
     rows_never_change: bool = False
 
     def order_by_numbers(self, numbers: Iterable[pa.Field]) -> None:
-        """Expect rows that share the place of one record: results of a join, or elements.
+        """Expect rows that share the place of one record: join results or flattened records.
 
-        ``numbers`` are the columns that tell them apart: ``SUBORDER``, and perhaps ``PARTNERS``.
+        ``numbers`` are the columns that distinguish them: ``SUBORDER``, and optionally
+        ``PARTNERS``.
         """
         self.record_schema = pa.schema([*self.record_schema, *numbers])
 
     def order_by_effect(self) -> None:
-        """Expect what takes effect in an order of its own, as updates of joined tables do."""
+        """Expect records with an apply order, such as updates of joined tables."""
         self.record_schema = self.record_schema.append(EFFECT)
 
     def empty_state(self) -> pa.Table:
-        """The state before the first record."""
+        """Return the state before the first record."""
         return self.state_schema.empty_table()
 
     def _read(self, batch: pa.Table) -> pa.Table:
-        """The columns of ``batch`` that the engine takes."""
+        """Return the columns of ``batch`` that the engine reads."""
         return batch.select(self.record_schema.names).cast(self.record_schema)
 
     def is_late(self, timestamp_ms: Ints, close_ms: Ints) -> Flags:
-        """Which records are refused by their own times: no window that could hold them is open.
+        """Return which records are late by their own times (semantics.md#0-3).
 
-        ``process`` takes the others. Of these a session engine may still find some late.
+        ``process`` receives the others. A session engine can find more late records.
         """
         return self.windows.is_late(timestamp_ms, close_ms)
 
     def units(self, state: pa.Table) -> Ints:
-        """The unit of each state row. Here: a key has one."""
+        """Return the time bucket of each state row. By default, a key has one bucket."""
         return np.zeros(len(state), dtype=np.int64)
 
     def touched_units(self, batch: pa.Table) -> Ranges:
-        """For each record, the units of its key whose rows ``process`` needs because of it."""
+        """Return the time buckets of its key that ``process`` needs for each record."""
         none = np.zeros(len(batch), dtype=np.int64)
         return Ranges(none, none + 1)
 
     def due_ms(self, state: pa.Table) -> Ints:
-        """The last ms of each state row's last window.
+        """Return the last millisecond of the last window of each state row.
 
-        Here: no row ever closes.
+        By default, no row ever closes.
         """
         return np.full(len(state), FOREVER_MS, dtype=np.int64)
 
     def unit_due_ms(self, state: pa.Table) -> Ints:
-        """The greatest ``due_ms`` that a row can have in the unit of each state row, or more."""
+        """Return an upper bound of ``due_ms`` for rows in the time bucket of each state row."""
         return self.due_ms(state)
 
     def due(self, previous_close_ms: int, close_ms: int) -> Sequence[Due]:
-        """What ``process`` needs for windows that become final between the two close times.
+        """Return the rows of windows that become final between two close times.
 
-        Here: the rows of each unit with a window that does, even if no record of the key came.
+        By default, these are the rows of each bucket with such a window, even without a new record
+        of the key.
         """
         return (Due(previous_close_ms, close_ms),)
 
@@ -158,12 +162,15 @@ class WindowEngine(ABC):
     def process(
         self, state: pa.Table, batch: pa.Table, previous_close_ms: int, close_ms: int
     ) -> EngineResult:
-        """Take ``batch`` (records that aren't late) into ``state`` and list what changed.
+        """Add ``batch`` to ``state`` and return the changes.
 
-        ``close_ms`` is the close time of all partitions after the batch, ``previous_close_ms``
-        the same before it; windows that end between the two become final now.
+        Windows that end between the two close times become final. The changes are the same for the
+        whole state and for the necessary buckets, and the next state has the same buckets.
 
-        ``state`` is the whole state, or all rows of some units: at least of those that
-        ``touched_units`` and ``due`` name. The changes are the same in both cases, and the next
-        state is that of the same units.
+        Args:
+            state: The whole state, or all rows of some buckets: at least the buckets that
+                ``touched_units`` and ``due`` name.
+            batch: The records that are not late.
+            previous_close_ms: The close time of all partitions before the batch.
+            close_ms: The close time of all partitions after the batch.
         """

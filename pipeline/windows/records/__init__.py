@@ -1,8 +1,8 @@
-"""What records and changed rows look like, and what order and time they are in.
+"""The columns, the orders and the times of records and changed rows.
 
-In come a batch's columns; out go the schemas that records, states and rejected records have,
-the layout of the rows that engines give, the orders of arrival and inside a window, and the
-stream time of each partition, from which lateness and finality follow.
+The input is the columns of a batch. The output is the schemas of records, states and rejected
+records, the layout of changed rows, and the orders of arrival and inside a window. The stream time
+of each partition decides which records are late and which windows are final.
 """
 
 from oriel.pipeline.windows.records.clock import (

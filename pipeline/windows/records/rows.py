@@ -1,10 +1,10 @@
 """The columns of records, of states and of changed rows, and the two orders of records.
 
-Arrival is (partition, offset, suborder): what users' functions see. Inside a window the order is
-(timestamp, partition, offset, suborder); where one suborder is not enough, ``partners`` go on.
-Both are properties of the log, so lists, ``first`` and ``last`` and the last bits of float sums are
-equal however the log was cut into batches and its partitions interleaved (guarantees.md#1).
-Updates of joined tables come of several logs and arrive in the order in which they take effect
+User functions see records in the order of arrival: partition, offset, ``SUBORDER``. Inside a
+window, the order is timestamp, partition, offset, ``SUBORDER``. If this is not enough, ``PARTNERS``
+continue the order. Both orders are properties of the log. Lists, ``first``, ``last`` and the last
+bits of sums are therefore the same for all batches and all interleavings of partitions
+(guarantees.md#1). Updates of joined tables are from several logs and arrive in their apply order
 (``EFFECT``).
 """
 
@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from oriel.pipeline.windows.arrays import Flags, Ints, lexsort, pair_order, prefix_sums
 
-#: Whether the record has no value (semantics.md#1-2); its value columns are then all null.
+#: True for a null value (semantics.md#1-2). The value columns are then all null.
 NULL_VALUE = pa.field("null_value", pa.bool_())
 
 #: A record's key, time and place in the log.
@@ -26,26 +26,25 @@ PLACE_FIELDS = (
     pa.field("partition", pa.int32()),
     pa.field("offset", pa.int64()),
 )
-#: The columns that every engine of windows reads of a record; ``close_ms`` is the stream time of
-#: the record's partition when it came, less the windows' ``close_delay_ms``.
+#: The columns of a record that every engine reads. ``close_ms`` is the stream time of the record's
+#: partition at its arrival, less ``close_delay_ms`` of the windows.
 RECORD_FIELDS = (*PLACE_FIELDS, pa.field("close_ms", pa.int64()))
 
-#: Which stream of a cogroup a record is from, counted from 0.
+#: The stream of a cogroup that a record is from, counted from 0.
 INPUT = pa.field("input", pa.int8())
-#: The order of rows that share a record's place: results of a join that share their left record,
-#: the elements of a record that was flattened, or changes of a table that it makes; null in a
-#: record by itself.
+#: The order of rows that share the place of one record: join results of one left record,
+#: flattened records, or changes of a table. Null in a plain record.
 SUBORDER = pa.field("suborder", pa.int64())
-#: The order behind ``suborder`` of what is made of three records and more (``joins.places``):
-#: bytes that are compared as they are; null or empty in all else. No value has a name like this.
+#: The order after ``suborder`` for results of three records or more (``joins.places``). The bytes
+#: are compared directly, and null or empty for other records. No value column has such a name.
 PARTNERS = pa.field("__partners", pa.binary())
-#: Of each number in them.
+#: The bytes of each number in them.
 PARTNER_BYTES = 8
-#: The place of an update of joined tables in the order in which they take effect; null in any other
-#: record. No value column has such a name.
+#: The position of an update of joined tables in the apply order. Null in any other record. No value
+#: column has such a name.
 EFFECT = pa.field("__effect", pa.int64())
-#: Records that a user's function raised on, altogether or in some window; ``detail`` says where
-#: and how.
+#: Records on which a user's function raised, in all windows or in one. ``detail`` has the step and
+#: the error.
 REJECTED_SCHEMA = pa.schema([
     pa.field("partition", pa.int32()),
     pa.field("offset", pa.int64()),
@@ -59,27 +58,30 @@ REJECTED_SCHEMA = pa.schema([
 def rows_schema(
     place: Iterable[pa.Field], carried: Iterable[pa.Field], aggregates: Iterable[pa.Field]
 ) -> pa.Schema:
-    """A state of rows a window: key, ``place`` (window, partition), ``carried``, aggregates, time.
+    """Return the schema of state rows: key, place, carried columns, aggregates, time.
 
-    ``aggregates`` are the columns that results are computed from, ``timestamp_ms`` is the greatest
-    time of the row's records.
+    Args:
+        place: The columns of the window or the partition.
+        carried: Further columns of the records.
+        aggregates: The columns from which results are computed. ``timestamp_ms`` is the greatest
+            time of the records of a row.
     """
     key, timestamp = PLACE_FIELDS[:2]
     return pa.schema([key, *place, *carried, *aggregates, timestamp])
 
 
 def with_column(rows: pa.Table, field: pa.Field, column: pa.Array) -> pa.Table:
-    """``rows`` with a column, in place of one of that name if there is one."""
+    """Return ``rows`` with a column, which replaces a column of the same name."""
     if field.name in rows.column_names:
         return rows.set_column(rows.column_names.index(field.name), field, column)
     return rows.append_column(field, column)
 
 
 def arrival_keys(records: pa.Table) -> tuple[Ints, ...]:
-    """Sort keys of arrival, the last first as ``lexsort`` takes them.
+    """Return the sort keys of arrival, with the most significant key last as for ``lexsort``.
 
-    A log of records alone has no column ``suborder``; a record beside a join's results or
-    elements has a null there, which counts as 0. So has one beside updates of joined tables.
+    A log of plain records has no column ``suborder``. If a record is mixed with join results,
+    flattened records or updates of joined tables, its column is null and counts as 0.
     """
     keys = ("suborder", "offset", "partition", EFFECT.name)
     names = [name for name in keys if name in records.column_names]
@@ -90,14 +92,14 @@ def arrival_keys(records: pa.Table) -> tuple[Ints, ...]:
 
 
 def partners_ranks(partners: pa.Array | pa.ChunkedArray) -> Ints:
-    """Numbers in the order of ``partners``, the same for equal ones."""
+    """Return integers in the order of ``partners``, equal for equal ones."""
     return np.asarray(pc.rank(pc.fill_null(partners, b""), tiebreaker="dense")).astype(np.int64)
 
 
 def takes_away(changes: pa.Table) -> Flags:
-    """Which of a table's changes take an old row away; the others put a new one there.
+    """Return which changes of a table delete an old row. The others add a new row.
 
-    The last number beside their place says so: it is even, or odd (``joins.places``).
+    The last number of the lineage is even for an old row and odd for a new row (``joins.places``).
     """
     if PARTNERS.name in changes.column_names:
         last = pc.binary_slice(changes[PARTNERS.name], -1)
@@ -107,7 +109,7 @@ def takes_away(changes: pa.Table) -> Flags:
 
 
 def change_places(changes: pa.Table) -> tuple[Ints, ...]:
-    """What the old row and the new one of an update have in common, and no two updates."""
+    """Return the lineage that the old and the new row of one update share."""
     places = tuple(np.asarray(changes[name]) for name in ("partition", "offset"))
     suborder = np.asarray(changes[SUBORDER.name])
     if PARTNERS.name in changes.column_names:
@@ -117,13 +119,13 @@ def change_places(changes: pa.Table) -> tuple[Ints, ...]:
 
 
 def window_order(group: Ints, records: pa.Table) -> Ints:
-    """The order of records by ``group``, and within a group as inside a window.
+    """Return the order of records by ``group``, and inside a group as inside a window.
 
-    ``group`` has a number from 0 on for each record: the code of its key, usually.
+    ``group`` has an integer from 0 per record, usually the code of its key.
     """
     time = np.asarray(records["timestamp_ms"])
-    # One sort of single integers for all; only equal times of a group need the other keys, and
-    # these stand side by side, so sorting them by their rank first leaves each where it belongs.
+    # One sort of single integers orders all records. Only equal times of a group need the other
+    # keys. Such records are adjacent, so a sort by their rank first keeps each group in place.
     order = pair_order(group, time)
     equal_next: Flags = (np.diff(group[order]) == 0) & (np.diff(time[order]) == 0)
     if equal_next.any():
@@ -134,7 +136,7 @@ def window_order(group: Ints, records: pa.Table) -> Ints:
     return order
 
 
-#: A changed row's columns in front of the aggregates, and behind them.
+#: The columns of a changed row before the aggregates, and after them.
 WINDOW_COLUMNS = ("key", "window_start_ms", "window_end_ms")
 STATUS_COLUMNS = ("timestamp_ms", "final", "deleted")
 
@@ -148,12 +150,15 @@ def changed_rows(
     final: Flags | None = None,
     deleted: Flags | None = None,
 ) -> pa.Table:
-    """Put changed rows together, one for each entry of ``key``.
+    """Return the table of changed rows, one per entry of ``key``.
 
-    ``window_ms`` has the windows' starts and ends, ``timestamp_ms`` the greatest time of their
-    records (KIP-259; of a session its end), each an array as long as ``key``. ``final`` rows are
-    of windows that never change again; ``deleted`` rows take a window away, and count as not
-    final whatever ``final`` says. Where a flag is not given, it is false in each row.
+    Args:
+        key: The keys.
+        window_ms: The starts and the ends of the windows.
+        aggregates: The columns of the aggregates.
+        timestamp_ms: The greatest time of the records (KIP-259), for a session its end.
+        final: True for windows that never change again. Default: False.
+        deleted: True for windows that are removed. They are never final. Default: False.
     """
     no_row = np.zeros(len(key), dtype=np.bool_)
     final, deleted = (no_row if flags is None else flags for flags in (final, deleted))
