@@ -54,7 +54,10 @@ ROWS_EXAMPLE: Json = {
 }
 COUNT_EXAMPLE: Json = {"store": "totals", "position": _POSITION, "count": 1}
 
-_FIRST_EVENT: Json = {"store": "departures", "position": {**_POSITION, "version": 16}}
+_FIRST_EVENT: Json = {
+    "store": "departures",
+    "position": {**_POSITION, "version": 16, "offsets": {"flights": {"0": 12340}}},
+}
 _CHANGE_EVENT: Json = {
     "store": "departures",
     "position": _POSITION,

@@ -53,7 +53,7 @@ Windows are ordered by key, then start, then end. String keys are ordered by the
 bytes, other keys by value. `x-oriel-limits` lists the limits of a page. Errors are RFC 9457 problem
 documents. Programs must use `code`.
 
-The kind of its windows decides which reads a store has:
+The window kind of a store decides which reads it has:
 
 {reads}
 

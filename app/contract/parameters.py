@@ -153,7 +153,7 @@ LIMIT = QueryParameter(
     "limit",
     {"type": "integer", "minimum": 1, "maximum": PAGE_ROWS_MAX, "default": PAGE_ROWS_DEFAULT},
     "Maximum number of items of one page. A page can contain fewer items, or none, although more "
-    "items follow. See x-oriel-limits.",
+    "items follow. See `x-oriel-limits`.",
     integer_reader("limit", 1, PAGE_ROWS_MAX),
     default=PAGE_ROWS_DEFAULT,
 )

@@ -68,7 +68,7 @@ def api_page(document: _Json) -> str:
 def _introduction(description: str) -> str:
     """Return the description of the document, with a link instead of the reads by store kind."""
     text = re.sub(r"\n- .*", "", _flowing(description))
-    sentence = "The kind of its windows decides which reads a store has:\n"
+    sentence = "The window kind of a store decides which reads it has:\n"
     assert sentence in text
     link = "[Reads](reads.md#reads-by-store-kind) lists the\nreads of each kind."
     return text.replace(f"{sentence}\n\n", f"{sentence[:-2]}. {link} ")
