@@ -1,8 +1,9 @@
-"""Tumbling and hopping windows, and groupings without windows, which are one window for ever.
+"""Tumbling and hopping windows, and groupings without windows, which are one endless window.
 
-In come a state of one row a window and a batch of records; out go the next state and each changed
-window's row. ``TimeWindowEngine`` computes declarative aggregates for all keys at once,
-``TimeFoldEngine`` calls a user's functions record by record. Where windows lie says ``WindowGrid``.
+The input is a state of one row per window, and a batch of records. The output is the next state and
+the row of each changed window. ``TimeWindowEngine`` computes named aggregates for all keys.
+``TimeFoldEngine`` calls functions of a user record by record. ``WindowGrid`` has the bounds of
+windows.
 """
 
 from oriel.pipeline.windows.engines.grid.declarative import TimeWindowEngine, WindowGrid

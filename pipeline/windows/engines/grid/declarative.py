@@ -4,12 +4,12 @@ Rules (S = size, A = advance, ``t`` = a record's time, ``c`` = its close time):
 
     windows of t   every start s = i * A >= 0 with s <= t < s + S         (semantics.md#3-1)
     member         s + S > c, the window is open for the record           (semantics.md#0-2)
-    late           not even the last of its windows is open
+    late           the last of its windows is closed
     final          s + S <= close time of every partition
 
-The state has one row per open window: the parts of its aggregates and its greatest record
-time. A batch becomes parts, too, one for each window that it touches; equal windows are then
-merged. Without windows the one window of a key begins at 0 and never closes.
+The state has one row per open window: its partial aggregates and its greatest record time. A batch
+also becomes partial aggregates, one per window that it changes. Rows of equal windows are then
+merged. Without windows, the one window of a key starts at 0 and never closes.
 """
 
 from collections.abc import Mapping
@@ -39,72 +39,73 @@ from oriel.pipeline.windows.records import (
     window_order,
 )
 
-#: How many units of state have as many windows as a record lies in.
+#: The number of time buckets that together have as many windows as contain one record.
 _UNITS_OF_RECORD = 4
 
 
 class WindowGrid:
-    """Where the windows of a record lie; a window is named by its number, i."""
+    """The windows that contain a record. A window is identified by its index i."""
 
     def __init__(self, windows: TimeWindows | NoWindows) -> None:
-        """Take the rule, the size and the advance of ``windows``."""
+        """Read the rule, the size and the advance of ``windows``."""
         self._rule = windows.rule
         self._size_ms = self.advance_ms = FOREVER_MS
         if isinstance(windows, TimeWindows):
             self._size_ms, self.advance_ms = windows.size_ms, windows.advance_ms
-        #: In so many windows a record is at most.
+        #: The most windows that contain one record.
         self.of_record: int = -(-self._size_ms // self.advance_ms)
-        # Units of state of so many windows that those of a record are in five of them at most: of
-        # smaller ones a batch would have to find more, of larger ones it would read more rows.
+        # The windows of one time bucket. The windows of a record are in at most five buckets. With
+        # smaller buckets, a batch would look up more, and with larger ones, it would read more
+        # rows.
         self._windows_of_unit = -(-self.of_record // _UNITS_OF_RECORD)
 
     def starts(self, number: Ints) -> Ints:
-        """The start of each numbered window, in ms."""
+        """Return the start of each window in milliseconds."""
         return number * self.advance_ms
 
     def ends(self, start_ms: Ints) -> Ints:
-        """The end of the windows with these starts, in ms."""
+        """Return the end of the windows with these starts in milliseconds."""
         return start_ms + self._size_ms
 
     def units(self, start_ms: Ints) -> Ints:
-        """The unit of state that each window with one of these starts is in."""
+        """Return the time bucket of the windows with these starts."""
         return start_ms // self.advance_ms // self._windows_of_unit
 
     def touched_units(self, time_ms: Ints) -> Ranges:
-        """The units with the windows of each record."""
+        """Return the time buckets with the windows of each record."""
         first, last = self.first_windows(time_ms), self.last_windows(time_ms)
         return Ranges(first // self._windows_of_unit, last // self._windows_of_unit + 1)
 
     def unit_last_ms(self, start_ms: Ints) -> Ints:
-        """The greatest record time in the last window of the unit of each window."""
+        """Return the greatest record time in the last window of each window's time bucket."""
         last = (self.units(start_ms) + 1) * self._windows_of_unit - 1
         return self.last_ms(self.starts(last))
 
     def last_ms(self, start_ms: Ints) -> Ints:
-        """The greatest record time in the windows with these starts."""
+        """Return the greatest record time in the windows with these starts."""
         return self._rule.last_ms(self.ends(start_ms))
 
     def is_open(self, start_ms: Ints, close_ms: int) -> Flags:
-        """Which of the windows with these starts are not final at this close time."""
+        """Return which of the windows with these starts are not final at this close time."""
         return self._rule.is_open(self.ends(start_ms), close_ms)
 
     def first_windows(self, time_ms: Ints) -> Ints:
-        """The number of the first window that each record lies in, open or not."""
+        """Return the index of the first window that contains each record, open or closed."""
         # The least i with t < i * A + S. No window starts below 0.
         first: Ints = np.maximum((time_ms - self._size_ms) // self.advance_ms + 1, 0)
         return first
 
     def last_windows(self, time_ms: Ints) -> Ints:
-        """The number of the last window that each record lies in."""
+        """Return the index of the last window that contains each record."""
         return time_ms // self.advance_ms
 
     def first_open_windows(self, time_ms: Ints, close_ms: Ints) -> Ints:
-        """The number of the first window of each record that is open for it.
+        """Return the index of the first window that is open for each record.
 
-        Ends ascend with the numbers, so the open windows of a record are those from this one to
-        its last one. For a late record this one is behind the last.
+        Ends ascend with the indices, so the windows from this one to the last one of a record are
+        open. For a late record, it is after the last one.
         """
-        # The least i whose end, i * A + S, is open: a quotient rounded up.
+        # The least i whose end i * A + S is open: a quotient rounded up.
         first_open = -((self._size_ms - self._rule.first_open_end_ms(close_ms)) // self.advance_ms)
         first: Ints = np.maximum(self.first_windows(time_ms), first_open)
         return first
@@ -112,15 +113,15 @@ class WindowGrid:
 
 _START = pa.field("window_start_ms", pa.int64())
 
-#: Into so many windows, on average, a row is copied; into more it is spread.
+#: The average number of windows up to which a row is copied. Rows of more windows are spread.
 _COPIES = 16
 
 
 class _BatchParts(NamedTuple):
-    """What a batch gives to windows: the parts of the i-th one are ``table[row[i]]``.
+    """The partial aggregates that a batch adds to windows: window i has ``table[row[i]]``.
 
-    ``code`` is the code of the window's key and ``start`` its start in ms. A window may be there
-    twice, and several windows may share a row.
+    ``code`` is the code of the window's key, and ``start_ms`` is its start. A window can occur
+    twice, and several windows can share a row.
     """
 
     code: Ints
@@ -130,30 +131,30 @@ class _BatchParts(NamedTuple):
 
 
 class GridEngine(WindowEngine):
-    """What both engines have in common: a state of rows of windows, which do not meet others."""
+    """The base of both engines: a state of rows of windows that are independent."""
 
     rows_leave_when_due = True
     _grid: WindowGrid
 
     def units(self, state: pa.Table) -> Ints:
-        """See ``WindowEngine``: a few windows that follow each other are a unit."""
+        """Return the time bucket of each state row, which has a few adjacent windows."""
         return self._grid.units(np.asarray(state["window_start_ms"]))
 
     def touched_units(self, batch: pa.Table) -> Ranges:
-        """See ``WindowEngine``: those with the windows that a record lies in."""
+        """Return the time buckets with the windows of each record."""
         return self._grid.touched_units(np.asarray(batch["timestamp_ms"]))
 
     def due_ms(self, state: pa.Table) -> Ints:
-        """The last ms of each row's window."""
+        """Return the last millisecond of the window of each row."""
         return self._grid.last_ms(np.asarray(state["window_start_ms"]))
 
     def unit_due_ms(self, state: pa.Table) -> Ints:
-        """The last ms of the last window of each row's unit."""
+        """Return the last millisecond of the last window in the time bucket of each row."""
         return self._grid.unit_last_ms(np.asarray(state["window_start_ms"]))
 
 
 class TimeWindowEngine(GridEngine):
-    """Tumbling, hopping or no windows with declarative aggregates."""
+    """Tumbling, hopping or no windows with named aggregates."""
 
     def __init__(
         self,
@@ -166,10 +167,10 @@ class TimeWindowEngine(GridEngine):
     ) -> None:
         """Check ``aggregates`` (output name -> aggregate) against the schema of the values.
 
-        ``carried`` are columns of the key that the state keeps for the caller's use.
+        ``carried`` are columns of the key that the state keeps for the caller.
 
         Raises:
-            IllegalArgument: an aggregate reads an unknown column or one of a wrong type.
+            IllegalArgument: An aggregate reads an unknown column or a column of another type.
         """
         self.windows = windows
         self._grid = WindowGrid(windows)
@@ -184,7 +185,7 @@ class TimeWindowEngine(GridEngine):
     def process(
         self, state: pa.Table, batch: pa.Table, previous_close_ms: int, close_ms: int
     ) -> EngineResult:
-        """See ``WindowEngine``; ``previous_close_ms`` isn't needed: final windows leave."""
+        """Return the changes of a batch, after which the state has no final windows."""
         del previous_close_ms
         batch = self._read(batch)
         (state_code, batch_code), keys = coded_keys(state["key"], batch["key"])
@@ -202,10 +203,10 @@ class TimeWindowEngine(GridEngine):
         return EngineResult(rows.filter(pa.array(~final)), self._changes(emitted, close_ms))
 
     def _parts(self, batch: pa.Table, code: Ints, keys: pa.Array) -> _BatchParts:
-        """The parts that the batch's records give to each of their open windows."""
+        """Return the partial aggregates that the records add to their open windows."""
         time_ms, close_ms = np.asarray(batch["timestamp_ms"]), np.asarray(batch["close_ms"])
-        # Ends ascend with the windows' numbers, so a record is in all of its windows iff its first
-        # one is open. In tumbling windows the first one is the only one, and no accepted
+        # Ends ascend with the indices of windows, so a record is in all of its windows if and only
+        # if its first one is open. Tumbling windows have one window per record, so no accepted
         # record is partly late.
         first_open = self._grid.first_open_windows(time_ms, close_ms)
         partly_late = first_open > self._grid.first_windows(time_ms)
@@ -222,23 +223,24 @@ class TimeWindowEngine(GridEngine):
         )
 
     def _shared(self, batch: pa.Table, code: Ints, keys: pa.Array) -> _BatchParts:
-        """Parts of records that are in all of their windows.
+        """Return the partial aggregates of records that are in all of their windows.
 
-        Membership is then a matter of time alone: each window holds a range of the records in
-        order of (key, time). Overlapping windows share the sorted records, each as a range,
-        instead of having a copy each: that costs the records plus the windows, not their product.
+        Membership then depends on time only: each window contains a range of the records in the
+        order of key and time. Overlapping windows share the sorted records as ranges instead of
+        copies. The cost is the sum of records and windows, not their product.
         """
         order = window_order(code, batch)
         code, time_ms = code[order], np.asarray(batch["timestamp_ms"])[order]
         first, last = self._grid.first_windows(time_ms), self._grid.last_windows(time_ms)
-        # Records of a run, with equal key, first and last, lie in the same windows: first to last.
+        # Records of a run have the same key, first and last window, so they are in the same
+        # windows.
         begin = np.flatnonzero(heads(code, first, last))
         run_code, first, last = code[begin], first[begin], last[begin]
-        # Within a key, first and last never go down. So if a window of this run is in any run
-        # before it, it is in the one just before it, as one of those up to that one's last:
-        # each run lists only those behind it, and every window is listed once.
-        behind = np.maximum(first[1:], last[:-1] + 1)
-        first[1:] = np.where(run_code[1:] == run_code[:-1], behind, first[1:])
+        # Within a key, first and last never decrease. If an earlier run has a window of this run,
+        # the previous run also has it, up to its last window. Each run therefore lists only the
+        # windows after the last one of the previous run, and every window is listed once.
+        after = np.maximum(first[1:], last[:-1] + 1)
+        first[1:] = np.where(run_code[1:] == run_code[:-1], after, first[1:])
         windows = Ranges(first, last + 1)
         window_code, start_ms = run_code[windows.owners], self._grid.starts(windows.rows()[1])
         timeline = Timeline(code, time_ms)
@@ -251,11 +253,11 @@ class TimeWindowEngine(GridEngine):
         return _BatchParts(window_code, start_ms, np.arange(len(start_ms)), table)
 
     def _copied(self, batch: pa.Table, code: Ints, keys: pa.Array) -> _BatchParts:
-        """Parts of partly late records, which are missing in their first windows.
+        """Return the partial aggregates of partly late records, which miss their first windows.
 
-        They would make holes in the ranges of ``_shared``. Records of a key with equal first
-        open and last window are in the same windows: they make one row, which each of these
-        windows merges. Where these are many, the windows' rows are merged step by step.
+        The ranges of ``_shared`` would have holes. Records of a key with equal first open window
+        and equal last window are in the same windows. They become one row, which each of the
+        windows merges. If the windows are many, their rows are merged step by step.
         """
         time_ms, close_ms = np.asarray(batch["timestamp_ms"]), np.asarray(batch["close_ms"])
         first = self._grid.first_open_windows(time_ms, close_ms)
@@ -275,7 +277,7 @@ class TimeWindowEngine(GridEngine):
     def _merged(
         self, state: pa.Table, state_code: Ints, parts: _BatchParts
     ) -> tuple[pa.Table, pa.Table]:
-        """Merge state rows and parts of equal windows; return (changed, unchanged) state rows."""
+        """Merge state and batch rows of equal windows, and return (changed, unchanged) rows."""
         names = [name for name in self.state_schema.names if name != _START.name]
         table = pa.concat_tables([state.select(names), parts.table.select(names)])
         row = np.concatenate([np.arange(len(state)), len(state) + parts.row])
@@ -284,7 +286,7 @@ class TimeWindowEngine(GridEngine):
         order = pair_order(code, start_ms)
         windows = Ranges.of_runs(heads(code[order], start_ms[order]))
         is_changed = windows.any_of(order >= len(state))
-        # The state has each window once, so an unchanged one is a run of one row.
+        # The state has each window once, so an unchanged window is a run of one row.
         unchanged = state.take(pa.array(order[windows.low[~is_changed]]))
         merged = windows.keep(is_changed)
         entry = order[merged.rows()[1]]
@@ -292,7 +294,7 @@ class TimeWindowEngine(GridEngine):
         return self._columns.merged(rows, Ranges.side_by_side(merged.sizes)), unchanged
 
     def _changes(self, rows: pa.Table, close_ms: int) -> pa.Table:
-        """Turn state rows into changed rows, by key and start."""
+        """Return state rows as changed rows, by key and start."""
         rows = rows.sort_by([("key", "ascending"), ("window_start_ms", "ascending")])
         start_ms = np.asarray(rows["window_start_ms"])
         return changed_rows(

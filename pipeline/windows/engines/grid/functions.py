@@ -1,12 +1,13 @@
-"""Tumbling, hopping or no windows with the user's own functions, record by record.
+"""Tumbling, hopping or no windows with functions of the user, record by record.
 
-The state has one row per (key, window, source partition): within a partition the aggregator
-is called in offset order, and a window's value is that of its partitions merged, the least
-partition first. So the result depends on no interleaving (docs/decisions/0011).
+The state has one row per key, window and source partition. Within a partition, the aggregator is
+called in offset order. The value of a window is the merge of its partitions, the lowest partition
+first, so the result depends on no interleaving (docs/decisions/0011).
 
-A function that gives no aggregate removes the row (semantics.md#9). A removed row has
-the time that the row would have had: within a partition the greater of the old row's and the
-record's; then the greatest of the partitions that removed their part in this batch.
+If a function returns None, the row is removed (semantics.md#9). The removed row has the time that
+it would have had. Within a partition, this is the greater of the times of the old row and the
+record. Of several partitions that removed their partial aggregate in this batch, the greatest time
+counts.
 """
 
 from typing import Any, NamedTuple
@@ -38,23 +39,23 @@ from oriel.pipeline.windows.records import (
     takes_away,
 )
 
-#: A window: key and start in ms.
+#: A window: key and start in milliseconds.
 _Window = tuple[str, int]
 
 
 class _Part(NamedTuple):
-    """A window's aggregate of one partition, None if this batch removed it, and its time in ms."""
+    """The partial aggregate of a window and partition. It is ``None`` if this batch removed it."""
 
     aggregate: Any
     timestamp_ms: int
 
 
-#: The parts of each window by the number of their partition (``Fold.fold_partition``).
+#: The partial aggregates of each window by their partition (``Fold.fold_partition``).
 _Parts = dict[_Window, dict[int, _Part]]
 
 
 class TimeFoldEngine(GridEngine):
-    """A user's aggregation of tumbling, hopping or no windows."""
+    """An aggregation by functions of a user over tumbling, hopping or no windows."""
 
     def __init__(
         self,
@@ -65,7 +66,7 @@ class TimeFoldEngine(GridEngine):
         *,
         emit: EmitStrategy,
     ) -> None:
-        """Aggregate values of this schema by ``fold``; ``carried`` are columns of the key."""
+        """Aggregate values of this schema by ``fold``. ``carried`` are columns of the key."""
         self.windows = windows
         self._grid = WindowGrid(windows)
         self._emit = emit
@@ -80,7 +81,7 @@ class TimeFoldEngine(GridEngine):
     def process(
         self, state: pa.Table, batch: pa.Table, previous_close_ms: int, close_ms: int
     ) -> EngineResult:
-        """See ``WindowEngine``; ``previous_close_ms`` isn't needed: final windows leave."""
+        """Return the changes of a batch, after which the state has no final windows."""
         del previous_close_ms
         batch = self._read(batch)
         final_now = ~self._grid.is_open(np.asarray(state["window_start_ms"]), close_ms)
@@ -100,14 +101,14 @@ class TimeFoldEngine(GridEngine):
             ),
             self._changes(parts, changed, known, still_open),
             rejected=rejected_table(batch, rejected),
-            # Emission on close puts final windows only, and these it never removes.
+            # With on_window_close, only final windows are emitted, and they are never removed.
             defined_ms=NOTHING_OBSERVED_MS
             if self._emit.is_on_close
             else greatest_ms(self._grid.starts(last)),
         )
 
     def _read_parts(self, rows: pa.Table) -> _Parts:
-        """The parts that state rows hold."""
+        """Return the partial aggregates of state rows."""
         parts: _Parts = {}
         names = ("key", "window_start_ms", "partition", "timestamp_ms")
         columns = (rows[name].to_pylist() for name in names)
@@ -118,10 +119,10 @@ class TimeFoldEngine(GridEngine):
         return parts
 
     def _apply(self, batch: pa.Table, parts: _Parts) -> tuple[set[_Window], list[tuple[int, str]]]:
-        """Call the aggregator for every record and open window, and put what it gives in ``parts``.
+        """Call the aggregator for every record and open window, and update ``parts``.
 
-        Returns the windows that changed, and the rows of rejected records with the reason: one
-        call that raises rejects the record in all of its windows.
+        Returns the windows that changed, and the rows of rejected records with the reason. If one
+        call raises, the record is rejected in all of its windows.
         """
         changed: set[_Window] = set()
         rejected: list[tuple[int, str]] = []
@@ -152,8 +153,8 @@ class TimeFoldEngine(GridEngine):
                     else:
                         result = self._fold.applied(inputs[row], key, values[row], aggregate)
                     newest_ms = timestamp_ms
-                    # Behind a removed row the time begins anew, as the aggregate does; not within
-                    # one update, whose subtractor removed it for the adder behind.
+                    # After a removed row, the aggregate and its time start again. The exception is
+                    # one update, whose subtractor removed the row before its adder.
                     if old is not None and (aggregate is not None or completes[row]):
                         newest_ms = max(old.timestamp_ms, timestamp_ms)
                     new_parts[window] = _Part(result, newest_ms)
@@ -166,9 +167,10 @@ class TimeFoldEngine(GridEngine):
         return changed, rejected
 
     def _changes_in(self, batch: pa.Table, order: Ints) -> tuple[list[bool], list[bool]]:
-        """Which records are old rows, to subtract, and which new rows complete an update.
+        """Return which records are old rows to subtract, and which new rows complete an update.
 
-        These stand in ``order`` right behind the old row of the same record, in the same group.
+        In ``order``, such a new row directly follows the old row of the same record in the same
+        group.
         """
         if self._fold.subtractor is None:
             none = [False] * len(batch)
@@ -182,7 +184,7 @@ class TimeFoldEngine(GridEngine):
         return old.tolist(), completes.tolist()
 
     def _open_windows(self, parts: _Parts, close_ms: int) -> set[_Window]:
-        """Which of the windows are not final."""
+        """Return the windows that are not final."""
         windows = list(parts)
         start_ms = np.array([start_ms for _, start_ms in windows], dtype=np.int64)
         is_open = self._grid.is_open(start_ms, close_ms).tolist()
@@ -195,11 +197,11 @@ class TimeFoldEngine(GridEngine):
         known: set[_Window],
         still_open: set[_Window],
     ) -> pa.Table:
-        """The changed rows: windows by key and start; ``known`` ones had parts before the batch."""
+        """Return the changed rows by key and start. ``known`` windows had rows before the batch."""
         windows = sorted(parts, key=lambda window: (window[0].encode(), window[1]))
         is_changed = np.array([window in changed for window in windows], dtype=np.bool_)
         final = np.array([window not in still_open for window in windows], dtype=np.bool_)
-        # Only what may be written is evaluated: the merger is the user's own code.
+        # Only rows that can be emitted are evaluated, because the merger is code of the user.
         evaluated = self._emit.emits(is_changed, final)
         windows = [windows[number] for number in np.flatnonzero(evaluated)]
         final = final[evaluated]
@@ -211,8 +213,8 @@ class TimeFoldEngine(GridEngine):
             timestamps.append(
                 max(part.timestamp_ms for part in (present or parts[window]).values())
             )
-        # A removal is a change of a window that had a row, and no final result. Emission on
-        # close never wrote that row.
+        # A removal changes a window that had a row, and is never final. With on_window_close, that
+        # row was never emitted.
         deleted = np.array([aggregate is None for aggregate in aggregates], dtype=np.bool_)
         was_known = np.array([window in known for window in windows], dtype=np.bool_)
         emitted = self._emit.emits(was_known | ~deleted, final & ~deleted)
@@ -228,7 +230,7 @@ class TimeFoldEngine(GridEngine):
         )
 
     def _carried_of(self, rows: pa.Table, batch: pa.Table) -> dict[str, dict[str, Any]]:
-        """The carried columns of each key: those of any of its rows, which all are equal."""
+        """Return the carried columns of each key, which are equal in all of its rows."""
         names = ["key", *self._carried_names]
         both = pa.concat_tables([batch.select(names), rows.select(names)])
         return {row.pop("key"): row for row in both.to_pylist()}
@@ -236,7 +238,7 @@ class TimeFoldEngine(GridEngine):
     def _state_rows(
         self, parts: _Parts, still_open: set[_Window], carried: dict[str, dict[str, Any]]
     ) -> pa.Table:
-        """The state rows of windows that are still open; a removed part leaves none."""
+        """Return the state rows of open windows. A removed partial aggregate has no row."""
         rows = [
             (*window, partition, part)
             for window, by_partition in parts.items()

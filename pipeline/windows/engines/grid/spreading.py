@@ -1,4 +1,4 @@
-"""Parts that go into many overlapping windows each, without a copy for each window."""
+"""Partial aggregates of many overlapping windows each, without a copy per window."""
 
 import numpy as np
 import pyarrow as pa
@@ -10,13 +10,13 @@ from oriel.pipeline.windows.arrays import Ints, Ranges, heads, pair_order
 def spread(
     columns: PartColumns, rows: pa.Table, code: Ints, windows: Ranges
 ) -> tuple[Ints, Ints, pa.Table]:
-    """Merge the rows that each window gets: (code of its key, its number, one row each).
+    """Merge the rows of each window, and return (code of its key, its index, one row each).
 
-    Row i, of the key with the code ``code[i]``, goes into the windows with the numbers in range i.
+    Row i of the key with the code ``code[i]`` is added to the windows with the indices in range i.
     """
-    # A range of numbers is two aligned blocks of each size at most. A row goes into its blocks;
-    # what the rows of a block are together goes on into both halves of it, down to blocks of one
-    # window. So a row is merged once for each of its blocks, and each window once for each size.
+    # A range of indices has at most two aligned blocks of each size. A row is added to its blocks,
+    # and the merged row of a block to both halves of the block, down to blocks of one window. A row
+    # is therefore merged once per block, and a window once per size.
     held, held_code = rows.slice(0, 0), np.zeros(0, dtype=np.int64)
     held_block = held_code
     for level in reversed(range(windows.levels)):
