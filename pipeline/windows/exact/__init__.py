@@ -1,8 +1,8 @@
-"""Exact arithmetic over many windows at once: sums that depend on a window's members only.
+"""Exact arithmetic over many windows together: sums that depend only on the members of a window.
 
-In come columns of numbers and the index ranges of windows; out go one sum a window, as doubles
-that are rounded once or as lists of limbs, which the state keeps and which merge without loss,
-and the standard deviation that such sums give.
+The input is columns of numbers and the index ranges of windows. The output is one sum per window,
+as a double that is rounded once, or as a list of limbs. The state keeps the limbs, which merge
+without loss. Standard deviations are computed from such sums.
 """
 
 from oriel.pipeline.windows.exact.coded_sums import (

@@ -1,9 +1,9 @@
-"""Exact sums as state keeps them, and what is read of them: the sum, the standard deviation.
+"""Exact sums as the state keeps them, with the sum and the standard deviation as results.
 
-A sum is coded as the list of its limbs that aren't 0, each one int64: limb number and digit.
-The empty list is 0. NaN and infinities are counted under limb numbers of their own. Adding
-sums is adding digits of equal limb number: exact, in any order, however often. It is rounded
-only when a result is read.
+A sum is a list of its limbs that are not 0. Each is one int64 with the index and the digit of the
+limb. The empty list is 0. NaN and infinities are counted under indices of their own. Sums are added
+by adding the digits of equal indices, which is exact in any order. A sum is rounded only when a
+result is read.
 """
 
 from collections.abc import Mapping
@@ -26,14 +26,14 @@ from oriel.pipeline.windows.exact.sums import (
 #: The type of a state column of exact sums.
 CODES = pa.list_(pa.int64())
 
-#: Digits are within 32 bits and a sign, and counts of what is not finite below 2**39: with the
-#: bias they are not negative and fill the lower 40 bits, above which the limb number stands.
+#: Digits have 32 bits and a sign, and counts of NaN and infinities are below 2**39. With the bias,
+#: they are not negative and fill the lower 40 bits. The index of the limb is above them.
 _DIGIT_BITS = 40
 _DIGIT_BIAS = 2 ** (_DIGIT_BITS - 1)
-#: Added to limb numbers. Those of doubles lie between -36 and 35, those of their squares
-#: between -71 and 68: below -64 the packed number is negative, which does no harm.
+#: Added to the indices of limbs. Limbs of doubles are between -36 and 35, limbs of their squares
+#: between -71 and 68. Below -64, the packed number is negative, which is harmless.
 _NUMBER_BIAS = 64
-#: Limb numbers under which NaN, infinity and minus infinity are counted.
+#: The indices under which NaN, infinity and minus infinity are counted.
 _NON_FINITE = (100, 101, 102)
 
 #: Limbs without a sign: the product of two fills 64 bits.
@@ -43,7 +43,7 @@ _WORD_MASK = np.uint64(2**LIMB_BITS - 1)
 
 
 def sum_codes(numbers: NDArray[Any], ranges: Ranges) -> pa.Array:
-    """The exact sum of each range of int64 or doubles; whole numbers never become doubles."""
+    """Return the exact sum of each range of int64 or doubles. Integers never become doubles."""
     sums = limb_sums([_scaled(numbers)], ranges)
     if numbers.dtype.kind == "i" or np.isfinite(numbers).all():
         return _encoded(sums, {})
@@ -52,14 +52,14 @@ def sum_codes(numbers: NDArray[Any], ranges: Ranges) -> pa.Array:
 
 
 def square_codes(numbers: NDArray[Any], ranges: Ranges) -> pa.Array:
-    """The exact sum of the squares of each range's finite numbers."""
+    """Return the exact sum of the squares of the finite numbers of each range."""
     return _encoded(limb_sums(_scaled(numbers).squares(), ranges), {})
 
 
 def net_sum_codes(numbers: NDArray[Any], signs: Ints, ranges: Ranges) -> pa.Array:
-    """The exact sum of each range of int64 or doubles, each taken with its sign, 1 or -1.
+    """Return the exact sum of each range of int64 or doubles, each with its sign, 1 or -1.
 
-    What isn't finite is counted with its sign, too: infinity that is taken away again is gone.
+    NaN and infinities are also counted with their sign, so a subtracted infinity leaves no trace.
     """
     added, gone = _by_sign(numbers, signs)
     sums = _difference(limb_sums([added], ranges), limb_sums([gone], ranges))
@@ -70,7 +70,7 @@ def net_sum_codes(numbers: NDArray[Any], signs: Ints, ranges: Ranges) -> pa.Arra
 
 
 def net_square_codes(numbers: NDArray[Any], signs: Ints, ranges: Ranges) -> pa.Array:
-    """The exact sum of the squares of each range's finite numbers, each with its number's sign."""
+    """Return the exact sum of the squares of the finite numbers of each range, with their signs."""
     added, gone = _by_sign(numbers, signs)
     return _encoded(
         _difference(limb_sums(added.squares(), ranges), limb_sums(gone.squares(), ranges)), {}
@@ -78,12 +78,12 @@ def net_square_codes(numbers: NDArray[Any], signs: Ints, ranges: Ranges) -> pa.A
 
 
 def merged_codes(codes: pa.Array, ranges: Ranges) -> pa.Array:
-    """Add the sums of each range of rows."""
+    """Return the sum of the sums of each range of rows."""
     return _encoded(*_added(codes, ranges))
 
 
 def rounded(codes: pa.Array) -> Floats:
-    """Each sum as the nearest double; NaN and infinities add up as IEEE 754 says."""
+    """Return each sum as the nearest double. NaN and infinities follow IEEE 754."""
     sums, counts = _added(codes, Ranges.of_each(len(codes)))
     if not counts:
         return sums.rounded()
@@ -92,11 +92,11 @@ def rounded(codes: pa.Array) -> Floats:
 
 
 def sample_deviation(sizes: Ints, totals: pa.Array, squares: pa.Array) -> Floats:
-    """The standard deviation of each set of values, NaN where one is not finite.
+    """Return the standard deviation of each set of values, NaN if a value is not finite.
 
-    ``sizes`` are the numbers of values, ``totals`` and ``squares`` the codes of the sums of them
-    and of their squares. The relative error is below 2**-51. For fewer than two values the
-    result has no meaning.
+    ``sizes`` has the numbers of values. ``totals`` and ``squares`` have the codes of the sums of
+    the values and of their squares. The relative error is below 2**-51. The result for fewer than
+    two values is undefined.
     """
     each = Ranges.of_each(len(sizes))
     total, counts = _added(totals, each)
@@ -108,7 +108,7 @@ def sample_deviation(sizes: Ints, totals: pa.Array, squares: pa.Array) -> Floats
 
 
 def sample_deviations(numbers: NDArray[Any], ranges: Ranges) -> Floats:
-    """``sample_deviation`` of each range of int64 or doubles, to the same bits."""
+    """Return ``sample_deviation`` of each range of int64 or doubles, to the same bits."""
     scaled = _scaled(numbers)
     total, square = limb_sums([scaled], ranges), limb_sums(scaled.squares(), ranges)
     deviation = _deviation(ranges.sizes, total, square)
@@ -119,14 +119,15 @@ def sample_deviations(numbers: NDArray[Any], ranges: Ranges) -> Floats:
 
 def _deviation(sizes: Ints, total: LimbSums, square: LimbSums) -> Floats:
     """sqrt((n * sum(x*x) - sum(x)**2) / (n * (n-1)))."""
-    # The difference is exact, however much of it cancels, and never negative (Cauchy and
-    # Schwarz). It is rounded once, and so are the divisor, the quotient and the root.
+    # The difference is exact for any cancellation, and never negative (Cauchy and Schwarz). It is
+    # rounded once, and so are the divisor, the quotient and the root.
     n_square = _product(LimbSums(0, sizes[None]), square)
     significand, exponent = _difference(n_square, _product(total, total)).leading()
     n = sizes.astype(np.float64)
     divisor = np.maximum(n * (n - 1.0), 1.0)
-    # Squares of doubles leave the range of doubles, their roots do not: the exponent is kept
-    # apart, and halved for the root once an odd one has given 1 to the significand.
+    # Squares of doubles exceed the range of doubles, but their roots do not. The exponent is
+    # therefore separate. It is halved for the root, after 1 of an odd exponent is moved to the
+    # significand.
     variance = np.ldexp(significand, exponent & 1) / divisor
     with np.errstate(over="ignore"):
         deviation: Floats = np.ldexp(np.sqrt(variance), exponent >> 1)
@@ -140,15 +141,15 @@ def _scaled(numbers: NDArray[Any]) -> Scaled:
 
 
 def _by_sign(numbers: NDArray[Any], signs: Ints) -> tuple[Scaled, Scaled]:
-    """The numbers to add and those to subtract; 0 in the place of the others.
+    """Return the numbers to add and the numbers to subtract, with 0 for the others.
 
-    Not the numbers times their signs: the least int64 has no negative one.
+    A product with the signs would be wrong, because the least int64 has no negative.
     """
     return _scaled(np.where(signs > 0, numbers, 0)), _scaled(np.where(signs < 0, numbers, 0))
 
 
 def _encoded(sums: LimbSums, counts: Mapping[int, Ints]) -> pa.Array:
-    """Sums, and counts of what is not finite by limb number, as lists of packed integers."""
+    """Return sums, and counts of NaN and infinities by index, as lists of packed integers."""
     digits = sums.digits()
     numbers = np.array([*range(sums.first, sums.first + len(digits)), *counts], dtype=np.int64)
     table = np.stack([*digits, *counts.values()], axis=1)
@@ -158,15 +159,15 @@ def _encoded(sums: LimbSums, counts: Mapping[int, Ints]) -> pa.Array:
 
 
 def _added(codes: pa.Array, ranges: Ranges) -> tuple[LimbSums, dict[int, Ints]]:
-    """Add digits by limb number: the finite limbs as sums, and counts of what is not finite."""
+    """Add digits by index. Return the finite limbs as sums, and counts of NaN and infinities."""
     packed = np.asarray(codes.flatten())
     number = (packed >> _DIGIT_BITS) - _NUMBER_BIAS
     least = int(number.min(initial=0))
-    # Few limb numbers occur: one row of the table for each.
+    # Few indices occur, so the table has one row per index.
     numbers = np.flatnonzero(np.bincount(number - least)) + least
     table = np.zeros((len(numbers), len(codes)), dtype=np.int64)
     column = Ranges.side_by_side(np.diff(np.asarray(codes.offsets)).astype(np.int64)).owners
-    # A list has each limb number once, so assigning loses nothing.
+    # A list has each index once, so the assignment loses nothing.
     table[np.searchsorted(numbers, number), column] = (packed & (2**_DIGIT_BITS - 1)) - _DIGIT_BIAS
     totals = dict(zip(numbers.tolist(), map(ranges.totals, table), strict=True))
     counts = {number: totals.pop(number) for number in _NON_FINITE if number in totals}
@@ -178,14 +179,14 @@ def _added(codes: pa.Array, ranges: Ranges) -> tuple[LimbSums, dict[int, Ints]]:
 
 
 def _product(left: LimbSums, right: LimbSums) -> LimbSums:
-    """The product of the magnitudes of each sum of ``left`` and the same of ``right``."""
+    """Return the product of the magnitudes of each sum of ``left`` and ``right``."""
     left_first, left_words = _words(left)
     right_first, right_words = _words(right)
     size = len(right_words)
     limbs = np.zeros((len(left_words) + size, left_words.shape[1]), dtype=np.uint64)
     for shift, word in enumerate(left_words):
-        # Two limbs of 32 bits make at most 64. Split in halves, a limb of the product adds up
-        # at most two halves for each word: nothing carries over 64 bits.
+        # The product of two limbs of 32 bits has at most 64 bits. Split into halves, a limb of the
+        # product adds at most two halves per word, so no sum exceeds 64 bits.
         whole = word * right_words
         limbs[shift : shift + size] += whole & _WORD_MASK
         limbs[shift + 1 : shift + 1 + size] += whole >> _WORD_SHIFT
@@ -193,7 +194,7 @@ def _product(left: LimbSums, right: LimbSums) -> LimbSums:
 
 
 def _words(sums: LimbSums) -> tuple[int, _Words]:
-    """The number of the first limb that is not 0, and the limbs of the magnitudes from there."""
+    """Return the index of the first limb that is not 0, and the limbs of the magnitudes from it."""
     digits, _ = sums.magnitudes()
     nonzero = np.flatnonzero(digits.any(axis=1))
     low, high = (nonzero[0], nonzero[-1] + 1) if len(nonzero) else (0, 1)
@@ -201,7 +202,7 @@ def _words(sums: LimbSums) -> tuple[int, _Words]:
 
 
 def _difference(left: LimbSums, right: LimbSums) -> LimbSums:
-    """``left - right``, limb by limb."""
+    """Return ``left - right``, limb by limb."""
     first = min(left.first, right.first)
     last = max(sums.first + len(sums.limbs) for sums in (left, right))
     limbs = np.zeros((last - first, left.limbs.shape[1]), dtype=np.int64)

@@ -1,14 +1,14 @@
-"""Exactly rounded sums over many index ranges at once: of doubles, integers, their squares.
+"""Exactly rounded sums over many index ranges together: of doubles, integers and their squares.
 
-A window's sum has to be the same to the last bit however the log was cut into batches,
-so it may depend on the window's members only. The sum here is the exact real number,
-rounded once to the nearest double (what ``math.fsum`` returns): order and association
-can't matter, and prefix sums can be subtracted without cancellation.
+The sum of a window must be the same to the last bit for all batches, so it can depend only on the
+members of the window. It is the exact real number, rounded once to the nearest double, as from
+``math.fsum``. The order of the additions has no influence, and prefix sums can be subtracted
+without cancellation.
 
-How: each number is an integer times a power of two. Written on a fixed grid of 32-bit
-limbs, a column of numbers is a few columns of int64; their prefix sums are exact
-(limbs stay below 2**35, so 2**28 rows fit). A range's limbs are two lookups and a
-subtraction, and rounding them to a double is vectorised over all ranges.
+Each number is an integer times a power of two. On a fixed grid of 32-bit limbs, a column of numbers
+is a few columns of int64 with exact prefix sums. Limbs stay below 2**35, so 2**28 rows fit. The
+limbs of a range are two lookups and a subtraction. The rounding to doubles is vectorized over all
+ranges.
 """
 
 from collections.abc import Sequence
@@ -23,16 +23,16 @@ from oriel.pipeline.windows.arrays import Flags, Floats, Ints, Ranges
 LIMB_BITS = 32
 _MASK = np.int64(2**LIMB_BITS - 1)
 _MANTISSA_BITS = 53
-#: Bits of an int64 that a plain integer prefix sum may use.
+#: The bits of an int64 that a plain integer prefix sum can use.
 _PLAIN_BITS = 62
-#: Above and below every exponent of a double (-1126 to 1024).
+#: Greater than the magnitude of every exponent of a double (-1126 to 1024).
 _BEYOND = 2**12
 
 
 def rounded_sums(values: Floats, ranges: Ranges) -> Floats:
-    """The exact sum of each range of doubles, rounded once to the nearest double.
+    """Return the exact sum of each range of doubles, rounded once to the nearest double.
 
-    NaN and infinities add up as IEEE 754 says; an empty range has the sum 0.
+    NaN and infinities follow IEEE 754. The sum of an empty range is 0.
     """
     finite = np.isfinite(values)
     all_finite = bool(finite.all())
@@ -40,8 +40,8 @@ def rounded_sums(values: Floats, ranges: Ranges) -> Floats:
     if scaled.is_plain:
         whole = ranges.totals(scaled.whole).astype(np.float64)
         with np.errstate(over="ignore"):
-            # The conversion rounds. ldexp is exact then, also below the normal doubles: the
-            # exponent is that of a double's last place, so it is at least -1074.
+            # The conversion rounds, and ldexp is exact, also for subnormal doubles. The exponent
+            # belongs to the last place of a double, so it is at least -1074.
             sums: Floats = np.ldexp(whole, scaled.exponent)
     else:
         sums = limb_sums([scaled], ranges).rounded()
@@ -51,7 +51,7 @@ def rounded_sums(values: Floats, ranges: Ranges) -> Floats:
 
 
 def limb_sums(terms: Sequence["Scaled"], ranges: Ranges) -> "LimbSums":
-    """The exact sum of each range of numbers, each of which is the sum of its ``terms``."""
+    """Return the exact sum of each range of numbers. Each number is the sum of its ``terms``."""
     if len(terms) == 1 and terms[0].is_plain:
         totals = ranges.totals(terms[0].whole)
         limbs, first = Scaled(totals, terms[0].exponent).limbs()
@@ -62,21 +62,22 @@ def limb_sums(terms: Sequence["Scaled"], ranges: Ranges) -> "LimbSums":
 
 @dataclass(frozen=True)
 class Scaled:
-    """Numbers ``whole * 2**exponent``; ``exponent`` has one entry, or one for each number."""
+    """Numbers ``whole * 2**exponent``. ``exponent`` has one entry, or one entry per number."""
 
     whole: Ints
     exponent: Ints
 
     @classmethod
     def of_integers(cls, values: Ints) -> "Scaled":
-        """Integers as they are."""
+        """Return integers unchanged."""
         return cls(values, np.zeros(1, dtype=np.int64))
 
     @classmethod
     def of_doubles(cls, values: Floats) -> "Scaled":
-        """Finite doubles, with one exponent for all of them where they are close in size.
+        """Return finite doubles, with one exponent for all if they are close in size.
 
-        Counts, quarters and measurements around 100 are; values around 0 mostly not.
+        Counts, quarters and measurements around 100 are close in size. Values around 0 usually are
+        not.
         """
         nonzero = values != 0
         if not nonzero.any():
@@ -85,95 +86,95 @@ class Scaled:
         fraction, exponent = np.frexp(values)
         mantissa = np.ldexp(fraction, _MANTISSA_BITS).astype(np.int64)
         shift = exponent.astype(np.int64) - _MANTISSA_BITS
-        # m & -m is the lowest bit of m that is set, a power of two: frexp tells which.
+        # m & -m is the lowest set bit of m, a power of two, and frexp returns its exponent.
         trailing_zeros = np.frexp((mantissa & -mantissa).astype(np.float64))[1] - 1
         # On the scale of the lowest bit of all, every value is an integer.
         scale = (shift + trailing_zeros).min(where=nonzero, initial=_BEYOND)
         if int(exponent.max(where=nonzero, initial=-_BEYOND)) - scale <= _PLAIN_BITS:
             # Every |value| is below 2**(greatest exponent), so the integers fit into 62 bits.
             return cls(np.ldexp(values, -scale).astype(np.int64), np.array([scale]))
-        # A zero has no exponent of its own: it takes the least, which widens no grid.
+        # A zero has no exponent. It has the least one here, which does not widen the grid.
         return cls(mantissa, np.where(nonzero, shift, shift.min(where=nonzero, initial=_BEYOND)))
 
     def squares(self) -> list["Scaled"]:
-        """The exact square of each number, as one to three terms to be added."""
-        # whole = high * 2**32 + low, with low taken as signed: -2**31 <= low < 2**31. Where
-        # that subtracts 2**32 from the lower half, high makes up for it with 1. Then both are
-        # within 2**31, and no product is above 2**62.
+        """Return the exact square of each number as one to three terms to add."""
+        # whole = high * 2**32 + low with a signed low: -2**31 <= low < 2**31. If this subtracts
+        # 2**32 from the lower half, high is 1 greater. Both are then within 2**31, and each
+        # product is at most 2**62.
         low = ((self.whole & _MASK) ^ 2**31) - 2**31
         high = (self.whole >> LIMB_BITS) + (low < 0)
         double = self.exponent * 2
         lowest = Scaled(low * low, double)
         if not high.any():
             return [lowest]
-        # (a + b)**2 = a*a + 2*a*b + b*b; the 2 and the weights of the halves go to exponents.
+        # (a + b)**2 = a*a + 2*a*b + b*b. The factor 2 and the weights are in the exponents.
         middle = Scaled(low * high, double + (LIMB_BITS + 1))
         return [lowest, middle, Scaled(high * high, double + 2 * LIMB_BITS)]
 
     @property
     def is_plain(self) -> bool:
-        """Whether no sum of these numbers leaves 62 bits on their one exponent."""
+        """True if all sums of the numbers fit into 62 bits with their one exponent."""
         # |sum| <= most * n < 2**(bits of most + bits of n).
         most = max(int(self.whole.max(initial=0)), -int(self.whole.min(initial=0)))
         bits = most.bit_length() + len(self.whole).bit_length()
         return len(self.exponent) == 1 and bits <= _PLAIN_BITS
 
     def limbs(self) -> tuple[Ints, Ints]:
-        """Each number as three signed limbs, lowest first, and the first one's limb number."""
+        """Return three signed limbs per number, lowest first, and the index of the first limb."""
         # divmod rounds down, so exponent = 32 * number + bits with 0 <= bits < 32.
         number, bits = np.divmod(self.exponent, LIMB_BITS)
         low = (self.whole & _MASK) << bits
         # The upper half has at most 31 bits and a sign, so it stays in range after the shift.
         high = (self.whole >> LIMB_BITS) << bits
-        # Below 2**33. Where it passes 32 bits it is not carried: sums of limbs are, once.
+        # Below 2**33. More than 32 bits are not carried here, but once for sums of limbs.
         middle = (low >> LIMB_BITS) + (high & _MASK)
         return np.stack([low & _MASK, middle, high >> LIMB_BITS]), number
 
 
 @dataclass(frozen=True)
 class LimbSums:
-    """Exact sums: column ``i`` of the limbs, lowest first, is the i-th sum.
+    """Exact sums: column ``i`` of the limbs, lowest first, is sum i.
 
-    Limb number ``k`` weighs ``2 ** (32 * k)``, whatever the numbers, so that the same sum
-    has the same digits wherever its limbs begin.
+    Limb ``k`` has the weight ``2 ** (32 * k)``. The same sum therefore has the same digits for any
+    first limb.
     """
 
-    #: The number of the lowest limb.
+    #: The index of the lowest limb.
     first: int
     limbs: Ints
 
     def rounded(self) -> Floats:
-        """Each sum of doubles or integers as the nearest double, ties to even."""
+        """Return each sum of doubles or integers as the nearest double, ties to even."""
         significand, exponent = self.leading()
         with np.errstate(over="ignore"):
-            # Below the normal doubles ldexp rounds nothing more: sums of doubles are multiples
-            # of 2**-1074, so those have fewer than 53 bits.
+            # For subnormal doubles, ldexp does not round again. Sums of doubles are multiples of
+            # 2**-1074, so such sums have fewer than 53 bits.
             rounded: Floats = np.ldexp(significand, exponent)
         return rounded
 
     def leading(self) -> tuple[Floats, Ints]:
-        """Each sum rounded to 53 bits, ties to even, as ``significand * 2**exponent``."""
+        """Return each sum rounded to 53 bits, ties to even, as ``significand * 2**exponent``."""
         digits, negative = self.magnitudes()
-        # With two empty limbs below, there are always three to read from the top one down.
+        # With two empty limbs below, three limbs from the top one down always exist.
         stack = np.concatenate([np.zeros_like(digits, shape=(2, digits.shape[1])), digits])
         nonzero = stack != 0
         top = np.maximum(len(stack) - 1 - np.argmax(nonzero[::-1], axis=0), 2)
         any_at_or_below = nonzero.copy()
-        # A loop over the few limbs: numpy's accumulate goes bit by bit.
+        # A loop over the few limbs, because accumulate of numpy processes bit by bit.
         for below, row in pairwise(any_at_or_below):
             np.logical_or(row, below, out=row)
         columns = np.arange(stack.shape[1])
         first, second, third = (stack[top - k, columns].astype(np.uint64) for k in range(3))
         sticky = (top >= 3) & any_at_or_below[top - 3, columns]
         word, shifted = _leading_word(first, second, third, sticky)
-        # stack[i] is limb number self.first + i - 2, and the word's unit is that of ``second``.
+        # stack[i] is limb self.first + i - 2, and the unit of the word is the unit of ``second``.
         exponent = LIMB_BITS * (self.first + top.astype(np.int64) - 3) - shifted
         significand = word.astype(np.float64)
         return np.where(negative, -significand, significand), exponent
 
     def magnitudes(self) -> tuple[Ints, Flags]:
-        """The limbs in [0, 2**32), one more of them, and which sums are negative."""
-        # Carried digits are not negative, so what is left above them has the sum's sign.
+        """Return the limbs in [0, 2**32) with one more limb, and which sums are negative."""
+        # Carried digits are not negative, so the carry above them has the sign of the sum.
         digits, left = _carried(self.limbs)
         negative = left < 0
         if negative.any():
@@ -181,22 +182,22 @@ class LimbSums:
         return digits, negative
 
     def digits(self) -> Ints:
-        """The limbs with sign and magnitude: each in (-2**32, 2**32), all of one sign.
+        """Return the limbs with sign and magnitude: each in (-2**32, 2**32), all of one sign.
 
-        The digits depend on the sum only, not on the limbs that it was added up from.
+        The digits depend only on the sum, not on the limbs that were added.
         """
         digits, negative = self.magnitudes()
         return digits * np.where(negative, np.int64(-1), np.int64(1))
 
 
 def _carried(limbs: Ints) -> tuple[Ints, Ints]:
-    """Carry signed limb sums upwards: limbs in [0, 2**32), and what is left above the top."""
+    """Carry signed limb sums upward. Return limbs in [0, 2**32) and the carry above the top."""
     digits = np.empty((len(limbs) + 1, limbs.shape[1]), dtype=np.int64)
     carry = np.zeros(limbs.shape[1], dtype=np.int64)
     for limb, digit in zip(limbs, digits[:-1], strict=True):
         carry += limb
-        # Masking and the arithmetic shift both round down: a value is carry * 2**32 + digit,
-        # with 0 <= digit < 2**32, if it is negative, too.
+        # The mask and the arithmetic shift both round down. A value is carry * 2**32 + digit
+        # with 0 <= digit < 2**32, also if it is negative.
         np.bitwise_and(carry, _MASK, out=digit)
         carry >>= LIMB_BITS
     digits[-1] = carry & _MASK
@@ -206,10 +207,10 @@ def _carried(limbs: Ints) -> tuple[Ints, Ints]:
 def _leading_word(
     first: NDArray[np.uint64], second: NDArray[np.uint64], third: NDArray[np.uint64], sticky: Flags
 ) -> tuple[NDArray[np.uint64], Ints]:
-    """Put the three highest limbs into 64 bits with the highest bit set.
+    """Return the three highest limbs in 64 bits with the highest bit set.
 
-    ``sticky`` tells where limbs below ``third`` are not 0. Returns the word and by how many
-    bits it was shifted up from the weight of ``second``.
+    ``sticky`` is True if a limb below ``third`` is not 0. The second result is the number of bits
+    by which the word is shifted up from the weight of ``second``.
     """
     limb_bits = np.uint64(LIMB_BITS)
     # frexp of an integer below 2**53 is exact: its exponent is the number of bits.
@@ -218,13 +219,13 @@ def _leading_word(
     rest = limb_bits - free
     word = (((first << limb_bits) | second) << free) | (third >> rest)
     lost = (third & ((np.uint64(1) << rest) - np.uint64(1))) != 0
-    # The conversion of 64 bits to a double drops 11 and needs to know of what is below them
-    # only whether it is more than nothing, so that a tie is one. Setting the lowest bit tells.
+    # The conversion of 64 bits to a double drops 11 bits. It only needs to know whether any lower
+    # bit is set, because this decides whether the value is a tie. The lowest bit records this.
     return word | (lost | sticky).astype(np.uint64), free.astype(np.int64)
 
 
 def _on_one_grid(terms: Sequence[Scaled]) -> tuple[int, Ints]:
-    """The number of the lowest limb, and the limbs of the sum of all terms by value."""
+    """Return the index of the lowest limb, and the limbs of the sum of all terms per value."""
     pieces = [term.limbs() for term in terms]
     lowest = min(int(number.min()) for _, number in pieces)
     highest = max(int(number.max()) for _, number in pieces)
@@ -242,14 +243,14 @@ def _on_one_grid(terms: Sequence[Scaled]) -> tuple[int, Ints]:
 
 
 def non_finite_flags(values: Floats) -> tuple[Flags, Flags, Flags]:
-    """Which values are NaN, which infinity, which minus infinity."""
+    """Return which values are NaN, infinity and minus infinity."""
     return np.isnan(values), values == np.inf, values == -np.inf
 
 
 def with_non_finite(sums: Floats, nans: Ints, infinities: Ints, negatives: Ints) -> Floats:
-    """Add to each sum so many NaNs, infinities and minus infinities.
+    """Add numbers of NaN, infinities and minus infinities to each sum.
 
-    As IEEE 754 has it: an infinity stays, NaN and infinities of both signs make NaN.
+    By IEEE 754, an infinity stays. With NaN or with infinities of both signs, the sum is NaN.
     """
     sums = np.where(infinities > 0, np.inf, np.where(negatives > 0, -np.inf, sums))
     return np.where((nans > 0) | ((infinities > 0) & (negatives > 0)), np.nan, sums)

@@ -1,9 +1,9 @@
 """Tumbling and hopping windows, and groupings without windows, which are one endless window.
 
 The input is a state of one row per window, and a batch of records. The output is the next state and
-the row of each changed window. ``TimeWindowEngine`` computes named aggregates for all keys.
-``TimeFoldEngine`` calls functions of a user record by record. ``WindowGrid`` has the bounds of
-windows.
+the row of each changed window. The class ``TimeWindowEngine`` computes named aggregates for all
+keys. The class ``TimeFoldEngine`` calls functions of a user record by record. The class
+``WindowGrid`` has the bounds of windows.
 """
 
 from oriel.pipeline.windows.engines.grid.declarative import TimeWindowEngine, WindowGrid
