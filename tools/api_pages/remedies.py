@@ -34,7 +34,8 @@ REMEDIES = _by_code(
         "Percent-encode the key as UTF-8. For example, write a percent sign as `%25`.",
     ),
     invalid_body=Remedy(
-        "The body is not a JSON list of keys, or it has more than 1,000 keys.",
+        "The body is not a JSON list of keys, it has more than 1,000 keys, or a key has more than "
+        "8,192 bytes.",
         'Send a list such as `["EWR", "JFK"]`, or divide it into several requests.',
     ),
     body_too_large=Remedy(
@@ -42,7 +43,7 @@ REMEDIES = _by_code(
         "Divide the list of keys into several requests.",
     ),
     wrong_store_kind=Remedy(
-        "The store does not have this read, because it has another kind of windows.",
+        "The store does not have this read, because it has another window kind.",
         "Use one of the reads that `detail` lists. See [Reads](reads.md#reads-by-store-kind).",
     ),
     window_not_found=Remedy(
@@ -64,7 +65,8 @@ REMEDIES = _by_code(
         "of the list.",
     ),
     table_reads_busy=Remedy(
-        "The process already runs as many table reads as it accepts.",
+        "The process already has 16 table reads. Reads of earlier versions, changes and dead "
+        "letters are table reads.",
         "Send the request again later, or read the current version, which the index serves.",
     ),
     unknown_route=Remedy(
@@ -138,7 +140,8 @@ REMEDIES = _by_code(
         "Use a newer version. For `changes`, read the store again and continue from its version.",
     ),
     history_lost=Remedy(
-        "A restore of an older backup replaced the version that the request names.",
+        "A restore of an older backup replaced the version that the request names, or the log no "
+        "longer has it.",
         "Discard the version, the cursor and what you keep of the store, and read it again.",
     ),
     table_damaged=Remedy(
@@ -146,11 +149,13 @@ REMEDIES = _by_code(
         "Run `oriel verify`. If it confirms the damage, restore a backup of the table.",
     ),
     table_read_too_large=Remedy(
-        "A read of an earlier version exceeds the memory limit of one table read.",
+        "A table read exceeds its memory limit. Reads of earlier versions, changes and dead letters "
+        "are table reads.",
         "Narrow the bounds or lower `limit`.",
     ),
     table_read_timeout=Remedy(
-        "A read of an earlier version exceeds the time limit of one table read.",
+        "A table read exceeds its time limit. Reads of earlier versions, changes and dead letters "
+        "are table reads.",
         "Narrow the bounds, or send the request again.",
     ),
     object_store_failed=Remedy(
@@ -177,7 +182,7 @@ REMEDIES = _by_code(
     ),
     malformed_request=Remedy(
         "The bytes are not an HTTP request, or the request has two `Host` or two `Authorization` "
-        "fields.",
+        "fields, or, from HTTP/1.1 on, no `Host` field.",
         "Use an HTTP client. Check the proxies between the client and the service.",
     ),
 )
