@@ -149,8 +149,8 @@ REMEDIES = _by_code(
         "Run `oriel verify`. If it confirms the damage, restore a backup of the table.",
     ),
     table_read_too_large=Remedy(
-        "A table read exceeds its memory limit. Reads of earlier versions, changes and dead letters "
-        "are table reads.",
+        "A table read exceeds its memory limit. Reads of earlier versions, changes and dead "
+        "letters are table reads.",
         "Narrow the bounds or lower `limit`.",
     ),
     table_read_timeout=Remedy(
