@@ -1,9 +1,9 @@
-"""The window engine: pure functions of records, without Spark, clocks of its own, or files.
+"""The window engine: pure functions of records, without Spark, files or wall-clock time.
 
-In come definitions (``TimeWindows``, ``count``, ``JoinWindows`` ...) and, batch by batch, Arrow
-tables of records with their close times and of state; out go Arrow tables of changed windows
-and of the next state. ``engine_for`` gives a store's engine. Everything that the results depend
-on is a property of the log, so they are the same under any cut into batches.
+The input is definitions (``TimeWindows``, ``count``, ``JoinWindows`` and others). For each batch,
+it is also Arrow tables of records with their close times, and of the state. The output is Arrow
+tables of changed windows and of the next state. ``engine_for`` returns the engine of a store.
+Results depend only on properties of the log, so they are the same for all batches.
 """
 
 from oriel.pipeline.windows.aggregate_updates import AggregateUpdatesEngine, updates_engine_for

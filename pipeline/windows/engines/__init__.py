@@ -1,10 +1,10 @@
-"""The engines: records of a batch in, changed windows and the next state out.
+"""The engines: they turn the records of a batch into changed windows and the next state.
 
-``engine_for`` returns the engine of a store by its kind of windows and by whether its
-aggregates are declarative or a user's functions. ``WindowEngine`` is the contract of all of them:
-a pure function of (state, batch, close times), Arrow in and Arrow out. ``WindowGrid`` says where
-tumbling and hopping windows lie, ``WindowMembers`` what is in sliding ones, and
-``merge_in_arrival_order`` which sessions records join.
+The function ``engine_for`` returns the engine of a store by its kind of windows and of aggregation.
+The class ``WindowEngine`` is the interface of all engines. An engine is a pure function of state,
+batch and close times, with Arrow tables as input and output. The class ``WindowGrid`` has the
+bounds of tumbling and hopping windows, and ``WindowMembers`` the members of sliding windows. The
+function ``merge_in_arrival_order`` decides which sessions a record joins.
 """
 
 from oriel.pipeline.windows.engines.choice import engine_for

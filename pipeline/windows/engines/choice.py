@@ -15,7 +15,7 @@ from oriel.pipeline.windows.functions import Fold
 
 
 class _Engines(NamedTuple):
-    """The engine of declarative aggregates, and that of a user's functions."""
+    """Engines of one kind of windows: for named aggregates and for functions."""
 
     declarative: Callable[..., WindowEngine]
     functions: Callable[..., WindowEngine]
@@ -40,12 +40,15 @@ def engine_for(
 ) -> WindowEngine:
     """Return the engine of a store.
 
-    ``aggregates`` are declarative, by the name of their column, or a user's fold over columns
-    of the schema ``values``. ``carried`` are columns that the state keeps for the caller.
-    ``emit`` says which rows a batch gives; without it, every update.
+    Args:
+        windows: The definition of the windows.
+        aggregates: Named aggregates by the name of their column, or the functions of a user.
+        values: The columns of the values.
+        carried: Columns that the state keeps for the caller.
+        emit: The emit strategy. Default: every update.
 
     Raises:
-        IllegalArgument: an aggregate does not fit ``values``, or the windows are unknown.
+        IllegalArgument: An aggregate does not fit ``values``, or the windows are unknown.
     """
     if not isinstance(windows, Windows):
         message = f"no engine for {windows!r}"

@@ -1,4 +1,4 @@
-"""Records as they are, on their way to a topic: nothing is aggregated, and nothing is late."""
+"""Records on their way to an output topic: they are not aggregated, and never late."""
 
 import numpy as np
 import pyarrow as pa
@@ -11,17 +11,18 @@ from oriel.pipeline.windows.records import EFFECT, NULL_VALUE, RECORD_FIELDS, ar
 
 
 class RecordsEngine(WindowEngine):
-    """Gives the records of a batch as its changes, in the order of their log; has no state.
+    """The engine of an output topic, which returns the records of a batch in their order.
 
-    Branches of a stream that are merged again are several inputs that read one partition: their
-    records are in its order, too. Updates of joined tables are in the order in which they take
-    effect: the last one of a key is its row.
+    Merged branches of one stream are several inputs of one partition, and their records are in its
+    order. Updates of joined tables are in their apply order, so the last update of a key is its
+    row.
     """
 
     def __init__(self, values: pa.Schema, inputs: int = 1, *, share_elements: bool = False) -> None:
-        """``values`` are the columns of the records' values, of each of so many ``inputs``.
+        """Read records with the columns ``values``, of each of ``inputs`` inputs.
 
-        ``share_elements``: rows of all inputs are elements of the same records, and so in order.
+        If ``share_elements`` is True, the rows of all inputs are flattened from the same records
+        and have one order.
         """
         self.windows = NoWindows()
         self.aggregate_types = {field.name: field.type for field in values}
@@ -32,19 +33,19 @@ class RecordsEngine(WindowEngine):
     def process(
         self, state: pa.Table, batch: pa.Table, previous_close_ms: int, close_ms: int
     ) -> EngineResult:
-        """See ``WindowEngine``; the changes have the columns of records."""
+        """Return the records of the batch as changes, with the columns of records."""
         del previous_close_ms, close_ms
         batch = self._read(batch).drop_columns(["close_ms"])
-        # Partitions of several inputs are numbered together (``hops.PartitionNumbers``).
+        # Partitions of several inputs share their numbers (``hops.PartitionNumbers``).
         partition, input_number = np.divmod(np.asarray(batch["partition"]), self._inputs)
         effect = []
         if EFFECT.name in batch.column_names:
             effect.append(np.asarray(pc.fill_null(batch[EFFECT.name], 0)))
             batch = batch.drop_columns([EFFECT.name])
-        # ``arrival_keys`` end with offset and the number, which is taken apart here.
+        # ``arrival_keys`` end with the offset and the number, which is split here.
         numbers, place = arrival_keys(batch)[:-2], [np.asarray(batch["offset"]), partition]
-        beside = [*numbers, input_number]
+        lineage = [*numbers, input_number]
         if self._share_elements:
-            beside = [input_number, *numbers]
-        keys = [*beside, *place, *effect]
+            lineage = [input_number, *numbers]
+        keys = [*lineage, *place, *effect]
         return EngineResult(state, batch.take(pa.array(lexsort(keys))))

@@ -1,11 +1,11 @@
-"""Session windows (KIP-94), with declarative aggregates or the user's own functions.
+"""Session windows (KIP-94), with named aggregates or functions of a user.
 
-In come the open partition sessions of some keys and a batch of their stamped records; out go
-the store's sessions that the batch changed, made final or removed, the next partition sessions,
-and which records were late or rejected. Records of one key and partition make partition sessions
-(``merging``); those of several partitions are linked to sessions of the store (``linking``).
-``engine`` tells the way of a batch. ``merge_in_arrival_order`` takes the records of a pair one by
-one.
+The input is the open partition sessions of some keys, and a batch of their records. The output is
+the sessions of the store that the batch changed, made final or removed, the next partition
+sessions, and the records that were late or rejected. Records of one key and partition create
+partition sessions (``merging``). Partition sessions of several partitions are linked to sessions of
+the store (``linking``). The module ``engine`` has the steps of a batch. The function
+``merge_in_arrival_order`` processes the records of a key and partition one by one.
 """
 
 from oriel.pipeline.windows.engines.sessions.engine import SESSION_FIELDS, SessionWindowEngine

@@ -1,17 +1,17 @@
-"""Session windows for all keys of a batch at once (KIP-94, docs/decisions/0009).
+"""Session windows for all keys of a batch together (KIP-94, docs/decisions/0009).
 
-The state has a row for each open *partition session*: what the records of one key in one source
-partition make, its bounds, its reach (see ``linking``) and what the aggregates keep. The way of
-a batch through ``SessionEngine.process``:
+The state has a row per open *partition session*: the session of the records of one key in one
+source partition. The row has its bounds, its reach (see ``linking``) and its aggregates. A batch
+passes these steps of ``SessionEngine.process``:
 
- 1. (key, partition) pairs of state and batch get numbers; ``SessionBounds.of_state`` and
-    ``SessionRecords.of`` read the sessions and records of the pairs that have a record.
- 2. ``_merge`` (here for aggregates, in ``functions`` for users' functions) takes the records
-    into the sessions of their pairs and says which are late: by ``merging.assign_records``, or,
-    for functions, by ``merging.merge_in_arrival_order`` throughout.
- 3. ``_changes``: ``linking.linked_sessions`` joins the partition sessions of a key that are one
-    session of the store, before and after the batch.
- 4. Sessions that changed or became final are emitted, those that are gone are deleted.
+ 1. The (key, partition) pairs of state and batch have indices. The functions
+    ``SessionBounds.of_state`` and ``SessionRecords.of`` read the pairs that have a record.
+ 2. The method ``_merge`` adds the records to the sessions of their pairs and returns the late ones.
+    For aggregates, it calls ``merging.assign_records``.
+    For functions, it calls ``merging.merge_in_arrival_order``.
+ 3. The method ``_changes`` calls ``linking.linked_sessions`` for the sessions before and after.
+    It links the partition sessions of a key that are one session of the store.
+ 4. Sessions that changed or became final are emitted, and removed sessions are deleted.
  5. The partition sessions of final sessions leave the state.
 """
 
@@ -46,7 +46,7 @@ from oriel.pipeline.windows.records import (
     rows_schema,
 )
 
-#: Columns of a partition session beside its key and what its aggregates keep.
+#: Columns of a partition session in addition to its key and its aggregates.
 SESSION_FIELDS = (
     pa.field("partition", pa.int32()),
     pa.field("window_start_ms", pa.int64()),
@@ -60,13 +60,16 @@ ON_UPDATE = EmitStrategy.on_window_update()
 
 @dataclass(frozen=True)
 class MergedBatch:
-    """The partition sessions of a batch's pairs after its records came into them.
+    """The partition sessions after the records of a batch were added.
 
-    ``kept`` has the carried columns and what the aggregates keep, a row for each session;
-    ``touched`` are the sessions that a record came into. ``late`` are rows of the batch,
-    ``shrunk_pairs`` the pairs that lost a session because a function returned None for it.
-    ``accepted_ms`` is the greatest time of a record that went into a session, where a function
-    may have removed that.
+    Args:
+        sessions: The bounds of the sessions.
+        kept: The carried columns and the aggregates, one row per session.
+        touched: True for each session with a new record.
+        late: The late rows of the batch.
+        shrunk_pairs: The pairs that lost a session because a function returned None.
+        rejected: The records on which a function raised.
+        accepted_ms: The greatest time of a record in a session, which a function can have removed.
     """
 
     sessions: SessionBounds
@@ -79,7 +82,7 @@ class MergedBatch:
 
 
 class SessionEngine(WindowEngine):
-    """Sessions; how a batch's records are merged and aggregated is for the subclasses."""
+    """The base of the session engines. Subclasses merge and aggregate the records."""
 
     windows: SessionWindows
 
@@ -92,7 +95,7 @@ class SessionEngine(WindowEngine):
         *,
         emit: EmitStrategy,
     ) -> None:
-        """Read these columns of records, and keep ``kept`` of sessions, ``carried`` of keys."""
+        """Read the columns ``read``. Keep ``kept`` of sessions and ``carried`` of keys."""
         self.windows = windows
         self._gap_ms = windows.inactivity_gap_ms
         self._carried = list(carried or ())
@@ -104,24 +107,24 @@ class SessionEngine(WindowEngine):
     def _merge(
         self, state: pa.Table, old: SessionBounds, batch: pa.Table, records: SessionRecords
     ) -> MergedBatch:
-        """Take the records of ``batch`` into ``state``, all partition sessions of their pairs."""
+        """Add the records of ``batch`` to the partition sessions of their pairs."""
 
     @abstractmethod
     def _aggregates(self, rows: pa.Table, ranges: Ranges) -> Mapping[str, pa.Array]:
-        """The store's columns of sessions: of each the state rows in its range, merged."""
+        """Return the aggregate columns of sessions: the merged state rows of each range."""
 
     def due_ms(self, state: pa.Table) -> Ints:
-        """The last ms of each partition session.
+        """Return the last millisecond of each partition session.
 
-        A session of the store closes with the last of its partition sessions, so that one
-        names the key in time.
+        A session of the store closes with the last of its partition sessions, so that one brings
+        the key in time.
         """
         return self.windows.rule.last_ms(np.asarray(state["window_end_ms"]))
 
     def process(
         self, state: pa.Table, batch: pa.Table, previous_close_ms: int, close_ms: int
     ) -> EngineResult:
-        """See ``WindowEngine``; ``previous_close_ms`` isn't needed: final sessions leave."""
+        """Return the changes of a batch, after which the state has no final sessions."""
         del previous_close_ms
         batch = self._read(batch)
         (state_code, batch_code), keys = coded_keys(state["key"], batch["key"])
@@ -130,7 +133,7 @@ class SessionEngine(WindowEngine):
         pair = np.concatenate([state_code, batch_code]) * len(partitions) + partition_number
         state_pair, batch_pair = np.split(pair, [len(state)])
 
-        # A record joins sessions of its own pair only, so pairs without a record stay as they are.
+        # A record joins only sessions of its own pair, so pairs without a record do not change.
         has_records = np.isin(state_pair, batch_pair)
         pair_rows, untouched = (
             state.filter(pa.array(chosen)) for chosen in (has_records, ~has_records)
@@ -169,7 +172,7 @@ class SessionEngine(WindowEngine):
             changes,
             late_partitions=np.asarray(batch["partition"])[merged.late],
             rejected=merged.rejected,
-            # Emission on close puts final sessions only, and these it never removes.
+            # With on_window_close, only final sessions are emitted, and they are never removed.
             defined_ms=NOTHING_OBSERVED_MS if self._emit.is_on_close else merged.accepted_ms,
         )
 
@@ -184,26 +187,26 @@ class SessionEngine(WindowEngine):
     ) -> tuple[pa.Table, Flags]:
         """Return the changed rows of the store, and which rows of ``after`` are of final sessions.
 
-        ``touched`` has a flag for each row of ``after``, ``shrunk_keys`` one for each key.
+        ``touched`` has a flag per row of ``after``, and ``shrunk_keys`` has a flag per key.
         """
         rule = self.windows.rule
         touched_keys = shrunk_keys.copy()
         touched_keys[after.code[touched]] = True
-        # A session ends with one of its partition sessions: it is final only if that is closed.
+        # A session ends with one of its partition sessions, and is final only if that is closed.
         linked_keys = touched_keys.copy()
         closed = ~rule.is_open(np.asarray(after.table["window_end_ms"]), close_ms)
         linked_keys[after.code[closed]] = True
         sessions = linked_sessions(after, linked_keys)
-        # A final session ends before the close times of all partitions, and those only grow: a
-        # later record neither joins a partition session of it nor reaches down to one.
+        # A final session ends before the close times of all partitions, which only increase. A
+        # later record therefore cannot join a partition session of it or reach down to one.
         final = ~rule.is_open(sessions.end_ms, close_ms)
         changed = sessions.ranges.any_of(touched[sessions.state_rows])
 
         tables = []
         if not self._emit.is_on_close:
-            # A session that grew or was merged into another has other bounds than its row. The
-            # old row is deleted in the batch that emits the new one, as Kafka sends tombstones
-            # (semantics.md#4-4), so no reader sees both of them, or neither.
+            # A session that grew or was merged has other bounds than its row. The batch that emits
+            # the new row also deletes the old one, as Kafka Streams sends tombstones
+            # (semantics.md#4-4). A reader therefore always sees exactly one of both.
             known = linked_sessions(before, touched_keys)
             if shrunk_keys.any():
                 changed |= shrunk_keys[sessions.code] & differ(sessions, known)
@@ -235,7 +238,7 @@ def _rows(
     final: Flags | None = None,
     deleted: Flags | None = None,
 ) -> pa.Table:
-    """The changed rows of ``sessions``; a session's timestamp is its end (KIP-259)."""
+    """Return the changed rows of ``sessions``, with the end as the timestamp (KIP-259)."""
     return changed_rows(
         keys.take(pa.array(sessions.code)),
         (sessions.start_ms, sessions.end_ms),
@@ -247,7 +250,7 @@ def _rows(
 
 
 class SessionWindowEngine(SessionEngine):
-    """Sessions with declarative aggregates."""
+    """Sessions with named aggregates."""
 
     def __init__(
         self,
@@ -260,10 +263,10 @@ class SessionWindowEngine(SessionEngine):
     ) -> None:
         """Check ``aggregates`` (output name -> aggregate) against the schema of the values.
 
-        ``carried`` are columns of the key that the state keeps for the caller's use.
+        ``carried`` are columns of the key that the state keeps for the caller.
 
         Raises:
-            IllegalArgument: an aggregate reads an unknown column or one of a wrong type.
+            IllegalArgument: An aggregate reads an unknown column or a column of another type.
         """
         self._parts = PartColumns(aggregates, values, carried)
         self.aggregate_types = self._parts.aggregate_types
@@ -273,17 +276,17 @@ class SessionWindowEngine(SessionEngine):
     def _merge(
         self, state: pa.Table, old: SessionBounds, batch: pa.Table, records: SessionRecords
     ) -> MergedBatch:
-        """Find every record's session, then merge the parts of what comes together."""
+        """Find the session of every record, then merge the partial aggregates of each session."""
         assigned = assign_records(old, records, self._gap_ms)
         accepted = np.flatnonzero(assigned.of_record >= 0)
         session = assigned.of_record[accepted]
-        # Parts are made of records in order of time; those of one ms stand as they arrived.
+        # Partial aggregates need records in the order of time, and in one millisecond of arrival.
         arrival = (key[accepted] for key in records.arrival_keys)
         order = np.lexsort((*arrival, records.time_ms[accepted], session))
         accepted, session = accepted[order], session[order]
         runs = Ranges.of_runs(heads(session))
         new = self._parts.of(batch.take(pa.array(accepted)), runs)
-        # Each session has the rows of its old sessions, and one of its new records or none.
+        # Each session has the rows of its old sessions, and at most one row of its new records.
         owner = np.concatenate([assigned.of_state_row, session[runs.low]])
         rows = pa.concat_tables([state.select(new.column_names), new])
         touched = np.zeros(len(assigned.sessions), dtype=np.bool_)
@@ -299,5 +302,5 @@ class SessionWindowEngine(SessionEngine):
         )
 
     def _aggregates(self, rows: pa.Table, ranges: Ranges) -> Mapping[str, pa.Array]:
-        """The results of the parts, which are merged range by range."""
+        """Return the results of the partial aggregates, merged range by range."""
         return self._parts.results(self._parts.merged(rows, ranges))

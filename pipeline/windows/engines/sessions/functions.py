@@ -1,8 +1,9 @@
-"""Sessions with the user's own functions (semantics.md#4, docs/decisions/0009 and 0011).
+"""Sessions with functions of the user (semantics.md#4, docs/decisions/0009 and 0011).
 
-The functions see each pair's records in order of arrival, as in Kafka Streams: the sessions that
-a record joins are merged in order of their ends, then the record is added. The partition
-sessions that make one session of the store are merged in order of (end, start, partition).
+The functions see the records of each pair in the order of arrival, as in Kafka Streams. The
+sessions that a record joins are merged in the order of their ends, and then the record is added.
+The partition sessions of one session of the store are merged in the order of end, start and
+partition.
 """
 
 from collections.abc import Mapping, Sequence
@@ -33,7 +34,7 @@ from oriel.pipeline.windows.records import greatest_ms
 
 
 class SessionFoldEngine(SessionEngine):
-    """Sessions with a user's aggregation."""
+    """Sessions with an aggregation by functions of a user."""
 
     def __init__(
         self,
@@ -44,7 +45,7 @@ class SessionFoldEngine(SessionEngine):
         *,
         emit: EmitStrategy = ON_UPDATE,
     ) -> None:
-        """Aggregate values of this schema by ``fold``; ``carried`` are columns of the key."""
+        """Aggregate values of this schema by ``fold``. ``carried`` are columns of the key."""
         self._fold = fold
         self._values = values
         self.aggregate_types = dict(fold.types)
@@ -71,7 +72,7 @@ class SessionFoldEngine(SessionEngine):
 
         accepted = np.ones(len(batch), dtype=np.bool_)
         accepted[[*late, *(row for row, _ in rejected)]] = False
-        # The carried columns are the key's, so any row of a session has them.
+        # The carried columns belong to the key, so every row of a session has them.
         names = [field.name for field in self._carried]
         rows = pa.concat_tables([state.select(names), batch.select(names)])
         row_of = [
@@ -93,7 +94,7 @@ class SessionFoldEngine(SessionEngine):
         )  # fmt: skip
 
     def _aggregate_of(self, batch: pa.Table) -> AggregateOf:
-        """What the functions make of joined sessions and one record of ``batch``."""
+        """Return the function for joined sessions and one record of ``batch``."""
         keys, inputs = batch["key"].to_pylist(), batch["input"].to_pylist()
         values = fold_values(batch, self._values)
 
@@ -104,7 +105,7 @@ class SessionFoldEngine(SessionEngine):
         return aggregate_of
 
     def _aggregates(self, rows: pa.Table, ranges: Ranges) -> Mapping[str, pa.Array]:
-        """The partition sessions' aggregates in each range, merged by (end, start, partition)."""
+        """Merge the aggregates of each range in the order of end, start and partition."""
         if (ranges.sizes == 1).all():
             return {name: rows[name] for name in self.aggregate_types}
         aggregates = self._fold.read(rows)

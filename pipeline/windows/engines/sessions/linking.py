@@ -1,19 +1,20 @@
 """Partition sessions of one key that are one session of the store (docs/decisions/0009, rule 2).
 
-Let X and Y be partition sessions of a key, of different partitions, Y the one that ends first.
-They are one session iff some record of X, at ``t`` with close time ``c``, reached down to Y
-while Y was still open for X's partition: ``c <= Y's end`` and ``t - gap <= Y's end``. So it is
-enough to know the least ``max(c, t - gap)`` of X's records, X's *reach*: the two are one iff
-``X's reach <= Y's end``. A reach is never above the session's own end, because each record of
-X either has ``c <= t`` or joined a session that ended at or after its ``c``. Hence
+Let X and Y be partition sessions of a key in different partitions, and let Y end first. They are
+one session if and only if a record of X reached Y while Y was still open for X's partition. For a
+record at ``t`` with close time ``c``, this is ``c <= Y's end`` and ``t - gap <= Y's end``.
+Therefore, the least ``max(c, t - gap)`` of the records of X, the *reach* of X, is sufficient. The
+two are one session if and only if ``X's reach <= Y's end``. A reach is never greater than the end
+of its own session. Each record of X either has ``c <= t`` or joined a session that ended at or
+after its ``c``. Hence
 
-    X and Y are one  iff  the closed intervals [reach, end] of X and Y overlap,
+    X and Y are one session  if and only if  the closed intervals [reach, end] overlap,
 
-and a session of the store is a connected component of such intervals. Two sessions of one
-partition need no rule of their own, as their intervals never overlap: what a record of X could
-reach was open for it, and they would have been merged as records came.
+and a session of the store is a connected component of such intervals. Two sessions of one partition
+need no rule, because their intervals never overlap. A session that a record of X could reach was
+open for it, so the record merged both.
 
-No two sessions of a key have the same end: it would lie in the intervals of both.
+Two sessions of a key never have the same end, because it would be in the intervals of both.
 """
 
 from collections.abc import Sequence
@@ -28,7 +29,7 @@ from oriel.pipeline.windows.engines.sessions.merging import overlapping
 
 @dataclass(frozen=True)
 class StateRows:
-    """Partition sessions as rows of the state, with the code of each row's key."""
+    """Partition sessions as rows of the state, with the code of the key of each row."""
 
     table: pa.Table
     code: Ints
@@ -36,9 +37,9 @@ class StateRows:
 
 @dataclass(frozen=True)
 class StoreSessions:
-    """Sessions of the store, sorted by key: code of the key and bounds in ms.
+    """Sessions of the store, sorted by key: the code of the key, and the bounds in milliseconds.
 
-    ``state_rows[ranges]`` are the state rows of each session's partition sessions.
+    ``state_rows[ranges]`` are the state rows of the partition sessions of each session.
     """
 
     code: Ints
@@ -52,7 +53,7 @@ class StoreSessions:
 
     @property
     def bounds(self) -> tuple[Ints, Ints, Ints]:
-        """Code of the key, start and end: what the store knows a session by."""
+        """The code of the key, start and end, which identify a session of the store."""
         return self.code, self.start_ms, self.end_ms
 
     @property
@@ -61,7 +62,7 @@ class StoreSessions:
         return self.state_rows[self.ranges.rows()[1]]
 
     def keep(self, chosen: Flags) -> "StoreSessions":
-        """The sessions where ``chosen`` is set."""
+        """Return the sessions for which ``chosen`` is set."""
         return replace(
             self,
             code=self.code[chosen],
@@ -72,7 +73,7 @@ class StoreSessions:
 
 
 def linked_sessions(state: StateRows, chosen_keys: Flags) -> StoreSessions:
-    """Join the partition sessions of the chosen keys; ``chosen_keys`` has a flag for each code."""
+    """Link the partition sessions of the chosen keys. ``chosen_keys`` has a flag per code."""
     rows = np.flatnonzero(chosen_keys[state.code])
     chosen, code = state.table.take(pa.array(rows)), state.code[rows]
     start_ms, end_ms, reach_ms = (
@@ -89,21 +90,21 @@ def linked_sessions(state: StateRows, chosen_keys: Flags) -> StoreSessions:
 
 
 def differ(sessions: StoreSessions, known: StoreSessions) -> Flags:
-    """Which sessions after a batch are not among the ``known`` ones from before it.
+    """Return which sessions after a batch are not among the ``known`` ones from before it.
 
-    For sessions that no record touched. Their partition sessions were there before, with the
-    same intervals, and so were in one session then. If it ended as this one does, it is the
-    known one with that end; and if it had as many members, nothing of it is gone.
+    This is for sessions without a new record. Their partition sessions existed before with the same
+    intervals, so they were in one session. If that session had the same end and the same number of
+    members, nothing is removed.
     """
     counted, known_counted = ((*s.bounds, s.ranges.sizes) for s in (sessions, known))
     return ~are_among(counted, known_counted)
 
 
 def are_among(rows: Sequence[Ints], others: Sequence[Ints]) -> Flags:
-    """Which rows, each given by its columns, are among the others."""
+    """Return which rows, given by their columns, are among the others."""
     columns = [np.concatenate(pair) for pair in zip(others, rows, strict=True)]
-    # The sort is stable and the others stand first: a run of equal rows that has one of them
-    # begins with it.
+    # The sort is stable and the others are first. If a run of equal rows has one of the others, it
+    # therefore starts with it.
     order = np.lexsort(columns[::-1])
     head = heads(*(column[order] for column in columns))
     run = np.cumsum(head) - 1

@@ -1,16 +1,17 @@
-"""How records come into partition sessions (semantics.md#4; docs/decisions/0009, rule 1).
+"""How records join partition sessions (semantics.md#4, docs/decisions/0009, rule 1).
 
-A *partition session* is the session that the records of one key in one source partition make.
-With ``c`` = a record's close time (stream time - grace - inactivity gap), a record at ``t``
-joins the sessions ``[a, b]`` of its pair (key, partition) for which all three hold:
+A *partition session* is the session of the records of one key in one source partition. The close
+time ``c`` of a record is stream time - grace - inactivity gap. A record at ``t`` joins the sessions
+``[a, b]`` of its pair (key, partition) for which all three conditions are true:
 
-    b >= t - gap    it is not more than the gap after the session
-    a <= t + gap    nor more than the gap before it
-    b >= c          the session is open for it (semantics.md#0-2); a closed one is frozen
+    b >= t - gap    the record is at most the gap after the session
+    a <= t + gap    the record is at most the gap before the session
+    b >= c          the session is open for the record (semantics.md#0-2), and not frozen
 
-If there is none and ``t < c``, the record is late. Else all of them and the record become one
-session, their hull. ``assign_records`` finds each record's session in one of two ways: as chains
-of intervals, all pairs at once, and in order of arrival where that order decides.
+Without such a session, the record is late if ``t < c``. Otherwise, all of the sessions and the
+record become one session, their hull. ``assign_records`` finds the session of each record in two
+ways. If the order of arrival has no influence, it uses chains of intervals, for all pairs together.
+Otherwise, it merges in the order of arrival.
 """
 
 import math
@@ -30,10 +31,10 @@ from oriel.pipeline.windows.records import arrival_keys
 
 @dataclass
 class PartitionSession:
-    """One partition session: number of its (key, partition) pair, bounds and reach in ms.
+    """One partition session: its (key, partition) pair, its bounds and its reach in milliseconds.
 
-    ``state_rows`` and ``record_rows`` are the rows of the state and of the batch that are in it.
-    ``aggregate`` is for users' functions only.
+    ``state_rows`` and ``record_rows`` are its rows of the state and of the batch. ``aggregate`` is
+    for functions of users only.
     """
 
     pair: int
@@ -47,7 +48,7 @@ class PartitionSession:
 
 @dataclass(frozen=True)
 class SessionBounds:
-    """Partition sessions as arrays, one entry each: pair, bounds and reach in ms."""
+    """Partition sessions as arrays: pair, bounds and reach in milliseconds, one entry each."""
 
     pair: Ints
     start_ms: Ints
@@ -56,13 +57,13 @@ class SessionBounds:
 
     @classmethod
     def of_state(cls, state: pa.Table, pair: Ints) -> "SessionBounds":
-        """The sessions of state rows, with the pair of each row."""
+        """Return the sessions of state rows, with the pair of each row."""
         names = ("window_start_ms", "window_end_ms", "reach_ms")
         return cls(pair, *(np.asarray(state[name]) for name in names))
 
     @classmethod
     def of_sessions(cls, sessions: Sequence[PartitionSession]) -> "SessionBounds":
-        """The bounds of sessions that were merged in order of arrival."""
+        """Return the bounds of sessions that were merged in the order of arrival."""
         rows = [(s.pair, s.start_ms, s.end_ms, s.reach_ms) for s in sessions]
         return cls(*np.array(rows, dtype=np.int64).reshape(-1, 4).T)
 
@@ -70,13 +71,13 @@ class SessionBounds:
         return len(self.pair)
 
     def keep(self, chosen: Flags) -> "SessionBounds":
-        """The sessions where ``chosen`` is set."""
+        """Return the sessions for which ``chosen`` is set."""
         return SessionBounds(
             self.pair[chosen], self.start_ms[chosen], self.end_ms[chosen], self.reach_ms[chosen]
         )
 
     def followed_by(self, others: "SessionBounds") -> "SessionBounds":
-        """These sessions, and others behind them."""
+        """Return these sessions, followed by others."""
         return SessionBounds(
             np.concatenate([self.pair, others.pair]),
             np.concatenate([self.start_ms, others.start_ms]),
@@ -87,9 +88,9 @@ class SessionBounds:
     def sessions_by(
         self, group: Ints, rows: Ints, aggregates: Sequence[Any] | None = None
     ) -> dict[int, list[PartitionSession]]:
-        """The sessions of the chosen state rows by their group.
+        """Return the sessions of the chosen state rows by their group.
 
-        ``group`` has a number for each state row, and so has ``aggregates`` an aggregate.
+        ``group`` has an integer per state row, and ``aggregates`` an aggregate per state row.
         """
         by_group: dict[int, list[PartitionSession]] = {}
         columns = (self.pair, self.start_ms, self.end_ms, self.reach_ms)
@@ -102,7 +103,7 @@ class SessionBounds:
 
 
 class Arrival(NamedTuple):
-    """One record in order of arrival: its row in the batch, and what ``SessionRecords`` has."""
+    """One record in the order of arrival: its row in the batch, and its ``SessionRecords``."""
 
     row: int
     pair: int
@@ -113,11 +114,16 @@ class Arrival(NamedTuple):
 
 @dataclass(frozen=True)
 class SessionRecords:
-    """What the records of a batch are to sessions, one entry each, in the order of the batch.
+    """The records of a batch in relation to sessions, one entry each, in the order of the batch.
 
-    ``reach_ms`` is the least end of a session that the record can join. ``is_behind_grace``:
-    some session within its gap may be closed for it. ``is_open_alone``: a session of this record
-    only is open for it, so that it is never late.
+    Args:
+        pair: The (key, partition) pair.
+        time_ms: The time of the record.
+        reach_ms: The least end of a session that the record can join.
+        is_behind_grace: True if a session within its gap can be closed for it.
+        is_open_alone: True if a session of this record only is open for it. Such a record is never
+            late.
+        arrival_keys: The sort keys of arrival.
     """
 
     pair: Ints
@@ -129,15 +135,15 @@ class SessionRecords:
 
     @classmethod
     def of(cls, batch: pa.Table, pair: Ints, windows: SessionWindows) -> "SessionRecords":
-        """Read the records of ``batch``; ``pair`` has the pair of each."""
+        """Return the records of ``batch``. ``pair`` has the pair of each record."""
         time_ms, close_ms = (np.asarray(batch[name]) for name in ("timestamp_ms", "close_ms"))
         earliest_end_ms = time_ms - windows.inactivity_gap_ms
         return cls(
             pair=pair,
             time_ms=time_ms,
-            # b >= t - gap and b >= c in one number.
+            # This combines b >= t - gap and b >= c.
             reach_ms=np.maximum(close_ms, earliest_end_ms),
-            # The session that ends at t - gap is the first within the gap to close.
+            # The session that ends at t - gap is the first session within the gap that closes.
             is_behind_grace=~windows.rule.is_open(earliest_end_ms, close_ms),
             is_open_alone=windows.rule.is_open(time_ms, close_ms),
             arrival_keys=arrival_keys(batch),
@@ -146,9 +152,9 @@ class SessionRecords:
     def in_arrival_order_by(
         self, group: Ints, rows: Ints
     ) -> Iterator[tuple[int, Iterator[Arrival]]]:
-        """Each group of the chosen rows, with its records in order of arrival.
+        """Yield each group of the chosen rows with its records in the order of arrival.
 
-        ``group`` has a number for each record; the records of a group are of one pair.
+        ``group`` has an integer per record. The records of a group have one pair.
         """
         rows = rows[np.lexsort((*(key[rows] for key in self.arrival_keys), group[rows]))]
         columns = (self.pair, self.time_ms, self.reach_ms, self.is_open_alone)
@@ -163,9 +169,9 @@ class SessionRecords:
 
 @dataclass(frozen=True)
 class AssignedSessions:
-    """The sessions after a batch, and the session's number of each record and each state row.
+    """The sessions after a batch, and the index of the session of each record and each state row.
 
-    A record that is late has the number -1.
+    A late record has the index -1.
     """
 
     sessions: SessionBounds
@@ -174,19 +180,20 @@ class AssignedSessions:
 
 
 def assign_records(old: SessionBounds, records: SessionRecords, gap_ms: int) -> AssignedSessions:
-    """Find the session of every record; ``old`` are all sessions of the records' pairs.
+    """Return the session of every record. ``old`` has all sessions of the pairs of the records.
 
-    A chain is what is within the gap of each other, directly or through others. No record of one
-    chain matters to another. A chain is one session if order of arrival doesn't matter to it. Let
-    no record of it be behind the grace: ``c <= t - gap``. Then a session within the gap of a
-    record is open for it, since ``b >= t - gap >= c``, and the record isn't late, since
-    ``t >= c``. So it joins whatever is within the gap, and any order of such steps ends at the
-    connected components of "within the gap". That holds if it holds at the start: if the old
-    sessions are more than the gap apart.
+    A chain consists of records and sessions that are within the gap of each other, directly or
+    through others. Chains are independent of each other. A chain is one session if the order of
+    arrival has no influence on it. This is true if no record of it is older than the grace: ``c <=
+    t - gap``. A session within the gap of a record is then open for it, because ``b >= t - gap >=
+    c``. The record is not late, because ``t >= c``. It therefore joins everything within the gap,
+    and any order of such steps ends with the connected components of "within the gap". The old
+    sessions must also be more than the gap apart.
     """
     chained, of_state_row, of_record = _chained(old, records, gap_ms)
-    # Of two old sessions within the gap of each other one was closed when a record behind the
-    # grace began or extended the other. It is frozen, and a chain would join them: a crowded one.
+    # If two old sessions are within the gap, one was closed when a record older than the grace
+    # created or extended the other one. It is frozen, and a chain would wrongly join them. Such a
+    # chain is crowded.
     order, crowds = overlapping(old.pair, old.start_ms - gap_ms, old.end_ms)
     is_ordered = np.zeros(len(chained), dtype=np.bool_)
     is_ordered[of_record[records.is_behind_grace]] = True
@@ -200,9 +207,9 @@ def assign_records(old: SessionBounds, records: SessionRecords, gap_ms: int) -> 
     sessions: list[PartitionSession] = []
     for chain, arrivals in records.in_arrival_order_by(of_record, rows):
         sessions += merge_in_arrival_order(sessions_of.pop(chain, []), arrivals, gap_ms).sessions
-    # A crowded chain without a record stays as it is.
+    # A crowded chain without a record does not change.
     sessions += [session for untouched in sessions_of.values() for session in untouched]
-    # They are numbered behind the chained ones; late records keep the -1.
+    # Their indices are after the indices of the chained sessions. Late records keep -1.
     number = np.cumsum(~is_ordered) - 1
     of_record, of_state_row = number[of_record], number[of_state_row]
     of_record[rows] = -1
@@ -216,13 +223,14 @@ def assign_records(old: SessionBounds, records: SessionRecords, gap_ms: int) -> 
 def _chained(
     old: SessionBounds, records: SessionRecords, gap_ms: int
 ) -> tuple[SessionBounds, Ints, Ints]:
-    """Make each chain of sessions and records a session; a record is [t, t].
+    """Return each chain of sessions and records as a session. A record is the interval [t, t].
 
-    Returns (sessions, the session's number of each state row, and of each record).
+    Returns (sessions, the index of the session of each state row, and of each record).
     """
     alone = SessionBounds(records.pair, records.time_ms, records.time_ms, records.reach_ms)
     every = old.followed_by(alone)
-    # Two intervals are within the gap iff they overlap once both begin the gap earlier.
+    # Two intervals are within the gap if and only if they overlap with both starts moved by the
+    # gap.
     order, chains = overlapping(every.pair, every.start_ms - gap_ms, every.end_ms)
     number = np.empty(len(order), dtype=np.int64)
     number[order] = chains.owners
@@ -231,24 +239,28 @@ def _chained(
         pair=every.pair[first],
         start_ms=every.start_ms[first],
         end_ms=np.maximum.reduceat(every.end_ms[order], chains.low),
-        # A session reaches as far down as the record of it that reaches farthest.
+        # The reach of a session is the least reach of its records.
         reach_ms=np.minimum.reduceat(every.reach_ms[order], chains.low),
     )
     of_state_row, of_record = np.split(number, [len(old)])
     return sessions, of_state_row, of_record
 
 
-#: The aggregate of a session that replaces the joined ones (by end, as Kafka hands them to the
-#: merger) and holds one more record; None removes the session. May raise ``Rejected``.
+#: Returns the aggregate of a session that replaces the joined sessions (by end, as Kafka Streams
+#: passes them to the merger) and contains one more record. None removes the session. Can raise
+#: ``Rejected``.
 AggregateOf = Callable[[Sequence[PartitionSession], Arrival], Any]
 
 
 @dataclass
 class ArrivalResult:
-    """What became of the records of one pair: its sessions after them, by end.
+    """The sessions of one pair after its records, by end.
 
-    ``late`` are rows of the batch, ``rejected`` rows and why. ``removed_any``: a session went
-    because it has no aggregate any more.
+    Args:
+        sessions: The sessions.
+        late: The late rows of the batch.
+        rejected: The rejected rows with the reason.
+        removed_any: True if a session was removed because a function returned None.
     """
 
     sessions: list[PartitionSession]
@@ -263,13 +275,14 @@ def merge_in_arrival_order(
     gap_ms: int,
     aggregate_of: AggregateOf | None = None,
 ) -> ArrivalResult:
-    """Take records one by one into the sessions of their pair (semantics.md#4).
+    """Add the records of one pair to its sessions, in the order of arrival.
 
-    Kafka Streams judges a record after the merge: it is dropped iff the merged end is before c
-    (semantics.md#0-6). Here closed sessions aren't joined, so the merged end is that of an open
-    session or ``t`` itself: a record is late iff it joins nothing and ``t < c``.
+    Kafka Streams tests a record after the merge: it drops the record if and only if the merged end
+    is before c (semantics.md#0-6). Closed sessions are not joined here. The merged end is therefore
+    the end of an open session or ``t`` itself, and a record is late if and only if it joins nothing
+    and ``t < c``.
 
-    Without ``aggregate_of`` sessions have no aggregate, and stay.
+    Without ``aggregate_of``, sessions have no aggregate and are not removed.
     """
     by_end = _SessionsByEnd(sessions)
     result = ArrivalResult(by_end.sessions)
@@ -283,7 +296,7 @@ def merge_in_arrival_order(
             try:
                 aggregate = aggregate_of(joined, record)
             except Rejected as error:
-                # A dead letter: it joins nothing, and the sessions stay as they were.
+                # The record is a dead letter. It joins nothing, and the sessions do not change.
                 result.rejected.append((record.row, str(error)))
                 continue
         by_end.remove(joined)
@@ -295,24 +308,24 @@ def merge_in_arrival_order(
 
 
 class _SessionsByEnd:
-    """The sessions of one pair in the order of their ends, searched in logarithmic time.
+    """The sessions of one pair, sorted by end.
 
-    No two sessions of a pair have the same end: a record at the end of a frozen one is behind c,
-    so it is late or joins a session that ends later. So the order by end is Kafka's by
-    (end, start).
+    Two sessions of a pair never have the same end. A record at the end of a frozen session is
+    before c, so it is late or joins a session with a later end. The order by end is therefore the
+    order of Kafka Streams by end and start.
     """
 
     def __init__(self, sessions: Sequence[PartitionSession]) -> None:
         self.sessions = sorted(sessions, key=_end_ms)
-        # Starts ascend behind the session with this end. A session may lie in another only if it
-        # was closed for a record of that one: records of a log find no such session open, as
-        # their c never goes down. Results of a join may.
+        # Starts ascend after the session with this end. A session can be inside another one only if
+        # it was closed for a record of the other one. Records of a log find no such session open,
+        # because their c never decreases. Results of a join can.
         self._nested_end_ms: float = -math.inf
         for index in range(1, len(self.sessions)):
             self._note_nested(index)
 
     def within_reach(self, record: Arrival, gap_ms: int) -> list[PartitionSession]:
-        """The sessions that the record joins, by end."""
+        """Return the sessions that the record joins, by end."""
         low = bisect_left(self.sessions, record.reach_ms, key=_end_ms)
         latest_start_ms = record.time_ms + gap_ms
         if record.reach_ms > self._nested_end_ms:
@@ -321,19 +334,19 @@ class _SessionsByEnd:
         return [one for one in self.sessions[low:] if one.start_ms <= latest_start_ms]
 
     def remove(self, sessions: Sequence[PartitionSession]) -> None:
-        """Take sessions out."""
+        """Remove sessions."""
         for session in sessions:
             del self.sessions[bisect_left(self.sessions, session.end_ms, key=_end_ms)]
 
     def add(self, session: PartitionSession) -> None:
-        """Put a session in."""
+        """Insert a session."""
         index = bisect_left(self.sessions, session.end_ms, key=_end_ms)
         self.sessions.insert(index, session)
         self._note_nested(index)
         self._note_nested(index + 1)
 
     def _note_nested(self, index: int) -> None:
-        """Look at whether the session at ``index`` begins before the one in front of it."""
+        """Record whether the session at ``index`` starts before the previous session."""
         if 0 < index < len(self.sessions):
             before, session = self.sessions[index - 1], self.sessions[index]
             if before.start_ms > session.start_ms:
@@ -349,13 +362,13 @@ def _end_ms(session: PartitionSession) -> int:
 
 
 def _hull(joined: Sequence[PartitionSession], record: Arrival, aggregate: Any) -> PartitionSession:
-    """One session of all that are joined and the record."""
+    """Return one session of all joined sessions and the record."""
     if not joined:
         time_ms = record.time_ms
         return PartitionSession(
             record.pair, time_ms, time_ms, record.reach_ms, [], [record.row], aggregate
         )
-    # The longest lists grow in place: a session of n rows costs no n copies of them.
+    # The longest lists grow in place, so that a session of n rows does not copy them n times.
     hull = max(joined, key=lambda session: len(session.record_rows) + len(session.state_rows))
     for session in joined:
         if session is not hull:
@@ -372,14 +385,14 @@ def _hull(joined: Sequence[PartitionSession], record: Arrival, aggregate: Any) -
 def overlapping(code: Ints, low_ms: Ints, high_ms: Ints) -> tuple[Ints, Ranges]:
     """Group closed intervals of one code that overlap, directly or through others.
 
-    Returns (order, groups): ``order[groups]`` are the intervals of each group, the least low
-    first; groups stand by code, then time.
+    Returns (order, groups): ``order[groups]`` are the intervals of each group, with the least low
+    first. The groups are sorted by code, then by time.
     """
     order = pair_order(code, low_ms)
     head = heads(code[order])
     if len(order):
-        # By ascending low, an interval overlaps one before it iff it begins no later than the
-        # greatest high before it.
+        # By ascending low, an interval overlaps an earlier one if and only if it starts at or
+        # before the greatest earlier high.
         highest_ms = running_max(high_ms[order], head)
         head[1:] |= low_ms[order][1:] > highest_ms[:-1]
     return order, Ranges.of_runs(head)
