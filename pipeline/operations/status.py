@@ -123,7 +123,7 @@ def _runs(seen: Overview) -> str:
         if run.maintenance_failures:
             lines.append(
                 f"pipeline {name}: tables could not be compacted or cleaned up "
-                f"{run.maintenance_failures:,} times. Read its messages on stderr"
+                f"{run.maintenance_failures:,} times. Read its log"
             )
         lines += [
             f"pipeline {name}: topic {topic} lost {offsets:,} offsets before they were read"
@@ -135,7 +135,7 @@ def _runs(seen: Overview) -> str:
                 f"store {store.name}: windows stay open until {store.held_by[0]} has a record"
             )
     tailer = f"runs (process {seen.tailer.pid})" if seen.tailer.alive else "does not run"
-    return "\n".join([*lines, f"index: {tailer}"])
+    return "\n".join([*lines, f"index tailer: {tailer}"])
 
 
 def _state(seen: Overview, name: str, run: RunStatus, *, is_alive: bool) -> str:
@@ -149,8 +149,8 @@ def _state(seen: Overview, name: str, run: RunStatus, *, is_alive: bool) -> str:
         seconds = sum(run.phase_seconds.values())
         return (
             f"{(f'runs {process}' if is_alive else 'does not run')}. {run.batches:,} batches "
-            f"since its start, the last {age_seconds:,.1f} s ago in {1000 * seconds:,.0f} ms "
-            f"({phases})"
+            f"since its start. The last batch was {age_seconds:,.1f} s ago and took "
+            f"{1000 * seconds:,.0f} ms ({phases})"
         )
     if not is_alive:
         return f"does not run. It started {age_seconds:,.1f} s ago and stopped before a first batch"
@@ -188,7 +188,7 @@ def _store_row(store: StoreOverview) -> list[str]:
     ]
 
 
-_PARTITION_HEAD = ("store", "topic", "partition", "offset", "lag", "stream time", "behind", "")
+_PARTITION_HEAD = ("store", "topic", "partition", "offset", "lag", "stream time", "delay", "")
 
 
 def _partition_rows(seen: Overview, store: StoreOverview) -> Iterator[list[str]]:
@@ -220,7 +220,7 @@ def _lag(partition: PartitionOverview, pipeline: PipelineOverview | None, now_ms
 
 
 def _table(head: Sequence[str], rows: Iterator[list[str]] | Sequence[list[str]]) -> str:
-    """Columns as wide as their widest text; numbers stand on the right."""
+    """Return columns as wide as their widest text, with numbers at the right."""
     lines = [list(head), *rows]
     widths = [max(len(line[column]) for line in lines) for column in range(len(head))]
     return "\n".join(

@@ -30,7 +30,7 @@ _NOTHING, _DAMAGED, _NOT_VERIFIED = 0, 1, 2
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Print each finding and a summary; return the exit code.
+    """Print each finding and a summary. Return the exit code.
 
     0: nothing is damaged, 1: a file is damaged, 2: an invalid option, or the check failed.
     """

@@ -316,7 +316,7 @@ def test_a_service_and_its_port(tmp_path: Path, stranger: str) -> None:
     assert _levels(connections.Service(), Subject(url=ours)) == [_PROBLEM]
     theirs = int(stranger.rpartition(":")[2])
     assert _levels(connections.Port(), Subject(port=theirs)) == [_PROBLEM]
-    assert "does not come from Oriel" in _one(connections.Service(), Subject(url=stranger)).found
+    assert "is not from Oriel" in _one(connections.Service(), Subject(url=stranger)).found
     assert _levels(connections.Port(), Subject(port=reserved_port())) == [_OK]
 
 

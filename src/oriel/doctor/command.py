@@ -13,7 +13,7 @@ _LEVEL_WIDTH, _CHECK_WIDTH = 9, 14
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Print what each check found; return 0 if there is no problem, 1 if there is one.
+    """Print what each check found. Return 1 if there is at least one problem, otherwise 0.
 
     Example:
         ``oriel doctor --data data --kafka localhost:9092 --port 8080``

@@ -1,4 +1,4 @@
-"""Checks of what is reached over the network: port, certificate, brokers, a running service."""
+"""Checks over the network: port, certificate, brokers, a running service."""
 
 import json
 import socket
@@ -39,7 +39,7 @@ class Port(Check):
             if _is_oriel(f"http://{where}") or _is_oriel(f"https://{where}"):
                 yield ok(f"A service of Oriel listens on {where}")
             else:
-                told = f"{where} cannot be listened on ({error.strerror})"
+                told = f"The service cannot listen on {where} ({error.strerror})"
                 yield problem(told, "Stop the other program, or choose another --host or --port")
 
 
@@ -140,7 +140,7 @@ def _is_oriel(url: str) -> bool:
 
 
 def _get(url: str) -> dict[str, Any]:
-    """Return the JSON object of a response, of an error as well; any certificate will do."""
+    """Return the JSON object of a response or of an error. Any certificate is accepted."""
     context = ssl.create_default_context()
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE
@@ -151,7 +151,7 @@ def _get(url: str) -> dict[str, Any]:
         content = error.read()
     found = json.loads(content)
     if not isinstance(found, dict):
-        message = "the response does not come from Oriel"
+        message = "the response is not from Oriel"
         raise ValueError(message)  # noqa: TRY004 - a wrong answer, not a wrong argument
     return found
 
@@ -162,5 +162,5 @@ def _reason(error: Exception) -> str:
     if isinstance(inner, TimeoutError):
         return f"no response within {_SECONDS:.0f} s"
     if isinstance(inner, json.JSONDecodeError):
-        return "the response does not come from Oriel"
+        return "the response is not from Oriel"
     return getattr(inner, "strerror", None) or str(inner)

@@ -12,14 +12,14 @@ from oriel.doctor.results import Check, Result, Subject, ok, problem, warning
 #: A compaction writes a table's files again before the old ones go.
 _LEAST_BYTES, _FEW_BYTES, _FEW_PERCENT = 256 << 20, 2 << 30, 5
 _FEW_FILES = 10_000
-#: Clocks of machines differ by less than this.
+#: The times of two machines differ by less than this.
 _AHEAD_SECONDS = 60.0
 #: Levels of directories whose rights are checked: DATA/checkpoints/NAME/state.
 _LEVELS = 3
 
 
 class Rights(Check):
-    """Whether this user can write into the data directory and read what is there."""
+    """Whether this user can read and write the files of the data directory."""
 
     name: ClassVar[str] = "rights"
 
@@ -32,7 +32,7 @@ class Rights(Check):
             if os.access(parent, os.W_OK | os.X_OK):
                 yield ok(f"{data} does not exist yet, and {user} can create it")
             else:
-                action = f"Create it, and make this user its owner: chown {os.geteuid()} {data}"
+                action = f"Create it, and change its owner: chown {os.geteuid()} {data}"
                 yield problem(f"{data} does not exist, and {user} cannot create it", action)
             return
         for folder in (data, *_below(data, _LEVELS)):
@@ -125,7 +125,7 @@ class ObjectStore(Check):
 
 
 class CommitTimes(Check):
-    """Whether the newest commits are from the future: then a clock is or was wrong."""
+    """Whether the newest commits are from the future, because a machine had a wrong time."""
 
     name: ClassVar[str] = "commit times"
 
@@ -141,9 +141,9 @@ class CommitTimes(Check):
             return
         ahead_seconds = max(newest) - time.time()
         if ahead_seconds > _AHEAD_SECONDS:
-            found = f"The newest commit is {ahead_seconds:,.0f} s ahead of this machine's clock"
+            found = f"The newest commit is {ahead_seconds:,.0f} s ahead of the time of this machine"
             yield problem(
-                found, "Correct the clock of the machine that is wrong. Compare both with `date`"
+                found, "Correct the time of the machine that is wrong. Compare both with `date`"
             )
         else:
             yield ok(f"The newest commit is {max(0.0, -ahead_seconds):,.0f} s old")

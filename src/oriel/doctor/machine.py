@@ -1,4 +1,4 @@
-"""Checks of the machine: Python, packages, Java, memory, open files, clock."""
+"""Checks of the machine: Python, packages, Java, memory, open files, system time."""
 
 import ctypes
 import os
@@ -24,11 +24,11 @@ _PARTS = {"pipeline": "oriel run", "app": "oriel serve"}
 _REQUIREMENT = re.compile(
     r"(?P<package>[\w.-]+)(?:\[.*?\])?(?P<range>[^;]*);.*extra == ['\"](?P<extra>\w+)['\"]"
 )
-#: Spark's driver and the Python of the pipeline, with room for a batch.
+#: Spark's driver and the Python of the pipeline, with memory for a batch.
 _MEMORY_BYTES = 3 << 30
 #: Each connection and each open index or data file needs one.
 _OPEN_FILES = 4_096
-#: What adjtimex(2) returns if nothing keeps the clock right, and the size of its structure.
+#: The result of adjtimex(2) if the system time is not synchronized, and the size of its structure.
 _TIME_ERROR, _TIMEX_BYTES = 5, 256
 
 
@@ -55,7 +55,7 @@ class Packages(Check):
             requirements = requires("oriel") or []
         except PackageNotFoundError:
             # `./oriel` compares what is installed with its lock files before each command.
-            yield ok("The oriel script of this clone installs them")
+            yield ok("The script ./oriel of this checkout installs them")
             return
         matches = list(filter(None, map(_REQUIREMENT.match, requirements)))
         for part, command in _PARTS.items():
@@ -136,7 +136,7 @@ class Memory(Check):
 
 
 def _available_bytes() -> int | None:
-    """Return what the machine and the control group have left, None where neither says it."""
+    """Return the free memory of the machine or its control group, None if neither is known."""
     found = []
     try:
         lines = Path("/proc/meminfo").read_text().splitlines()
@@ -171,7 +171,7 @@ class OpenFiles(Check):
 
 
 class Clock(Check):
-    """Whether something keeps the clock right. Lags, retention and certificates depend on it."""
+    """Whether the system time is synchronized, because lags and certificates depend on it."""
 
     name: ClassVar[str] = "clock"
 
@@ -182,6 +182,6 @@ class Clock(Check):
         # All bytes 0: read, and change nothing.
         if adjtimex(ctypes.create_string_buffer(_TIMEX_BYTES)) == _TIME_ERROR:
             action = "Start a time service on this machine or its host (chrony, systemd-timesyncd)"
-            yield warning("The system reports that its clock is not synchronized", action)
+            yield warning("The system reports that its time is not synchronized", action)
         else:
-            yield ok("The system reports that its clock is synchronized")
+            yield ok("The system reports that its time is synchronized")

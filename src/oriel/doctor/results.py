@@ -1,4 +1,4 @@
-"""What a check finds, and what it gets to know."""
+"""The results of checks, and the subject that they check."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
@@ -9,7 +9,7 @@ from typing import ClassVar
 
 
 class Level(StrEnum):
-    """How bad it is: only a ``PROBLEM`` makes the command fail."""
+    """The severity of a result. Only a ``PROBLEM`` changes the exit code to 1."""
 
     OK = "ok"
     WARNING = "warning"
@@ -45,7 +45,7 @@ def problem(found: str, action: str) -> Result:
 
 @dataclass(frozen=True)
 class Subject:
-    """What the command line names; None and empty: not to be checked.
+    """The things that the command line names. None or empty: the check is left out.
 
     ``kafka`` has bootstrap servers as HOST:PORT, ``url`` is the address of a running service.
     """
@@ -68,10 +68,10 @@ class Check(ABC):
 
     @abstractmethod
     def results(self, subject: Subject) -> Iterator[Result]:
-        """Yield what was found; nothing if the subject has nothing to check.
+        """Yield what the check found, and nothing if the subject has nothing to check.
 
         Raises:
-            OSError: The system refuses to tell. The command reports it as a problem.
+            OSError: The system rejects a request. The command reports it as a problem.
             ModuleNotFoundError: A package is missing. The command leaves the check out, because
                 ``Packages`` reports the package.
         """

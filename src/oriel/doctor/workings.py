@@ -1,4 +1,4 @@
-"""Checks of what works on a data directory: pipelines, stores and their indexes, the event log."""
+"""Checks of the processes over a data directory: pipelines, stores, indexes, the event log."""
 
 from collections.abc import Iterator
 from typing import ClassVar
@@ -7,7 +7,7 @@ from oriel.doctor.results import Check, Result, Subject, ok, problem, warning
 
 
 class Pipelines(Check):
-    """Whether each pipeline runs and gets on."""
+    """Whether each pipeline runs and commits batches."""
 
     name: ClassVar[str] = "pipelines"
 

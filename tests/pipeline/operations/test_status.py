@@ -68,7 +68,7 @@ def test_a_table_says_who_runs_how_far_it_is_and_what_is_wrong(
     lines = text.splitlines()
     pipeline = lines[0]
     assert pipeline.startswith("pipeline flights: runs (process 4711 on here). 42 batches")
-    assert "in 42 ms (plan 2, compute 30, commit 10)" in pipeline
+    assert pipeline.endswith(" and took 42 ms (plan 2, compute 30, commit 10)")
     assert "could not be compacted or cleaned up 2 times" in lines[1]
     assert "topic events lost 9 offsets" in lines[2]
     store = next(line for line in lines if line.startswith("store  flights"))
