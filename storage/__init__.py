@@ -9,7 +9,7 @@ folder, errors, and file effects that survive a power loss. It knows neither Spa
 """
 
 from oriel.storage import errors
-from oriel.storage.console import add_log_format, one_line, say, set_up_console
+from oriel.storage.console import add_log_format, log_line, one_line, say, set_up_console
 from oriel.storage.contracts import (
     KEY_BYTES_MAX,
     LATEST_MS,
@@ -123,6 +123,7 @@ __all__ = [
     "is_object",
     "is_sink_name",
     "key_type",
+    "log_line",
     "names_file",
     "one_line",
     "parse_offset_bound",

@@ -1,10 +1,11 @@
-"""What processes say on stderr: lines for people or, for programs, one JSON object a line.
+"""Write log lines to stderr, as text for people or as one JSON object per line for programs.
 
     {"time": "2026-01-31T12:00:00.123Z", "level": "info", "application": "flights",
-     "event": "batch", "message": "batch 7: ...", "batch": 7, "stores": {...}}
+     "event": "batch", "message": "batch committed: batch=7 ...", "batch": 7, "stores": {...}}
 
-``time``, ``level``, ``event`` and ``message`` are in each line; what is said through ``logging``,
-too, has the module as its ``event``, and an error that nobody expected its ``trace``.
+Each line has ``time``, ``level``, ``event`` and ``message``. A line of Python's ``logging`` has its
+module as ``event``, and an unexpected error has its ``trace``. A line of text is the message: the
+event, then ``key=value`` (``log_line``). docs/reference/logs.md lists all events.
 """
 
 import argparse
@@ -21,13 +22,13 @@ import orjson
 
 LOG_FORMATS = ("text", "json")
 
-#: The names of our modules begin with it, and events don't.
+#: The names of modules of Oriel begin with it. Events do not.
 _PACKAGE = "oriel."
 
 
 @dataclass
 class _Console:
-    """How this process speaks: as JSON with these fields in each line, or as text."""
+    """The log format of this process, and the fields of each JSON line."""
 
     as_json: bool = False
     fields: dict[str, str] = field(default_factory=dict)
@@ -47,9 +48,13 @@ def add_log_format(parser: argparse.ArgumentParser) -> None:
 def set_up_console(
     log_format: str, *, level: int = logging.WARNING, text: str = "%(message)s", **fields: str
 ) -> None:
-    """Let this process speak in one of ``LOG_FORMATS``, with ``fields`` in each JSON line.
+    """Set the log format of this process.
 
-    ``text`` is the format of what comes through ``logging`` from ``level`` on, for people.
+    Args:
+        log_format: one of ``LOG_FORMATS``.
+        level: the least level of lines of Python's ``logging``.
+        text: the format of these lines as text.
+        fields: fields of each JSON line.
     """
     _console.as_json = log_format == "json"
     _console.fields = fields
@@ -65,9 +70,27 @@ def set_up_console(
 
 
 def say(event: str, line: str, *, level: str = "info", **fields: Any) -> None:
-    """Say ``line``; a program also gets the ``event`` that it tells of, and its ``fields``."""
+    """Write a log line. As JSON, it also has ``event`` and ``fields``."""
     sys.stderr.write(f"{_json(level, event, line, fields) if _console.as_json else line}\n")
     sys.stderr.flush()
+
+
+def log_line(event: str, **fields: Any) -> str:
+    """Return the text of a log line: the event, then ``key=value``.
+
+    A value with spaces or quotes is quoted as in JSON, because a client can choose it.
+
+    Example:
+        ``log_line("store rebuilt", store="orders", batch=7)`` is
+        ``store rebuilt: store=orders batch=7``.
+    """
+    return f"{event}: {' '.join(f'{name}={_quoted(value)}' for name, value in fields.items())}"
+
+
+def _quoted(value: Any) -> str:
+    text = str(value)
+    is_plain = text and not any(one.isspace() or one == '"' for one in text)
+    return text if is_plain else orjson.dumps(text).decode()
 
 
 def one_line(text: str) -> str:
@@ -89,7 +112,7 @@ def _json(level: str, event: str, line: str, fields: dict[str, Any]) -> str:
 
 
 class _Handler(logging.StreamHandler[Any]):
-    """What comes through ``logging``, on the stderr of the moment."""
+    """Writes lines of Python's ``logging`` to the current stderr."""
 
     def __init__(self, text: str) -> None:
         super().__init__()

@@ -257,7 +257,7 @@ def problem_answer(error: Exception, instance: str) -> ProblemAnswer:
     kind = kind_of(error)
     if kind is INTERNAL_ERROR:
         # The response does not contain the message, because it can contain paths or data.
-        logger.error("unexpected error at %s", instance, exc_info=error)
+        logger.error("unexpected error: path=%s", instance, exc_info=error)
         detail = "The service failed. See its log for the reason."
     elif isinstance(error, HTTPException):
         detail = "The path is not an operation. See /openapi.json for the operations."

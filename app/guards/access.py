@@ -24,7 +24,7 @@ from oriel.app.contract import (
     decode_path,
 )
 from oriel.app.guards.gate import Scope
-from oriel.storage import UnknownStore, one_line, say
+from oriel.storage import UnknownStore, log_line, one_line, say
 
 #: Where a request's access stands in its scope.
 ACCESS = "oriel.access"
@@ -253,13 +253,7 @@ def _tell_denied(scope: Scope, access: Access | None, error: Exception) -> None:
     # The client chooses the path, and with some identity providers also its name.
     path = one_line(scope["raw_path"].decode("latin-1"))
     name = None if access is None else one_line(access.name)
-    say(
-        "denied",
-        one_line(f"denied {scope['method']} {path} to {address}, token {name or 'none'}: {error}"),
-        level="warning",
-        client=address,
-        method=scope["method"],
-        path=path,
-        token=name,
-        reason=type(error).__name__,
-    )
+    fields = {"client": address, "method": scope["method"], "path": path, "token": name}
+    event = log_line("request denied", **fields | {"token": name or "none"})
+    line = f"{event}. {one_line(str(error))}"
+    say("denied", line, level="warning", **fields, reason=type(error).__name__)

@@ -73,7 +73,7 @@ class Child:
         code = self._process.poll()
         if code is None or time.monotonic() - self._started_at < _RESTART_SECONDS:
             return None
-        logger.warning("%s ended, starting it again: exit_code=%d", self.name, code)
+        logger.warning("process restarted: process=%s exit_code=%d", self.name, code)
         self.ended_pid = self._process.pid
         self._start()
         return code
@@ -202,7 +202,7 @@ class Supervisor:
                 break
             self._follow_certificate()
             if watch.hangs(tailer):
-                logger.warning("%s hangs, ending it", tailer.name)
+                logger.warning("process hangs, ending it: process=%s", tailer.name)
                 tailer.kill()
             for child in children:
                 if child.revive() in _MEMORY_FAULTS:

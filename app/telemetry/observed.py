@@ -5,7 +5,7 @@ from typing import Any
 
 from oriel.app.guards import WHOLE_ANSWER, App, Receive, Scope, Send
 from oriel.app.telemetry.measures import Measures
-from oriel.storage import one_line, say
+from oriel.storage import log_line, one_line, say
 
 #: The messages with which an answer begins.
 _BEGINS = frozenset({"http.response.start", WHOLE_ANSWER})
@@ -41,7 +41,14 @@ def _say(scope: Scope, status: int, seconds: float) -> None:
     text = one_line(target.decode("latin-1"))
     say(
         "request",
-        f"{address} {scope['method']} {text} {status} {1000 * seconds:.1f} ms",
+        log_line(
+            "request",
+            client=address,
+            method=scope["method"],
+            target=text,
+            status=status,
+            ms=f"{1000 * seconds:.1f}",
+        ),
         client=address,
         method=scope["method"],
         target=text,

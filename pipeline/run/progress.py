@@ -1,7 +1,7 @@
-"""What a run tells of its batches: lines on stderr while it goes on, a summary on stdout."""
+"""Report the batches of a run: log lines on stderr while it runs, and a summary on stdout."""
 
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import orjson
@@ -11,7 +11,7 @@ from oriel.pipeline.plan import PreparedBatch
 from oriel.pipeline.run.options import idle_lines
 from oriel.pipeline.run.rejections import Rejections
 from oriel.pipeline.sources import Log
-from oriel.storage import say
+from oriel.storage import log_line, say
 
 #: Least time between two lines about batches.
 _LINE_SECONDS = 1
@@ -21,7 +21,7 @@ class Progress:
     """Counts committed batches and prints them: lines on stderr, the summary on stdout."""
 
     def __init__(self, started: float, log: Log, data: Path) -> None:
-        """Begin to count; ``started`` is when the run began, in seconds of ``time.monotonic``.
+        """Start to count. ``started`` is when the run began, in seconds of ``time.monotonic``.
 
         ``data`` is the data directory of the run.
         """
@@ -42,12 +42,12 @@ class Progress:
         self._first: tuple[float, int, float | None] | None = None
 
     def begin(self, counters: Mapping[str, Mapping[str, int]]) -> None:
-        """Note each store's counters before the first batch; later queries change nothing."""
+        """Record each store's counters before the first batch. Later calls change nothing."""
         if self._before is None:
             self._before = counters
 
     def on_batch(self, batch: int, stores: dict[str, PreparedBatch]) -> None:
-        """Count batch number ``batch`` of all stores; print it if the last line is old enough."""
+        """Count batch number ``batch`` of all stores. Log it at most once a second."""
         self.rejections.add(stores)
         for line in idle_lines(self._last, stores):
             say("idle", line)
@@ -64,12 +64,12 @@ class Progress:
         for name, prepared in stores.items():
             totals[name] = dict(prepared.record.counters)
             since[name] = self._since_last_line(name, totals[name])
-            numbers = _in_words(since[name], totals[name])
-            parts.append(f"{name} {numbers}, {prepared.open_records:,} open")
+            numbers = _numbers(since[name], totals[name])
+            parts.append(_values(store=name, **numbers, open=prepared.open_records))
         is_one = self._first_since == batch
-        batches = f"batch {batch}" if is_one else f"batches {self._first_since} to {batch}"
+        batches = f"batch={batch}" if is_one else f"batches={self._first_since}-{batch}"
         self._printed, self._printed_totals, self._first_since = now, totals, None
-        line = f"{batches}: {'; '.join(parts)}{self._pace(now)}"
+        line = f"batch committed: {', '.join((batches, *parts, *self._pace(now)))}"
         fields = {
             name: total | {"open": stores[name].open_records} for name, total in totals.items()
         }
@@ -81,7 +81,7 @@ class Progress:
             return
         self._has_started = True
         seconds = round(time.monotonic() - self._started, 1)
-        say("started", f"the pipeline has started after {seconds} s", seconds=seconds)
+        say("started", log_line("pipeline started", seconds=seconds), seconds=seconds)
 
     @property
     def batches(self) -> int:
@@ -107,19 +107,19 @@ class Progress:
         seconds = round(time.monotonic() - self._started, 3)
         summary = {"batches": self._batches, "stores": stores, "seconds": seconds}
         lost = self._log.lost_records()
-        # Of topics, not of stores: what was never read is no input of theirs.
+        # These are offsets of topics. A store never read them, so they are not its input.
         text = orjson.dumps({**summary, "lost": lost} if lost else summary)
         print(text.decode(), flush=True)
 
     def _since_last_line(self, store: str, totals: dict[str, int]) -> dict[str, int] | None:
-        """What a store counted since the last line; None in the first one of a resumed run."""
+        """Return the counts since the last line. None for the first line of a resumed run."""
         before = self._printed_totals.get(store)
         if before is None:
             return totals if self._first_since == 0 else None
         return {name: number - before.get(name, 0) for name, number in totals.items()}
 
-    def _pace(self, now: float) -> str:
-        """Records a second since the first batch of the run, and how long the log will last."""
+    def _pace(self, now: float) -> Iterator[str]:
+        """Yield the rate since the first batch of the run, and the time to the end of the log."""
         records = max(store.record.counters["input"] for store in self._last.values())
         ends = {
             topic: offsets
@@ -129,23 +129,29 @@ class Progress:
         share = self._log.share_behind(of_topics(ends))
         if self._first is None:
             self._first = now, records, share
-            return "" if share is None else f" ({share:.0%} of the log)"
+            if share is not None:
+                yield f"log_read={share:.0%}"
+            return
         first, first_records, first_share = self._first
-        rate = f"{(records - first_records) / (now - first):,.0f} records/s"
+        rate = f"records_per_second={(records - first_records) / (now - first):.0f}"
         if share is None or first_share is None or share <= first_share:
-            return f" ({rate})"
+            yield rate
+            return
         seconds_left = (1 - share) / (share - first_share) * (now - first)
-        return f" ({share:.0%} of the log, {rate}, {max(0, seconds_left):.0f} s left)"
+        yield f"log_read={share:.0%} {rate} seconds_left={max(0, seconds_left):.0f}"
 
 
-def _in_words(since: dict[str, int] | None, totals: dict[str, int]) -> str:
-    """Records, late and dead-lettered ones since the last line, and in all."""
+def _numbers(since: dict[str, int] | None, totals: dict[str, int]) -> dict[str, int]:
+    """Return the input, late and dead-lettered records since the last line, and the totals."""
     names = ("input", "late", "dead_lettered")
-    total = [f"{totals[name]:,}" for name in names]
+    total = {f"total_{name}": totals[name] for name in names}
     if since is None:
-        return f"{total[0]} records, {total[1]} late, {total[2]} dead-lettered in all"
-    new = [f"{since[name]:,}" for name in names]
-    in_all = ", ".join(total)
+        return total
     of_table = since.get("table_records", 0)
-    looked_up = f" ({of_table:,} of a table)" if of_table else ""
-    return f"{new[0]} records{looked_up}, {new[1]} late, {new[2]} dead-lettered (in all {in_all})"
+    new = {name: since[name] for name in names} | ({"table_records": of_table} if of_table else {})
+    return new | total
+
+
+def _values(**fields: object) -> str:
+    """Return fields as ``key=value``."""
+    return " ".join(f"{name}={value}" for name, value in fields.items())

@@ -1,8 +1,8 @@
-"""One query after another, until the run is done: a query ends where its log is out of reach.
+"""Run one query after another until the run is done, because a query fails without its log.
 
-Spark gives a query up when the brokers have not answered for half a minute. A run for months has
-to survive that. So such an error is told in one line, the log is asked until it answers, and
-another query goes on where the last one ended, with everything opened anew as after a restart.
+Spark ends a query if the brokers do not respond for half a minute. A run of months has to survive
+an outage. So it logs such an error in one line, polls the log until it responds, and starts another
+query, which continues after the last batch as after a restart.
 """
 
 import threading
@@ -23,13 +23,13 @@ from oriel.pipeline.sources import Log
 from oriel.pipeline.spark import first_line
 from oriel.storage import DataLayout, say
 
-#: How often the query is asked whether it still runs.
+#: Seconds between two checks that the query still runs.
 _POLL_SECONDS = 0.1
-#: How long after an answer that did not come the log is asked again.
+#: Seconds between two polls of a log that does not respond.
 _ASK_AGAIN_SECONDS = 2
-#: How often queries may fail, one after another, without a batch though the log answers.
+#: Failures of queries in a row, without a batch, while the log responds.
 _MOST_FAILURES = 3
-#: A query that has lived so long has not failed like the one before it.
+#: After this time, a failure does not count as a repetition of the previous failure.
 _LONG_SECONDS = 300
 
 
@@ -48,8 +48,8 @@ class Queries:
     def run(self, progress: Progress, stop: threading.Event, most_seconds: float) -> None:
         """Run until the log's end (``--once``), or until ``stop`` is set.
 
-        Waits ``most_seconds`` for a log that does not answer at the start, and with ``--once``
-        later too; without it a run that has begun waits for ever.
+        At the start, wait ``most_seconds`` for a log that does not respond. Later, a run with
+        ``--once`` also waits that long, and other runs wait without a limit.
 
         Raises:
             KafkaUnavailable: the log did not answer in time.
@@ -85,7 +85,11 @@ class Queries:
             try:
                 query = _started(run, progress, report)
                 if isinstance(failure, Exception):
-                    say("going-on", f"going on after: {first_line(failure)}", level="warning")
+                    say(
+                        "going-on",
+                        f"pipeline resumed after: {first_line(failure)}",
+                        level="warning",
+                    )
                 # Spark's gateway can't be called from a signal handler: that only sets a flag.
                 while query.isActive and not stop.wait(_POLL_SECONDS):
                     run.note_first_offsets()
@@ -110,7 +114,7 @@ class Queries:
                 report.note_failures(run.maintenance_failures)
 
     def rebuild(self, stores: Sequence[str], stop: threading.Event, most_seconds: float) -> None:
-        """Compute ``stores`` again; waits ``most_seconds`` for a log that does not answer.
+        """Compute ``stores`` again. Wait ``most_seconds`` for a log that does not respond.
 
         Raises:
             KafkaUnavailable: the log did not answer in time.
@@ -122,14 +126,14 @@ class Queries:
     def _has_answered(
         self, stop: threading.Event, most_seconds: float, report: RunReport | None = None
     ) -> bool | None:
-        """Wait until the log answers; return whether it took a wait, None: asked to stop."""
+        """Wait until the log responds. Return whether it had to wait, or None after a stop."""
         began = time.monotonic()
         waited = False
         while not stop.is_set():
             reason = self._log.no_answer(self._spark, sorted(self._topology.topics))
             if reason is None:
                 if waited:
-                    say("answers", "Kafka answers again")
+                    say("answers", "Kafka responds again")
                 return waited
             if time.monotonic() - began >= most_seconds:
                 raise KafkaUnavailable(reason)

@@ -342,7 +342,7 @@ class PipelineRun:
         return decided_up_to(self._checkpoint.folder, [s.name for s in self._topology.units])
 
     def _leave_others(self) -> None:
-        """Say which stores are not in the topology any more."""
+        """Log the stores that the topology does not have any more."""
         for store in stores_left(self._checkpoint, self._stores):
             line = f"store {store} is not in the topology: its table stays as it is"
             if is_sink_name(store):

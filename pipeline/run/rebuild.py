@@ -39,7 +39,7 @@ from oriel.pipeline.run.computation import Computation
 from oriel.pipeline.run.final_rows import ends_at, final_rows_up_to
 from oriel.pipeline.sources import Log
 from oriel.pipeline.tasks import StoreWork, WindowsReport
-from oriel.storage import DataLayout, Offsets, StoreDefinition, current_files, say
+from oriel.storage import DataLayout, Offsets, StoreDefinition, current_files, log_line, say
 from oriel.storage.delta import (
     AddedFile,
     DeltaLog,
@@ -104,7 +104,7 @@ class Rebuild:
         target.add_dead_letters(scratch.dead_letters, batch)
         target.switch_to(files, prepared)
         remove_left(self.layout, self.checkpoint, target.definition)
-        self._say(f"{defined.name}: computed again up to batch {batch}")
+        say("rebuild", log_line("store rebuilt", store=defined.name, batch=batch))
         return prepared
 
     def publish_all(
@@ -149,7 +149,7 @@ class Rebuild:
         note_published(target.folder, prepared, sync=self.sync)
         defined.write(target.folder, sync=self.sync)
         remove_left(self.layout, self.checkpoint, defined)
-        self._say(f"{defined.name}: all records up to batch {batch} are written")
+        say("rebuild", log_line("output topic rebuilt", sink=defined.name, batch=batch))
         return prepared
 
     def _compute(self, batches: StoreBatches, batch: int, decided_ends: Offsets) -> PreparedBatch:
@@ -193,7 +193,8 @@ class Rebuild:
             starts, number = until, number + 1
             if time.monotonic() - said >= _LINE_SECONDS:
                 said = time.monotonic()
-                self._say(f"{store.name}: {1 - _distance(starts, ends) / all_:.0%} of the log")
+                read = f"{1 - _distance(starts, ends) / all_:.0%}"
+                say("rebuild", log_line("rebuilding", store=store.name, log_read=read))
         nothing = self.spark.createDataFrame([], "topic STRING")
         for source in store.reads_stores:
             for first in range(0, len(final_rows[source]), _FINAL_ROWS):
@@ -203,7 +204,9 @@ class Rebuild:
                 assert work is not None
                 reports = self._reports(nothing, (ends, ends), work, {source: some})
                 prepared = batches.finish(number, ends | read_to, (work, reports))
-                self._say(f"{store.name}: {first + len(some):,} rows of store {source.store}")
+                read_rows = first + len(some)
+                line = log_line("rebuilding", store=store.name, source=source.store, rows=read_rows)
+                say("rebuild", line)
         return prepared
 
     def _reports(
@@ -275,13 +278,12 @@ class Rebuild:
         for topic, partitions in begins.items():
             gone = [f"{p} below {offset}" for p, offset in partitions.items() if offset]
             if gone:
-                self._say(
-                    f"{store}: topic {topic} has lost its first records (partition "
-                    f"{', '.join(gone)}): their windows contain only the remaining records"
+                line = log_line("first records lost", store=store, topic=topic)
+                line += (
+                    f" (partition {', '.join(gone)}). Their windows contain only the remaining "
+                    "records"
                 )
-
-    def _say(self, line: str) -> None:
-        say("rebuild", f"rebuild {line}")
+                say("rebuild", line)
 
 
 def _distance(starts: Offsets, ends: Offsets) -> int:

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from oriel.pipeline.plan import PreparedBatch
-from oriel.storage import DataLayout, StorageError, say
+from oriel.storage import DataLayout, StorageError, log_line, say
 from oriel.storage.delta import DIGEST_TAG, AddedFile, open_data_file
 
 #: The least time between two reports of a run.
@@ -64,11 +64,10 @@ class Rejections:
 
     def _say(self, reason: str, count: int) -> None:
         example = self._examples[reason]
-        letters = f"{count:,} dead letter{'s' * (count > 1)}"
-        place = "topic {topic}, partition {partition}, offset {offset}".format(**example)
-        # A control character of an error's message could do anything to a terminal.
+        place = {name: example[name] for name in ("topic", "partition", "offset")}
+        # A terminal would interpret control characters of an error's message.
         detail = "".join(c if c.isprintable() else " " for c in example["detail"])[:_SHOWN]
-        line = f"{letters} of this run: {reason}, for example {place}: {detail}"
+        line = log_line("dead letters", reason=reason, count=count, **place, detail=detail)
         fields = example | {"reason": reason, "count": count}
         say("dead-letters", line, level="warning", **fields)
 

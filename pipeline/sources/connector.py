@@ -12,7 +12,7 @@ from pathlib import Path
 
 from oriel.pipeline.errors import ConnectorUnavailable
 from oriel.pipeline.spark import build_session
-from oriel.storage import say
+from oriel.storage import log_line, say
 
 _CONNECTOR = "org.apache.spark:spark-sql-kafka-0-10_2.13:4.2.0"
 _TOKEN_PROVIDER = "org.apache.spark:spark-token-provider-kafka-0-10_2.13"  # noqa: S105 - a name
@@ -32,7 +32,8 @@ def kafka_settings(ivy: Path | None = None) -> dict[str, str]:
     group, artifact = _TOKEN_PROVIDER.split(":")
     token_provider = jars / f"{group}_{artifact}-{_TOKEN_PROVIDER_VERSION}.jar"
     if not token_provider.is_file():
-        say("starting", "starting Spark: downloading a part of the Kafka connector")
+        phase = "downloading a part of the Kafka connector"
+        say("starting", log_line("starting Spark", phase=phase))
         _fetch_token_provider()
     if not token_provider.is_file():
         message = (

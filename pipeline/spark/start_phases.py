@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pyspark import SparkContext
 
 from oriel.pipeline.spark.log_file import LogFile
-from oriel.storage import say
+from oriel.storage import log_line, say
 
 _LOOK_SECONDS = 0.1
 #: What Ivy writes when it begins to resolve packages, once per package, and once per download.
@@ -29,13 +29,13 @@ class StartPhases:
     def begin(self, phase: str) -> None:
         """Print that a phase begins."""
         seconds = round(time.monotonic() - self._started, 1)
-        line = f"starting Spark: {phase} (after {seconds} s)"
+        line = log_line("starting Spark", phase=phase, seconds=seconds)
         say("starting", line, phase=phase, seconds=seconds)
 
     def end(self) -> None:
         """Print how long the start took."""
         seconds = round(time.monotonic() - self._started, 1)
-        say("started", f"Spark is ready after {seconds} s", seconds=seconds)
+        say("started", log_line("Spark is ready", seconds=seconds), seconds=seconds)
 
     @contextmanager
     def watched(self) -> Iterator[None]:

@@ -184,7 +184,7 @@ def _commit_record(version: int, record_json: str | None) -> CommitRecord | None
         return CommitRecord.from_json(record_json)
     except (TypeError, orjson.JSONDecodeError) as error:
         # The rows are still good; the position then stays at the last commit that says it.
-        logger.warning("version %d has an unreadable position: %s", version, error)
+        logger.warning("position of a commit not readable: version=%d. %s", version, error)
         return None
 
 

@@ -34,9 +34,7 @@ def remove_other_formats(layout: DataLayout) -> list[Path]:
             continue
         heartbeat = (folder if is_format else layout.index_formats) / STATUS_FILE
         if _is_silent(heartbeat if heartbeat.exists() else folder):
-            logger.info(
-                "the indexes in %s are of another version and not used. They are removed", folder
-            )
+            logger.info("unused indexes of another version deleted: directory=%s", folder)
             shutil.rmtree(folder, ignore_errors=True)
             removed.append(folder)
     return removed

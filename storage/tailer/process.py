@@ -140,7 +140,7 @@ class Tailer:
         for name in sorted(stores.keys() - set(look.present)):
             self._pool.remove(name)
         for name in look.gone:
-            logger.info("%s: the table was deleted, so its index is deleted", name)
+            logger.info("table deleted, so its index is deleted: store=%s", name)
             IndexFolder(self._layout.index(name)).remove()
         for name in look.away.keys() - self._verified_away:
             self._verified_away.add(name)
@@ -153,7 +153,7 @@ class Tailer:
             if generation is not None and is_unverified(generation):
                 release_if_sound(generation)
         except (OSError, StorageError) as error:
-            logger.error("%s: its index could not be verified: %s", name, error)  # noqa: TRY400
+            logger.error("index not verified: store=%s. %s", name, error)  # noqa: TRY400
             self._verified_away.discard(name)
 
     def _store_status(self, tailer: StoreTailer, *, is_held: bool) -> StoreStatus:

@@ -139,11 +139,11 @@ class Scrub:
             )
             tailer.is_verified |= not look.is_comparison
         except IndexDamaged as error:
-            told = "%s: %s. The service rebuilds it from its table"
+            told = "index damaged: store=%s. %s. The service rebuilds it from its table"
             logger.error(told, tailer.folder.path.name, error)  # noqa: TRY400 - a finding
             withdraw(tailer.folder, look.generation, str(error))
         except StoreNotReady as error:
-            logger.warning("%s: %s", tailer.folder.path.name, error)
+            logger.warning("index not verified: store=%s. %s", tailer.folder.path.name, error)
             if look.is_comparison:
                 retry_at = self._wall_clock() + _RETRY_SECONDS
                 self._compared_at[look.watched] = retry_at - COMPARE_SECONDS

@@ -254,12 +254,12 @@ class StoreTailer:
         self.close()
         self.status = replace(self.status, state="building")
         if self._failures.is_news(reason):
-            logger.info("%s: building the index: %s", self.folder.path.name, reason)
+            logger.info('building the index: store=%s reason="%s"', self.folder.path.name, reason)
         state, generation = self._build()
         self.folder.publish(generation)
         self._generation, self.is_verified = generation, True
         self._use(state)
-        logger.info("%s: index built at version %d", self.folder.path.name, state.version)
+        logger.info("index built: store=%s version=%d", self.folder.path.name, state.version)
 
     def _build(self) -> tuple[IndexState, Path]:
         """Build the newest version that can be read, which may change while it is read.
@@ -440,7 +440,10 @@ class StoreTailer:
         if self._failures.is_news(problem):
             expected = isinstance(error, StorageError | OSError)
             logger.error(
-                "%s: %s", self.folder.path.name, problem, exc_info=None if expected else error
+                "index failed: store=%s. %s",
+                self.folder.path.name,
+                problem,
+                exc_info=None if expected else error,
             )
         self.status = replace(self.status, state="failed", problem=problem)
         self.close()

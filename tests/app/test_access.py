@@ -334,8 +334,9 @@ def test_each_denied_request_leaves_a_line(
     guarded.get(f"{OTHER}/latest/ab", bearer)
     guarded.get(f"{ROOT}/latest/ab", "a-wrong-token")
     named, unnamed = capsys.readouterr().err.splitlines()
-    assert f"denied GET {OTHER}/latest/ab to 127.0.0.1, token reporter: " in named
-    assert f"denied GET {ROOT}/latest/ab to 127.0.0.1, token none: " in unnamed
+    denied = "request denied: client=127.0.0.1 method=GET path="
+    assert f"{denied}{OTHER}/latest/ab token=reporter. " in named
+    assert f"{denied}{ROOT}/latest/ab token=none. " in unnamed
     assert "a-wrong-token" not in unnamed
 
 

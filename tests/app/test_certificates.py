@@ -235,7 +235,7 @@ def test_a_renewed_certificate_is_used_without_a_restart(serving: Serving, folde
     for pid in before[1:]:
         os.kill(pid, signal.SIGCONT)
     assert serving.stderr.read_text().count("of another certificate") == 1
-    assert serving.stderr.read_text().count("starting it again") == 1
+    assert serving.stderr.read_text().count("process restarted") == 1
     write_certificate(folder)
     os.kill(serving.process.pid, signal.SIGHUP)
     wait_for({_pem(folder)}, lambda: _served(serving), "the certificates of the workers")
@@ -250,4 +250,4 @@ def test_sighup_ends_no_service(tmp_path: Path) -> None:
         os.kill(pid, signal.SIGHUP)
     assert serving.get("/healthz").status == 200
     assert serving.end() == 0
-    assert "starting it again" not in serving.stderr.read_text()
+    assert "process restarted" not in serving.stderr.read_text()

@@ -83,7 +83,8 @@ def test_a_malformed_claim_is_refused_and_named(
         f"{json.dumps(claim)}. Correct the claim at the identity provider."
     )
     told = capsys.readouterr().err
-    assert told == f"denied GET /v1/stores to unknown, token none: {refused.value}\n"
+    denied = "request denied: client=unknown method=GET path=/v1/stores token=none"
+    assert told == f"{denied}. {refused.value}\n"
     assert "oriel.access" not in scope
 
 

@@ -94,7 +94,7 @@ def test_all_processes_speak_json_for_programs(tmp_path: Path, table: StoreTable
         serving.wait_for(table.batch + 1)
         os.kill(serving.children()["oriel.storage.tailer"], signal.SIGKILL)
         wait_until(
-            serving.stderr.read_text, "the supervisor", lambda told: "starting it again" in told
+            serving.stderr.read_text, "the supervisor", lambda told: "process restarted" in told
         )
     finally:
         assert serving.end() == 0
@@ -102,8 +102,8 @@ def test_all_processes_speak_json_for_programs(tmp_path: Path, table: StoreTable
     fields = {"time", "level", "event", "message"}
     assert [line for line in lines if not fields <= line.keys()] == []
     said = {(line["process"], line["event"]): line["message"] for line in lines}
-    assert said["tailer", "storage.tailer.store"] == "store: index built at version 1"
-    assert said["api", "app.server.supervisor"] == "tailer ended, starting it again: exit_code=-9"
+    assert said["tailer", "storage.tailer.store"] == "index built: store=store version=1"
+    assert said["api", "app.server.supervisor"] == "process restarted: process=tailer exit_code=-9"
 
 
 def test_the_longest_keys_and_lists_of_keys_go_over_the_wire(shared: Serving) -> None:

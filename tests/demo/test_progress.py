@@ -62,8 +62,8 @@ def test_each_phase_of_the_start_is_a_line(
     progress = Progress(Path(), "t", {"0": 1000}, output=output)
     for line in (
         "",
-        "starting Spark: starting Java (after 0.1 s)\n",
-        "Spark is ready after 9.8 s\n",
+        'starting Spark: phase="starting Java" seconds=0.1\n',
+        "Spark is ready: seconds=9.8\n",
     ):
         with output.open("a") as file:
             file.write(line)
@@ -71,8 +71,8 @@ def test_each_phase_of_the_start_is_a_line(
         progress.report()
     assert capsys.readouterr().err.splitlines() == [
         "demo: pipeline 0 %, starting Spark",
-        "demo: pipeline 0 %, starting Spark: starting Java (after 0.1 s)",
-        "demo: pipeline 0 %, Spark is ready after 9.8 s",
+        'demo: pipeline 0 %, starting Spark: phase="starting Java" seconds=0.1',
+        "demo: pipeline 0 %, Spark is ready: seconds=9.8",
     ]
 
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.tidy.project import ROOT
+from tests.tidy.project import ROOT, texts
 from tools import metrics_page
 
 _ALERTS = (ROOT / "docs" / "reference" / "alerts.md").read_text()
@@ -55,3 +55,17 @@ def test_the_entry_of_an_alert_equals_its_rule(rule: dict[str, Any]) -> None:
 def test_the_summary_of_an_alert_has_the_number_of_its_condition(rule: dict[str, Any]) -> None:
     """A person who receives it learns how much, or for how long."""
     assert re.search(r"\d", re.sub(r"\{\{.*?\}\}", "", rule["annotations"]["summary"]))
+
+
+def test_the_page_of_log_lines_has_every_event() -> None:
+    """Each event that the product logs has a row, and each row is an event of the product."""
+    page = (ROOT / "docs" / "reference" / "logs.md").read_text()
+    rows = re.findall(r"^\| `([a-z-]+)` \| (?:info|warning|error|critical) \|", page, re.MULTILINE)
+    calls = [
+        event
+        for name, text in texts()
+        if name.endswith(".py") and name.startswith(("app/", "pipeline/", "storage/"))
+        for event in re.findall(r"""\bsay\(\s*"([a-z-]+)",""", text)
+    ]
+    assert calls
+    assert set(rows) == set(calls)

@@ -38,7 +38,7 @@ class Ended(NamedTuple):
 
 def after_start(told: str) -> list[str]:
     """Return the lines of a command without those about its start."""
-    starts = ("starting Spark", "Spark is ready after ", "the pipeline has started after ")
+    starts = ("starting Spark", "Spark is ready: ", "pipeline started: ")
     return [line for line in told.splitlines() if not line.startswith(starts)]
 
 

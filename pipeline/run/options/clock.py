@@ -4,6 +4,7 @@ import argparse
 from collections.abc import Callable, Iterator, Mapping
 
 from oriel.pipeline.plan import NO_CLOCK_NOTES, ClockNotes, ClockSettings, PreparedBatch
+from oriel.storage import log_line
 
 #: Clocks of producers and time zones are wrong by hours, so a day rejects none of their records.
 #: After a record that is a day ahead, its partition accepts current records again a day later.
@@ -44,13 +45,16 @@ def clock_settings(options: argparse.Namespace, last: ClockNotes = NO_CLOCK_NOTE
 def idle_lines(
     before: Mapping[str, PreparedBatch], after: Mapping[str, PreparedBatch]
 ) -> Iterator[str]:
-    """A line for each partition that a store began to leave out, or waits for again."""
+    """Yield a log line for each partition that became idle, or has new records again."""
     for store, prepared in after.items():
         known = before[store].clock_notes.idle if store in before else {}
         idle = prepared.clock_notes.idle
         for name in sorted({*known, *idle}):
             were, are = set(known.get(name, ())), set(idle.get(name, ()))
             for partition in sorted(are - were):
-                yield f"store {store!r}: {name} {partition} is silent, windows close without it"
+                place = log_line("partition is idle", store=store, topic=name, partition=partition)
+                yield f"{place}. Windows become final without it"
             for partition in sorted(were - are):
-                yield f"store {store!r}: {name} {partition} speaks again, windows wait for it"
+                event = "partition has new records"
+                place = log_line(event, store=store, topic=name, partition=partition)
+                yield f"{place}. Windows wait for it again"

@@ -66,13 +66,13 @@ def prepared(idle: dict[str, list[int]]) -> PreparedBatch:
 def test_each_change_of_who_is_left_out_is_a_line() -> None:
     """When a partition begins to be, and when it is waited for again; what stays is no news."""
     assert list(idle_lines({}, {"s": prepared({"t": [1]})})) == [
-        "store 's': t 1 is silent, windows close without it"
+        "partition is idle: store=s topic=t partition=1. Windows become final without it"
     ]
     before, after = {"s": prepared({"t": [1, 2]})}, {"s": prepared({"t": [2, 3]})}
     assert list(idle_lines(before, before)) == []
     assert list(idle_lines(before, after)) == [
-        "store 's': t 3 is silent, windows close without it",
-        "store 's': t 1 speaks again, windows wait for it",
+        "partition is idle: store=s topic=t partition=3. Windows become final without it",
+        "partition has new records: store=s topic=t partition=1. Windows wait for it again",
     ]
 
 

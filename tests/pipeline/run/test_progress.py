@@ -1,4 +1,4 @@
-"""Lines about batches: what is new since the line before, with the totals beside."""
+"""Log lines of batches have the counts since the previous line, and the totals."""
 
 from pathlib import Path
 from types import SimpleNamespace
@@ -36,17 +36,20 @@ def _told(
 def test_a_line_has_what_is_new_and_the_totals(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A line stands for all batches since the one before it, so that the new numbers add up."""
+    """A line counts all batches since the previous line."""
     batches = [
         (0.0, _committed(0, 300_000, 2)),
         (0.5, _committed(1, 301_000, 2)),
         (1.5, _committed(2, 303_124, 9)),
     ]
     assert _told(batches, tmp_path, monkeypatch, capsys) == [
-        "batch 0: s 300,000 records, 2 late, 0 dead-lettered (in all 300,000, 2, 0), 7 open",
         (
-            "batches 1 to 2: s 3,124 records, 7 late, 0 dead-lettered (in all 303,124, 9, 0), "
-            "7 open (2,083 records/s)"
+            "batch committed: batch=0, store=s input=300000 late=2 dead_lettered=0 "
+            "total_input=300000 total_late=2 total_dead_lettered=0 open=7"
+        ),
+        (
+            "batch committed: batches=1-2, store=s input=3124 late=7 dead_lettered=0 "
+            "total_input=303124 total_late=9 total_dead_lettered=0 open=7, records_per_second=2083"
         ),
     ]
 
@@ -54,11 +57,17 @@ def test_a_line_has_what_is_new_and_the_totals(
 def test_the_first_line_of_a_resumed_run_has_totals_only(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """What was there before this run is not taken for news."""
+    """Records from before this run do not count as new."""
     lines = _told(
         [(0.0, _committed(5, 10, 1)), (2.0, _committed(6, 14, 1))], tmp_path, monkeypatch, capsys
     )
     assert lines == [
-        "batch 5: s 10 records, 1 late, 0 dead-lettered in all, 7 open",
-        "batch 6: s 4 records, 0 late, 0 dead-lettered (in all 14, 1, 0), 7 open (2 records/s)",
+        (
+            "batch committed: batch=5, store=s total_input=10 total_late=1 total_dead_lettered=0 "
+            "open=7"
+        ),
+        (
+            "batch committed: batch=6, store=s input=4 late=0 dead_lettered=0 total_input=14 "
+            "total_late=1 total_dead_lettered=0 open=7, records_per_second=2"
+        ),
     ]

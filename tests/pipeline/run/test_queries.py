@@ -101,9 +101,9 @@ def test_a_run_waits_for_a_log_and_says_so_once(
     assert after_start(capsys.readouterr().err) == [
         "waiting: down",
         "waiting: down",
-        "Kafka answers again",
+        "Kafka responds again",
         "waiting: gone",
-        "Kafka answers again",
+        "Kafka responds again",
     ]
 
 
@@ -121,7 +121,7 @@ def test_queries_that_fail_though_the_log_answers_end_a_run(
     """Three times another is begun, and the reason told; then the error is the run's."""
     run([TIMEOUT, TIMEOUT, TIMEOUT, None])
     told = after_start(capsys.readouterr().err)
-    assert told == [f"going on after: {TIMEOUT}"] * 3
+    assert told == [f"pipeline resumed after: {TIMEOUT}"] * 3
     with pytest.raises(RuntimeError, match="no answer"):
         run([TIMEOUT] * 4)
 

@@ -20,12 +20,12 @@ pytestmark = pytest.mark.slow
 Run = Callable[..., tuple[list[str], bool]]
 
 RAISED = (
-    "{} of this run: function-raised, for example topic t, partition 0, offset {}: store 's', "
-    "aggregate: ValueError: unlucky   number"
+    "dead letters: reason=function-raised count={} topic=t partition=0 offset={} "
+    "detail=\"store 's', aggregate: ValueError: unlucky   number\""
 )
 NOT_JSON = (
-    "1 dead letter of this run: not-json, for example topic t, partition 0, offset 45: the line is "
-    "not one JSON object"
+    'dead letters: reason=not-json count=1 topic=t partition=0 offset=45 detail="the line is '
+    'not one JSON object"'
 )
 
 
@@ -70,7 +70,7 @@ def test_a_run_reports_each_reason_with_a_count_and_an_example(
     records = [("k", 1, {"v": 5}), b"hello", ("k", 2, {"v": -1}), ("k", 3, {"v": 6})]
     assert run(*records, small_batch_bytes=small_batch_bytes) == (
         [
-            RAISED.format("2 dead letters", 0),
+            RAISED.format(2, 0),
             NOT_JSON,
         ],
         False,
@@ -82,7 +82,7 @@ def test_a_run_reports_only_the_records_that_it_rejected(run: Run) -> None:
     assert run(("k", 1, {"v": -1}), b"hello")[1] is False
     assert run() == ([], False)
     lines, has_rejected_all = run(("k", 1, {"v": 1}))
-    assert lines == [RAISED.format("1 dead letter", 52)]
+    assert lines == [RAISED.format(1, 52)]
     assert has_rejected_all
     assert run(("k", 1, {"v": -1})) == ([], False)
 
@@ -123,4 +123,4 @@ def test_a_report_repeats_a_reason_only_if_its_count_has_changed(
     assert capsys.readouterr().err == ""
     progress.rejections.report(now=True)
     (line,) = capsys.readouterr().err.splitlines()
-    assert line.startswith("3 dead letters of this run: not-json, for example topic t,")
+    assert line.startswith("dead letters: reason=not-json count=3 topic=t ")

@@ -31,7 +31,9 @@ def test_each_phase_of_a_start_is_one_line(tmp_path: Path, monkeypatch: pytest.M
     with redirect_stderr(io.StringIO()) as told:
 
         def wait_for_phase(phase: str) -> None:
-            wait_until(told.getvalue, phase, lambda text: f"starting Spark: {phase} (" in text)
+            wait_until(
+                told.getvalue, phase, lambda text: f'starting Spark: phase="{phase}" ' in text
+            )
 
         with log.outputs_of_children(), phases.watched():
             wait_for_phase("starting Java")
@@ -45,8 +47,8 @@ def test_each_phase_of_a_start_is_one_line(tmp_path: Path, monkeypatch: pytest.M
         phases.end()
     *begun, ended = told.getvalue().splitlines()
     assert len(begun) == 4
-    assert [line for line in begun if not re.search(r" \(after \d+\.\d s\)$", line)] == []
-    assert re.fullmatch(r"Spark is ready after \d+\.\d s", ended)
+    assert [line for line in begun if not re.search(r" seconds=\d+\.\d$", line)] == []
+    assert re.fullmatch(r"Spark is ready: seconds=\d+\.\d", ended)
 
 
 def test_a_session_that_is_built_at_once_has_its_phase(
@@ -58,4 +60,4 @@ def test_a_session_that_is_built_at_once_has_its_phase(
     with redirect_stderr(io.StringIO()) as told, phases.watched():
         pass
     (line,) = told.getvalue().splitlines()
-    assert line.startswith("starting Spark: creating the session (after ")
+    assert line.startswith('starting Spark: phase="creating the session" seconds=')

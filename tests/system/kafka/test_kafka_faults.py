@@ -365,7 +365,7 @@ def test_a_run_survives_its_broker(tmp_path: Path, cluster: Cluster, warm_python
         said_more(0)
         cluster.broker.go_on()
         committed(3)
-        assert said("Kafka answers again") == 1
+        assert said("Kafka responds again") == 1
         waiting = said("waiting: Kafka at ")
         cluster.broker.kill()
         said_more(waiting)
@@ -387,7 +387,7 @@ def test_a_run_survives_its_broker(tmp_path: Path, cluster: Cluster, warm_python
     assert run.returncode == 1
     assert "topic 'steady', partition 0: 5 offsets, 7 to 11, were deleted" in last
     assert said("waiting: Kafka at ") == waiting + 1
-    assert said("Kafka answers again") == 2
+    assert said("Kafka responds again") == 2
     expected = ("waiting", "Kafka", "batch")
     others = after_start("\n".join(lines))
     assert [line for line in others if not line.startswith(expected)] == [], lines

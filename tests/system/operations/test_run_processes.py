@@ -98,9 +98,10 @@ def test_an_error_in_a_task_of_a_process_is_one_line(
     )  # fmt: skip
     assert (ended.returncode, ended.stdout) == (1, "")
     (told,) = after_start(ended.stderr)
-    begun = [line.partition(" (after")[0] for line in ended.stderr.splitlines()]
+    begun = [line.partition(" seconds=")[0] for line in ended.stderr.splitlines()]
     assert begun[:3] == [
-        "starting Spark", "starting Spark: starting Java", "starting Spark: creating the session",
+        "starting Spark", 'starting Spark: phase="starting Java"',
+        'starting Spark: phase="creating the session"',
     ]  # fmt: skip
     trace = tmp_path / "data" / "logs" / "topology.log"
     if ours:

@@ -180,7 +180,7 @@ def test_a_store_that_is_new_is_computed_up_to_the_others(
     bench.append("t", 0, ("a", 3, 50))
     both = counting("v >= 0", "s", "new")
     bench.run(both)
-    assert "rebuild new: computed again up to batch 1" in capsys.readouterr().err
+    assert "store rebuilt: store=new batch=1" in capsys.readouterr().err
     bench.append("t", 0, ("a", 4, 60))
     bench.assert_as_fresh(both, "s", "new")
     bench.append("t", 0, ("a", 4, 61))

@@ -30,8 +30,8 @@ topology = builder.build()
 """
 
 WARNING = (
-    "2 dead letters of this run: function-raised, for example topic t, partition 0, offset 0: "
-    "store 's', aggregate: KeyError: 'amount'"
+    "dead letters: reason=function-raised count=2 topic=t partition=0 offset=0 "
+    "detail=\"store 's', aggregate: KeyError: 'amount'\""
 )
 REJECTED = (
     "oriel run: all records that this run read are dead letters. Show them with "

@@ -137,4 +137,4 @@ def test_each_line_is_json_for_programs(said: Said) -> None:
     assert {line["application"] for line in lines} == {"flights"}
     batch = next(line for line in lines if line["event"] == "batch")
     assert batch["stores"]["s"]["input"] >= 6
-    assert batch["message"].startswith(f"batch {batch['batch']}: s ")
+    assert batch["message"].startswith(f"batch committed: batch={batch['batch']}, store=s ")
