@@ -1,9 +1,10 @@
-"""Sliding windows (KIP-450): both ends inclusive, aligned to the records.
+"""Sliding windows (KIP-450): the records define them, and both ends are inclusive.
 
-In come a state of records and a batch of records; out go the records that can still matter and
-each changed window's row. ``SlidingWindowEngine`` computes declarative aggregates for all keys
-at once, ``SlidingFoldEngine`` calls a user's functions over each changed window's members.
-Which records are members, ``WindowMembers`` knows of ``SlidingEntries``.
+The input is a state of records and a batch of records. The output is the records that can still
+affect a window, and the row of each changed window. The class ``SlidingWindowEngine`` computes
+named aggregates for all keys together. The class ``SlidingFoldEngine`` calls functions of a user
+over the members of each changed window. The class ``WindowMembers`` finds the members in
+``SlidingEntries``.
 """
 
 from oriel.pipeline.windows.engines.sliding.declarative import SlidingWindowEngine

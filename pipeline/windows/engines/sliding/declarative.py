@@ -1,7 +1,7 @@
-"""The sliding-window engine: set semantics with freezing, for all keys of a batch at once.
+"""The sliding-window engine: set semantics with freezing, for all keys of a batch together.
 
-Every rule is a property of records alone (D = time difference, ``t`` = a record's time,
-``c`` = its close time: stream time of its own partition when it came, less grace):
+Every rule depends on records only. D is the time difference, ``t`` the time of a record, and ``c``
+its close time: the stream time of its partition at its arrival, less the grace.
 
     accepted      t + D >= c                                       (semantics.md#0-3)
     member        s <= t <= s + D  and  s + D >= c                 (semantics.md#2-3)
@@ -9,25 +9,27 @@ Every rule is a property of records alone (D = time difference, ``t`` = a record
     right window  s = t + 1, and some record is a member           (KIP-450)
     final         s + D < close time of every partition
 
-So the result can't depend on the order in which partitions are read or on batch cuts.
-The state is the accepted records that can still matter; a batch is merged in, the windows it
-changed are looked up by binary search, and their members are index ranges.
+The result therefore does not depend on the order of partitions or on batches. The state is the
+accepted records that can still affect a window. A batch is merged into it, binary searches find the
+changed windows, and their members are index ranges.
 
-A batch needs the records near its own and near those with a window that becomes final now. A
-window [s, s + D] is worked out of its members, and of its definers, which tell whether it is
-there and whether it was before: records at s - 1 or s + D, for s = 0 all up to D. So all that
-matters to a window lies in [s - 1, s + D], and these windows may be written:
+A batch needs the records near its own records, and near records with a window that becomes final. A
+window [s, s + D] is computed from its members and its definers. The definers decide whether it
+exists and whether it existed earlier. They are the records at s - 1 or s + D, and for s = 0 all
+records up to D. All records that affect a window are therefore in [s - 1, s + D]. These windows can
+be emitted:
 
-    holds a new record at t               t - D <= s <= t            [t - D - 1, t + D]
+    contains a new record at t            t - D <= s <= t            [t - D - 1, t + D]
     is the left window of a new one       s = max(0, t - D)          [t - D - 1, max(t, D)]
     is the right window of a new one      s = t + 1                  [t, t + 1 + D]
     left window that becomes final now    s = max(0, t - D)          [t - D - 1, max(t, D)]
     right window that becomes final now   s = t + 1                  [t, t + 1 + D]
 
-where t in the last two lines is the time of an old record, which the state finds by its time. A
-unit of state is D + 1 ms: each of these spans is in the unit of t and those beside it. A window
-of any other record that happens to be there may lack members and definers, and is not written:
-it has an old definer (itself), nothing new in its bounds, and does not become final.
+In the last two lines, t is the time of an old record, which the state finds by its time. A time
+bucket of the state is D + 1 ms, so each span is in the bucket of t and the adjacent
+buckets. A window of any other record in these buckets can lack members and definers, and is not
+emitted. It has an old definer, which is the record itself, has no new record in its bounds, and
+does not become final.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -59,7 +61,7 @@ from oriel.pipeline.windows.records import (
 
 @dataclass(frozen=True)
 class _Records:
-    """Records by (key, time, partition, offset): key code, time, close time, whether new."""
+    """Records by key, time, partition and offset. ``new`` is True for records of this batch."""
 
     table: pa.Table
     keys: pa.Array
@@ -71,7 +73,7 @@ class _Records:
 
 @dataclass(frozen=True)
 class _Windows:
-    """Windows by key code and start; ``known`` ones have a definer of an earlier batch."""
+    """Windows by key code and start. ``known`` windows have a definer of an earlier batch."""
 
     code: Ints
     start_ms: Ints
@@ -83,9 +85,9 @@ class _Windows:
 
 @dataclass(frozen=True)
 class ChangedWindows:
-    """Windows to aggregate, sorted by key and start: their bounds, and which rows are members.
+    """Windows to aggregate, sorted by key and start, with their bounds and members.
 
-    ``rows`` are all records, ``new`` marks those that came in this batch. ``known`` are the
+    ``rows`` are all records, and ``new`` marks the records of this batch. ``known`` marks the
     windows that a record of an earlier batch defines.
     """
 
@@ -99,7 +101,7 @@ class ChangedWindows:
 
 @dataclass(frozen=True)
 class Aggregated:
-    """The aggregates of windows, their timestamps, which have no value, and who is left out."""
+    """The aggregates of windows, their times, the windows without a value, and records left out."""
 
     columns: Mapping[str, pa.Array | pa.ChunkedArray]
     timestamp_ms: Ints
@@ -108,7 +110,7 @@ class Aggregated:
 
 
 class SlidingWindowEngine(WindowEngine):
-    """Sliding windows with declarative aggregates; the state is a set of records."""
+    """Sliding windows with named aggregates. The state is a set of records."""
 
     rows_leave_when_due = True
     rows_never_change = True
@@ -124,10 +126,10 @@ class SlidingWindowEngine(WindowEngine):
     ) -> None:
         """Check ``aggregates`` (output name -> aggregate) against the schema of the values.
 
-        ``carried`` are columns that the state keeps with each record for the caller's use.
+        ``carried`` are columns that the state keeps with each record for the caller.
 
         Raises:
-            IllegalArgument: an aggregate reads an unknown column or one of a wrong type.
+            IllegalArgument: An aggregate reads an unknown column or a column of another type.
         """
         self.windows = windows
         self._difference_ms = windows.time_difference_ms
@@ -141,39 +143,39 @@ class SlidingWindowEngine(WindowEngine):
         self.state_schema = self.record_schema
 
     def order_by_numbers(self, numbers: Iterable[pa.Field]) -> None:
-        """See ``WindowEngine``: the state has the columns, too."""
+        """Expect rows that share the place of one record, also in the state."""
         super().order_by_numbers(numbers)
         self.state_schema = self.record_schema
 
     def order_by_effect(self) -> None:
-        """See ``WindowEngine``: the state has the column, too."""
+        """Expect records with an apply order, also in the state."""
         super().order_by_effect()
         self.state_schema = self.record_schema
 
     def units(self, state: pa.Table) -> Ints:
-        """See ``WindowEngine``: D + 1 ms are a unit."""
+        """Return the time bucket of each record. A bucket is D + 1 ms."""
         return self._unit(np.asarray(state["timestamp_ms"]))
 
     def touched_units(self, batch: pa.Table) -> Ranges:
-        """See ``WindowEngine``: a record's own, and those beside it."""
+        """Return the time bucket of each record and the adjacent buckets."""
         unit = self._unit(np.asarray(batch["timestamp_ms"]))
         return Ranges(unit - 1, unit + 2)
 
     def due_ms(self, state: pa.Table) -> Ints:
-        """The end of each record's right window, the last one that it defines or is in."""
+        """Return the end of the right window of each record, the last window that contains it."""
         return np.asarray(state["timestamp_ms"]) + 1 + self._difference_ms
 
     def due(self, previous_close_ms: int, close_ms: int) -> Sequence[Due]:
-        """See ``WindowEngine``: a record's right window, and its left one, which ends before."""
-        # No left window ends below D, so those of early records all close together.
+        """Return the records whose right window or left window becomes final."""
+        # No left window ends before D, so the left windows of early records close together.
         left_from_ms = previous_close_ms if previous_close_ms > self._difference_ms else 0
         right = Due(previous_close_ms, close_ms, 0, 1)
         if close_ms <= self._difference_ms:
             return (right,)
-        # From the time of a record, at which its left window ends, to its ``due_ms``.
+        # The time from a record, where its left window ends, to its ``due_ms``.
         until_due_ms = 1 + self._difference_ms
-        # Records up to D are members and definers of the left window of an early record, which
-        # is in the unit 0, as D is.
+        # Records up to D are members and definers of the left window of an early record. It is in
+        # bucket 0, and so is D.
         return Due(left_from_ms + until_due_ms, close_ms + until_due_ms, -1, 0), right
 
     def _unit(self, time_ms: Ints) -> Ints:
@@ -194,8 +196,8 @@ class SlidingWindowEngine(WindowEngine):
             final=~self._rule.is_open(changed.end_ms, close_ms),
             deleted=aggregated.deleted,
         )
-        # The last window that a record defines or is in is its right one, [t + 1, t + 1 + D]:
-        # once that is final, the record can't matter any more.
+        # The last window of a record is its right window, [t + 1, t + 1 + D]. After it is final,
+        # the record cannot affect a window.
         matters = self._rule.is_open(records.time_ms + 1 + self._difference_ms, close_ms)
         state = records.table.filter(pa.array(matters))
         added = records.table.filter(pa.array(matters & records.new))
@@ -204,14 +206,14 @@ class SlidingWindowEngine(WindowEngine):
     def _defined_windows(
         self, records: _Records, previous_close_ms: int, close_ms: int
     ) -> _Windows:
-        """The windows that records define and that may have to be written, each once."""
+        """Return the windows that records define and that can be emitted, each once."""
         is_touched_key = np.zeros(len(records.keys), dtype=np.bool_)
         is_touched_key[records.code[records.new]] = True
         of_touched_key = is_touched_key[records.code]
 
         def may_be_written(start_ms: Ints) -> Flags:
-            # A window that was final before this batch is frozen. Of the others those that
-            # become final can be found by their ends alone: in a long window that are few.
+            # A window that was final before this batch is frozen. The ends alone show which other
+            # windows become final, and with a long time difference these are few.
             end_ms = start_ms + self._difference_ms
             final = ~self._rule.is_open(end_ms, close_ms)
             not_frozen = self._rule.is_open(end_ms, previous_close_ms)
@@ -219,11 +221,11 @@ class SlidingWindowEngine(WindowEngine):
 
         # An early record, t < D, has [0, D] for its left window (semantics.md#2-4).
         left_ms = np.maximum(records.time_ms - self._difference_ms, 0)
-        # A window that is closed when its definer comes is not made. The test is the record's
-        # own, so the record goes on defining the window, or not, in all later batches.
+        # A window that is closed when its definer arrives is not created. The test depends only on
+        # the record, so all later batches have the same result.
         left_is_made = self._rule.is_open(left_ms + self._difference_ms, records.close_ms)
-        # A right window needs no such test: t + D >= c held when the record was
-        # accepted (semantics.md#0-3), so t + 1 + D >= c. Kafka has no such test, either.
+        # A right window needs no test. When the record was accepted, t + D >= c was true
+        # (semantics.md#0-3), so t + 1 + D >= c. Kafka Streams also has no test.
         right_ms = records.time_ms + 1
         by_left = np.flatnonzero(left_is_made & may_be_written(left_ms))
         by_right = np.flatnonzero(may_be_written(right_ms))
@@ -234,24 +236,24 @@ class SlidingWindowEngine(WindowEngine):
     def _changed(
         self, records: _Records, windows: _Windows, close_ms: int
     ) -> tuple[ChangedWindows, pa.Array]:
-        """The windows with members that this batch changed, made or finished, and their keys.
+        """Return the windows that this batch changed, created or closed, and their keys.
 
-        A known window was there before the batch, and a row of it was written if it had a
-        member: it has changed only if it has a new one. A window that no older record defines
-        is written whatever its members are: all of them may be older than its definer.
+        A known window existed before the batch, and a row of it was emitted if it had a member. It
+        has changed only if it has a new member. A window without an older definer is emitted with
+        all its members, which can all be older than its definer.
         """
         timeline = Timeline(records.code, records.time_ms)
         end_ms = windows.start_ms + self._difference_ms
-        # Records stand by key and time, so those inside the bounds are a range.
+        # Records are sorted by key and time, so the records within the bounds are a range.
         in_bounds = timeline.within(windows.code, windows.start_ms, end_ms)
         is_due = ~windows.known | ~self._rule.is_open(end_ms, close_ms)
-        # What has no record in its bounds, or nothing new there, is left out before members are
-        # worked out: a member is always one of the records in the bounds.
+        # Windows without a record in their bounds, or without a new one, are dropped before members
+        # are computed, because members are always within the bounds.
         chosen = ~in_bounds.empty & (is_due | in_bounds.any_of(records.new))
         windows, end_ms, is_due = windows.keep(chosen), end_ms[chosen], is_due[chosen]
         entries = SlidingEntries.of(records.code, records.time_ms, records.close_ms, self._rule)
         members = WindowMembers.of(entries, windows.code, end_ms, in_bounds.keep(chosen))
-        # A right window exists only with a member; a new record in the bounds may be none.
+        # A right window exists only with a member, and a new record in the bounds can be a hole.
         chosen = (members.last_of() >= 0) & (is_due | (members.last_of(records.new) >= 0))
         windows = windows.keep(chosen)
         changed = ChangedWindows(
@@ -265,9 +267,10 @@ class SlidingWindowEngine(WindowEngine):
         return changed, records.keys.take(pa.array(windows.code))
 
     def _aggregated(self, changed: ChangedWindows) -> Aggregated:
-        """Aggregate each window; no record is left out and no window without a value."""
+        """Aggregate each window. No record is left out, and each window has a value."""
         members = changed.members
-        # Members stand in order of time, so the last has the greatest one (semantics.md#0-7).
+        # Members are in the order of time, so the last one has the greatest time
+        # (semantics.md#0-7).
         newest_ms = members.entries.time_ms[members.last_of()]
         none = np.zeros(len(newest_ms), dtype=np.bool_)
         columns = self._columns_of(changed.rows.drop_columns(["key", "close_ms"]), members)
@@ -276,7 +279,7 @@ class SlidingWindowEngine(WindowEngine):
     def _columns_of(
         self, rows: pa.Table, members: WindowMembers
     ) -> Mapping[str, pa.Array | pa.ChunkedArray]:
-        """The aggregates of each window, by the name of their column."""
+        """Return the aggregates of each window by the name of their column."""
         holed = members.holed
         row, ranges = covered(len(rows), members.in_bounds.keep(~holed))
         of_ranges = Members(rows.take(pa.array(row)), ranges)
@@ -285,7 +288,7 @@ class SlidingWindowEngine(WindowEngine):
             return columns
         own = members.keep(holed)
         pieced = of_pieces(self._aggregates, rows, own.pieces(), own.listed())
-        # Both in the order of the windows again.
+        # Both parts return to the order of the windows.
         place = np.empty(len(holed), dtype=np.int64)
         place[~holed] = np.arange(len(ranges.low))
         place[holed] = len(ranges.low) + np.arange(len(holed) - len(ranges.low))
@@ -296,7 +299,7 @@ class SlidingWindowEngine(WindowEngine):
 
 
 def _sorted_records(state: pa.Table, batch: pa.Table) -> _Records:
-    """Join state and batch in the order of keys' bytes and, within a key, of a window."""
+    """Return state and batch together, in the order of the keys' bytes and of a window."""
     table = pa.concat_tables([state, batch]).combine_chunks()
     (code,), keys = coded_keys(table["key"])
     order = window_order(code, table)
@@ -306,7 +309,7 @@ def _sorted_records(state: pa.Table, batch: pa.Table) -> _Records:
 
 
 def _distinct(windows: _Windows) -> _Windows:
-    """One window a (key, start), by these; known if any of its definers is of an earlier batch."""
+    """Return each window once. It is known if any definer is of an earlier batch."""
     order = pair_order(windows.code, windows.start_ms)
     windows = _Windows(windows.code[order], windows.start_ms[order], windows.known[order])
     if not len(order):

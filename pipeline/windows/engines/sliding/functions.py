@@ -1,17 +1,17 @@
-"""Sliding windows with the user's own functions.
+"""Sliding windows with functions of the user.
 
-The state is the records, as for the declarative aggregates; the functions are called over
-the members of each changed window in arrival order: partition by partition, offset by
-offset, partitions merged in order (docs/decisions/0011).
+The state is the records, as for named aggregates. The functions are called over the members of each
+changed window in the order of arrival: by partition and by offset. The results of the partitions
+are merged in order (docs/decisions/0011).
 
-    rejected   the aggregator raises for it on a fresh aggregate; it is in no window and defines
-               none. (A reducer's first value is only brought to the types: it isn't called.)
-    left out   the aggregator raises for it beside the members before it; it is out of that
-               window alone, stays in its others, and defines windows
+    rejected   The aggregator raises for the record with a new aggregate. The record is in no window
+               and defines none. For a reduce, only the types of its value are checked.
+    left out   The aggregator raises for the record after earlier members. The record is not in that
+               window. It remains in its other windows and defines windows.
 
-Tumbling and hopping windows reject a record as a whole if one of its windows raises: they are
-all known when it comes. A sliding window may appear, and get members, long after the record
-was accepted and written in others, so there each window decides by itself.
+Tumbling and hopping windows reject a record completely if one of its windows raises, because all
+windows are known at its arrival. A sliding window can appear and receive members long after the
+record was accepted and emitted in others. Each sliding window therefore decides on its own.
 """
 
 from collections.abc import Sequence
@@ -42,7 +42,7 @@ from oriel.pipeline.windows.records import RECORD_FIELDS, arrival_keys
 
 
 class _Member(NamedTuple):
-    """A member of a window as the functions see it; ``new``: it came in this batch."""
+    """A member of a window as the functions see it. ``new`` is True if it is from this batch."""
 
     row: int
     key: str
@@ -54,7 +54,7 @@ class _Member(NamedTuple):
 
 
 class _LeftOut(NamedTuple):
-    """A member that the aggregator raised for; ``behind_new``: new members are folded before it."""
+    """A member on which the aggregator raised. ``behind_new``: True after a new member."""
 
     member: _Member
     error: str
@@ -62,7 +62,7 @@ class _LeftOut(NamedTuple):
 
 
 class SlidingFoldEngine(SlidingWindowEngine):
-    """A user's aggregation of sliding windows."""
+    """An aggregation of sliding windows by functions of a user."""
 
     def __init__(
         self,
@@ -73,7 +73,7 @@ class SlidingFoldEngine(SlidingWindowEngine):
         *,
         emit: EmitStrategy,
     ) -> None:
-        """Aggregate values of this schema by ``fold``; ``carried`` are columns of the record."""
+        """Aggregate values of this schema by ``fold``. ``carried`` are columns of the record."""
         super().__init__(windows, {}, values, carried, emit=emit)
         self._fold = fold
         self._carried = list(carried or ())
@@ -90,8 +90,8 @@ class SlidingFoldEngine(SlidingWindowEngine):
         accepted[[row for row, _ in rejected]] = False
         batch_of_accepted = batch.filter(pa.array(accepted))
         result = super().process(state, batch_of_accepted, previous_close_ms, close_ms)
-        # Functions can leave a closed window without a value: a removal of a row that emission
-        # on close never wrote. It is not final.
+        # Functions can remove the value of a closed window. With on_window_close, its row was never
+        # emitted, and the removal is not final.
         final = np.asarray(result.changes["final"])
         emitted = self._emit.emits(np.ones_like(final), final)
         return replace(
@@ -101,7 +101,7 @@ class SlidingFoldEngine(SlidingWindowEngine):
         )
 
     def _rejected(self, batch: pa.Table) -> list[tuple[int, str]]:
-        """The rows of rejected records, and why: each is tried on a fresh aggregate."""
+        """Return the rejected rows with the reason. Each record is tested with a new aggregate."""
         rejected = []
         inputs, keys = batch["input"].to_pylist(), batch["key"].to_pylist()
         for row, value in enumerate(fold_values(batch, self._values)):
@@ -112,13 +112,13 @@ class SlidingFoldEngine(SlidingWindowEngine):
         return rejected
 
     def _aggregated(self, changed: ChangedWindows) -> Aggregated:
-        """Fold the members of each window in arrival order."""
+        """Aggregate the members of each window in the order of arrival."""
         in_bounds, _ = covered(len(changed.rows), changed.members.in_bounds)
         rows = changed.rows.take(pa.array(in_bounds))
         arrival = np.empty(len(rows), dtype=np.int64)
         arrival[np.lexsort(arrival_keys(rows))] = np.arange(len(rows))
         members = self._members_of(rows, changed.new[in_bounds])
-        # On close a window is evaluated only once, so nothing was reported of it before.
+        # With on_window_close, a window is evaluated only once, so nothing was reported earlier.
         evaluated_before = changed.known & (not self._emit.is_on_close)
         aggregates, timestamps, left_out = [], [], []
         for pieces in changed.members.listed():
@@ -142,14 +142,14 @@ class SlidingFoldEngine(SlidingWindowEngine):
         )
 
     def _members_of(self, rows: pa.Table, new: Flags) -> list[_Member]:
-        """Each row as the functions see it."""
+        """Return each row as the functions see it."""
         columns = (rows[name].to_pylist() for name in ("key", "partition", "timestamp_ms", "input"))
         values = fold_values(rows, self._values)
         fields = zip(*columns, values, new.tolist(), strict=True)
         return [_Member(row, *own) for row, own in enumerate(fields)]
 
     def _folded(self, members: Sequence[_Member]) -> tuple[Any, int, list[_LeftOut]]:
-        """The aggregate (None: removed) and timestamp of one window, and who is left out of it."""
+        """Return the aggregate of one window (or None), its time, and the members left out."""
         parts, raised = self._fold_partitions(members)
         present = {
             fold_partition: part for fold_partition, part in parts.items() if part[0] is not None
@@ -166,12 +166,11 @@ class SlidingFoldEngine(SlidingWindowEngine):
     def _fold_partitions(
         self, members: Sequence[_Member]
     ) -> tuple[dict[int, tuple[Any, int]], list[_LeftOut]]:
-        """Call the aggregator; a null result starts aggregate and timestamp of a partition anew.
+        """Call the aggregator. A null result restarts the aggregate and the time of a partition.
 
-        Each partition has its aggregate, None if it was removed, and the timestamp of either.
-        Without a merger a partition's number is partition * inputs + input: what
-        ``Fold.fold_partition`` gives puts the inputs of one partition together again, to be
-        folded into one aggregate.
+        Each partition has its aggregate, or None if it was removed, and the time. Without a merger,
+        the index of a partition is partition * inputs + input. ``Fold.fold_partition`` then groups
+        the inputs of one partition, so that they share one aggregate.
         """
         parts: dict[int, tuple[Any, int]] = {}
         raised: list[_LeftOut] = []
@@ -189,18 +188,19 @@ class SlidingFoldEngine(SlidingWindowEngine):
                 continue
             if member.new:
                 partitions_with_new.add(fold_partition)
-            # Behind a removal the time begins anew, as the aggregate does.
+            # After a removal, the aggregate and its time start again.
             newest_ms = timestamp_ms if aggregate is None else max(newest_ms, timestamp_ms)
             parts[fold_partition] = (result, newest_ms)
         return parts, raised
 
     def _not_reported(self, raised: list[_LeftOut], members: Sequence[_Member]) -> list[_LeftOut]:
-        """Those that were not reported when the window was evaluated with its old members.
+        """Return the members that were not reported with the old members of the window.
 
-        A new member was not. An old one with only old ones before it raised in the same calls as
-        before, and was. Usually these are all: a partition's new members come behind its old
-        ones. Results of a join, and inputs that are folded into one, may come between: then
-        the calls before an old member differ, and what the old members did alone decides.
+        A new member was not reported. An old member with only old members before it raised in the
+        same calls as before, so it was reported. Usually, no other case exists, because the new
+        members of a partition are after its old ones. Join results, and inputs that share one
+        aggregate, can be between them. The calls before an old member then differ, and the result
+        of the old members alone decides.
         """
         unsure = [left_out for left_out in raised if left_out.member.new or left_out.behind_new]
         if all(left_out.member.new for left_out in unsure):

@@ -1,15 +1,15 @@
-"""The members of sliding windows, without a list of them for each window.
+"""The members of sliding windows, without a list of members per window.
 
-A record at ``t`` is a member of the windows around it that are open when it comes, so of those
-with an end from its *entry* on:
+A record at ``t`` is a member of the windows around it that are open at its arrival. These are the
+windows with an end at or after its *entry*:
 
     entry    max(t, the least end of a window that is open at the record's close time)
     member   start <= t and entry <= end
 
-Records stand by key and time, so those in a window's bounds are a range of rows. One that enters
-after the window's end makes a hole in it. A window without a hole is such a range. Any other is
-taken apart into pieces, each a range in some order of the records: the rows in front of its first
-hole, and blocks of the order by entry (docs/decisions/0023).
+Records are sorted by key and time, so the records within the bounds of a window are a range of
+rows. A record that enters after the end of the window is a hole in it. A window without a hole is a
+range. Any other window is split into pieces, each a range in some order of the records: the rows
+before its first hole, and blocks of the order by entry (docs/decisions/0023).
 """
 
 from collections.abc import Iterator
@@ -30,13 +30,13 @@ from oriel.pipeline.windows.arrays import (
 )
 from oriel.pipeline.windows.definitions import WindowRule
 
-#: How many records are listed at a time.
+#: The number of records to list at a time.
 LISTED = 2**20
 
 
 @dataclass(frozen=True)
 class SlidingEntries:
-    """Records in window order: key code, time and entry in ms of each."""
+    """Records in window order: key code, time and entry in milliseconds."""
 
     code: Ints
     time_ms: Ints
@@ -44,7 +44,7 @@ class SlidingEntries:
 
     @classmethod
     def of(cls, code: Ints, time_ms: Ints, close_ms: Ints, rule: WindowRule) -> "SlidingEntries":
-        """Records by their close times: a window is open for one from its least end on."""
+        """Return records with the entry that follows from their close times."""
         return cls(code, time_ms, np.maximum(time_ms, rule.first_open_end_ms(close_ms)))
 
     @cached_property
@@ -54,7 +54,7 @@ class SlidingEntries:
 
     @cached_property
     def timeline(self) -> Timeline:
-        """Where an entry stands in ``order``."""
+        """The positions of entries in ``order``."""
         return Timeline(self.code, self.entry_ms[self.order])
 
 
@@ -62,8 +62,8 @@ class SlidingEntries:
 class WindowMembers:
     """The members of each window, as rows of ``entries``.
 
-    ``in_bounds`` are the rows in the window's bounds; up to ``hole``, the first row of them that
-    is no member, all are members. Without a hole that is the end of the bounds.
+    ``in_bounds`` are the rows within the bounds of the window. ``hole`` is the first row in bounds
+    that is not a member, or the end of the bounds. All rows before it are members.
     """
 
     entries: SlidingEntries
@@ -76,18 +76,18 @@ class WindowMembers:
     def of(
         cls, entries: SlidingEntries, code: Ints, end_ms: Ints, in_bounds: Ranges
     ) -> "WindowMembers":
-        """Find the holes of windows by their key codes, ends in ms and rows in their bounds."""
+        """Return windows with their holes, from key codes, ends and rows in bounds."""
         hole = in_bounds.high
         if (entries.entry_ms > entries.time_ms).any():
-            # The first record of the key that enters after the window's end. It is in the bounds
-            # or behind them: a record is accepted only if t + D >= c (semantics.md#0-3), so it
-            # enters all windows that begin after it.
+            # The first record of the key that enters after the end of the window. It is within the
+            # bounds or after them. A record is accepted only if t + D >= c (semantics.md#0-3), so
+            # it enters all windows that start after it.
             highest_ms = running_max(entries.entry_ms, heads(entries.code))
             hole = np.minimum(hole, Timeline(entries.code, highest_ms).first_after(code, end_ms))
         return cls(entries, code, end_ms, in_bounds, hole)
 
     def keep(self, chosen: Flags) -> "WindowMembers":
-        """The windows where ``chosen`` is set."""
+        """Return the windows for which ``chosen`` is set."""
         return WindowMembers(
             self.entries,
             self.code[chosen],
@@ -98,24 +98,24 @@ class WindowMembers:
 
     @property
     def front(self) -> Ranges:
-        """The members in front of the first hole."""
+        """The members before the first hole."""
         return Ranges(self.in_bounds.low, self.hole)
 
     @property
     def holed(self) -> Flags:
-        """Which windows have a hole."""
+        """True for each window with a hole."""
         return self.hole < self.in_bounds.high
 
     def last_of(self, chosen: Flags | None = None) -> Ints:
-        """The last member of each window, or the last one where ``chosen`` is set; -1 for none."""
+        """Return the last member of each window, or its last chosen member, or -1."""
         holed = self.holed
         if chosen is None:
             last = self.in_bounds.high - 1
         else:
             last = _last_before(chosen, self.in_bounds.high)
         if holed.any():
-            # All that entered the key's windows up to the end: as keys ascend with the rows, the
-            # greatest row of these is one of the key itself, or no row of the bounds.
+            # The records that entered windows of the key up to the end. Keys ascend with the rows,
+            # so the greatest row is a row of the key itself, or is outside the bounds.
             order = self.entries.order
             entered = order if chosen is None else np.where(chosen[order], order, -1)
             greatest = np.maximum.accumulate(entered)
@@ -123,67 +123,68 @@ class WindowMembers:
         return np.where(last >= self.in_bounds.low, last, -1)
 
     def listed(self) -> Iterator[Pieces]:
-        """All members of the windows, in order, for some windows at a time.
+        """Yield all members of the windows, in order, for some windows at a time.
 
-        That takes an array as long as the members of all windows together, but never more of it
-        at a time than for one window, or for ``LISTED`` records in bounds.
+        Each piece has at most ``LISTED`` records in bounds, or the records of one window. All
+        members of all windows are therefore never in memory together.
         """
         end = self.in_bounds.sizes.cumsum()
         begin = 0
         while begin < len(end):
             listed = end[begin - 1] if begin else 0
-            behind = max(int(np.searchsorted(end, listed + LISTED, side="right")), begin + 1)
-            window = np.arange(begin, behind)
+            stop = max(int(np.searchsorted(end, listed + LISTED, side="right")), begin + 1)
+            window = np.arange(begin, stop)
             in_bounds = Ranges(self.in_bounds.low[window], self.in_bounds.high[window])
             candidate, owner = in_bounds.rows()[1], in_bounds.owners
             is_member = self.entries.entry_ms[candidate] <= self.end_ms[window][owner]
             sizes = np.bincount(owner[is_member], minlength=len(window))
             yield Pieces(window, candidate[is_member], Ranges.side_by_side(sizes))
-            begin = behind
+            begin = stop
 
     def pieces(self) -> Iterator[Pieces]:
-        """All members of the windows, each once; no range is empty.
+        """Yield all members of the windows, each once, without empty ranges.
 
-        So many pieces of a window are in proportion to the logarithm of its size. All of them
-        together need an array as long as the records at a time.
+        The number of pieces of a window is proportional to the logarithm of its size. At each time,
+        they need an array as long as the records.
         """
         rows = len(self.entries.code)
         yield _filled(np.arange(len(self.hole)), np.arange(rows), self.front)
         holed = np.flatnonzero(self.holed)
-        # Who is behind the hole has its time or a later one, and enters no earlier.
+        # A record after the hole has its time or a later one, and does not enter earlier.
         hole = self.hole[holed]
-        behind = Ranges(
+        after = Ranges(
             self.entries.timeline.first_at_or_after(self.code[holed], self.entries.time_ms[hole]),
             self._entered(holed),
         )
-        place, behind = covered(rows, behind)
+        place, after = covered(rows, after)
         row, place = self.entries.order[place], np.arange(len(place))
-        for level in range(behind.levels):
-            which, block = behind.blocks(level)
-            # With the rows of each block in ascending order, those behind the hole are its end.
+        for level in range(after.levels):
+            which, block = after.blocks(level)
+            # The rows of each block are in ascending order, so the rows after the hole are at its
+            # end.
             in_blocks = np.sort((place >> level) * rows + row)
             low = np.searchsorted(in_blocks, block * rows + hole[which])
             yield _filled(holed[which], in_blocks % rows, Ranges(low, (block + 1) << level))
 
     def _entered(self, chosen: Flags | Ints) -> Ints:
-        """How many rows of ``entries.order`` entered up to the end of each chosen window."""
+        """Return how many rows of ``entries.order`` entered up to the end of each chosen window."""
         return self.entries.timeline.first_after(self.code[chosen], self.end_ms[chosen])
 
 
 def covered(length: int, ranges: Ranges) -> tuple[Ints, Ranges]:
-    """The rows, of ``length``, that some range covers, and the ranges counted in these only."""
+    """Return the rows that a range covers, of ``length`` rows, and the ranges among them."""
     is_covered = ranges.covered(length)
     return np.flatnonzero(is_covered), ranges.among(is_covered)
 
 
 def _filled(window: Ints, row: Ints, ranges: Ranges) -> Pieces:
-    """The ranges that have a row, and the rows that they cover."""
+    """Return the ranges that are not empty, and the rows that they cover."""
     filled = ~ranges.empty
     place, ranges = covered(len(row), ranges.keep(filled))
     return Pieces(window[filled], row[place], ranges)
 
 
 def _last_before(chosen: Flags, end: Ints) -> Ints:
-    """The last chosen row in front of each end, which is 1 or more; -1 for none."""
+    """Return the last chosen row before each end, which is at least 1, or -1."""
     last: Ints = np.maximum.accumulate(np.where(chosen, np.arange(len(chosen)), -1))[end - 1]
     return last
