@@ -1,7 +1,7 @@
-"""The updates of an aggregation as a stream: engines that stand where joins do (decision 0070).
+"""The updates of an aggregation as a stream, by engines at the position of joins (decision 0070).
 
-``AggregateUpdatesEngine`` is the contract and what all of them share; ``updates_engine_for``
-returns that of an aggregation, by its windows and by whether it is declarative or functions.
+The class ``AggregateUpdatesEngine`` is the interface and the shared base. The function
+``updates_engine_for`` returns the engine of an aggregation by its windows and its kind.
 """
 
 from oriel.pipeline.windows.aggregate_updates.choice import updates_engine_for

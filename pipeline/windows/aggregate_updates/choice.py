@@ -21,7 +21,7 @@ from oriel.pipeline.windows.joins import RECORDS, SideRows
 
 
 class _Engines(NamedTuple):
-    """The engine of declarative aggregates, and that of a user's functions."""
+    """The engines of one kind of windows, for named aggregates and for functions."""
 
     declarative: Callable[..., AggregateUpdatesEngine]
     functions: Callable[..., AggregateUpdatesEngine]
@@ -45,14 +45,19 @@ def updates_engine_for(
     sides: Sequence[SideRows] = (RECORDS,),
     reason: Callable[[str], str] = str,
 ) -> AggregateUpdatesEngine:
-    """Return the engine of an aggregation's updates.
+    """Return the engine of the updates of an aggregation.
 
-    ``aggregates`` are declarative, by the name of their column, and fit the rows of ``sides``, or a
-    user's fold over columns of the schema ``values``; ``reason`` says in which words it rejects a
-    record. ``carried`` are columns that the state keeps for the caller.
+    Args:
+        windows: The definition of the windows.
+        aggregates: Named aggregates by the name of their column, which fit the rows of ``sides``,
+            or the functions of a user.
+        values: The columns of the values.
+        carried: Columns that the state keeps for the caller.
+        sides: The rows of each input stream.
+        reason: Returns the text of the reason for which a record is rejected.
 
     Raises:
-        IllegalArgument: an aggregate does not fit ``values``, or has a name that is taken.
+        IllegalArgument: An aggregate does not fit ``values``, or its name is taken.
     """
     engines = _ENGINES[windows.kind]
     if not isinstance(aggregates, Fold):

@@ -1,19 +1,19 @@
-"""The updates of an aggregation as a stream: after each record the rows that it has changed.
+"""The updates of an aggregation as a stream: after each record, the rows that it has changed.
 
-What goes on is the record itself, with the aggregates in place of its values and with the row's
-time, which is the greatest of the row's records (of a session its end): what Kafka Streams sends
-behind an aggregation whose updates no cache holds back. In windows that overlap, and in sessions, a
-record changes several rows, and goes on as so many elements, in Kafka's order; an element goes on
-as so many others. (Of several streams, below, rows are rows, and no elements of anything.)
+An update is the record with the aggregates as its value and with the time of the row. The time is
+the greatest time of the records of the row, for a session its end. Kafka Streams emits the same
+after an aggregation without a cache. In overlapping windows and in sessions, a record changes
+several rows and becomes that many flattened records, in the order of Kafka Streams. A flattened
+record does the same. Rows of several input streams are not counted as flattened records.
 
-Records of a key take effect in the order (stream time, partition, offset). So a key that comes
-from one partition has updates that follow from the log alone, in any cut into batches. Of a key
-that comes from several, the last update of a batch is the same in any cut, and which ones stand in
-between follows from the batches, as in Kafka from arrival (behind a repartition topic).
+Records of a key are applied in the order of stream time, partition and offset. The updates of a key
+in one partition therefore depend only on the log. For a key in several partitions, the last update
+of a batch is the same for all batches. The earlier ones depend on batches, as they depend on
+arrival in Kafka Streams after a repartition topic.
 
-Several streams, merged ones or those of a cogroup, are so many sides, and their records become
-those of one stream, in the order (stream time, log, partition, offset); each keeps its own clock
-(decision 0059).
+Several streams are inputs of a merge or a cogroup. Their records become records of one stream, in
+the order of stream time, log, partition and offset. Each stream keeps its own stream time (decision
+0059).
 """
 
 from abc import abstractmethod
@@ -48,24 +48,30 @@ from oriel.pipeline.windows.records import (
     with_column,
 )
 
-#: Of which window a result is.
+#: The window of a result.
 WINDOW_BOUNDS = (pa.field("window_start_ms", pa.int64()), pa.field("window_end_ms", pa.int64()))
-#: Why a record has no part in any row, null in a row.
+#: The reason why a record changes no row. Null in a row.
 _REASON = pa.field("reason", pa.string())
-#: Of sliding windows and sessions a record changes fewer rows than this.
+#: In sliding windows and sessions, a record changes fewer rows than this.
 _MOST_ROWS = 2**20
 
 
 @dataclass(frozen=True)
 class Updates:
-    """What a batch makes of the state, and the rows that it tells.
+    """The changes of a batch to the state, and the rows to emit.
 
-    ``state``: the next state, of which ``added`` came with the batch, where rows never change.
-    ``record`` has for each row the number of the record that it follows, in the batch that was
-    taken; it ascends. ``start_ms`` and ``end_ms`` are the bounds of its window, ``columns`` its
-    aggregates, ``timestamp_ms`` its time; ``gone`` says of which rows none is left. ``late`` are
-    the numbers of records that no window takes; ``rejected`` has by a record's number why it has no
-    part in any row. ``before``: the rows ahead of the batch, see ``JoinResult``.
+    Args:
+        state: The next state.
+        record: The index in the batch of the record of each row, in ascending order.
+        start_ms: The start of the window of each row.
+        end_ms: The end of the window of each row.
+        columns: The aggregates of each row.
+        timestamp_ms: The time of each row.
+        gone: True for each deleted row.
+        late: The indices of late records.
+        rejected: Index of a record -> the reason why it changes no row.
+        before: The rows before the batch (see ``JoinResult``).
+        added: The new rows of the state, if rows never change.
     """
 
     state: pa.Table
@@ -82,22 +88,22 @@ class Updates:
 
 
 class AggregateUpdatesEngine(JoinEngine):
-    """The updates of an aggregation.
+    """The base of engines for the updates of an aggregation.
 
-    Its side is the stream, grouped by key, or a table's changes; of several streams each is one. A
-    result has the place and the stream time of its record, and its suborder; where a record may
-    change several rows, that has the number of the row in it, too. Where a row is gone it tells
-    that (``null_value``). A change that takes a row away and one that puts another there, both of a
-    group, are one update, as in Kafka.
+    The input is a stream that is grouped by key, the changes of a table, or several streams. A
+    result has the place, the stream time and the lineage of its record. If a record can change
+    several rows, the lineage also has the index of the row. A deleted row has a null value
+    (``null_value``). If a change deletes a row and another change of the same update adds one to
+    the same group, both are one update, as in Kafka Streams.
 
-    The state is what a store's engine of the same windows keeps, in such units. Its rows leave when
-    no partition can bring a record for them any more.
+    The state is the state of a store with the same windows, in the same time buckets. Its rows
+    leave when no partition can have a record for them.
     """
 
     #: As in ``WindowEngine``.
     rows_leave_when_due: bool = True
     rows_never_change: bool = False
-    #: How many rows one record changes at most.
+    #: The most rows that one record changes.
     _rows_of_record: int = _MOST_ROWS
 
     def __init__(
@@ -109,12 +115,12 @@ class AggregateUpdatesEngine(JoinEngine):
         *,
         sides: Sequence[SideRows],
     ) -> None:
-        """Read ``values`` of a record, and give aggregates of ``types``.
+        """Read ``values`` of a record, and return aggregates of ``types``.
 
-        ``sides`` say what the rows of the stream are, or of each of several.
+        ``sides`` describe the rows of the stream, or of each of several streams.
 
         Raises:
-            IllegalArgument: an aggregate or a value has a name that the stage needs.
+            IllegalArgument: An aggregate or a value has a name that the stage needs.
         """
         self.windows = windows
         self._sides, self._logs = len(sides), SideLogs([each.places for each in sides])
@@ -124,11 +130,12 @@ class AggregateUpdatesEngine(JoinEngine):
         self._carried = list(carried or ())
         bounds = () if windows.kind == "none" else WINDOW_BOUNDS
         given = pa.schema([*types.items(), *bounds])
-        # Rows behind have a suborder in any case.
+        # Downstream rows always have a column ``SUBORDER``.
         numbers = self._result_places.fields or [SUBORDER]
         own = (*PLACE_FIELDS, *numbers, STREAM_TIME, NULL_VALUE, _REASON)
         results = values_beside(own, carried, [given])
-        # What puts records in order beside place and time; several streams get an order here.
+        # The columns that order records in addition to place and time. Several streams receive one
+        # here.
         of_sides = max((side.places.fields for side in sides), key=len)
         self._order_fields = rows.order_fields if len(sides) == 1 else of_sides
         beside = [*SIDE_FIELDS, *self._order_fields, NULL_VALUE, *self._carried]
@@ -146,25 +153,25 @@ class AggregateUpdatesEngine(JoinEngine):
 
     @abstractmethod
     def due_ms(self, state: pa.Table) -> Ints:
-        """See ``WindowEngine``."""
+        """Return the last millisecond of the last window of each state row."""
 
     def unit_due_ms(self, state: pa.Table) -> Ints:
         return self.due_ms(state)
 
     def due(self, previous_close_ms: int, close_ms: int) -> tuple[Due, ...]:
-        """See ``WindowEngine``; what leaves is looked at to be counted."""
+        """Return the rows that leave, because they are counted."""
         return (Due(previous_close_ms, close_ms),)
 
     def close_ms(self, clocks: Clocks) -> int:
-        """Up to when windows are closed, by the slowest partition's stream time."""
+        """Return the time up to which windows are closed, by the slowest partition."""
         slowest_ms = clocks[LEFT] if self._sides == 1 else min(clocks)
         return slowest_ms - self.windows.close_delay_ms
 
     def process(self, state: pa.Table, batch: pa.Table, clocks: Clocks) -> JoinResult:
-        """Let the records take effect, each behind those before it.
+        """Apply the records in order.
 
-        ``state`` may be a part, see ``WindowEngine``: at least the rows of the units that
-        ``touched_units`` and ``due`` name.
+        ``state`` can be a part of the state (see ``WindowEngine``), with at least the rows of the
+        time buckets that ``touched_units`` and ``due`` name.
         """
         batch = self._of_one_stream(self._read(batch))
         batch = batch.take(pa.array(effect_order(batch))).combine_chunks()
@@ -183,7 +190,7 @@ class AggregateUpdatesEngine(JoinEngine):
         is_silent[rejected] = is_silent[updates.late] = False
         flattened = elements = 0
         if self.windows.rule.changes_several:
-            # An element goes on as so many of the same record, whose own way has ended before.
+            # A flattened record becomes several of the same record, which was counted earlier.
             flattened = 0 if self._rows.are_elements else told
             elements = len(rows) - (told - flattened)
         return JoinResult(
@@ -199,13 +206,13 @@ class AggregateUpdatesEngine(JoinEngine):
 
     @abstractmethod
     def _updated(self, state: pa.Table, batch: pa.Table, close_ms: int) -> Updates:
-        """Let the records, which stand in the order of effect, change the rows of their windows.
+        """Apply the records, which are in their apply order, to the rows of their windows.
 
         Windows are closed for all partitions up to ``close_ms``.
         """
 
     def _of_one_stream(self, batch: pa.Table) -> pa.Table:
-        """Records of several streams as those of one: partitions of each, order, numbers."""
+        """Return records of several streams as records of one stream."""
         if self._sides == 1:
             return batch
         logs, stream_time_ms = self._logs.count, np.asarray(batch[STREAM_TIME.name])
@@ -220,11 +227,11 @@ class AggregateUpdatesEngine(JoinEngine):
         return replaced(batch, {"partition": by_side})
 
     def _by_side(self, records: pa.Table) -> tuple[int, ...]:
-        """How many records are of each side."""
+        """Return the number of records per input."""
         return tuple(np.bincount(np.asarray(records[SIDE.name]), minlength=self._sides).tolist())
 
     def _results(self, records: pa.Table, updates: Updates) -> pa.Table:
-        """The rows as results; ``records`` has the record that each follows."""
+        """Return the rows as results. ``records`` has the record of each row."""
         columns = {
             SUBORDER.name: pa.nulls(len(records), SUBORDER.type),
             **{field.name: records[field.name] for field in self._place_fields},
@@ -242,9 +249,9 @@ class AggregateUpdatesEngine(JoinEngine):
         return pa.table([columns[name] for name in names], self.result_schema)
 
     def _row_numbers(self, records: pa.Table, in_record: Ints) -> dict[str, pa.Array]:
-        """What tells rows apart: the numbers of the ``records`` that make them, and ``in_record``.
+        """Return the lineage columns that distinguish the rows of a record.
 
-        That is each row's number among its record's.
+        ``in_record`` is the index of each row among the rows of its record.
         """
         places, results = self._rows.places, self._result_places
         if results.numbers > max(places.numbers, 1):
@@ -255,15 +262,15 @@ class AggregateUpdatesEngine(JoinEngine):
         return {SUBORDER.name: pa.array(suborder)}
 
     def _rows_table(self, columns: Mapping[str, Any]) -> pa.Table:
-        """Rows of the aggregation, which have their bounds only where there are windows."""
+        """Return rows of the aggregation. They have bounds only with windows."""
         schema = pa.schema([field for field in self.result_schema if field.name in columns])
         return pa.table([columns[name] for name in schema.names], schema)
 
     def _rejected(self, records: pa.Table, updates: Updates) -> pa.Table:
-        """The records that a function raised on as results, with the reason and without a row."""
+        """Return the records on which a function raised, with the reason and without a row."""
         columns = {field.name: records[field.name] for field in self._place_fields}
         if self.windows.rule.changes_several and self._rows.places.fields:
-            # An element has none of its rows; its numbers are as theirs are.
+            # A flattened record has no row here, but the same lineage columns as its rows.
             columns |= self._row_numbers(records, np.zeros(len(records), dtype=np.int64))
         columns[_REASON.name] = pa.array(list(updates.rejected.values()), _REASON.type)
         columns[NULL_VALUE.name] = pa.repeat(pa.scalar(value=False), len(records))

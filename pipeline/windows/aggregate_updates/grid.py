@@ -1,4 +1,4 @@
-"""The updates of tumbling and hopping windows, and of none."""
+"""The updates of tumbling windows, hopping windows, and aggregations without windows."""
 
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
@@ -23,11 +23,12 @@ from oriel.pipeline.windows.records import change_places, rows_schema, takes_awa
 
 
 class GridEntries(NamedTuple):
-    """A batch's records that some open window takes, and the windows that take each of them.
+    """The records of a batch with an open window, and their open windows.
 
-    ``number`` is each record's in the batch, ``batch`` has only these. ``windows`` has the range of
-    windows, by their numbers, of each; an entry is one of these. ``record`` is the record of each
-    entry, by its place in ``batch``, ``start_ms`` its window's start.
+    ``number`` is the index of each record in the batch, and ``batch`` has only these records.
+    ``windows`` has the range of window indices of each record. An entry is one record in one
+    window. ``record`` is the position of the record of each entry in ``batch``, and ``start_ms`` is
+    the start of its window.
     """
 
     batch: pa.Table
@@ -38,9 +39,9 @@ class GridEntries(NamedTuple):
 
 
 class ChangedRows(NamedTuple):
-    """The rows after some entries: see ``Updates``, but ``entry`` and ``rejected`` are of entries.
+    """The rows after some entries, as in ``Updates``. ``entry`` and ``rejected`` are about entries.
 
-    ``state`` has all rows, those that have left by now, too.
+    ``state`` has all rows, also rows that leave.
     """
 
     state: pa.Table
@@ -52,7 +53,7 @@ class ChangedRows(NamedTuple):
 
 
 class GridUpdatesEngine(AggregateUpdatesEngine):
-    """The updates of windows that lie on a grid; the state has rows of windows."""
+    """The updates of windows on a grid. The state has rows of windows."""
 
     def __init__(
         self,
@@ -64,9 +65,9 @@ class GridUpdatesEngine(AggregateUpdatesEngine):
         *,
         sides: Sequence[SideRows],
     ) -> None:
-        """See ``AggregateUpdatesEngine``.
+        """Read ``values`` of a record, and return aggregates of ``types``.
 
-        ``state_fields`` are what tells the rows of a window apart, and what they have of
+        ``state_fields`` are the columns that distinguish the rows of a window, and the columns of
         aggregates.
         """
         super().__init__(windows, values, types, carried, sides=sides)
@@ -111,22 +112,22 @@ class GridUpdatesEngine(AggregateUpdatesEngine):
 
     @abstractmethod
     def _changed(self, state: pa.Table, entries: GridEntries) -> ChangedRows:
-        """Let the entries, one behind the other, change the rows of their windows."""
+        """Apply the entries in order to the rows of their windows."""
 
     @abstractmethod
     def _rows_in(self, state: pa.Table) -> tuple[pa.Array, Ints, Mapping[str, pa.Array], Ints]:
-        """Of each row in a state key, window's start, aggregates and time."""
+        """Return the key, the window start, the aggregates and the time of each state row."""
 
     def _rows_of(self, state: pa.Table) -> pa.Table:
-        """The rows that a state has: key, time, bounds of windows, aggregates."""
+        """Return the rows of a state: key, time, bounds of windows, aggregates."""
         keys, start_ms, columns, timestamp_ms = self._rows_in(state)
         bounds = {"window_start_ms": start_ms, "window_end_ms": self._grid.ends(start_ms)}
         return self._rows_table({"key": keys, "timestamp_ms": timestamp_ms, **bounds, **columns})
 
     def _entries(self, batch: pa.Table) -> GridEntries:
-        """The records that some open window takes."""
+        """Return the records with an open window."""
         time_ms = np.asarray(batch["timestamp_ms"])
-        # semantics.md#0-2: by the record's own times, as decision 0001 says of all windows.
+        # semantics.md#0-2: the record alone decides, as for all windows (decision 0001).
         close_ms = np.asarray(batch["stream_time_ms"]) - self.windows.close_delay_ms
         first_open = self._grid.first_open_windows(time_ms, close_ms)
         windows = Ranges(first_open, self._grid.last_windows(time_ms) + 1)
@@ -136,9 +137,9 @@ class GridUpdatesEngine(AggregateUpdatesEngine):
         return GridEntries(batch, number, windows, windows.owners, start_ms)
 
     def _changes(self, batch: pa.Table) -> tuple[Flags, Flags]:
-        """Which records of ``batch`` take a row away, and of these which another one completes.
+        """Return which records delete a row, and which deletions another record completes.
 
-        That has the next place in the order of effect: the same record's, of the same group.
+        The other record is the next one in the apply order, of the same record and the same group.
         """
         if not self._rows.are_changes:
             none = np.zeros(len(batch), dtype=np.bool_)
@@ -152,7 +153,7 @@ class GridUpdatesEngine(AggregateUpdatesEngine):
 
 
 class ColumnUpdatesEngine(GridUpdatesEngine):
-    """The updates of declarative aggregates; the state has the parts of each window's."""
+    """The updates of named aggregates. The state has the partial aggregates of windows."""
 
     def __init__(
         self,
@@ -163,10 +164,10 @@ class ColumnUpdatesEngine(GridUpdatesEngine):
         *,
         sides: Sequence[SideRows] = (RECORDS,),
     ) -> None:
-        """Aggregate columns of ``values``, by ``aggregates`` that fit rows of such ``sides``.
+        """Aggregate columns of ``values`` by ``aggregates`` that fit the rows of ``sides``.
 
         Raises:
-            IllegalArgument: an aggregate does not fit ``values``, or has a name that is taken.
+            IllegalArgument: An aggregate does not fit ``values``, or its name is taken.
         """
         self._columns = PartColumns(aggregates, values, carried)
         super().__init__(
@@ -186,7 +187,7 @@ class ColumnUpdatesEngine(GridUpdatesEngine):
             WINDOW_BOUNDS[0], pa.array(entries.start_ms)
         )
         rows = pa.concat_tables([state, alone.select(state.column_names).cast(state.schema)])
-        # A window's row of the state stands in front of its entries, which keep their order.
+        # The state row of a window is before its entries, which keep their order.
         codes = np.concatenate([state_code, code[entries.record]])
         start_ms = starts_of(rows)
         order = pair_order(codes, start_ms)
@@ -208,6 +209,6 @@ class ColumnUpdatesEngine(GridUpdatesEngine):
 
 
 def starts_of(rows: pa.Table) -> Ints:
-    """The starts of the windows of rows of state, in ms."""
+    """Return the window starts of state rows in milliseconds."""
     starts: Ints = np.asarray(rows[WINDOW_BOUNDS[0].name])
     return starts
