@@ -11,13 +11,13 @@ from tests.windows.kafka_peer import class_path
 
 PAGE = ROOT / "docs" / "reference" / "kafka-streams-calls.md"
 
-#: What stands in the column "here" where there is no code.
+#: The column "Oriel" of a method without a counterpart.
 NO = "no"
 
 _STREAMS = "org.apache.kafka.streams"
 _KSTREAM = f"{_STREAMS}.kstream"
 _STATE = f"{_STREAMS}.state"
-#: The classes that the page has, by their sections.
+#: The classes of the page. A row without a class is in the section of its class.
 CLASSES = {
     "StreamsBuilder": _STREAMS,
     "KStream": _KSTREAM,
@@ -61,28 +61,27 @@ _CODE = re.compile(r"`([^`]+)`")
 
 
 class Row(NamedTuple):
-    """A row of the page: Kafka's methods, and the pieces of code that stand for them here.
+    """A row of the page: methods of Kafka Streams, and the code for Oriel.
 
-    ``overload`` is what the row says in brackets of the arguments that it is about, or "".
-    ``status`` is ``NO`` where there is no code, else "".
+    ``calls`` has pairs of class and method. ``overload`` is the text in parentheses about their
+    arguments, or "". ``status`` is ``NO`` if the row has no code, otherwise "".
     """
 
     line: int
-    kafka_class: str
-    methods: tuple[str, ...]
+    calls: tuple[tuple[str, str], ...]
     overload: str
     codes: tuple[str, ...]
     status: str
-    remark: str
+    note: str
 
     @property
     def place(self) -> str:
-        """Class and methods, as a failed test tells them."""
-        return f"{self.line}:{self.kafka_class}.{'/'.join(self.methods)}"
+        """Return line, classes and methods, for failures of tests."""
+        return f"{self.line}:{'/'.join('.'.join(call) for call in self.calls)}"
 
 
 def rows() -> list[Row]:
-    """Every row of the page's classes."""
+    """Return every row of the tables of classes."""
     found = []
     section = ""
     for line, text in enumerate(PAGE.read_text(encoding="utf-8").splitlines(), start=1):
@@ -94,28 +93,35 @@ def rows() -> list[Row]:
 
 
 def _row(line: int, section: str, text: str) -> Row:
-    methods, here, remark = (cell.strip() for cell in text.strip("|").split(" | ", 2))
-    names = tuple(_CODE.findall(methods))
+    methods, oriel, *note = (cell.strip() for cell in text.strip("| ").split(" | ", 2))
+    calls = tuple(_call(section, name) for name in _CODE.findall(methods))
     overload = re.search(r"\((.*)\)", methods)
-    codes = tuple(_CODE.findall(here))
-    status = _CODE.sub("", here).strip()
-    told = overload[1] if overload else ""
-    return Row(line, section, names, told, codes, status, remark.strip(" |"))
+    codes = tuple(_CODE.findall(oriel))
+    status = _CODE.sub("", oriel).strip()
+    return Row(line, calls, overload[1] if overload else "", codes, status, "".join(note))
+
+
+def _call(section: str, name: str) -> tuple[str, str]:
+    """Return class and method of a name such as "count" or "Grouped.as"."""
+    if "." not in name:
+        return section, name
+    kafka_class, _, method = name.rpartition(".")
+    return kafka_class, method
 
 
 def prepared() -> str:
-    """The code in front of the tables, which the rows go on from."""
+    """Return the code before the tables, which the rows use."""
     return "\n".join(block.text for block in blocks(PAGE))
 
 
 def published_calls(target: Path) -> set[tuple[str, str]]:
-    """Class and name of each public method and constructor of the published jars.
+    """Return class and name of each public method and constructor of the published jars.
 
-    Those that are deprecated or that every object has are left out. ``target`` is where the
-    peer program is compiled.
+    Deprecated methods and the methods of every object are left out. ``target`` is the directory
+    for the compiled Java program.
     """
     full = {f"{package}.{name.replace('.', '$')}": name for name, package in CLASSES.items()}
     command = ["java", "-XX:TieredStopAtLevel=1", "-cp", class_path(target), "oriel.Calls", *full]
-    told = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120).stdout
-    pairs = (line.split() for line in told.splitlines())
+    found = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120).stdout
+    pairs = (line.split() for line in found.splitlines())
     return {(full[of_class], call) for of_class, call in pairs}

@@ -1,4 +1,4 @@
-"""kafka-streams-calls.md has every method of Kafka Streams, and each row's code runs."""
+"""kafka-streams-calls.md has every method of Kafka Streams, and the code of each row runs."""
 
 import re
 from collections.abc import Iterator
@@ -29,26 +29,26 @@ _LATER_MS = 10_000_000
 
 @pytest.mark.slow
 def test_the_page_has_every_method(tmp_path_factory: pytest.TempPathFactory) -> None:
-    """The rows name the public methods of the published classes, all of them and no others."""
+    """The rows have each public method of the published classes, and no other method."""
     published = published_calls(tmp_path_factory.getbasetemp() / "kafka-peer")
     assert {of_class for of_class, _ in published} == set(CLASSES)
-    on_page = {(row.kafka_class, method) for row in _ROWS for method in row.methods}
-    assert sorted(published - on_page) == [], "give these a row"
-    assert sorted(on_page - published) == [], "there are no such methods"
+    on_page = {call for row in _ROWS for call in row.calls}
+    assert sorted(published - on_page) == [], "add a row for each"
+    assert sorted(on_page - published) == [], "these methods do not exist"
 
 
 @pytest.mark.parametrize("row", _ROWS, ids=lambda row: row.place)
-def test_a_row_is_code_or_says_why_not(row: Row) -> None:
-    """Without code a row has a reason; code that nobody runs stands in no remark."""
-    assert row.kafka_class in CLASSES
+def test_a_row_has_code_or_a_note(row: Row) -> None:
+    """A row without code has a note, and notes have no code."""
+    assert {kafka_class for kafka_class, _ in row.calls} <= set(CLASSES)
     assert row.status == "" if row.codes else row.status == NO
-    assert row.codes or row.remark
-    assert not re.search(r"`[^`]*\([^`]*`", row.remark), "code belongs to the column before"
+    assert row.codes or row.note
+    assert not re.search(r"`[^`]*\([^`]*`", row.note), "move the code to the column before"
 
 
-def test_a_method_stands_once() -> None:
-    """Two rows of one method say which arguments each is about."""
-    seen = [(row.kafka_class, method, row.overload) for row in _ROWS for method in row.methods]
+def test_a_method_has_one_row() -> None:
+    """If a method has two rows, each names its arguments."""
+    seen = [(call, row.overload) for row in _ROWS for call in row.calls]
     assert len(seen) == len(set(seen))
 
 
@@ -56,7 +56,7 @@ def test_a_method_stands_once() -> None:
     ("row", "code"), _CODES, ids=[f"{row.place}:{row.codes.index(code)}" for row, code in _CODES]
 )
 def test_the_code_of_a_row_runs(row: Row, code: str) -> None:
-    """A comparison is true; a stream or a table writes rows, and no record is a dead letter."""
+    """A comparison is true, a stream or a table writes rows, and no record is a dead letter."""
     scope: dict[str, Any] = {}
     exec(prepared(), scope)  # noqa: S102
     result = eval(code, scope)  # noqa: S307
@@ -80,7 +80,7 @@ def test_the_code_of_a_row_runs(row: Row, code: str) -> None:
 
 
 def _columns(scope: dict[str, Any]) -> dict[str, set[str]]:
-    """The columns of each topic, whatever stream reads them."""
+    """Return the columns of each topic, for all streams that read it."""
     columns: dict[str, set[str]] = {}
     for source in scope["builder"].build().sources:
         columns.setdefault(source.topic, set()).update(arrow_schema(source.schema).names)
@@ -88,7 +88,7 @@ def _columns(scope: dict[str, Any]) -> dict[str, set[str]]:
 
 
 def _stores(result: Any, code: str, name: str = "row") -> Iterator[str]:
-    """Give what a row's code makes stores, so that it runs; their names."""
+    """Add stores to the result of the code, so that it runs, and return their names."""
     if isinstance(result, dict):
         for branch, stream in result.items():
             yield from _stores(stream, code, f"{name}_{branch}")
@@ -100,7 +100,7 @@ def _stores(result: Any, code: str, name: str = "row") -> Iterator[str]:
         result.materialize(name)
         yield name
     else:
-        # Whatever class it is: a stream is grouped, and what is grouped aggregated.
+        # Group a stream, and aggregate a grouped stream.
         for step in ("default_branch", "group_by_key", "count", "aggregate"):
             if hasattr(result, step):
                 yield from _stores(getattr(result, step)(), code, name)
