@@ -229,7 +229,7 @@ window.
 ## Differences from Kafka Streams, Spark and Flink
 
 - **Kafka Streams.** The window kinds and their bounds are the same. Partly late records, closed
-  sessions and final windows differ: see [What surprises users of Kafka
+  sessions and final windows differ: see [Differences from Kafka
   Streams](../reference/kafka-streams-differences.md).
 - **Spark.** `window` has tumbling and hopping windows, but no windows that end at each record.
   `session_window` adds the gap to the end of a session. Windows can start below 0.

@@ -248,7 +248,7 @@ def steps(windows: Windows, text: str, until_ms: int) -> str:
 
 
 def compared(
-    windows: Windows, text: str, until_ms: int, here: Sequence[str], kafka: Sequence[str]
+    windows: Windows, text: str, until_ms: int, oriel: Sequence[str], kafka: Sequence[str]
 ) -> str:
     """Draw the records of an example, and below them the windows of Oriel and of Kafka Streams.
 
@@ -256,7 +256,7 @@ def compared(
     """
     records = arrivals(text)
     lines = [*_axis(until_ms), _marks("records", records)]
-    for label, described in (("here", here), ("Kafka", kafka)):
+    for label, described in (("Oriel", oriel), ("Kafka", kafka)):
         for number, row in enumerate(described):
             start_ms, end_ms = map(int, row[1:].replace("]", ")").split(")")[0].split(","))
             bounds = {"window_start_ms": start_ms, "window_end_ms": end_ms, "deleted": False}

@@ -14,5 +14,5 @@ def test_what_is_asked_is_what_the_page_tells() -> None:
     page = surprises.PAGE.read_text(encoding="utf-8")
     told = [window for example in surprises.EXAMPLES.values() for window in example.kafka]
     assert [window for window in told if window.split()[0] not in page] == []
-    told = [window for windows in surprises.TOLD.values() for window in windows]
+    told = [window for windows in surprises.RESULTS.values() for window in windows]
     assert [window for window in told if window not in page] == []

@@ -1,6 +1,6 @@
 """The language: our rows are those of the real Kafka Streams 4.3.1, whatever the topology.
 
-Random topologies over random logs, and one example of each difference that the guide names.
+Random topologies over random logs, and one example of each difference that a page names.
 """
 
 import json
@@ -162,22 +162,22 @@ def test_every_operation_comes_up() -> None:
     assert len(KINDS) == 16
 
 
-def test_rules_name_sections_of_the_guide() -> None:
-    """Whoever is told a rule finds there what it says."""
+def test_rules_name_sections_of_pages() -> None:
+    """The section that a rule names exists."""
     for rule in RULES:
-        page, section = rule.guide.split(", ")
+        page, section = rule.page.split(", ")
         text = (ROOT / "docs" / page).read_text()
-        assert re.search(rf"^## {re.escape(section)}$", text, re.MULTILINE), rule.guide
+        assert re.search(rf"^## {re.escape(section)}$", text, re.MULTILINE), rule.page
 
 
 @pytest.mark.kafka
 @pytest.mark.parametrize("name", NAMED)
-def test_a_difference_that_the_guide_names(
+def test_a_difference_that_the_page_names(
     peer: KafkaPeer, spark: "SparkSession", name: str
 ) -> None:
-    """Both are what the guide's table says; an entry goes when they are alike."""
-    guide = (ROOT / "docs" / "migrate" / "kafka-streams.md").read_text()
-    assert f"\n| {name} |" in guide
+    """The page has the difference, and both systems return the rows of the example."""
+    differences = (ROOT / "docs" / "reference" / "kafka-streams-differences.md").read_text()
+    assert f"\n| {name} |" in differences
     tree, log, of_kafka, of_us = NAMED[name]
     case = Case(0, tree, log_of(log), is_interleaving_free(tree))
     assert pairs(kafka_answer(peer, case).rows) == of_kafka

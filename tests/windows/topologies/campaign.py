@@ -1,8 +1,9 @@
-"""Random topologies in our language and in Kafka Streams: rows are alike, or a rule says why.
+"""Compare random topologies with Kafka Streams: rows are equal, or a rule has the difference.
 
-``checked`` is what the test does for some. By hand, for as many as wanted:
-``python -P -m tests.windows.topologies.campaign --topologies 2000 --seed 1``. A difference that the
-guide does not name is told with topology, log and seed, and the exit code is 1.
+A test calls ``checked`` for some topologies. To compare more, run
+``python -P -m tests.windows.topologies.campaign --topologies 2000 --seed 1``. If a difference is
+not in docs/reference/kafka-streams-differences.md, the command prints topology, log and seed, and
+exits with code 1.
 """
 
 import argparse
@@ -40,7 +41,7 @@ def checked(peer: KafkaPeer, seed: int, logs: int = LOGS) -> Counter[str]:
         except Exception as error:
             error.add_note(f"seed {seed}, log {case.number}: {json.dumps(case.tree)}")
             raise
-        found["equal" if rule is None else f"{rule.name} ({rule.guide})"] += 1
+        found["equal" if rule is None else f"{rule.name} ({rule.page})"] += 1
     return found
 
 

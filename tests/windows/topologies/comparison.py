@@ -48,11 +48,11 @@ class Difference:
 
 @dataclass(frozen=True)
 class Rule:
-    """A difference that the guide names."""
+    """A difference that a page names."""
 
     name: str
     #: Page and section.
-    guide: str
+    page: str
     explains: Callable[[Case, Answer, Difference], bool]
 
 
@@ -312,27 +312,27 @@ def _are_without_key(tree: Any, records: Iterable[Written]) -> bool:
 
 
 WITHOUT_KEY = Rule(
-    "records without a key go on behind left joins in Kafka",
-    "migrate/kafka-streams.md, Where topologies differ",
+    "records with a null key continue after left joins in Kafka",
+    "reference/kafka-streams-differences.md, Joins",
     # Rows always have a key.
     lambda *_: False,
 )
 
 LOST_DELETION = Rule(
-    "a deletion at its version's time leaves no trace in Kafka",
-    "migrate/kafka-streams.md, Where topologies differ",
+    "a deletion at the time of its version leaves no trace in Kafka",
+    "reference/kafka-streams-differences.md, Joins",
     _deletes_at_its_versions_time,
 )
 
 DROPPED_ANSWERS = Rule(
-    "a row that one record changes twice names rows once in Kafka",
-    "migrate/kafka-streams.md, Where topologies differ",
+    "a row that one record changes twice is emitted once in Kafka",
+    "reference/kafka-streams-differences.md, Tables and updates",
     _answers_are_dropped,
 )
 
 FILTER_BEHIND_FOREIGN_KEY = Rule(
-    "a filter behind a foreign key tells of rows that were not there in Kafka",
-    "migrate/kafka-streams.md, Where topologies differ",
+    "a filter after a foreign key deletes rows that did not exist in Kafka",
+    "reference/kafka-streams-differences.md, Tables and updates",
     _a_filter_tells_what_was_not_there,
 )
 
@@ -340,32 +340,32 @@ FILTER_BEHIND_FOREIGN_KEY = Rule(
 RULES = (
     Rule(
         "sliding windows lose partly late records in Kafka",
-        "migrate/kafka-streams.md, What else is different",
+        "reference/kafka-streams-differences.md, Partly late records in sliding windows",
         _sliding_loses,
     ),
     Rule(
-        "a deleted row's time counts in a join of tables",
-        "reference/topology/joins.md",
+        "the time of a deleted row counts in a join of tables",
+        "reference/kafka-streams-differences.md, Tables and updates",
         _deleted_row_had_a_time,
     ),
     Rule(
-        "a right row that comes late takes its time with it in Kafka",
-        "reference/topology/joins.md, Foreign keys",
+        "a late right row sets the time of the joined row in Kafka",
+        "reference/kafka-streams-differences.md, Tables and updates",
         _right_row_has_its_own_time,
     ),
     Rule(
-        "functions see joined tables' updates in another order",
-        "migrate/kafka-streams.md, Where topologies differ",
+        "functions see the updates of joined tables in another order",
+        "reference/kafka-streams-differences.md, Tables and updates",
         _functions_see_updates_in_another_order,
     ),
     Rule(
-        "records of one time that waited go on by their keys in Kafka",
-        "migrate/kafka-streams.md, Where topologies differ",
+        "waiting records of one time continue by their keys in Kafka",
+        "reference/kafka-streams-differences.md, Joins",
         _functions_see_one_time_by_key,
     ),
     Rule(
-        "suppress behind a filter waits for rows that pass it in Kafka",
-        "migrate/kafka-streams.md, Where topologies differ",
+        "suppress after a filter waits for rows that pass it in Kafka",
+        "reference/kafka-streams-differences.md, Tables and updates",
         _suppress_waits_for_rows_that_pass,
     ),
     FILTER_BEHIND_FOREIGN_KEY,

@@ -1,6 +1,7 @@
-"""One example of each difference that the guide names, in its table "Where topologies differ".
+"""One example of each row of the tables of docs/reference/kafka-streams-differences.md.
 
-An entry has a tree, a log, Kafka's rows and ours; topics, keys and times stand as ``log_of`` reads.
+An entry has a tree, a log, the rows of Kafka Streams and the rows of Oriel. ``log_of`` reads the
+log.
 """
 
 from typing import Any
@@ -128,7 +129,7 @@ def updates_of(windows: Node, columns: Node, *behind: Node) -> Node:
     return {"op": "map_values", "columns": columns, "input": {"op": "rows_of", "input": front}}
 
 
-#: Row of the guide's table -> tree, log, what Kafka has, what we have.
+#: Name of a row -> tree, log, rows of Kafka Streams, rows of Oriel.
 NAMED: dict[str, tuple[Node, str, dict[str, Any], dict[str, Any]]] = {
     "merged streams": (
         aggregated(
@@ -138,43 +139,43 @@ NAMED: dict[str, tuple[Node, str, dict[str, Any], dict[str, Any]]] = {
         {"k@50": (50, [1], [])},
         {"k@0": (6, [2], []), "k@50": (50, [1], [])},
     ),
-    "a late record of a join": (
+    "late record of a join": (
         aggregated(joined("inner", grace=0)),
         "a:k:50 b:k:5 a:k:5",
         {"k": (5, [3], [2])},
         {},
     ),
-    "a partner at the edge": (
+    "match at the edge": (
         aggregated(joined("inner", grace=0, within=0)),
         "a:k:5 b:k:5",
         {},
         {"k": (5, [1], [2])},
     ),
-    "a record behind its join window": (
+    "out-of-order record of a left join": (
         aggregated(joined("left", grace=100)),
         "a:q:50 a:k:5 b:k:5 a:z:500 b:z:500",
         {"k": (5, [2, 2], [3]), "q": (50, [1], []), "z": (500, [4], [5])},
         {"k": (5, [2], [3]), "q": (50, [1], []), "z": (500, [4], [5])},
     ),
-    "what a join held back": (
+    "unmatched record before a second join": (
         aggregated(joined_again(joined("left", grace=0), grace=0)),
         "a:k:5 c:k:6 c:z:100 a:z:50 b:z:50",
         {},
         {"k": (6, [1], [])},
     ),
-    "a result behind the time of its streams": (
+    "old result before a second join": (
         aggregated(joined_again(joined("inner", grace=100), grace=0)),
         "a:k:5 b:z:50 b:k:5 c:k:5",
         {"k": (5, [1], [3])},
         {},
     ),
-    "a record without a key": (
+    "null key in a left join": (
         aggregated(joined("left", grace=0), key=["column", "s"]),
         "a:*:5 a:z:500 b:z:500",
         {"a": (500, [1, 2], [3])},
         {"a": (500, [2], [3])},
     ),
-    "a function that removes a row": (
+    "removed aggregate in sliding windows": (
         aggregated(stream("a"), SLIDING, how="removing", joins=False),
         "a:k:20 a:k:25 a:k:25 a:k:27",
         {"k@10": (20, "0+1", []), "k@17": (27, "0+1+4", []), "k@21": (27, "0+4", [])},
@@ -185,19 +186,19 @@ NAMED: dict[str, tuple[Node, str, dict[str, Any], dict[str, Any]]] = {
             "k@26": (27, "0+4", []),
         },
     ),
-    "functions over updates": (
+    "functions over updates of joined tables": (
         aggregated(updates("outer", table("a")), SLIDING | {"grace": 100}, how="fold"),
         "b:k:50 a:k:45",
         {"k@40": (50, "0+null+2", [])},
         {"k@40": (50, "0+2+null", [])},
     ),
-    "a window with two definers": (
+    "window that two records define": (
         aggregated(updates_of(SLIDING, {"v": ["column", "n0"]}), columns={"v": "BIGINT"}),
         "a:k:15 a:k:20 a:k:31",
         {"k": (31, [1, 1, 1, 1, 2], [])},
         {"k": (31, [1, 1, 1, 2], [])},
     ),
-    "a row that is gone": (
+    "deleted row of a window": (
         aggregated(
             {
                 "op": "filter",
@@ -215,7 +216,7 @@ NAMED: dict[str, tuple[Node, str, dict[str, Any], dict[str, Any]]] = {
         {"k@0": (6, [], [])},
         {},
     ),
-    "an aggregation's first row": (
+    "first row of an aggregation": (
         {
             "op": "group_table",
             "how": "fold",
@@ -233,13 +234,13 @@ NAMED: dict[str, tuple[Node, str, dict[str, Any], dict[str, Any]]] = {
         {"a": (4, "0+2-1+1", [])},
         {"a": (4, "0+2+1", [])},
     ),
-    "the time of a deleted row": (
+    "time of a deleted row": (
         {"op": "materialize", "input": joined_tables("left", table("a"))},
         "b:k:5 b:k:20! a:k:6",
         {"k": (6, 3, [])},
         {"k": (20, 3, [])},
     ),
-    "a right row that comes late": (
+    "late right row of a foreign key": (
         {
             "op": "materialize",
             "input": joined_tables("inner", table("a"))
@@ -249,7 +250,7 @@ NAMED: dict[str, tuple[Node, str, dict[str, Any], dict[str, Any]]] = {
         {"k": (5, 1, 2)},
         {"k": (50, 1, 2)},
     ),
-    "a filter behind a foreign key": (
+    "filter after a foreign-key join": (
         aggregated(
             {
                 "op": "to_stream",
@@ -266,7 +267,7 @@ NAMED: dict[str, tuple[Node, str, dict[str, Any], dict[str, Any]]] = {
         {"k@0": (3, [], [])},
         {},
     ),
-    "a row that one record changes twice": (
+    "row that one record changes twice": (
         aggregated(
             {
                 "op": "to_stream",
@@ -279,7 +280,7 @@ NAMED: dict[str, tuple[Node, str, dict[str, Any], dict[str, Any]]] = {
         {"k@0": (3, [2], [])},
         {"k@0": (3, [1, 2], [])},
     ),
-    "a deletion at its version's time": (
+    "deletion at the time of its version": (
         aggregated(
             {
                 "op": "join_table",
@@ -293,7 +294,7 @@ NAMED: dict[str, tuple[Node, str, dict[str, Any], dict[str, Any]]] = {
         {"k@20": (25, [4], [3])},
         {"k@20": (25, [4], [])},
     ),
-    "records of one time that waited": (
+    "waiting records of one time": (
         aggregated(
             {
                 "op": "join_table",
@@ -310,7 +311,7 @@ NAMED: dict[str, tuple[Node, str, dict[str, Any], dict[str, Any]]] = {
         {"a@10": (10, "0+2+1", [])},
         {"a@10": (10, "0+1+2", [])},
     ),
-    "suppress behind a filter": (
+    "suppress after a filter": (
         aggregated(stream("a"), TUMBLING, joins=False)
         | {
             "emit": "suppress",

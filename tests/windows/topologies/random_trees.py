@@ -3,8 +3,8 @@
 Kafka Streams has one clock for what one task reads, we have one for each partition of each topic
 (decisions 0012, 0013, 0059). So where a tree reads several streams, either its log is in the order
 of time or its grace is ample: then nothing is late by either's clocks. Where one stream alone
-decides, records come as late as they like. What else is left out is what the guide names
-(docs/migrate/kafka-streams.md, "Where topologies differ"): each point has a test.
+decides, records come as late as they like. Other differences are left out:
+they are in docs/reference/kafka-streams-differences.md, and each has a test.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -83,7 +83,7 @@ def _join_grace(random: Random, before: int, after: int) -> int:
     """A grace with which Kafka finds all partners of records in order.
 
     Its join stores show what is less than before + after + grace behind their newest record, while
-    a partner may be as far behind as the greater bound ("a partner at the edge").
+    a partner may be as far behind as the greater bound ("match at the edge").
     """
     least = max(0, max(before, after) - (before + after) + 1)
     return least + random.choice((0, 0, 3, AMPLE_MS))
@@ -210,7 +210,7 @@ def _rows_of_stores(trees: Trees, plan: Plan) -> dict[str, Any]:
     closing = replace(plan, emits=("close", "suppress"), hows=("columns",))
     for number in range(random.choice((1, 1, 2))):
         in_front = _aggregated(trees, closing, [built], kinds)
-        # Behind a filter Kafka's waits for rows that pass ("suppress behind a filter").
+        # Behind a filter Kafka's waits for rows that pass ("suppress after a filter").
         in_front["suppress"] = "first"
         # Other columns than those that are read behind would not be there.
         in_front["behind"] = [s for s in in_front["behind"] if s["op"] != "map_values"]
@@ -246,7 +246,7 @@ def _updates_of_stores(trees: Trees, plan: Plan) -> dict[str, Any]:
         built = trees.stepped(Built(node | {"input": rows}, types))
     elif plan.in_order:
         # One join, not of merged streams nor with itself: of others Kafka has the pairs of a record
-        # in another order ("What order can't be promised").
+        # in another order (docs/reference/kafka-streams-differences.md, "Joins").
         built = trees.stepped(_inner_side(trees, plan, 1, iter("ab")))
     elif plan.ample and random.random() < 0.4:
         built = trees.merged()
@@ -424,7 +424,7 @@ def _aggregated(
     if windows["kind"] == "none" or how in {"removing", "reduce"}:
         emit = "update"
     if emit == "suppress" and windows["kind"] in {"sliding", "session"}:
-        # Kafka tells them a ms early (docs/migrate/kafka-streams.md, "When rows are written").
+        # Kafka emits them 1 ms early (docs/reference/kafka-streams-differences.md, "Suppress").
         emit = "close" if len(inputs) == 1 else "update"
     keyed = [
         {
