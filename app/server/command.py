@@ -108,7 +108,7 @@ def _why_unusable(data: Path, place: Path) -> str | None:
 
 
 def _url(scheme: str, host: str, listener: socket.socket) -> str:
-    # An address that means every address is not one that a browser can open.
+    # A browser cannot open an address that means all addresses.
     name = {"0.0.0.0": "localhost", "::": "localhost"}.get(host, host)  # noqa: S104
     return f"{scheme}://{f'[{name}]' if ':' in name else name}:{listener.getsockname()[1]}"
 
@@ -308,7 +308,7 @@ def _shard(text: str) -> Shard:
 
 
 def _within(low: int, high: int) -> Callable[[str], int]:
-    """Make a reader of integers from ``low`` to ``high``, both inclusive."""
+    """Return a reader of integers from ``low`` to ``high``, both inclusive."""
 
     def read(text: str) -> int:
         if text.isascii() and text.isdigit() and low <= int(text) <= high:

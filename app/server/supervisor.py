@@ -40,7 +40,7 @@ _HEARTBEAT_SECONDS = 1.0
 _RESTART_SECONDS = 0.5
 #: Seconds that children have to end by themselves.
 _END_SECONDS = 8.0
-#: Seconds for which the tailer's heartbeat may stand still; it is renewed every half second.
+#: Seconds after which a tailer without a new heartbeat hangs. It writes one every half second.
 _HANGING_SECONDS = 15.0
 
 #: Exit code of a worker that can't listen, because another service does.
@@ -57,16 +57,16 @@ class Child:
     """One child process, which is to run all the time."""
 
     def __init__(self, name: str, command: Sequence[str], inherited: Sequence[int] = ()) -> None:
-        """Start it; ``inherited`` are file descriptors that it gets."""
+        """Start the process with the file descriptors ``inherited``."""
         self.name = name
         self._command = [sys.executable, *command]
         self._inherited = tuple(inherited)
-        #: Process id of the one that ended last, 0 if none did.
+        #: Process id of the last process that ended, 0 before any.
         self.ended_pid = 0
         self._start()
 
     def revive(self) -> int | None:
-        """Start it again if it ended; returns the exit code that was found, if any.
+        """Start the process again if it ended. Return its exit code, or None if it runs.
 
         A child that ends at once is started again at most twice a second.
         """
@@ -141,7 +141,7 @@ class HeartbeatWatch:
 
 
 class Supervisor:
-    """Keeps the tailer and the workers of one data folder running."""
+    """Keeps the tailer and the workers of one data directory running."""
 
     def __init__(
         self,

@@ -20,7 +20,7 @@ class Observed:
         self._access_log = access_log
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass a request on; its time ends when the answer begins, for streams have no end."""
+        """Pass a request on; its time ends when the response starts, because streams do not end."""
         begun = perf_counter()
 
         async def observed(message: Any) -> None:

@@ -62,10 +62,10 @@ from oriel.storage.monitoring import STATUS_FILE
 
 #: Rises with every change of the manifest.
 FORMAT = 1
-#: How often a newer batch is taken before giving up; one attempt takes milliseconds.
+#: Attempts with newer batches before the command fails. One attempt needs milliseconds.
 _ATTEMPTS = 200
 _COPY_BYTES = 1 << 20
-#: How the id ends under which a pipeline compacts its tables.
+#: The end of the application id with which a pipeline compacts its tables.
 MAINTENANCE = "/maintenance"
 
 
@@ -88,7 +88,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def run_command(name: str, work: Callable[[], dict[str, Any]]) -> int:
-    """Print what ``work`` answers as a line of JSON, or its error; the exit code."""
+    """Print the result of ``work`` as a line of JSON, or its error. Return the exit code."""
     try:
         print(orjson.dumps(work()).decode(), flush=True)
     except EXPECTED as error:
@@ -105,10 +105,10 @@ def _backup(data: Path, target: Path) -> dict[str, Any]:
         raise BackupError(message)
     refuse_object(target)
     refuse_existing(target)
-    # Under another name until it is complete and verified: what is there is a backup.
+    # The directory has another name until the backup is complete and verified.
     draft = target.with_name(f"{target.name}.writing")
     shutil.rmtree(draft, ignore_errors=True)
-    # Beside the tables, because a hard link can't leave its file system.
+    # Next to the tables, because a hard link cannot leave its file system.
     beside = target.resolve().parent if is_object(data) else data
     beside.mkdir(parents=True, exist_ok=True)
     staging = Path(tempfile.mkdtemp(prefix=".backup-", dir=beside))
@@ -142,7 +142,7 @@ def _write(draft: Path, staging: Path, batches: Mapping[str, int], names: Sequen
             for name, digest in hashes.items()
         },
     }
-    # Last: a backup without its manifest is none.
+    # The manifest is last, because a directory without it is not a backup.
     content = with_digest(orjson.dumps(manifest, option=orjson.OPT_INDENT_2))
     replace_file(draft / MANIFEST, content, sync=True)
 
@@ -162,7 +162,7 @@ def _verify(draft: Path, data: Path) -> None:
 
 
 def _link_all(layout: DataLayout, staging: Path) -> tuple[dict[str, int], list[str]]:
-    """Link one consistent set of files into ``staging``; pipelines' batches, the files' names."""
+    """Link consistent files into ``staging``. Return the batch per pipeline and the file names."""
     link, seen = (_fetch if is_object(layout.root) else _link), None
     problem = ""
     for _ in range(_ATTEMPTS):
@@ -177,7 +177,7 @@ def _link_all(layout: DataLayout, staging: Path) -> tuple[dict[str, int], list[s
             batches, paths = _consistent(layout)
             return batches, sorted({link(path, staging, layout.root) for path in paths})
         except FileNotFoundError as error:
-            # Of a link it is the file that is linked.
+            # If the path is a symbolic link, link its target.
             path = Path(error.filename)
             problem = f"{uri(path)}: the file is missing. {_action(layout, path)}"
         except ObjectStoreFailed:
@@ -193,7 +193,7 @@ def _link_all(layout: DataLayout, staging: Path) -> tuple[dict[str, int], list[s
 
 
 def _consistent(layout: DataLayout) -> tuple[dict[str, int], Iterator[Path]]:
-    """The last batch of each pipeline that all of its stores have, and the files of these."""
+    """Return the last batch of each pipeline that all its stores have, and the files of it."""
     files = current_files()
     batches: dict[str, int] = {}
     applications: dict[str, int] = {}
@@ -221,7 +221,7 @@ def _consistent(layout: DataLayout) -> tuple[dict[str, int], Iterator[Path]]:
 
 
 def _names(layout: DataLayout) -> dict[Path, frozenset[str]]:
-    """The names of files that change with each batch, and with each compaction."""
+    """Return the names of files that change with each batch or compaction."""
     files = current_files()
     folders = [layout.tables / name / LOG_FOLDER for name in files.names(layout.tables)]
     for name in files.names(layout.checkpoints):
@@ -238,7 +238,7 @@ def _application(path: Path) -> str:
 
 
 def _action(layout: DataLayout, path: Path) -> str:
-    """What to do about a missing file of the data directory."""
+    """Return what to do about a missing file of the data directory."""
     with suppress(ValueError):
         area, *names = path.relative_to(layout.root).parts
         # tables/STORE/FILE, checkpoints/PIPELINE/state/STORE/FILE
@@ -252,7 +252,7 @@ def _refuse_missing_tables(layout: DataLayout, checkpoint: Path, batch: int) -> 
     """Refuse a store of the topology that has a state and no table: no run could continue."""
     for state in _states(checkpoint):
         store = state.name.partition("@")[0]
-        # A store that is further behind has left the topology.
+        # The topology does not have a store with an older batch any more.
         is_current = StateVersions(state, sync=False).newest() >= max(batch, 0)
         if is_current and not is_sink_name(store) and not has_table(layout.table(store)):
             table = uri(layout.table(store))
@@ -268,7 +268,7 @@ class _MovedOnError(Exception):
 
 
 def _newest_batch(checkpoint: Path) -> int:
-    """The last batch that all stores have decided which go with the newest; -1 before any."""
+    """Return the last batch that all stores of the topology have prepared, or -1."""
     newest: dict[str, int] = {}
     for state in _states(checkpoint):
         # A generation that a rebuild has begun has no version yet.
@@ -276,19 +276,19 @@ def _newest_batch(checkpoint: Path) -> int:
         batch = StateVersions(state, sync=False).newest()
         newest[store] = max(batch, newest.get(store, -1))
     last = max(newest.values(), default=-1)
-    # Stores are decided one after the other, so one may be a batch behind. One that is further
-    # behind is not in the topology any more.
+    # Stores are prepared in sequence, so a store can be one batch older than others. The topology
+    # does not have a store with a still older batch any more.
     return min((batch for batch in newest.values() if batch >= last - 1), default=-1)
 
 
 def _states(checkpoint: Path) -> list[Path]:
-    """The folders of stores' states."""
+    """Return the state directories of all stores."""
     names = sorted(current_files().names(checkpoint / "state"))
     return [checkpoint / "state" / name for name in names]
 
 
 def _checkpoint_files(checkpoint: Path, batch: int) -> Iterator[Path]:
-    """What a start needs that goes on behind ``batch``; Spark's own log it makes anew."""
+    """Yield the files that a start after ``batch`` needs, without Spark's own log."""
     for name in current_files().names(checkpoint):
         if name.endswith(".json") and name != STATUS_FILE:
             yield checkpoint / name
@@ -305,7 +305,7 @@ def _checkpoint_files(checkpoint: Path, batch: int) -> Iterator[Path]:
         if prepared is None:
             raise FileNotFoundError(errno.ENOENT, "", str(versions.path(of_store)))
         for name in current_files().names(state):
-            # A clock that was set back, and of a sink: what it is, and that it has published.
+            # A stream time that was set back. For a sink, its definition and its published batch.
             number = name.removeprefix("clock-").removeprefix("published-")
             if name == SINK_FILE or fnmatch(number, f"{of_store:012d}*.json"):
                 yield state / name
@@ -313,7 +313,7 @@ def _checkpoint_files(checkpoint: Path, batch: int) -> Iterator[Path]:
 
 
 def _table_files(table: Path, batches: Mapping[str, int]) -> Iterator[Path]:
-    """A table's files at the version that these ``batches`` of applications left."""
+    """Yield the files of a table at the version of these ``batches`` of applications."""
     log = DeltaLog(table)
     versions = log.versions()
     if not versions:
@@ -322,7 +322,7 @@ def _table_files(table: Path, batches: Mapping[str, int]) -> Iterator[Path]:
     folder = table / LOG_FOLDER
     yield from (folder / entry_name(version) for version in versions if version <= cut)
     for name in current_files().names(folder):
-        # With its digest, which is a file next to it.
+        # Also its digest, which is a file next to it.
         is_checkpoint = fnmatch(name, "[0-9]*.checkpoint*.parquet") or name.endswith(".digest")
         if is_checkpoint and int(name.partition(".")[0]) <= cut:
             yield folder / name
@@ -336,7 +336,7 @@ def _table_files(table: Path, batches: Mapping[str, int]) -> Iterator[Path]:
 
 
 def _version_of(log: DeltaLog, versions: Sequence[int], batches: Mapping[str, int]) -> int:
-    """The last version of a table before any batch that is later than those of ``batches``."""
+    """Return the last version of a table before any batch that is later than ``batches``."""
     cut = versions[-1]
     behind: set[str] = set()
     for version in reversed(versions):
@@ -346,8 +346,8 @@ def _version_of(log: DeltaLog, versions: Sequence[int], batches: Mapping[str, in
             message = f"{entry}: the entry is missing or cut off. {rebuild(log.table.name)}"
             raise _MovedOnError(message)
         for name, number in transactions.items():
-            # The table's own application, or for dead letters its stores: ID/STORE. Compaction
-            # has numbers of its own; it goes with the batches around it.
+            # The application of the table, or ID/STORE for dead letters. Compaction has its own
+            # sequence, and belongs to the batches before and after it.
             application = name.partition("/")[0]
             if application not in batches or name.endswith(MAINTENANCE):
                 continue
@@ -358,7 +358,7 @@ def _version_of(log: DeltaLog, versions: Sequence[int], batches: Mapping[str, in
                 behind.add(application)
         if behind == set(batches):
             break
-    # A table that pipelines share may have a later batch of one before the last of another.
+    # In a table of several pipelines, a later batch of one can precede the last batch of another.
     above = [log.transactions(version) or {} for version in versions if version > cut]
     if any(
         number <= batches.get(name.partition("/")[0], -1) and not name.endswith(MAINTENANCE)
@@ -374,7 +374,7 @@ def _version_of(log: DeltaLog, versions: Sequence[int], batches: Mapping[str, in
 
 
 def _link(path: Path, staging: Path, root: Path) -> str:
-    """Link a file of the data directory ``root``; its name there."""
+    """Link a file of the data directory ``root``. Return its name in the directory."""
     name = path.relative_to(root).as_posix()
     target = staging / name
     target.parent.mkdir(parents=True, exist_ok=True)
@@ -383,13 +383,13 @@ def _link(path: Path, staging: Path, root: Path) -> str:
     except FileExistsError:
         pass
     except PermissionError:
-        # A file system without hard links: the copy itself has to be quick enough.
+        # Without hard links, the copy must be fast enough.
         shutil.copyfile(path, target)
     return name
 
 
 def _fetch(path: Path, staging: Path, root: Path) -> str:
-    """Fetch an object, unless it is there and of those that never change; its name."""
+    """Fetch an object, unless an unchangeable copy exists. Return its name."""
     name = path.relative_to(root).as_posix()
     target = staging / name
     if target.suffix not in {".arrow", ".parquet"} or not target.exists():
@@ -400,7 +400,7 @@ def _fetch(path: Path, staging: Path, root: Path) -> str:
 
 
 def copied(source: Path, target: Path, progress: str) -> str:
-    """Copy a file and force it to disk; its SHA-256."""
+    """Copy a file and force it to disk. Return its SHA-256."""
     digest = hashlib.sha256()
     if is_object(target):
         content = source.read_bytes()
@@ -414,7 +414,7 @@ def copied(source: Path, target: Path, progress: str) -> str:
             writing.write(block)
         writing.flush()
         os.fsync(writing.fileno())
-        # Whoever verifies the copy reads it from the disk and not from memory.
+        # So a verification reads the copy from the disk and not from memory.
         os.posix_fadvise(writing.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
     sync_folder(target.parent)
     if sys.stderr.isatty():
@@ -434,7 +434,7 @@ def refuse_object(backup: Path) -> None:
 
 
 def refuse_existing(folder: Path) -> None:
-    """Refuse a folder that is there.
+    """Reject a directory that exists.
 
     Raises:
         BackupError: it is there, whatever it holds.

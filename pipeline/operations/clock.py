@@ -53,7 +53,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             _show(_versions(layout, folder, options.store), time.time_ns() // 1_000_000)
         else:
             topic, partition, text = options.set
-            # The pipeline must not run meanwhile: it knows its clocks and reads none again.
+            # The pipeline must not run meanwhile, because it would not read the change.
             with Checkpoint(folder, sync=True):
                 versions = _of_topology(folder, _versions(layout, folder, options.store))
                 _set(layout, versions, (topic, partition), _time_ms(text))
@@ -111,7 +111,7 @@ def _time_ms(text: str) -> int:
 
 
 def _checkpoint(layout: DataLayout, name: str | None) -> Path:
-    """The folder of the pipeline that is meant."""
+    """Return the checkpoint directory of the pipeline."""
     files = current_files()
     names = sorted(files.names(layout.checkpoints))
     there = [name for name in names if files.is_folder(layout.checkpoint(name))]
@@ -127,7 +127,7 @@ def _checkpoint(layout: DataLayout, name: str | None) -> Path:
 
 
 def _versions(layout: DataLayout, folder: Path, store: str | None) -> list[_Version]:
-    """The newest version of one store, or of each that has one."""
+    """Return the newest state version of one store, or of each store that has one."""
     found = current_files().names(folder / "state")
     there = sorted({name.partition("@")[0] for name in found})
     if store is not None and store not in there:

@@ -10,5 +10,5 @@ from oriel.pipeline.run import rebuild
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run the command; 0: done, 1: an error that the user can fix, in one line on stderr."""
+    """Run the command. Exit code 0: done, 1: an error, in one line on stderr."""
     return rebuild(arguments)

@@ -66,7 +66,7 @@ def _restore(source: Path, data: Path) -> dict[str, Any]:
 def _put_all(source: Path, data: Path, files: Mapping[str, Mapping[str, Any]]) -> None:
     """Put all files of a backup into a bucket, or none.
 
-    The application ids come last: without its own a pipeline would not go on with what is there.
+    The application ids are last, because a pipeline does not continue without its id.
     """
     names = sorted(files, key=lambda name: (name.endswith("application.json"), name))
     try:

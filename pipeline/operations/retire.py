@@ -36,7 +36,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except EXPECTED as error:
         print_error("retire", error)
         return 1
-    print(f"{options.pipeline} is retired. To make it active again, start it with `oriel run`.")
+    print(f"{options.pipeline} is retired. To activate it again, start it with `oriel run`.")
     return 0
 
 

@@ -59,7 +59,7 @@ def check_changes(
     units: Iterable[Defined],
     rebuilt: Sequence[str],
 ) -> None:
-    """Refuse to run a topology that changes stores; after a rebuild, only report them.
+    """Refuse to run a topology that changes stores. After a rebuild, only report them.
 
     Raises:
         IncompatibleStore: the message names each store and each difference.

@@ -148,7 +148,7 @@ class Queries:
 
 
 def _started(run: PipelineRun, progress: Progress, report: RunReport) -> StreamingQuery:
-    """The query of a run, whose batches are told."""
+    """Start the query of a run, and report its batches."""
 
     def on_batch(batch: int, stores: dict[str, PreparedBatch]) -> None:
         report.on_batch(stores, run.phase_seconds)

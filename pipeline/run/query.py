@@ -1,4 +1,4 @@
-"""Run a topology: one streaming query that brings every store forward batch by batch."""
+"""Run a topology with one streaming query that computes all stores batch by batch."""
 
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -69,16 +69,19 @@ OnBatch = Callable[[int, dict[str, PreparedBatch]], None]
 
 @dataclass(frozen=True)
 class RunSettings:
-    """How to run: where the data goes, how often, how wide.
+    """The settings of a run.
 
-    ``data`` is the folder of tables and checkpoints, ``application`` the name of the pipeline in
-    it. ``trigger_ms`` is the least time between two batches, None for ``--once``: process what
-    is there and stop. ``tasks`` is the number of tasks behind each shuffle; it may change with
-    every start. ``key_groups`` is fixed when a store is made. ``sync``: files are forced to disk
-    before anything refers to them. ``publish_options`` say to which Kafka cluster rows are
-    written back, as Spark names its options (``kafka.*``); None: to none. ``clocks`` says how wall
-    clock protects those of partitions. ``on_cluster``: tasks run on other machines, which have
-    ``data`` and an event log under the same paths. ``upkeep``: how tables are kept small.
+    Args:
+        data: the directory of tables and checkpoints.
+        application: the name of the pipeline in it.
+        trigger_ms: the least time between two batches, None to process all records and stop.
+        tasks: the number of tasks after each shuffle. It can change with every start.
+        key_groups: the key groups of new stores.
+        sync: whether files are forced to disk before another file refers to them.
+        publish_options: Spark's options (``kafka.*``) to write to a Kafka cluster, or None.
+        clocks: how wall-clock time limits the stream times of partitions.
+        on_cluster: whether tasks run on other machines, with the same paths to all files.
+        upkeep: the settings of the maintenance of tables.
     """
 
     data: Path
@@ -104,9 +107,9 @@ class PipelineRun:
         settings: RunSettings,
         rebuild: Sequence[str] = (),
     ) -> None:
-        """Open the checkpoint and the tables; a store that is new is computed up to the others.
+        """Open the checkpoint and the tables, and compute new stores up to the batch of the others.
 
-        With ``rebuild`` only these stores are opened and computed again, for no ``start``.
+        With ``rebuild``, only open and compute these stores again, without a ``start``.
 
         Raises:
             KafkaUnavailable: the brokers don't answer.
@@ -123,14 +126,14 @@ class PipelineRun:
         self._opened: dict[str, StoreTables] = {}
         self._decoders = {source: log.decoder(source) for source in topology.sources}
         self._failure: BaseException | None = None
-        #: Seconds that the last batch took, by phase.
+        #: Duration of the last batch in seconds, by phase.
         self.phase_seconds: dict[str, float] = {}
         self._since_ms = wall_clock_ms()
         plans = self._plans()
         self._computation = Computation(log, self._decoders, plans)
         #: The last batch that ran, and where it ended.
         self._last_ends: tuple[int, Offsets] | None = None
-        #: Where the first query goes on.
+        #: Where the first query continues.
         self._resumption: Resumption | None = None
         self._layout = DataLayout(settings.data)
         folder = self._layout.checkpoint(settings.application)
@@ -142,10 +145,10 @@ class PipelineRun:
             identity = log.identity(spark)
             settle_log(folder, identity, sync=settings.sync)
             wanted = [plan for plan in plans if not rebuild or plan.store.name in rebuild]
-            # The topology's order: a store comes after the stores whose rows it reads.
+            # In the order of the topology, a store follows the stores whose rows it reads.
             for plan in wanted if rebuild else ():
                 note_rebuilt(folder, plan.store.name, self._rebuild(plan, rebuild))
-            # All are looked at before one is computed, which may take long.
+            # All stores are checked before the first is computed, which can be slow.
             defined = map(self._with_definition, plans)
             check_changes(self._layout, self._checkpoint, topology, defined, rebuild)
             tables = [self._tables(plan) for plan in wanted]
@@ -167,7 +170,7 @@ class PipelineRun:
         self._maintenance = self._maintained()
 
     def start(self, on_batch: OnBatch) -> StreamingQuery:
-        """Start the streaming query; ``on_batch`` is told of every batch that is committed.
+        """Start the streaming query, and call ``on_batch`` for every committed batch.
 
         Raises:
             PipelineError: the log can't be read on from where the last batch ended.
@@ -181,7 +184,7 @@ class PipelineRun:
             try:
                 on_batch(batch, self._run_batch(rows, batch))
             except BaseException as error:
-                # Spark would show it as text inside a Java error; keep the real one.
+                # Spark would show it as text inside a Java error, so keep the original error.
                 self._failure = in_words(error)
                 raise
 
@@ -200,12 +203,12 @@ class PipelineRun:
         return writer.trigger(processingTime=f"{self._settings.trigger_ms} milliseconds").start()
 
     def note_first_offsets(self) -> None:
-        """Keep the offsets at which the first query began, once Spark has written them."""
+        """Keep the first offsets of the first query, once Spark has written them."""
         self._checkpoint.note_first_offsets()
 
     @property
     def counters(self) -> dict[str, dict[str, int]]:
-        """The counters of each store before the first batch of this run."""
+        """Return the counters of each store before the first batch of this run."""
         at = self._resumption
         if at is None:
             return {}
@@ -215,7 +218,7 @@ class PipelineRun:
 
     @property
     def maintenance_failures(self) -> int:
-        """How often a table could not be compacted or cleaned up."""
+        """Failed attempts to compact or clean up a table."""
         return self._maintenance.failures
 
     @property
@@ -237,16 +240,16 @@ class PipelineRun:
         return sorted(self._topology.topics)
 
     def close(self) -> None:
-        """End maintenance and give the checkpoint's lock back."""
+        """End maintenance and release the lock of the checkpoint."""
         try:
-            # A run that goes on tends the tables all the time; one that is done, at its end.
+            # A live run maintains the tables all the time, and other runs at their end.
             is_done = self._settings.trigger_ms is None and self.failure is None
             self._maintenance.close(finish=is_done)
         finally:
             self._checkpoint.close()
 
     def _plans(self) -> list[StorePlans]:
-        """Check every store's steps and aggregates, before anything is made."""
+        """Check the steps and aggregates of every store before the first write."""
         empty = {source: self._no_records(source) for source in self._topology.sources}
         reasons = reasons_by_store(self._topology)
         plans: dict[str, StorePlans] = {}
@@ -273,7 +276,7 @@ class PipelineRun:
         return row_steps(records, origin, store)
 
     def _defined(self, plans: StorePlans) -> StoreDefinition:
-        """What the topology says of a store."""
+        """Return the definition of a store from the topology."""
         types = plans.columns
         key_groups = self._settings.key_groups
         return define(plans.store, types, self._checkpoint.application, key_groups)
@@ -282,12 +285,12 @@ class PipelineRun:
         return plans.store, self._sink(plans)[0] if plans.store.is_sink else self._defined(plans)
 
     def _sink(self, plans: StorePlans) -> tuple[SinkDefinition, Publish]:
-        """What the topology says of a sink, and what publishes its batches."""
+        """Return the definition of a sink, and the function that publishes its batches."""
         defined = SinkDefinition.of(plans.store, self._settings.key_groups)
         return defined, partial(self._publisher.publish_records, plans)
 
     def _tables(self, plans: StorePlans) -> StoreTables | SinkTopic:
-        """Open one store's tables, or a sink's topic, making what isn't there."""
+        """Open the tables of a store, or the topic of a sink. Create missing tables."""
         if plans.store.is_sink:
             sink, sync = self._sink(plans), self._settings.sync
             return SinkTopic(self._layout, self._checkpoint, *sink, sync=sync)
@@ -295,12 +298,12 @@ class PipelineRun:
         return StoreTables(self._layout, self._defined(plans), types, sync=self._settings.sync)
 
     def _open(self, plans: StorePlans, tables: StoreTables | SinkTopic) -> StoreBatches:
-        """Open one store's state; a store that is new in a topology that has run is computed."""
+        """Open the state of a store. Compute a new store of a topology that has run."""
         versions = self._checkpoint.versions(tables.definition.state_name)
         is_empty = tables.recorded_batch() < 0 and versions.newest() < 0
         at = self._decided_up_to()
         if is_empty and at is not None and at.batch > 0:
-            # Batches in front of the last one are not offered again.
+            # Spark does not repeat batches before the last one.
             self._rebuild(plans)
             tables = self._tables(plans)
             versions = self._checkpoint.versions(tables.definition.state_name)
@@ -323,7 +326,7 @@ class PipelineRun:
         rebuild = Rebuild(
             self._spark, self._log, self._computation, self._layout, self._checkpoint,
             self._settings.tasks, self._settings.sync,
-            # A partition may be silent from here on, but never was before.
+            # A partition can become idle from now on, and was not idle before.
             WallClock(self._since_ms, self._since_ms, self._settings.clocks),
         )  # fmt: skip
         if plans.store.is_sink:
@@ -350,7 +353,7 @@ class PipelineRun:
             say("store-left", line, level="warning", store=store)
 
     def _maintained(self) -> Maintenance:
-        """What keeps the tables of all stores small."""
+        """Return the maintenance of all tables."""
         settings = replace(self._settings.upkeep, sync=self._settings.sync)
         return Maintenance(
             {name: TableUpkeep(self._layout.table(name), settings) for name in self._opened},
@@ -379,7 +382,7 @@ class PipelineRun:
         prepared: dict[str, PreparedBatch] = {}
         for wave in self._waves:
             times = [time.perf_counter()]
-            # What the stores of earlier waves made final is there, in their tables.
+            # The final rows of the stores of earlier waves are in their tables.
             final_rows, ends_of_rows = self._final_rows.of_batch(batch, prepared, wave)
             read_to = ends | ends_of_rows
             begun = {name: self._stores[name].begin(batch, read_to, wall_clock) for name in wave}
@@ -413,10 +416,7 @@ class PipelineRun:
         self._publisher.remember(batch)
 
     def _publish_again(self) -> None:
-        """Write the last batch's rows again, if the process ended before all of them were written.
-
-        Spark doesn't offer a batch again that all tables have.
-        """
+        """Write the rows of an unfinished last batch, because Spark does not repeat the batch."""
         at = self._resumption
         if at is None or not at.is_done or self._publisher.published_batch() >= at.batch:
             return
@@ -425,7 +425,7 @@ class PipelineRun:
         self._publish(at.batch, decided)
 
     def _starts(self, batch: int) -> Offsets:
-        """Where a batch begins: where the one before it ended."""
+        """Return the offsets at which the previous batch ended."""
         if batch == 0:
             return {}
         if self._last_ends is not None and self._last_ends[0] == batch - 1:
@@ -446,5 +446,5 @@ class PipelineRun:
 
 
 def wall_clock_ms() -> int:
-    """Wall clock, in ms since 1970."""
+    """Return the wall-clock time in ms since 1970."""
     return time.time_ns() // 1_000_000

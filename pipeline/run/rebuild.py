@@ -1,4 +1,4 @@
-"""A store computed anew from the beginning of its topics, up to a batch of its application.
+"""Compute a store again from the start of its topics, up to a batch of its application.
 
 It is a run of its own over what the log has: in a data folder of its own
 (``DATA/rebuilds/<store>``), in batches of the usual size, by the same stages. Its rows then go to
@@ -115,10 +115,11 @@ class Rebuild:
         batch: int,
         decided_ends: Offsets,
     ) -> PreparedBatch:
-        """Write all records of the sink of ``plans`` up to the end of ``batch``, and go on there.
+        """Write all records of the sink of ``plans`` up to the end of ``batch``.
 
-        Each batch is published as it is computed. The state behind the last one is the sink's next
-        generation, which counts as soon as its definition is there: a crash before begins anew.
+        Each batch is published when it is computed. The state after the last batch is the next
+        generation of the sink, and is valid once its definition is written. After an earlier crash,
+        the next rebuild starts from the beginning.
 
         Raises:
             RecordsMiscounted, CheckpointError, EventLogError: as from ``run``.

@@ -33,7 +33,7 @@ class StartPhases:
         say("starting", line, phase=phase, seconds=seconds)
 
     def end(self) -> None:
-        """Print how long the start took."""
+        """Log the duration of the start."""
         seconds = round(time.monotonic() - self._started, 1)
         say("started", log_line("Spark is ready", seconds=seconds), seconds=seconds)
 

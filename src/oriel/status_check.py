@@ -19,7 +19,7 @@ HEARTBEAT_SECONDS_MAX = 10.0
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run ``oriel status``; return the exit code of the process."""
+    """Run ``oriel status``. Return the exit code of the process."""
     options = _parsed(arguments)
     problem = None if options is None else _problem(Path(options.data), options.pipeline)
     if problem is None:

@@ -1,7 +1,7 @@
-"""A data directory at a glance: its pipelines, stores and index, from what each says of itself.
+"""The overview of a data directory: pipelines, stores and indexes, from the status of each.
 
-Nothing here waits for a pipeline, and nothing is opened that one of them holds: a store's numbers
-are those of its newest commit, which the pipeline repeats in its status while it runs.
+The overview does not wait for a pipeline, and opens no file that a pipeline locks. The numbers of a
+store are from its newest commit. A running pipeline repeats them in its status.
 """
 
 import time
@@ -26,13 +26,14 @@ from oriel.storage.tailer import StatusFile, StoreStatus, TailerStatus, stores_w
 
 @dataclass(frozen=True)
 class StoreOverview:
-    """One store: its newest commit, what its pipeline says of it, and its index.
+    """One store: its newest commit, the report of its pipeline, and its index.
 
-    Or a sink that a pipeline tells of, which has no index.
-    ``application`` is the name of the checkpoint that writes it, None where no pipeline has said
-    that it does. ``open_records`` is None then, too. ``state_bytes`` is the size of its state.
-    ``held_by`` is the clock and partition that hold its windows open, as the pipeline says;
-    ``idle_times`` how often windows began to go on without a partition.
+    A sink of a pipeline is also a store here, without an index.
+
+    ``application`` is the name of the checkpoint that writes the store. It and ``open_records`` are
+    None if no pipeline has reported the store. ``state_bytes`` is the size of its state files.
+    ``held_by`` is the stream and partition that keep windows from becoming final, and
+    ``idle_times`` is how often a partition became idle.
     """
 
     name: str
@@ -59,9 +60,9 @@ class Overview:
 
 
 def overview(data: Path, index: Path | None = None) -> Overview:
-    """Look at the data directory ``data``; a folder without tables has no stores.
+    """Read the overview of the data directory ``data``.
 
-    ``index`` is where the indexes are, None: in ``data``.
+    ``index`` is the directory of the indexes, None if they are in ``data``.
     """
     layout = DataLayout(data, index)
     files = run_status_files(layout)

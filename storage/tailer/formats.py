@@ -22,7 +22,7 @@ _FORMAT = "_format-"
 
 
 def remove_other_formats(layout: DataLayout) -> list[Path]:
-    """Remove the indexes of formats that nobody uses; returns the folders that went."""
+    """Delete indexes of unused formats. Return the deleted directories."""
     removed = []
     try:
         folders = [path for path in layout.index_formats.iterdir() if path.is_dir()]

@@ -17,7 +17,7 @@ LOCK_FILE = f".tailer-format-{INDEX_FORMAT}.lock"
 
 
 def take_lock(data: Path, shard: Shard = ALL_KEYS, *, wait: bool) -> int | None:
-    """Become the one tailer of a data directory; the lock lasts as long as the process.
+    """Become the only tailer of a data directory. The lock lasts as long as the process.
 
     Returns:
         The lock's file descriptor, or None when another tailer has it and ``wait`` is false.

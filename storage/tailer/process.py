@@ -43,10 +43,10 @@ _OBJECTS_ROUND_SECONDS = 30.0
 _TABLES_A_SECOND = 500
 #: Seconds between two looks for indexes of other versions of the program.
 _FORMATS_SECONDS = 3_600.0
-#: Seconds that an index may be behind its table before it counts as stale, if not told otherwise.
+#: Default of the seconds that an index can lag before it is stale.
 STALE_SECONDS = 60.0
 
-#: Exit code when another tailer serves the folder.
+#: Exit code if another tailer serves the directory.
 ANOTHER_TAILER = 3
 
 
@@ -183,7 +183,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     if options.parent_pid is not None:
         end_with_parent(options.parent_pid)
-    # A folder that a slip of the pen named is not made, nor is anything in it.
+    # A mistyped directory is not created.
     while not has_tables_or_indexes(DataLayout(options.data, options.index, options.shard)):
         time.sleep(_ROUND_SECONDS)
     try:

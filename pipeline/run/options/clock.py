@@ -6,13 +6,13 @@ from collections.abc import Callable, Iterator, Mapping
 from oriel.pipeline.plan import NO_CLOCK_NOTES, ClockNotes, ClockSettings, PreparedBatch
 from oriel.storage import log_line
 
-#: Clocks of producers and time zones are wrong by hours, so a day rejects none of their records.
+#: Times of producers and time zones are wrong by hours, so a day rejects no record of them.
 #: After a record that is a day ahead, its partition accepts current records again a day later.
 DEFAULT_MAX_AHEAD_MS = 86_400_000
 
 
 def add_clock_options(parser: argparse.ArgumentParser, duration_ms: Callable[[str], int]) -> None:
-    """Add the options; ``duration_ms`` reads a time with its unit."""
+    """Add the options. ``duration_ms`` reads a time with its unit."""
 
     def duration_or_off(text: str) -> int | None:
         return None if text == "off" else duration_ms(text)

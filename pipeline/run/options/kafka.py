@@ -9,10 +9,10 @@ from oriel.pipeline.decoding import SchemaRegistry
 from oriel.pipeline.kafka_arguments import add_client_options
 from oriel.pipeline.sources import Kafka, Start, client_options
 
-#: Options that only Kafka has, as attributes of what was parsed.
+#: Options for Kafka only, as attributes of the parsed options.
 _ONLY_KAFKA = ("kafka_option", "kafka_config", "start", "on_data_loss", "max_batch_records",
                "kafka_wait")  # fmt: skip
-#: Those of the client, which writes, too.
+#: The options of the client, which also writes.
 _CLIENT = ("kafka_option", "kafka_config")
 
 _DEFAULT_RECORDS = 500_000
@@ -24,7 +24,7 @@ def add_kafka_arguments(
     positive: Callable[[str], int],
     duration_ms: Callable[[str], int],
 ) -> None:
-    """Add the options; ``positive`` and ``duration_ms`` read numbers and times."""
+    """Add the options. ``positive`` and ``duration_ms`` read integers and times."""
     add_client_options(parser)
     parser.add_argument(
         "--start", type=_topic_start, action="append", metavar="[TOPIC=]WHERE",
@@ -50,7 +50,7 @@ def add_kafka_arguments(
 def check_kafka_arguments(
     parser: argparse.ArgumentParser, options: argparse.Namespace
 ) -> argparse.Namespace:
-    """Return ``options``; end with a message if an event log was given options of Kafka's."""
+    """Return ``options``. End the process if an event log has options of Kafka."""
     for name in _ONLY_KAFKA:
         if name in _CLIENT and options.publish_to:
             continue
@@ -60,10 +60,10 @@ def check_kafka_arguments(
 
 
 def kafka_of(options: argparse.Namespace, registry: SchemaRegistry | None) -> Kafka:
-    """Kafka as the options say; ``registry`` has the schemas that values name by their ids.
+    """Return the log of the options. ``registry`` has the schemas that values reference by id.
 
     Raises:
-        InvalidKafkaOption: an option of the client can't be given, or its file can't be read.
+        InvalidKafkaOption: an option of the client is not allowed, or its file is not readable.
     """
     starts: dict[str | None, Start] = dict(options.start or ())
     return Kafka(
@@ -79,7 +79,7 @@ def kafka_of(options: argparse.Namespace, registry: SchemaRegistry | None) -> Ka
 
 
 def publish_options(options: argparse.Namespace) -> dict[str, str] | None:
-    """How Spark writes to the cluster of ``--publish-to``, or of ``--kafka``; None: to none."""
+    """Return the Spark options to write to the output cluster, None without a cluster."""
     servers = options.publish_to or options.kafka
     if servers is None:
         return None
@@ -89,7 +89,7 @@ def publish_options(options: argparse.Namespace) -> dict[str, str] | None:
 
 
 def wait_seconds(options: argparse.Namespace) -> float:
-    """How long to wait for Kafka at the start."""
+    """Return how long to wait for Kafka at the start, in seconds."""
     wait_ms = _DEFAULT_WAIT_MS if options.kafka_wait is None else options.kafka_wait
     return float(wait_ms / 1000)
 
