@@ -1,13 +1,13 @@
-"""The parent process: starts the tailer and the workers, and starts again whichever dies.
+"""The parent process: start the tailer and the workers, and start a process again if it ends.
 
     supervisor  --- listening socket ---> worker, worker, ...   (uvicorn; read the index)
                 ---> tailer                                     (writes the index)
 
-A tailer whose heartbeat stands still is killed and started again, as one that ended. The socket
-belongs to the parent: while a worker is started again, connections wait instead of
-being refused. A process that dies of a memory fault has used a damaged index: the tailer looks
-through it, and rebuilds it after the second time. If nothing says which index that was, the tailer
-looks through all of them. However often a process dies, it is started again.
+If the heartbeat of a tailer does not change, the parent kills the tailer and starts it again. The
+parent owns the socket, so connections wait while a worker starts again. If a process ends with a
+memory error, it has used a damaged index. Then the tailer verifies this index, and rebuilds it
+after the second time. If the index is not known, the tailer verifies all indexes. The parent starts
+a process again without a limit.
 """
 
 import errno
@@ -34,27 +34,27 @@ from oriel.storage.tailer import Heartbeat, StatusFile, require_verifications
 logger = logging.getLogger(__name__)
 
 _LOOK_SECONDS = 0.1
-#: Least seconds between two looks at the tailer's heartbeat.
+#: Least seconds between two checks of the tailer's heartbeat.
 _HEARTBEAT_SECONDS = 1.0
 #: Least seconds between two starts of the same child.
 _RESTART_SECONDS = 0.5
-#: Seconds that children have to end by themselves.
+#: Seconds in which child processes can end by themselves.
 _END_SECONDS = 8.0
 #: Seconds after which a tailer without a new heartbeat hangs. It writes one every half second.
 _HANGING_SECONDS = 15.0
 
-#: Exit code of a worker that can't listen, because another service does.
+#: Exit code of a worker that cannot listen, because another service does.
 ADDRESS_TAKEN = 98
 
 _MEMORY_FAULTS = (-signal.SIGSEGV, -signal.SIGBUS, -signal.SIGABRT)
 
 
 class AddressTaken(Exception):
-    """Another service listens on the address; the message is the system's."""
+    """Another service listens on the address. The message is from the system."""
 
 
 class Child:
-    """One child process, which is to run all the time."""
+    """One child process, which runs until the service ends."""
 
     def __init__(self, name: str, command: Sequence[str], inherited: Sequence[int] = ()) -> None:
         """Start the process with the file descriptors ``inherited``."""
@@ -80,29 +80,29 @@ class Child:
 
     @property
     def pid(self) -> int:
-        """Its process id."""
+        """Process id."""
         return self._process.pid
 
     @property
     def exit_code(self) -> int | None:
-        """Its exit code, None while it runs."""
+        """Exit code, None while the process runs."""
         return self._process.poll()
 
     def running_seconds(self) -> float:
-        """How long ago it was started last."""
+        """Seconds since the last start."""
         return time.monotonic() - self._started_at
 
     def kill(self) -> None:
-        """End it at once; a stopped process, too."""
+        """Kill the process, also if it is suspended."""
         self._process.kill()
 
     def terminate(self) -> None:
-        """Ask it to end."""
+        """Send SIGTERM."""
         if self._process.poll() is None:
             self._process.terminate()
 
     def wait(self, timeout_seconds: float) -> None:
-        """Wait for its end; then kill it."""
+        """Wait until the process ends, and kill it after that."""
         try:
             self._process.wait(timeout_seconds)
         except subprocess.TimeoutExpired:
@@ -111,14 +111,14 @@ class Child:
 
     def _start(self) -> None:
         self._started_at = time.monotonic()
-        # Own process group: Ctrl-C reaches the supervisor only, which ends all in order.
+        # With its own process group, Ctrl-C reaches only the supervisor, which ends all in order.
         self._process = subprocess.Popen(  # noqa: S603
             self._command, pass_fds=self._inherited, process_group=0, stdin=subprocess.DEVNULL
         )
 
 
 class HeartbeatWatch:
-    """Finds that the tailer hangs: its own last heartbeat stands still, by this process's clock."""
+    """Detects that the tailer hangs, because its heartbeat does not change."""
 
     def __init__(self, status_file: StatusFile, hanging_seconds: float = _HANGING_SECONDS) -> None:
         self._status_file = status_file
@@ -127,7 +127,7 @@ class HeartbeatWatch:
         self._looked_at = self._changed_at = time.monotonic()
 
     def hangs(self, tailer: Child) -> bool:
-        """Look at the heartbeat; a tailer that waits for another to end sends none."""
+        """Check the heartbeat. A tailer that waits for another tailer does not write one."""
         now = time.monotonic()
         if now - self._looked_at < min(_HEARTBEAT_SECONDS, self._hanging_seconds):
             return False
@@ -152,10 +152,10 @@ class Supervisor:
         stale_seconds: float | None = None,
         worker_arguments: Sequence[str] = (),
     ) -> None:
-        """Start nothing yet; all processes speak in ``log_format``.
+        """Start no process yet. All processes log in ``log_format``.
 
-        ``listener`` is bound, and the workers listen. ``stale_seconds`` is how far an index may be
-        behind its table, None for the default; ``worker_arguments`` go to each worker.
+        ``listener`` is bound, and the workers listen. ``stale_seconds`` is the allowed lag of an
+        index, None for the default. Each worker receives ``worker_arguments``.
         """
         self._certificate: CertificateFiles | None = None
         self._is_reload_wanted = False
@@ -169,7 +169,7 @@ class Supervisor:
     def run(
         self, when_serving: Callable[[], None], certificate: CertificateFiles | None = None
     ) -> int:
-        """Run until SIGTERM or SIGINT; returns the exit code.
+        """Run until SIGTERM or SIGINT. Return the exit code.
 
         Args:
             when_serving: called once, as soon as a worker responds to connections.
@@ -181,9 +181,9 @@ class Supervisor:
         self._certificate = certificate
         stop = stop_on_signal()
         is_in_terminal = os.isatty(0)
-        # A handler must not take a lock, so it only notes that the signal arrived.
+        # A handler must not use a lock, so it only records that the signal arrived.
         signal.signal(signal.SIGHUP, lambda *_: setattr(self, "_is_reload_wanted", True))
-        # Before a worker could read an index that was damaged since the last service ended.
+        # Before a worker can read an index that was damaged after the last service ended.
         require_verifications(self._layout)
         tailer = self._start_tailer()
         children = [tailer, *map(self._start_worker, range(self._workers))]
@@ -198,7 +198,7 @@ class Supervisor:
             if is_address_taken := ADDRESS_TAKEN in [child.exit_code for child in children]:
                 break
             if self._is_reload_wanted and is_in_terminal and not os.isatty(0):
-                # The terminal was closed, and nobody wants a certificate.
+                # The terminal was closed, so the signal does not mean a new certificate.
                 break
             self._follow_certificate()
             if watch.hangs(tailer):
@@ -232,7 +232,7 @@ class Supervisor:
             self._certificate.follow()
 
     def _start_tailer(self) -> Child:
-        # Another service on the same folder may run one already: then ours waits in reserve.
+        # If another service over the directory has a tailer, this tailer waits until it ends.
         arguments = ["-m", "oriel.storage.tailer", *self._common_arguments(), "--wait"]
         if self._stale_seconds is not None:
             arguments.append(f"--stale-after={self._stale_seconds}")
@@ -266,7 +266,7 @@ class Supervisor:
             folders = [path for path in self._layout.indexes.iterdir() if path.is_dir()]
             generations = [IndexFolder(folder).current() for folder in folders]
         except OSError:
-            # The disk is away: then the tailer finds out by itself.
+            # The disk is unavailable. The tailer reports it.
             return
         current = [generation for generation in generations if generation is not None]
         used = [

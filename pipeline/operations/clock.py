@@ -26,8 +26,8 @@ from oriel.storage.delta import DeltaLog
 from oriel.storage.index import table_batches
 from oriel.storage.monitoring import RunStatusFile
 
-_COLUMNS = ("store", "clock", "partition", "stream time", "ms", "wall clock", "heard", "")
-#: A version may be removed between the look for its number and the read: look again so often.
+_COLUMNS = ("store", "clock", "partition", "stream time", "ms", "wall clock", "last record", "")
+#: Attempts to read a version, because it can be deleted after its number was listed.
 _LOOKS = 5
 
 
@@ -158,7 +158,7 @@ def _of_topology(folder: Path, versions: Sequence[_Version]) -> list[_Version]:
     newest = -1 if last is None else last.batch
     reported = RunStatusFile(folder).read()
     of_run = stores if reported is None else reported[0].stores.keys()
-    # A crash can leave a store one batch behind the others. The status of the last run has it then.
+    # After a crash, a store can lack the last batch. Then the status of the last run names it.
     current = [
         version
         for version in versions
@@ -178,7 +178,7 @@ def _of_topology(folder: Path, versions: Sequence[_Version]) -> list[_Version]:
 
 
 def _state_name(layout: DataLayout, folder: Path, store: str) -> str:
-    """Which generation of a store's state counts, as its table says (decision 0035)."""
+    """Return the generation of the state that the table of a store names (decision 0035)."""
     if is_sink_name(store):
         sink = SinkDefinition.recorded(folder, store)
         return store if sink is None else sink.state_name
@@ -186,7 +186,7 @@ def _state_name(layout: DataLayout, folder: Path, store: str) -> str:
 
 
 def _newest(versions: StateVersions) -> PreparedBatch | None:
-    """The newest batch that was decided, while a pipeline may forget older ones."""
+    """Return the newest prepared batch, while a pipeline can delete older ones."""
     for _ in range(_LOOKS):
         batch = versions.newest()
         prepared = versions.decided(batch) or versions.decided(batch - 1)
@@ -219,7 +219,7 @@ def _show(versions: Iterable[_Version], now_ms: int) -> None:
 
 
 def _rows(version: _Version, now_ms: int) -> Iterator[tuple[str, ...]]:
-    """A row for each clock and partition of a store."""
+    """Yield a row for each stream and partition of a store."""
     notes = version.prepared.clock_notes
     for name, partitions in version.prepared.record.stream_time_ms.items():
         for partition, time_ms in sorted(partitions.items(), key=lambda item: int(item[0])):
@@ -243,7 +243,7 @@ def _rows(version: _Version, now_ms: int) -> Iterator[tuple[str, ...]]:
 
 
 def _told(time_ms: int) -> str:
-    """A time for people, in UTC."""
+    """Return a time in UTC."""
     moment = datetime.fromtimestamp(time_ms // 1000, UTC).replace(tzinfo=None)
     return f"{moment.isoformat()}.{time_ms % 1000:03d}Z"
 
@@ -253,7 +253,7 @@ def _beside(ahead_ms: int) -> str:
 
 
 def _span(span_ms: int) -> str:
-    """A span of time in its two largest units."""
+    """Return a duration in its two largest units."""
     units = (("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1000), ("ms", 1))
     told: list[str] = []
     left_ms = max(0, span_ms)
@@ -271,7 +271,7 @@ def _span(span_ms: int) -> str:
 def _set(
     layout: DataLayout, versions: Sequence[_Version], place: tuple[str, str], time_ms: int
 ) -> None:
-    """Set the clock at ``place`` back in every store where it is ahead of ``time_ms``."""
+    """Set a stream time back in every store in which it is later than ``time_ms``."""
     name, partition = place
     known = [v for v in versions if partition in v.prepared.record.stream_time_ms.get(name, {})]
     ahead = [v for v in known if v.prepared.record.stream_time_ms[name][partition] > time_ms]
@@ -282,7 +282,7 @@ def _set(
             f"{', '.join(version.store for version in versions)}. Run `oriel clock` to see all"
         )
         raise ClockRefused(message)
-    # All of them are checked before any is changed.
+    # Check all stores before the first change.
     mends = [(version, _mend(layout, version, place, time_ms)) for version in ahead]
     for version, mend in mends:
         mend.write(version.folder, version.prepared.record.batch)
@@ -290,7 +290,7 @@ def _set(
 
 
 def _mend(layout: DataLayout, version: _Version, place: tuple[str, str], time_ms: int) -> Mend:
-    """A version's clocks with the one at ``place`` set back."""
+    """Return the stream times of a version, with the one at ``place`` set back."""
     name, partition = place
     record = version.prepared.record
     _refuse_stream_join(version)
@@ -301,7 +301,7 @@ def _mend(layout: DataLayout, version: _Version, place: tuple[str, str], time_ms
         name: {**record.stream_time_ms[name], partition: time_ms},
     }
     greatest_ms = max(ms for partitions in clocks.values() for ms in partitions.values())
-    # The start (of a session the end) of no window is behind every record.
+    # A window does not start, and a session does not end, after the latest record.
     observed_ms = greatest_ms if record.observed_ms < 0 else min(record.observed_ms, greatest_ms)
     act = (
         f"{name} {partition} set back from {_told(before_ms)} to {_told(time_ms)} after batch "
@@ -309,7 +309,7 @@ def _mend(layout: DataLayout, version: _Version, place: tuple[str, str], time_ms
     )
     return Mend(
         clocks,
-        # A window that was written as final is closed whatever the clock says.
+        # A window that was written as final stays final.
         min(record.close_ms, NEVER_CLOSED_MS if final_ms is None else final_ms + 1),
         observed_ms,
         [*version.prepared.clock_notes.mended, act],
@@ -317,10 +317,10 @@ def _mend(layout: DataLayout, version: _Version, place: tuple[str, str], time_ms
 
 
 def _refuse_stream_join(version: _Version) -> None:
-    """Refuse a store whose join would bring out again what it gave up by the clock.
+    """Reject a store whose join would emit results twice.
 
     Raises:
-        ClockRefused: it has one. (Tables that are joined keep rows whatever the clock is.)
+        ClockRefused: it has such a join. Joins of tables keep their rows, so they are accepted.
     """
     for by_task in version.prepared.join_segments.values():
         for name in (name for names in by_task.values() for name in names[:1]):
@@ -335,10 +335,10 @@ def _refuse_stream_join(version: _Version) -> None:
 
 
 def _final_ms(layout: DataLayout, version: _Version) -> int | None:
-    """The greatest last ms of a window that the table has as final; None where it has none.
+    """Return the last ms of the last final window of the table, or None without a final window.
 
     Raises:
-        ClockRefused: the table isn't at the version's batch.
+        ClockRefused: the table is not at the batch of the version.
     """
     if is_sink_name(version.store):
         return None

@@ -37,11 +37,11 @@ logger = logging.getLogger(__name__)
 
 #: Seconds between two heartbeats.
 _ROUND_SECONDS = 0.5
-#: Seconds between two looks for tables among objects, each of which is a request or a few.
+#: Seconds between two listings of tables in an object store, which cost requests.
 _OBJECTS_ROUND_SECONDS = 30.0
-#: Tables looked for in a second, at most: with very many, less often than each round.
+#: Maximum of tables that are listed per second, so many tables are listed less often.
 _TABLES_A_SECOND = 500
-#: Seconds between two looks for indexes of other versions of the program.
+#: Seconds between two checks for indexes of other versions.
 _FORMATS_SECONDS = 3_600.0
 #: Default of the seconds that an index can lag before it is stale.
 STALE_SECONDS = 60.0
@@ -61,7 +61,7 @@ class Tailer:
         stale_seconds: float = STALE_SECONDS,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Nothing is opened or started yet; ``clock`` gives seconds, of whatever beginning.
+        """Open and start nothing yet. ``clock`` returns seconds since any start.
 
         ``index`` is where the indexes are, None: in ``data``.
         """
@@ -73,20 +73,20 @@ class Tailer:
         self._stale_seconds = stale_seconds
         self._clock = clock
         self._look = TablesLook()
-        #: A look among objects that is not done yet, and what it found.
+        #: A listing of the object store in progress, and its result.
         self._looking: threading.Thread | None = None
         self._found: list[TablesLook] = []
         self._looked_at = self._formats_at = float("-inf")
-        #: Stores without a table whose indexes are or were verified, so that these answer.
+        #: Stores without a table whose indexes are or were verified, so that they can be read.
         self._verified_away: set[str] = set()
 
     def round(self) -> None:
-        """Start what is new, end what is gone, and say how each store fares."""
+        """Follow new tables, stop deleted ones, and write the status of each store."""
         stores, now = self._pool.stores, self._clock()
         if now - self._formats_at >= _FORMATS_SECONDS:
             remove_other_formats(self._layout)
             self._formats_at = now
-        # Sooner until there is a store at all.
+        # Sooner until a store exists.
         is_rare = is_object(self._layout.root) and stores
         least = _OBJECTS_ROUND_SECONDS if is_rare else _ROUND_SECONDS / 2
         is_due = now - self._looked_at >= max(least, len(stores) / _TABLES_A_SECOND)
@@ -105,7 +105,7 @@ class Tailer:
         self._status.write(away | statuses, problem, self._tables.seen)
 
     def end(self) -> None:
-        """Stop all stores; gives up on those that take too long."""
+        """Stop all stores. Do not wait for a store that does not end in time."""
         self._scrub.close()
         self._pool.end()
 
@@ -130,7 +130,7 @@ class Tailer:
         return self._found.pop() if self._found else None
 
     def _follow(self, look: TablesLook) -> None:
-        """Follow the stores that a look found, and no others."""
+        """Follow exactly the stores that a listing found."""
         stores = self._pool.stores
         for name in sorted(set(look.present) - stores.keys()):
             log = DeltaLog(self._layout.table(name))
