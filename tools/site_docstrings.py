@@ -1,7 +1,7 @@
 """Extension of griffe for the site.
 
-It hides internal methods, reads ``Example:`` as code, and shows the reads of ``oriel.client`` as
-methods of the stores.
+It hides internal methods, reads ``Example:`` as code, links citations of rules and guarantees, and
+shows the reads of ``oriel.client`` as methods of the stores.
 """
 
 import re
@@ -52,15 +52,22 @@ _RESULTS = {
     "_AsyncFollowed": "AsyncIterator[Change[{}]]",
 }
 _EXAMPLE = re.compile(r"^Example:$", re.MULTILINE)
+_CITATION = re.compile(r"\b(semantics|guarantees)\.md#([\w-]+)")
+#: What a page cites, and the page with its directory. The links start at the root of docs/.
+_CITED = {
+    "semantics": ("rule", "/reference/semantics.md"),
+    "guarantees": ("guarantee", "/concepts/guarantees.md"),
+}
 
 
 class PublicDocstrings(griffe.Extension):
     """Change loaded classes before pages are made from them."""
 
     def on_object(self, *, obj: griffe.Object, **_rest: Any) -> None:
-        """Rename the section, because griffe knows the plural only, and hide methods."""
+        """Rename the section, because griffe knows the plural only, add links and hide methods."""
         if obj.docstring is not None:
-            obj.docstring.value = _EXAMPLE.sub("Examples:", obj.docstring.value)
+            text = _EXAMPLE.sub("Examples:", obj.docstring.value)
+            obj.docstring.value = _CITATION.sub(_link, text)
         if obj.is_class:
             for name in [name for name in obj.members if f"{obj.name}.{name}" in INTERNAL]:
                 obj.del_member(name)
@@ -68,6 +75,12 @@ class PublicDocstrings(griffe.Extension):
                 method = _client_method(name, member)
                 if method is not None:
                     obj.set_member(name, method)
+
+
+def _link(citation: re.Match[str]) -> str:
+    """Return a Markdown link to the anchor, whose text is the word and number of the citation."""
+    word, page = _CITED[citation[1]]
+    return f"[{word} {citation[2].replace('-', '.')}]({page}#{citation[2]})"
 
 
 def _client_method(name: str, member: Any) -> griffe.Function | None:

@@ -42,6 +42,29 @@ def test_links_upward_lead_to_pages_of_the_site_only(site: Path) -> None:
 
 
 @pytest.mark.slow
+def test_citations_in_docstrings_are_links(site: Path) -> None:
+    """A docstring cites a rule, and its link has the path from the page of the docstring."""
+    citation = re.compile(r"\b(?:semantics|guarantees)\.md#")
+    entries = {
+        page.relative_to(site / "reference").as_posix(): page.read_text().partition(
+            'class="doc doc-object'
+        )[2]
+        for page in (site / "reference").rglob("*.html")
+    }
+    assert not [name for name, text in entries.items() if citation.search(text)]
+    for name, rule in (("streams", "1-2"), ("windows", "3-1"), ("joins", "5-2")):
+        address = f'href="../semantics.html#{rule}"'
+        assert address in entries[f"topology/{name}.html"], name
+
+
+def test_no_page_has_a_link_from_the_root() -> None:
+    """Only docstrings have such links, because GitHub does not resolve them."""
+    linked = re.compile(r"\]\(/")
+    pages = (ROOT / "docs").rglob("*.md")
+    assert not [page for page in pages if linked.search(page.read_text())]
+
+
+@pytest.mark.slow
 def test_the_site_loads_nothing_from_elsewhere(site: Path) -> None:
     """No page names a script, style, font or picture of another address, and no style does."""
     loading = re.compile(
