@@ -1,1 +1,1 @@
-"""What draws documentation out of the product; not part of it."""
+"""Commands that write documentation and measure tests. The product does not need them."""

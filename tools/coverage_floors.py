@@ -1,10 +1,10 @@
-"""Measure which branches of the product the tests run, and compare that with floors.
+"""Measure which branches of the product the tests run, and compare them with minimums.
 
     python -m tools.coverage_floors [--append] PYTEST ARGUMENTS
     python -m tools.coverage_floors --report
 
 Each option of pytest works. With ``--append`` the result counts earlier runs as well. The exit code
-is 1 if tests fail or a floor is not reached.
+is 1 if tests fail or a percentage is below its minimum.
 """
 
 import os
@@ -18,7 +18,7 @@ from coverage import Coverage
 ROOT = Path(__file__).resolve().parents[1]
 DATA = ROOT / ".oriel/coverage"
 
-#: A path below the root -> the least percent of its lines, and of its branches, that tests run.
+#: A path below the root -> the minimum percentage of its lines and branches that tests run.
 FLOORS = {
     "": 95,
     "app": 95,
@@ -34,7 +34,7 @@ FLOORS = {
 
 
 def main(arguments: list[str]) -> int:
-    """Run the tests, print a table of the floors, and return the exit code."""
+    """Run the tests, print a table of the percentages, and return the exit code."""
     os.chdir(ROOT)
     DATA.mkdir(parents=True, exist_ok=True)
     failed = 0
@@ -57,7 +57,7 @@ def main(arguments: list[str]) -> int:
 
 
 def below(counts: dict[str, Counter[str]]) -> list[str]:
-    """Return a message for each floor that is not reached; counts are per file."""
+    """Return a message for each percentage below its minimum. ``counts`` has the files."""
     found = []
     for path, floor in FLOORS.items():
         total = _total(counts, path)
@@ -70,15 +70,15 @@ def below(counts: dict[str, Counter[str]]) -> list[str]:
                     reverse=True,
                 )
                 found.append(
-                    f"{path or 'the product'}: tests run {percent:.1f} % of the {what}, the floor "
-                    f"is {floor} %. Write tests first for {', '.join(files[:3])}."
+                    f"{path or 'the product'}: tests run {percent:.1f} % of the {what}, the "
+                    f"minimum is {floor} %. Write tests first for {', '.join(files[:3])}."
                 )
     return found
 
 
 def table(counts: dict[str, Counter[str]]) -> str:
-    """Return the percents of each path with a floor, as a table in Markdown."""
-    lines = ["| path | lines, % | branches, % | floor, % |", "|---|---|---|---|"]
+    """Return the percentages of each path as a table in Markdown."""
+    lines = ["| path | lines, % | branches, % | minimum, % |", "|---|---|---|---|"]
     for path, floor in FLOORS.items():
         total = _total(counts, path)
         percents = " | ".join(f"{_percent(total, what):.1f}" for what in ("lines", "branches"))
@@ -93,8 +93,8 @@ def _coverage(*arguments: str) -> int:
 
 
 def _counts(measured: Coverage, file: str) -> Counter[str]:
-    """Count the lines and branches of a file: those that ran, and all."""
-    numbers = measured._analyze(file).numbers  # noqa: SLF001 - what its reports are made of
+    """Count the lines and branches of a file: the executed ones, and all."""
+    numbers = measured._analyze(file).numbers  # noqa: SLF001 - its reports use it
     return Counter(
         {
             "lines": numbers.n_executed,

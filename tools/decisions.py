@@ -1,4 +1,4 @@
-"""Writes docs/decisions/README.md: each decision record with its outcome, by topic.
+"""Write docs/decisions/README.md: each decision record with its outcome, by topic.
 
     python -m tools.decisions
 

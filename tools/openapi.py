@@ -50,7 +50,7 @@ _KAFKA_METHODS = {
 }
 
 _BEGIN = "<!-- Written by `python -m tools.openapi`. -->\n"
-_END = "<!-- The end of what it writes. -->\n"
+_END = "<!-- End of the generated table. -->\n"
 
 
 def main() -> int:

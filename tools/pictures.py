@@ -1,7 +1,7 @@
-"""Take the pictures of docs/reference/dashboard.md: ``python -m tools.pictures DEMO SESSIONS``.
+"""Write the pictures of docs/reference/dashboard.md: ``python -m tools.pictures DEMO SESSIONS``.
 
-DEMO is the address of a running ``oriel demo``, SESSIONS the one of a running ``oriel example
-clicks``. Each picture shows a view as a user sees it, in Chromium.
+DEMO is the address of a running ``oriel demo``. SESSIONS is the address of a running ``oriel
+example clicks``. Each picture is a screenshot of a view in Chromium.
 """
 
 import sys
@@ -40,10 +40,10 @@ _SESSIONS: tuple[_Picture, ...] = (
 
 
 def main(demo: str, sessions: str) -> None:
-    """Take all pictures.
+    """Write all pictures.
 
     Args:
-        demo: address of the demo's service.
+        demo: address of the service of the demo.
         sessions: address of the service of the example with sessions and dead letters.
     """
     with tempfile.TemporaryDirectory() as profile:
@@ -67,7 +67,7 @@ def _take(browser: Chrome, url: str, name: str, size: tuple[int, int], shown: st
     browser.get(url)
     script = "return document.querySelector(arguments[0])?.checkVisibility() ?? false"
     WebDriverWait(browser, _WAIT_SECONDS).until(lambda _: browser.execute_script(script, shown))
-    # Two frames later everything has been drawn.
+    # After two frames, the browser has drawn everything.
     browser.execute_async_script("requestAnimationFrame(() => requestAnimationFrame(arguments[0]))")
     browser.save_screenshot(str(_PICTURES / f"{name}.png"))
 

@@ -1,9 +1,9 @@
-"""The documentation as a site: ``./oriel docs`` builds docs/ with MkDocs and serves it.
+"""Build the documentation as a site with MkDocs, and serve it: ``./oriel docs``.
 
-    ./oriel docs [--port 8000]          on this machine only, until Ctrl-C
-    ./oriel docs --build FOLDER         into a folder, for a web server or to be read as files
+    ./oriel docs [--port 8000]          serve on this machine only, until Ctrl-C
+    ./oriel docs --build DIRECTORY      write files for a web server or a browser
 
-A link that leads nowhere, or a page that no menu has, fails the build.
+The build fails if the target of a link does not exist, or if a page is not in the menu.
 """
 
 import argparse
@@ -25,9 +25,9 @@ _ROOT = Path(__file__).parents[1]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Build the site, and serve it unless it is for a folder; return the exit code.
+    """Build the site, serve it unless ``--build`` is set, and return the exit code.
 
-    0: done, 1: the pages have a fault or the port is taken, in lines on stderr.
+    The exit code is 1 if a page has an error or the port is in use. Messages are on stderr.
     """
     options = _parser().parse_args(arguments)
     logging.basicConfig(level=logging.WARNING, format="oriel docs: %(message)s")
@@ -44,7 +44,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 1
     except OSError as error:
         if error.errno == errno.EADDRINUSE:
-            reason = f"port {options.port} is taken, give another one with --port"
+            reason = f"port {options.port} is in use. Set another port with --port"
         else:
             reason = str(error)
         print(f"oriel docs: {reason}", file=sys.stderr)
@@ -58,17 +58,17 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="oriel docs", description="Build the documentation as a site, and serve it."
     )
-    parser.add_argument("--build", type=Path, metavar="FOLDER",
-                        help="only write the site into this folder")  # fmt: skip
-    parser.add_argument("--port", type=int, default=8000, help="port on 127.0.0.1 (default 8000)")
+    parser.add_argument("--build", type=Path, metavar="DIRECTORY",
+                        help="Write the site to this directory, and do not serve it.")  # fmt: skip
+    parser.add_argument("--port", type=int, default=8000, help="Port on 127.0.0.1. Default: 8000.")
     return parser
 
 
 def build_site(folder: Path) -> None:
-    """Write the site into ``folder``, which is emptied before.
+    """Write the site into ``folder``, and delete the earlier files in it.
 
     Raises:
-        Abort: a link or the menu is wrong; each fault is a line on stderr.
+        Abort: a link or the menu is invalid. Each error is a line on stderr.
     """
     config = load_config(str(_ROOT / "mkdocs.yml"), site_dir=str(folder.resolve()), strict=True)
     config.plugins.run_event("startup", command="build", dirty=False)
@@ -79,17 +79,17 @@ def build_site(folder: Path) -> None:
 
 
 def site_server(folder: Path, port: int) -> ThreadingHTTPServer:
-    """A server of a built site on loopback; port 0 takes a free one."""
+    """Return a server of a built site on loopback. Port 0 selects a free port."""
     handler = partial(_QuietHandler, directory=str(folder))
     return ThreadingHTTPServer(("127.0.0.1", port), handler)
 
 
 class _QuietHandler(SimpleHTTPRequestHandler):
     def log_message(self, *_line: object) -> None:
-        """No line for each file that a browser asks for."""
+        """Log no requests."""
 
 
 if __name__ == "__main__":
-    # As Ctrl-C does, it leaves no folder behind.
+    # Delete the temporary directory, as after Ctrl-C.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     sys.exit(main())

@@ -18,7 +18,7 @@ README = _ROOT / "README.md"
 PAGE = _ROOT / "docs" / "reference" / "benchmarks.md"
 
 _BEGIN = "<!-- Written by `./oriel bench peer --save`. -->\n"
-_END = "<!-- The end of what it writes. -->\n"
+_END = "<!-- End of the generated table. -->\n"
 
 
 def save(results: Mapping[str, Any]) -> None:

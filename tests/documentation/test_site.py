@@ -105,7 +105,7 @@ def test_a_port_that_is_taken_is_named(
     monkeypatch.setattr("tools.site.build_site", lambda _folder: None)
     with site_server(tmp_path, 0) as taken:
         assert main(["--port", str(taken.server_port)]) == 1
-    assert "is taken, give another one with --port" in capsys.readouterr().err
+    assert "is in use. Set another port with --port" in capsys.readouterr().err
 
 
 def test_a_broken_link_fails_the_build(tmp_path: Path) -> None:

@@ -2,7 +2,7 @@
 
     python -m tools.mutation [MODULE ...] [--sample N] [--seed S] [--processes P]
 
-The exit code is 1 if the score of a module is below the floor.
+The exit code is 1 if the score of a module is below the minimum.
 """
 
 import argparse
@@ -22,7 +22,7 @@ from tools.mutation.targets import EQUIVALENT, FLOOR, TARGETS
 def main(arguments: list[str] | None = None) -> int:
     """Measure the modules that the arguments name, all by default."""
     parser = argparse.ArgumentParser(prog="oriel test mutants", description=__doc__)
-    parser.add_argument("modules", nargs="*", metavar="MODULE", help="Default: all of them.")
+    parser.add_argument("modules", nargs="*", metavar="MODULE", help="Default: all modules.")
     parser.add_argument("--sample", type=int, default=40, help="mutants per module. Default: 40")
     parser.add_argument("--seed", type=int, default=1, help="chooses the sample. Default: 1")
     parser.add_argument("--processes", type=int, default=2, help="runs at a time. Default: 2")
@@ -48,7 +48,7 @@ def main(arguments: list[str] | None = None) -> int:
 def _measured(module: str, size: int, seed: int, processes: int) -> Score:
     every = mutants_of(ROOT, module)
     shuffled = random.Random(f"{seed} {module}").sample(every, len(every))  # noqa: S311 - a sample
-    # A mutant that makes no difference to Python is replaced by the next one.
+    # If the bytecode of a mutant is unchanged, the next mutant replaces it.
     sample: list[Mutant] = []
     codes: dict[str, str] = {}
     for mutant in shuffled:

@@ -28,7 +28,7 @@ class Mutant:
     occurrence: int
 
     def mutated(self, code: str) -> str | None:
-        """Return the changed code; None if the change makes no difference to Python."""
+        """Return the changed code, or None if its bytecode is unchanged."""
         changed = mutate_code(code, get_operator(self.operator)(), self.occurrence)
         return None if changed is None or _dump(changed) == _dump(code) else changed
 

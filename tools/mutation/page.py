@@ -19,7 +19,7 @@ run against each mutant. If a test fails, it kills the mutant. If all tests pass
 survives, and you know a change that no test detects.
 
 The score is the percentage of mutants that the tests kill. An equivalent mutant behaves like the
-original code, so no test can kill it, and it does not count. Each module needs {floor} percent.
+original code, so no test can kill it, and it does not count. Each module needs {minimum} percent.
 
 If you change the tests of a module, measure its score again. This command writes this page:
 
@@ -104,7 +104,7 @@ def page(measured: dict[str, Score]) -> str:
             )
         )  # fmt: skip
         rows.append(f"| `{module}` | {' | '.join(map(str, fields))} |")
-    parts = [_TEXT.format(floor=FLOOR, rows="\n".join(rows))]
+    parts = [_TEXT.format(minimum=FLOOR, rows="\n".join(rows))]
     for title, is_equivalent in (("Surviving mutants", False), ("Equivalent mutants", True)):
         entries = [
             entry

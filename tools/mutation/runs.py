@@ -72,7 +72,7 @@ class Results:
             file.write(json.dumps(asdict(result)) + "\n")
 
     def get(self, mutant: Mutant, code: str, tests: str) -> Result | None:
-        """Return the result of a mutant; None if the code, or for a survivor a test, changed."""
+        """Return the result of a mutant, or None if its code or the tests of a survivor changed."""
         known = self._known.get(mutant)
         if known is None or known.code != code:
             return None

@@ -1,6 +1,6 @@
-"""What is mutated, which tests have to notice it, and which mutants no test can notice."""
+"""Modules for mutation tests, the tests of each, and the equivalent mutants."""
 
-#: The least percent of the mutants of a module that tests must kill.
+#: The minimum percentage of the mutants of a module that tests must kill.
 FLOOR = 85
 
 _WINDOWS = "tests/windows/test_{}.py"
@@ -76,7 +76,7 @@ TARGETS = {
     "storage/key_types.py": _tests("tests/storage/test_{}.py", "key_types key_codec typed_keys"),
 }
 
-#: Mutants that no test can notice, and why: the changed lines of the diff -> the reason.
+#: Equivalent mutants: the changed lines of the diff -> the reason.
 EQUIVALENT: dict[tuple[str, str], str] = {
     (
         "_SUFFIX_BYTES = len(_END) + 2 * TIME_BYTES",
