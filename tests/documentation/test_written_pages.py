@@ -43,7 +43,7 @@ def test_the_page_has_the_groups_and_commands_of_the_help() -> None:
 
 
 @pytest.mark.parametrize("command", [*command_page.COMMANDS, "dead-letters list"])
-def test_every_help_text_starts_with_a_verb_or_names_a_thing(command: str) -> None:
+def test_no_help_text_repeats_its_default(command: str) -> None:
     """No text repeats its default in parentheses, because the page has a column for it."""
     parser = command_page.parser_of(command.split(maxsplit=1)[0])
     for action in parser._actions:
