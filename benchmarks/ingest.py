@@ -101,7 +101,7 @@ def floor_query(
     steps.select(StepsOutput(["v"], null_values=False))
     messages = from_arrow_schema(MESSAGE_SCHEMA)
     route = Route(origin.source, (steps, _addressed), to=1, tasks=CORES)
-    feeding = feed(log.open_rows, {origin.source: decoder}, [route])
+    feeding = feed(log.row_opener(), {origin.source: decoder}, [route])
 
     def nothing(rows: DataFrame, _batch: int) -> None:
         sent = rows.mapInArrow(feeding, messages).repartitionById(CORES, "task")

@@ -119,9 +119,10 @@ class SparkRunner(RouteRunner):
                 raw = self._log.raw_rows(self._rows.filter(F.col("topic") == source.topic))
                 self._records[source] = spark_refuse_ahead(decoder.decode(raw), self._latest_ms)
             else:
-                decoding = decode_task(self._log.open_rows, source, decoder, self._latest_ms)
+                decoding = decode_task(self._log.row_opener(), source, decoder, self._latest_ms)
                 schema = from_arrow_schema(decoder.schema)
-                self._records[source] = self._rows.mapInArrow(decoding, schema)
+                of_topic = self._rows.filter(F.col("topic") == source.topic)
+                self._records[source] = of_topic.mapInArrow(decoding, schema)
         return self._records[source]
 
     def _of_one_partition(self, records: pa.Table) -> DataFrame:
@@ -151,7 +152,7 @@ class SparkRunner(RouteRunner):
                 for source, decoder in self._decoders.items()
                 if isinstance(decoder, BlockDecoder) and source not in with_spark
             }
-            feeding = feed(self._log.open_rows, decoders, in_feed, self._latest_ms)
+            feeding = feed(self._log.row_opener(), decoders, in_feed, self._latest_ms)
             frames.append(self._rows.mapInArrow(feeding, _MESSAGES))
         for source in with_spark:
             assert isinstance(source, Source)

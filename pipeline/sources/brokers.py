@@ -91,12 +91,35 @@ class Brokers:
                     raise NoTopic(_missing(name, present, self._servers))
             described = admin.describeTopics(list(names)).allTopicNames().get()
             partitions = _partitions(described)
-            earliest = self._offsets(admin, partitions, "earliest")
-            latest = self._offsets(admin, partitions, "latest")
+            spec = self._java(_CLIENTS + "admin.OffsetSpec")
+            earliest = self._offsets(admin, partitions, spec.earliest())
+            latest = self._offsets(admin, partitions, spec.latest())
             return {
                 name: TopicLog(described[name].topicId().toString(), earliest[name], latest[name])
                 for name in names
             }
+
+    def starts_of(self, topic: str, start: str, logs: Mapping[str, TopicLog]) -> dict[str, int]:
+        """Return the offset of each partition at which a new checkpoint begins.
+
+        Args:
+            topic: The topic.
+            start: ``earliest``, ``latest`` or ms since 1970. A partition without a record at or
+                after the time begins at its end.
+            logs: The topics as ``topics`` returned them.
+
+        Raises:
+            NoAnswer: No broker responds in a few seconds.
+            KafkaUnavailable: The brokers refuse the client.
+        """
+        log = logs[topic]
+        if not start.isdecimal():
+            return dict(log.earliest if start == "earliest" else log.latest)
+        partitions = {topic: [int(partition) for partition in log.latest]}
+        with self._telling(), self._admin() as admin:
+            spec = self._java(_CLIENTS + "admin.OffsetSpec").forTimestamp(int(start))
+            found = self._offsets(admin, partitions, spec)[topic]
+        return {p: offset if offset >= 0 else log.latest[p] for p, offset in found.items()}
 
     def ends(self, names: Sequence[str]) -> Offsets:
         """Where each partition of the topics ends.
@@ -107,7 +130,8 @@ class Brokers:
         """
         with self._telling(), self._admin() as admin:
             described = admin.describeTopics(list(names)).allTopicNames().get()
-            return self._offsets(admin, _partitions(described), "latest")
+            latest = self._java(_CLIENTS + "admin.OffsetSpec").latest()
+            return self._offsets(admin, _partitions(described), latest)
 
     def send(self, messages: Iterable[Message]) -> list[int]:
         """Send messages to their partitions, each as it is, and return their offsets.
@@ -203,10 +227,9 @@ class Brokers:
         return sum(sizes) / len(sizes) if sizes else 0
 
     def _offsets(
-        self, admin: Any, partitions: Mapping[str, Sequence[int]], which: str
+        self, admin: Any, partitions: Mapping[str, Sequence[int]], spec: Any
     ) -> dict[str, dict[str, int]]:
-        """The earliest or latest offset of each partition."""
-        spec = getattr(self._java(_CLIENTS + "admin.OffsetSpec"), which)()
+        """Return the offset of each partition that an ``OffsetSpec`` of Java names."""
         asked = {
             self._partition(topic, number): spec
             for topic, numbers in partitions.items()

@@ -1,6 +1,6 @@
 """An event log as a source: its files in slices of whole lines, and the lines of a slice."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache, reduce
 from pathlib import Path
@@ -28,7 +28,7 @@ from oriel.pipeline.event_log import (
 )
 from oriel.pipeline.hops import ReadBlocks
 from oriel.pipeline.language import Source, check_topic
-from oriel.pipeline.sources.log import Batches, Decoder, Log, distance
+from oriel.pipeline.sources.log import Batches, Decoder, Log, RawRows, distance
 from oriel.pipeline.sources.spark_decoding import spark_event_log_decoder
 from oriel.storage import Offsets, say
 from oriel.storage.files import digest
@@ -106,9 +106,8 @@ class EventLog(Log):
             )
             say("empty-topic", line, level="warning", topic=topic)
 
-    def open_rows(self, rows: Batches) -> Iterator[tuple[str, pa.RecordBatch]]:
-        """See ``Log``."""
-        return opened_slices(rows)
+    def row_opener(self) -> RawRows:
+        return opened_slices
 
     def raw_rows(self, rows: DataFrame) -> DataFrame:
         """See ``Log``."""

@@ -1,21 +1,19 @@
-"""Kafka as a source, read by Spark's own connector.
+"""Kafka as a source.
 
-Spark asks the brokers and reads from them by itself. What it does when they are down or records
-are gone is slow and hard to read, so they are asked by ``Brokers`` too: before a query begins,
-and when one has failed.
+A ``KafkaReader`` reads the records. If brokers are down or records are deleted, the errors of a
+query are slow and hard to read. So the pipeline checks the brokers itself (``Brokers``) before a
+query begins and after a query has failed.
 """
 
 import re
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import groupby
+from functools import cached_property
 from pathlib import Path
 from typing import ClassVar, Literal
 
-import orjson
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession
 
 from oriel.pipeline.decoding import SchemaRegistry, kafka_decoder
@@ -24,17 +22,19 @@ from oriel.pipeline.event_log import DEFAULT_MAX_BATCH_BYTES
 from oriel.pipeline.language import Source
 from oriel.pipeline.sources.brokers import Brokers, NoAnswer
 from oriel.pipeline.sources.kafka_options import DEFAULT_OPTIONS
-from oriel.pipeline.sources.log import Batches, Decoder, Log, distance
+from oriel.pipeline.sources.kafka_reader import (
+    ConnectorReader,
+    KafkaReader,
+    MakeReader,
+    TopicRead,
+)
+from oriel.pipeline.sources.log import Decoder, Log, RawRows, distance
 from oriel.pipeline.sources.losses import KAFKA_RECORD, KafkaRecord, gaps, refuse_another_log
 from oriel.pipeline.sources.spark_decoding import spark_kafka_decoder
 from oriel.storage import Offsets, say
 
 #: Up to so many records a batch runs in the driver: see ``event_log_source.SMALL_BATCH_BYTES``.
 SMALL_BATCH_RECORDS = 30_000
-#: In the place of a topic's headers that no source reads: Spark leaves them out unless asked.
-_NO_HEADERS = "CAST(NULL AS ARRAY<STRUCT<key: STRING, value: BINARY>>)"
-#: How much Kafka's messages are decoded at a time.
-_BLOCK_BYTES = 4 * 2**20
 
 #: Where a new checkpoint begins: at the first records that are there, behind the last, or at
 #: the first of a time (ms since 1970).
@@ -50,15 +50,19 @@ _MAY_PASS = re.compile(
     r"|kafka\.clients\.consumer\.(?:OffsetOutOfRange|NoOffsetForPartition)Exception"
     r"|KAFKA_DATA_LOSS|LOST_TOPIC_PARTITIONS|failOnDataLoss"
     r"|No resolvable bootstrap urls"
+    # Errors of librdkafka, which ``kafka_client`` shows by their names.
+    r"|\((?:_TIMED_OUT|_TRANSPORT|_ALL_BROKERS_DOWN|_RESOLVE|_AUTO_OFFSET_RESET|_UNKNOWN_TOPIC|"
+    r"_UNKNOWN_PARTITION|REQUEST_TIMED_OUT|LEADER_NOT_AVAILABLE|NOT_LEADER_FOR_PARTITION|"
+    r"UNKNOWN_TOPIC_OR_PART|OFFSET_OUT_OF_RANGE|FENCED_LEADER_EPOCH|UNKNOWN_LEADER_EPOCH)\)"
 )
-
-#: How long a query waits for a broker, before the run asks the brokers itself.
-_POLL_TIMEOUT_MS = 30_000
-_TIMEOUTS = {"default.api.timeout.ms": "15000", "request.timeout.ms": "10000"}
 
 
 def _tell(line: str) -> None:
     say("kafka", line, level="warning")
+
+
+def _connector_reader(servers: str, options: Mapping[str, str]) -> KafkaReader:
+    return ConnectorReader(servers, {**DEFAULT_OPTIONS, **options})
 
 
 @dataclass
@@ -73,7 +77,7 @@ class _Opened:
 
 @dataclass
 class Kafka(Log):
-    """A Kafka cluster (``host:port``), read by Spark's own connector.
+    """A Kafka cluster (``host:port``), read by the reader that ``make_reader`` makes.
 
     One batch reads at most ``max_batch_records`` over all partitions of a topic, and no more than
     about ``max_batch_bytes`` by the size of records that are looked at when a query begins; up to
@@ -95,6 +99,8 @@ class Kafka(Log):
     tell: Callable[[str], None] = field(default=_tell, repr=False)
     schema_registry: SchemaRegistry | None = None
     topic_starts: Mapping[str, Start] = field(default_factory=dict)
+    make_reader: MakeReader = _connector_reader
+    _sources: Sequence[Source] = field(default=(), init=False, repr=False)
     _opened: _Opened | None = field(default=None, init=False, repr=False)
 
     raw_schema: ClassVar[str] = (
@@ -152,63 +158,44 @@ class Kafka(Log):
         if self.on_data_loss == "fail":
             record.refuse(gaps(read, {topic: dict(log.earliest) for topic, log in logs.items()}))
         record.note_topics({topic: log.id for topic, log in logs.items()})
+        for topic in topics:
+            if topic in read:
+                continue
+            firsts = record.firsts.get(topic)
+            if firsts is None:
+                firsts = brokers.starts_of(topic, record.start_of(topic), logs)
+            # No batch is committed yet, so records that are deleted since then are not lost.
+            earliest = logs[topic].earliest
+            record.note_firsts(topic, {p: max(at, earliest.get(p, 0)) for p, at in firsts.items()})
         self._opened = _Opened(brokers, record, batch_records)
 
     def stream(self, spark: SparkSession, topic: str, sources: Sequence[Source] = ()) -> DataFrame:
-        """The topic's messages from where the checkpoint began."""
+        """Return the topic's messages from the start of the checkpoint."""
         assert self._opened is not None
-        reader = (
-            spark.readStream.format("kafka")
-            .option("subscribe", topic)
-            .option("maxOffsetsPerTrigger", str(self._opened.batch_records[topic]))
-            # Asked again by another query, after a look at the brokers.
-            .option("fetchOffset.numRetries", "2")
-            .option("kafkaConsumer.pollTimeoutMs", str(_POLL_TIMEOUT_MS))
-            # By default records that Kafka has deleted before they were read end the query.
-            .option("failOnDataLoss", str(self.on_data_loss == "fail").lower())
+        self._sources = sources
+        record = self._opened.record
+        read = TopicRead(
+            topic,
+            record.start_of(topic),
+            record.firsts.get(topic, {}),
+            self._opened.batch_records[topic],
+            fails_on_loss=self.on_data_loss == "fail",
         )
-        start = self._opened.record.start_of(topic)
-        if start.isdecimal():
-            # Where no record is so late, a partition begins behind its last.
-            reader = reader.option("startingTimestamp", start)
-            reader = reader.option("startingOffsetsByTimestampStrategy", "latest")
-        else:
-            reader = reader.option("startingOffsets", start)
-        reader = reader.option("includeHeaders", str(_reads_headers(sources, topic)).lower())
-        reader = reader.options(**self._client_options())
-        return reader.load().selectExpr("topic", *_raw_columns(sources, topic))
+        return self._reader.stream(spark, read, sources)
 
-    # Static, as it goes to Spark's workers: the options, which may be secrets, stay here.
-    @staticmethod
-    def open_rows(rows: Batches) -> Iterator[tuple[str, pa.RecordBatch]]:
-        """See ``Log``: a partition of Spark's has the messages of one of Kafka's."""
-        for topic, batches in groupby(rows, key=lambda batch: batch["topic"][0].as_py()):
-            for batch in _larger(batches):
-                yield topic, batch.drop_columns(["topic"])
+    def row_opener(self) -> RawRows:
+        return self._reader.row_opener(self._sources)
 
     def raw_rows(self, rows: DataFrame) -> DataFrame:
-        """See ``Log``."""
-        return rows.drop("topic")
+        return self._reader.raw_rows(rows, self._sources)
 
     def is_small(self, starts: Offsets, ends: Offsets) -> bool:
-        """See ``Log``."""
-        return distance(starts, ends) <= self.small_batch_records
+        return distance(self._from_firsts(starts, ends), ends) <= self.small_batch_records
 
     def read(
-        self, rows: DataFrame, _starts: Offsets, _ends: Offsets
+        self, rows: DataFrame, starts: Offsets, ends: Offsets
     ) -> list[tuple[str, list[pa.RecordBatch]]]:
-        """See ``Log``: fetched by Spark, in whose rows a partition's messages are in order."""
-        messages = rows.toArrow()
-        partitions = messages.group_by(["topic", "partition"], use_threads=False).aggregate([])
-        raw = []
-        for topic, partition in zip(*partitions.to_pydict().values(), strict=True):
-            of_partition = messages.filter(
-                pc.and_(
-                    pc.equal(messages["topic"], topic), pc.equal(messages["partition"], partition)
-                )
-            )
-            raw.append((topic, of_partition.drop_columns(["topic"]).combine_chunks().to_batches()))
-        return raw
+        return self._reader.read(rows, self._from_firsts(starts, ends), ends, self._sources)
 
     def share_behind(self, _ends: Offsets) -> float | None:
         """See ``Log``: only the brokers know."""
@@ -274,30 +261,21 @@ class Kafka(Log):
         self, spark: SparkSession, starts: Offsets, ends: Offsets, sources: Sequence[Source] = ()
     ) -> DataFrame:
         """See ``Log``."""
-        ends = {topic: of_topic for topic, of_topic in ends.items() if of_topic}
-        assigned = {topic: [int(p) for p in of_topic] for topic, of_topic in ends.items()}
-        begins = {
-            topic: {p: starts[topic][p] for p in of_topic} for topic, of_topic in ends.items()
-        }
-        return (
-            spark.read.format("kafka")
-            .options(**self._client_options())
-            .option("assign", orjson.dumps(assigned).decode())
-            .option("startingOffsets", orjson.dumps(begins).decode())
-            .option("endingOffsets", orjson.dumps(ends).decode())
-            .option("includeHeaders", str(_reads_headers(sources)).lower())
-            .load()
-            .selectExpr("topic", *_raw_columns(sources))
-        )
+        self._sources = sources
+        return self._reader.between(spark, starts, ends, sources)
 
     @property
     def _options(self) -> dict[str, str]:
         return {**DEFAULT_OPTIONS, **self.options}
 
-    def _client_options(self) -> dict[str, str]:
-        """The options of Spark's source that are its client's."""
-        options = {**_TIMEOUTS, **self._options, "bootstrap.servers": self.bootstrap_servers}
-        return {f"kafka.{name}": value for name, value in options.items()}
+    @cached_property
+    def _reader(self) -> KafkaReader:
+        return self.make_reader(self.bootstrap_servers, self.options)
+
+    def _from_firsts(self, starts: Offsets, ends: Offsets) -> Offsets:
+        """Return ``starts``, and for partitions without one the first offset of the checkpoint."""
+        firsts = self._opened.record.firsts if self._opened is not None else {}
+        return {topic: {**firsts.get(topic, {}), **starts.get(topic, {})} for topic in ends}
 
     def _brokers(self, spark: SparkSession) -> Brokers:
         return Brokers(spark, self.bootstrap_servers, self._options)
@@ -306,32 +284,3 @@ class Kafka(Log):
         """How many offsets a batch has at most, given how large records are; 0: unknown."""
         by_bytes = int(self.max_batch_bytes / record_bytes) if record_bytes else sys.maxsize
         return max(1, min(by_bytes, self.max_batch_records))
-
-
-def _raw_columns(sources: Sequence[Source], topic: str | None = None) -> list[str]:
-    """The columns of a topic's raw rows; the topics of a run have the same ones."""
-    columns = ["key", "value AS raw", "partition", "offset", "timestamp"]
-    if _reads_headers(sources):
-        columns.append("headers" if _reads_headers(sources, topic) else f"{_NO_HEADERS} AS headers")
-    if any(source.consumed.timestamp == "ingestion" for source in sources):
-        # In a batch it is the time of its entry in the offset log, so a batch that runs again
-        # has the same one.
-        columns.append("current_timestamp() AS ingested")
-    return columns
-
-
-def _reads_headers(sources: Sequence[Source], topic: str | None = None) -> bool:
-    """Whether a source of the topic, or any one, has columns of headers."""
-    return any(source.consumed.headers and topic in (None, source.topic) for source in sources)
-
-
-def _larger(batches: Batches) -> Batches:
-    """Rows in batches of about ``_BLOCK_BYTES``: Spark's are of 10,000 rows, however short."""
-    gathered: list[pa.RecordBatch] = []
-    for batch in batches:
-        gathered.append(batch)
-        if sum(block.nbytes for block in gathered) >= _BLOCK_BYTES:
-            yield from pa.Table.from_batches(gathered).combine_chunks().to_batches()
-            gathered = []
-    if gathered:
-        yield from pa.Table.from_batches(gathered).combine_chunks().to_batches()

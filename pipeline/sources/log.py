@@ -3,7 +3,7 @@
 Every log gives the same contract: a partition is read in offset order, by one task a batch.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import ClassVar, Protocol
 
@@ -18,6 +18,8 @@ from oriel.storage import Offsets
 
 #: Rows as Arrow batches.
 Batches = Iterator[pa.RecordBatch]
+#: Turns rows of a log's stream into the topic and raw rows, by partition in the order of offsets.
+RawRows = Callable[[Batches], Iterator[tuple[str, pa.RecordBatch]]]
 #: Decodes raw rows: Arrow batches of them, or Spark's.
 Decoder = BlockDecoder | SparkDecoder
 
@@ -25,8 +27,8 @@ Decoder = BlockDecoder | SparkDecoder
 class Log(Protocol):
     """Where the records come from.
 
-    ``stream`` gives rows of a log's own kind, a column ``topic`` among them. ``open_rows`` makes
-    raw rows of them, in a task of Spark's or here.
+    ``stream`` returns rows of a kind of its own, with a column ``topic``. ``row_opener`` returns
+    the function that turns them into raw rows, in a task of Spark or in the driver.
     """
 
     #: Spark DDL of raw rows.
@@ -67,8 +69,11 @@ class Log(Protocol):
         ``sources`` are all that the run reads: what one of them needs has a column in each topic.
         """
 
-    def open_rows(self, rows: Batches) -> Iterator[tuple[str, pa.RecordBatch]]:
-        """The topic and the raw rows of ``rows``, by partition in the order of offsets."""
+    def row_opener(self) -> RawRows:
+        """Return the function that tasks of Spark call with rows of ``stream``.
+
+        It is pickled for other processes.
+        """
 
     def raw_rows(self, rows: DataFrame) -> DataFrame:
         """The raw rows of a batch's ``rows``, in Spark."""

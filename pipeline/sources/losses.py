@@ -89,11 +89,15 @@ def refuse_another_log(
 
 @dataclass
 class KafkaRecord:
-    """What a checkpoint remembers of its topics, in one file.
+    """The facts about topics that a checkpoint keeps in one file.
 
-    It began at ``start``, and with the topics of ``topic_starts`` there.
-    ``lost`` is, by topic and partition, which spans of offsets were skipped: in order, none
-    touching another.
+    Attributes:
+        path: The file.
+        start: The start of the checkpoint, for topics that are not in ``topic_starts``.
+        topic_ids: Topic -> its id.
+        lost: Topic -> partition -> spans of skipped offsets, in order and without overlaps.
+        topic_starts: Topic -> its start.
+        firsts: Topic -> partition -> the offset of the start.
     """
 
     path: Path
@@ -101,6 +105,7 @@ class KafkaRecord:
     topic_ids: dict[str, str] = field(default_factory=dict)
     lost: dict[str, dict[str, list[tuple[int, int]]]] = field(default_factory=dict)
     topic_starts: dict[str, str] = field(default_factory=dict)
+    firsts: dict[str, dict[str, int]] = field(default_factory=dict)
 
     @classmethod
     def opened(cls, path: Path, start: str, topic_starts: Mapping[str, str]) -> Self:
@@ -113,8 +118,8 @@ class KafkaRecord:
             written = orjson.loads(without_digest(current_files().read(path)))
             return cls(
                 path, written["start"], written["topic_ids"], written["lost"],
-                # Not in files of before there was a start for each topic.
-                written.get("topic_starts", {}),
+                # Files of earlier versions have no start per topic and no first offsets.
+                written.get("topic_starts", {}), written.get("firsts", {}),
             )  # fmt: skip
         except FileNotFoundError:
             return cls(path, start, topic_starts=dict(topic_starts))
@@ -133,6 +138,12 @@ class KafkaRecord:
         """Write down the ids of topics."""
         if any(self.topic_ids.get(topic) != known for topic, known in topic_ids.items()):
             self.topic_ids |= topic_ids
+            self._write()
+
+    def note_firsts(self, topic: str, firsts: Mapping[str, int]) -> None:
+        """Write the offsets at which the checkpoint begins with a topic."""
+        if self.firsts.get(topic) != firsts:
+            self.firsts[topic] = dict(firsts)
             self._write()
 
     def refuse(self, found: list[Gap]) -> None:
@@ -172,7 +183,7 @@ class KafkaRecord:
     def _write(self) -> None:
         written = {
             "start": self.start, "topic_starts": self.topic_starts,
-            "topic_ids": self.topic_ids, "lost": self.lost,
+            "topic_ids": self.topic_ids, "lost": self.lost, "firsts": self.firsts,
         }  # fmt: skip
         replace_file(self.path, with_digest(orjson.dumps(written)), sync=True)
 

@@ -4,14 +4,16 @@ import argparse
 import re
 from collections.abc import Callable
 from datetime import UTC, datetime
+from typing import get_args
 
 from oriel.pipeline.decoding import SchemaRegistry
 from oriel.pipeline.kafka_arguments import add_client_options
-from oriel.pipeline.sources import Kafka, Start, client_options
+from oriel.pipeline.sources import Kafka, ReaderName, Start, client_options, reader_maker
+from oriel.storage import say
 
 #: Options for Kafka only, as attributes of the parsed options.
 _ONLY_KAFKA = ("kafka_option", "kafka_config", "start", "on_data_loss", "max_batch_records",
-               "kafka_wait")  # fmt: skip
+               "kafka_wait", "kafka_reader")  # fmt: skip
 #: The options of the client, which also writes.
 _CLIENT = ("kafka_option", "kafka_config")
 
@@ -42,6 +44,11 @@ def add_kafka_arguments(
         f"{_DEFAULT_RECORDS}",
     )  # fmt: skip
     parser.add_argument(
+        "--kafka-reader", choices=get_args(ReaderName),
+        help="read Kafka with librdkafka (client), with Spark's connector (spark), or with "
+        "librdkafka if it has all options that are set (auto). Default: auto",
+    )  # fmt: skip
+    parser.add_argument(
         "--kafka-wait", type=duration_ms, metavar="TIME",
         help="wait this long for Kafka at the start. Default: 30s",
     )  # fmt: skip
@@ -66,6 +73,7 @@ def kafka_of(options: argparse.Namespace, registry: SchemaRegistry | None) -> Ka
         InvalidKafkaOption: an option of the client is not allowed, or its file is not readable.
     """
     starts: dict[str | None, Start] = dict(options.start or ())
+    skips_lost = options.on_data_loss == "continue"
     return Kafka(
         options.kafka,
         max_batch_records=options.max_batch_records or _DEFAULT_RECORDS,
@@ -75,7 +83,12 @@ def kafka_of(options: argparse.Namespace, registry: SchemaRegistry | None) -> Ka
         topic_starts={topic: start for topic, start in starts.items() if topic is not None},
         on_data_loss=options.on_data_loss or "fail",
         schema_registry=registry,
+        make_reader=reader_maker(options.kafka_reader or "auto", _say, skips_lost=skips_lost),
     )
+
+
+def _say(line: str) -> None:
+    say("kafka-reader", line, level="warning")
 
 
 def publish_options(options: argparse.Namespace) -> dict[str, str] | None:

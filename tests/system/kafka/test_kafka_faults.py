@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
@@ -180,24 +181,26 @@ def test_mistakes_are_one_line_in_a_bounded_time(
     )
 
 
+@pytest.mark.parametrize("reader", ["client", "spark"])
 def test_transactions_compaction_and_new_partitions(
-    tmp_path: Path, cluster: Cluster, runs: Runs
+    tmp_path: Path, cluster: Cluster, runs: Runs, reader: str
 ) -> None:
-    """Only what is committed and still there is input, over TLS, by a password written nowhere."""
-    cluster.create("paid")
-    cluster.create("newest", cleanup_policy="compact", segment_ms="100",
+    """Only committed records that still exist are input, over TLS. No file has the password."""
+    paid, newest = f"paid-{reader}", f"newest-{reader}"
+    cluster.create(paid)
+    cluster.create(newest, cleanup_policy="compact", segment_ms="100",
                    min_cleanable_dirty_ratio="0.01")  # fmt: skip
-    cluster.transaction("paid", 3, commit=True)
-    cluster.transaction("paid", 5, commit=False)
-    cluster.transaction("paid", 2, commit=True)
+    cluster.transaction(paid, 3, commit=True)
+    cluster.transaction(paid, 5, commit=False)
+    cluster.transaction(paid, 2, commit=True)
     rounds = 0
 
     def removed() -> int:
         # A segment is closed by a later record, and then compacted.
         nonlocal rounds
         rounds += 1
-        cluster.send("newest", 4, at_ms=rounds * 1_000)
-        return 4 * rounds - len(cluster.offsets("newest"))
+        cluster.send(newest, 4, at_ms=rounds * 1_000)
+        return 4 * rounds - len(cluster.offsets(newest))
 
     wait_until(removed, "compaction to remove records")
     config = tmp_path / "client.properties"
@@ -207,37 +210,40 @@ def test_transactions_compaction_and_new_partitions(
         "sasl.jaas.config = org.apache.kafka.common.security.plain.PlainLoginModule required \\\n"
         f'    username="{USER}" \\\n    password="{PASSWORD}";\n'
     )
-    arguments = _arguments(tmp_path, ["paid", "newest"], cluster.broker.sasl_address, "--once",
-                           "--kafka-config", str(config), "--max-batch-records", "4")  # fmt: skip
+    arguments = _arguments(tmp_path, [paid, newest], cluster.broker.sasl_address, "--once",
+                           "--kafka-config", str(config), "--max-batch-records", "4",
+                           "--kafka-reader", reader)  # fmt: skip
     ended = runs.run(*arguments)
     assert ended.code == 0, ended.told
-    kept = len(cluster.offsets("newest"))
-    assert _input(ended.summary)["paid"] == 5
+    kept = len(cluster.offsets(newest))
+    assert _input(ended.summary)[paid] == 5
     # Compaction may have gone on since.
-    assert kept <= _input(ended.summary)["newest"] < 4 * rounds
+    assert kept <= _input(ended.summary)[newest] < 4 * rounds
 
     # Of a batch that has offsets but no records, nothing is input; then a partition appears.
-    cluster.transaction("paid", 5, commit=False)
-    cluster.admin.create_partitions([NewPartitions("paid", 2)])["paid"].result(timeout=WAIT_SECONDS)
-    wait_for(2, lambda: cluster.partitions("paid"), "the number of partitions")
-    cluster.send("paid", 4, partition=1)
+    cluster.transaction(paid, 5, commit=False)
+    cluster.admin.create_partitions([NewPartitions(paid, 2)])[paid].result(timeout=WAIT_SECONDS)
+    wait_for(2, lambda: cluster.partitions(paid), "the number of partitions")
+    cluster.send(paid, 4, partition=1)
     ended = runs.run(*arguments)
     assert ended.code == 0, ended.told
-    assert _input(ended.summary)["paid"] == 9
+    assert _input(ended.summary)[paid] == 9
     files = [path for path in (tmp_path / "data").rglob("*") if path.is_file()]
     assert files
     assert not [path for path in files if PASSWORD.encode() in path.read_bytes()]
 
 
+@pytest.mark.parametrize("reader", ["client", "spark"])
 def test_lost_records_stop_a_run_or_are_counted(
-    tmp_path: Path, cluster: Cluster, runs: Runs
+    tmp_path: Path, cluster: Cluster, runs: Runs, reader: str
 ) -> None:
-    """What Kafka deleted before it was read is named; it is never skipped without being asked."""
-    arguments = _read(tmp_path, cluster, runs, "short")
-    cluster.send("short", 7)
-    cluster.delete_before("short", 8)
+    """Records that Kafka deleted before they were read are named, and skipped on request only."""
+    short = f"short-{reader}"
+    arguments = [*_read(tmp_path, cluster, runs, short), "--kafka-reader", reader]
+    cluster.send(short, 7)
+    cluster.delete_before(short, 8)
     ended = runs.run(*arguments)
-    gone = "topic 'short', partition 0: 5 offsets, 3 to 7, were deleted from Kafka"
+    gone = f"topic {short!r}, partition 0: 5 offsets, 3 to 7, were deleted from Kafka"
     assert ended.code == 1
     assert len(ended.told) == 1
     assert gone in ended.told[0]
@@ -245,12 +251,12 @@ def test_lost_records_stop_a_run_or_are_counted(
     ended = runs.run(*arguments, "--on-data-loss", "continue")
     assert ended.code == 0, ended.told
     assert gone in ended.told[0]
-    assert _input(ended.summary) == {"short": 5}
-    assert ended.summary["lost"] == {"short": 5}
+    assert _input(ended.summary) == {short: 5}
+    assert ended.summary["lost"] == {short: 5}
     # It is known from then on, and no gap any more.
     ended = runs.run(*arguments)
     assert ended.code == 0, ended.told
-    assert ended.summary["lost"] == {"short": 5}
+    assert ended.summary["lost"] == {short: 5}
 
 
 def test_a_topic_that_is_made_anew_is_another_log(
@@ -326,41 +332,30 @@ def test_batches_are_bounded_by_bytes(tmp_path: Path, cluster: Cluster, runs: Ru
     assert ended.summary["batches"] >= 160 // 20
 
 
-def test_a_run_survives_its_broker(tmp_path: Path, cluster: Cluster, warm_python: None) -> None:
-    """It waits for one that hangs or is down, says so once, and goes on when it is back.
+@pytest.mark.parametrize("reader", ["client", "spark"])
+def test_a_run_survives_its_broker(
+    tmp_path: Path, cluster: Cluster, warm_python: None, reader: str
+) -> None:
+    """It waits for a broker that hangs or is down, says so once, and continues with the broker.
 
-    Records that are gone before it has read them end it.
+    With the connector of Spark, records that are deleted before it has read them end the run. The
+    client has fetched them before they are deleted.
     """
-    cluster.create("steady")
-    cluster.send("steady", 3)
+    steady = f"steady-{reader}"
+    cluster.create(steady)
+    cluster.send(steady, 3)
     cluster.broker.pause()
     quick = ["default.api.timeout.ms=2000", "request.timeout.ms=1500"]
     options = [text for option in quick for text in ("--kafka-option", option)]
-    arguments = _arguments(tmp_path, ["steady"], cluster.broker.address, *options)
+    arguments = _arguments(tmp_path, [steady], cluster.broker.address, *options,
+                           "--kafka-reader", reader)  # fmt: skip
     told = tmp_path / "told"
-
-    def said(line: str) -> int:
-        return sum(line in each for each in told.read_text().splitlines())
-
-    def said_more(than: int) -> None:
-        line = "waiting: Kafka at "
-        wait_until(
-            told.read_text, f"more than {than} lines about the broker",
-            lambda text: text.count(line) > than, process=run,
-        )  # fmt: skip
-
-    def committed(offset: int) -> None:
-        def state() -> tuple[list[int], str]:
-            stores = overview(tmp_path / "data").stores
-            offsets = [part.offset for store in stores for part in store.partitions]
-            return offsets, told.read_text()
-
-        wait_until(state, f"offset {offset}", lambda seen: seen[0] == [offset], process=run)
-
     with told.open("w") as errors:
         run = subprocess.Popen(
             warm_oriel("run", *arguments), cwd=ROOT, stdout=subprocess.DEVNULL, stderr=errors,
         )  # fmt: skip
+    watched = _Watched(tmp_path / "data", told, run)
+    said, said_more, committed = watched.said, watched.said_more, watched.committed
     try:
         said_more(0)
         cluster.broker.go_on()
@@ -370,27 +365,69 @@ def test_a_run_survives_its_broker(tmp_path: Path, cluster: Cluster, warm_python
         cluster.broker.kill()
         said_more(waiting)
         cluster.broker.start()
-        cluster.send("steady", 4)
+        cluster.send(steady, 4)
         committed(7)
-        # While Java stands still, records come and are deleted.
-        (java,) = _children(run.pid)
-        os.kill(java, signal.SIGSTOP)
-        cluster.send("steady", 9)
-        cluster.delete_before("steady", 12)
-        os.kill(java, signal.SIGCONT)
+        if reader == "client":
+            run.terminate()
+        else:
+            _lose_records(cluster, steady, run.pid)
         run.wait(WAIT_SECONDS)
     finally:
         cluster.broker.go_on()
         run.kill()
         run.wait()
-    *lines, last = told.read_text().splitlines()
-    assert run.returncode == 1
-    assert "topic 'steady', partition 0: 5 offsets, 7 to 11, were deleted" in last
+    lines = told.read_text().splitlines()
+    if reader == "client":
+        assert run.returncode == 0, lines
+    else:
+        assert run.returncode == 1
+        last = lines.pop()
+        assert f"topic {steady!r}, partition 0: 5 offsets, 7 to 11, were deleted" in last
     assert said("waiting: Kafka at ") == waiting + 1
     assert said("Kafka responds again") == 2
     expected = ("waiting", "Kafka", "batch")
     others = after_start("\n".join(lines))
     assert [line for line in others if not line.startswith(expected)] == [], lines
+
+
+class _Watched(NamedTuple):
+    """A run with its data and the file of its lines."""
+
+    data: Path
+    told: Path
+    process: "subprocess.Popen[bytes]"
+
+    def said(self, part: str) -> int:
+        """Return how many lines have a part."""
+        return sum(part in line for line in self.told.read_text().splitlines())
+
+    def said_more(self, than: int) -> None:
+        """Wait until the run has said more often than before that it waits."""
+        wait_until(
+            self.told.read_text, f"more than {than} lines about the broker",
+            lambda text: text.count("waiting: Kafka at ") > than, process=self.process,
+        )  # fmt: skip
+
+    def committed(self, offset: int) -> None:
+        """Wait until the store has read up to an offset."""
+
+        def state() -> tuple[list[int], str]:
+            stores = overview(self.data).stores
+            offsets = [part.offset for store in stores for part in store.partitions]
+            return offsets, self.told.read_text()
+
+        wait_until(
+            state, f"offset {offset}", lambda seen: seen[0] == [offset], process=self.process
+        )
+
+
+def _lose_records(cluster: Cluster, topic: str, process: int) -> None:
+    """Send and delete records while the Java of a run is stopped."""
+    (java,) = _children(process)
+    os.kill(java, signal.SIGSTOP)
+    cluster.send(topic, 9)
+    cluster.delete_before(topic, 12)
+    os.kill(java, signal.SIGCONT)
 
 
 def _children(process: int) -> list[int]:

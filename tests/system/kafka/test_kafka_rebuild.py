@@ -96,7 +96,7 @@ def test_stores_of_a_cluster_are_rebuilt_and_other_logs_refused(
     cluster.admin.delete_records([TopicPartition("a", 0, 3)])
     _wait_for_deletion(cluster)
     assert cluster.oriel("rebuild", "a", topics=("a", "B")) == ""
-    assert "topic a has lost its first records (partition 0 below 3)" in cluster.told
+    assert "first records lost: store=a topic=a (partition 0 below 3)" in cluster.told
     assert cluster.total("a") == 16
     (tmp_path / "log").mkdir()
     told = cluster.oriel("run", "--event-log", str(tmp_path / "log"))

@@ -205,7 +205,7 @@ def test_a_topic_that_is_new_gets_all_records(pipeline: Pipeline, kafka_runs: Ru
     ended = kafka_runs.run(*pipeline.arguments(more=COPIED), "--once")
     assert ended.code == 0, ended.told
     copied = f"to(copied-{pipeline.name})"
-    assert f"rebuild {copied}: all records" in "".join(ended.told)
+    assert f"output topic rebuilt: sink={copied}" in "".join(ended.told)
     messages = pipeline.messages("copied")
     assert {m.source: (m.key, m.time_ms, m.value) for m in messages} == {
         source: (key, time_ms, None if value is None else orjson.dumps(value).decode())

@@ -1,0 +1,311 @@
+"""Records of slices, fetched with librdkafka and returned as Arrow batches.
+
+A slice ends by its position and never by a count of records: aborted transactions, markers of
+transactions (KIP-98) and compaction leave gaps in the offsets.
+"""
+
+import os
+import time
+from bisect import bisect_left
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from functools import cache
+from typing import cast
+
+import numpy as np
+import pyarrow as pa
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
+
+from oriel.pipeline.errors import KafkaUnavailable, RecordsLost
+from oriel.pipeline.sources.kafka_client.slices import KafkaSlice, unavailable
+
+#: Settings of the consumer that protect a guarantee, so users cannot change them.
+_FIXED: Mapping[str, str | int | bool] = {
+    # Offsets are in the checkpoint. An offset out of range is an error and not a new position.
+    "auto.offset.reset": "error",
+    "enable.auto.commit": False,
+    "enable.auto.offset.store": False,
+    "check.crcs": True,
+    # The end of a partition shows that a slice has ended whose last offsets have no records.
+    "enable.partition.eof": True,
+}
+_DEFAULTS: Mapping[str, str | int | bool] = {
+    # The client requires a name, although it joins no group.
+    "group.id": "oriel",
+    # Records that are fetched before they are read. This bounds the memory of each process.
+    "queued.max.messages.kbytes": 32_768,
+    # The client pauses for this time if enough records are fetched. Its default is 1 s.
+    "fetch.queue.backoff.ms": 10,
+    # The end of a partition is known only after a fetch returns.
+    "fetch.wait.max.ms": 100,
+    "log_level": 0,
+}
+#: One batch has at most about this many bytes and this many records.
+_BATCH_BYTES = 4 * 2**20
+_BATCH_RECORDS = 10_000
+#: The first records of a slice show how large records are.
+_SAMPLE_RECORDS = 500
+#: A batch waits this long for more records.
+_GATHER_SECONDS = 0.005
+_POLL_SECONDS = 1.0
+#: A slice has records that the brokers do not deliver in this time.
+_SILENT_SECONDS = 30.0
+
+_HEADERS = pa.list_(pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())]))
+_RAW = [
+    pa.field("key", pa.binary()),
+    pa.field("raw", pa.binary()),
+    pa.field("partition", pa.int32()),
+    pa.field("offset", pa.int64()),
+    pa.field("timestamp", pa.timestamp("us", "UTC")),
+]
+RAW_SCHEMA = pa.schema(_RAW)
+RAW_SCHEMA_WITH_HEADERS = pa.schema([*_RAW, pa.field("headers", _HEADERS)])
+
+#: Errors that do not concern the records: the consumer is in no group, and it reconnects by itself.
+_HARMLESS = {
+    KafkaError.GROUP_AUTHORIZATION_FAILED,
+    KafkaError._ALL_BROKERS_DOWN,  # noqa: SLF001 - the library's name
+    KafkaError._RESOLVE,  # noqa: SLF001
+    KafkaError._TIMED_OUT,  # noqa: SLF001
+    KafkaError._TRANSPORT,  # noqa: SLF001
+}
+#: Topic and partition.
+_Place = tuple[str, int]
+
+
+class SliceReader:
+    """Reads slices with one consumer, which stays assigned to their partitions.
+
+    A slice that begins where the last slice of its partition ended continues there, with records
+    that are fetched already. Not thread-safe.
+    """
+
+    def __init__(self, settings: Mapping[str, str], *, skips_lost: bool = False) -> None:
+        """Create the consumer.
+
+        Args:
+            settings: Settings of librdkafka (``client_settings``).
+            skips_lost: If True, a slice whose first records Kafka has deleted begins at the first
+                record that exists. The pipeline counts the deleted offsets.
+        """
+        self._skips_lost = skips_lost
+        self._consumer = Consumer({**_DEFAULTS, **settings, **_FIXED})
+        #: The offset after the last record that was returned, per assigned partition.
+        self._positions: dict[_Place, int] = {}
+        #: The end of a partition, if the client has returned all records before it. The client
+        #: reports an end once, also if several slices without records have this end.
+        self._ends: dict[_Place, int] = {}
+        #: Records after the end of a slice.
+        self._ahead: dict[_Place, list[Message]] = {}
+
+    def read(
+        self, wanted: Sequence[KafkaSlice], *, with_headers: bool = False
+    ) -> Generator[tuple[str, pa.RecordBatch]]:
+        """Yield the topic and the raw records of slices, each partition in the order of offsets.
+
+        Args:
+            wanted: At most one slice per partition.
+            with_headers: If True, the batches have the column ``headers``.
+
+        Raises:
+            RecordsLost: Kafka has deleted records of a slice.
+            KafkaUnavailable: The brokers do not return the records, or refuse the client.
+        """
+        unread = {(part.topic, part.partition): part for part in wanted}
+        self._assign(unread)
+        try:
+            yield from self._read(unread, with_headers=with_headers)
+        finally:
+            if unread:
+                # The caller or an error ended the read, so the positions are not known.
+                self._unassign(list(self._positions))
+
+    def _read(
+        self, unread: dict[_Place, KafkaSlice], *, with_headers: bool
+    ) -> Iterator[tuple[str, pa.RecordBatch]]:
+        """Yield as ``read`` does, and remove each slice from ``unread`` when it has ended."""
+        found = {place: self._ahead.pop(place, []) for place in unread}
+        size = _SAMPLE_RECORDS
+        arrived_at = time.monotonic()
+        while True:
+            for place, messages in found.items():
+                records = self._without_errors(place, messages)
+                part = unread.get(place)
+                if part is None:
+                    if records and place in self._positions:
+                        self._ahead.setdefault(place, []).extend(records)
+                    continue
+                of_slice, is_done = self._cut(part, records)
+                if of_slice:
+                    size = _records_at_a_time(of_slice)
+                    batch = raw_records(of_slice, part.partition, with_headers=with_headers)
+                    yield part.topic, batch
+                if is_done:
+                    self._positions[place] = part.end
+                    del unread[place]
+            if not unread:
+                return
+            # A partition with more records would delay the others.
+            self._unassign([place for place in self._ahead if place not in unread])
+            left = sum(part.end - self._positions[place] for place, part in unread.items())
+            found = self._fetch(min(size, left))
+            if found:
+                arrived_at = time.monotonic()
+            elif time.monotonic() - arrived_at > _SILENT_SECONDS:
+                raise _unavailable(next(iter(unread)), KafkaError(KafkaError._TIMED_OUT))  # noqa: SLF001
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._consumer.close()
+
+    def _assign(self, wanted: Mapping[_Place, KafkaSlice]) -> None:
+        """Assign the partitions of slices, each at its start."""
+        moved = {
+            place: part
+            for place, part in wanted.items()
+            if self._positions.get(place) != part.start
+        }
+        self._unassign([p for p in self._positions if p in moved or p not in wanted])
+        if moved:
+            starts = [TopicPartition(*place, part.start) for place, part in moved.items()]
+            self._consumer.incremental_assign(starts)
+            self._positions |= {place: part.start for place, part in moved.items()}
+
+    def _unassign(self, places: Sequence[_Place]) -> None:
+        """Fetch no more records of partitions, and drop the records that are fetched."""
+        if places:
+            self._consumer.incremental_unassign([TopicPartition(*place) for place in places])
+        for place in places:
+            del self._positions[place]
+            self._ahead.pop(place, None)
+            self._ends.pop(place, None)
+
+    def _fetch(self, most: int) -> dict[_Place, list[Message]]:
+        """Return the next messages by partition, none if none arrives in a second."""
+        first = self._consumer.poll(_POLL_SECONDS)
+        if first is None:
+            return {}
+        messages = [first]
+        if most > 1:
+            messages += self._consumer.consume(most - 1, _GATHER_SECONDS)
+        if len(self._positions) == 1:
+            return {next(iter(self._positions)): messages}
+        found: dict[_Place, list[Message]] = {}
+        for message in messages:
+            found.setdefault((message.topic() or "", message.partition() or 0), []).append(message)
+        return found
+
+    def _cut(self, part: KafkaSlice, records: list[Message]) -> tuple[list[Message], bool]:
+        """Return the records of a slice, and whether the slice has ended.
+
+        Records after its end are kept for the next slice of the partition.
+        """
+        place = (part.topic, part.partition)
+        has_ended = self._ends.get(place, 0) >= part.end
+        if not records:
+            return [], has_ended
+        last = _offset(records[-1])
+        if last < part.end:
+            self._positions[place] = last + 1
+            return records, has_ended or last == part.end - 1
+        count = bisect_left(records, part.end, key=_offset)
+        self._ahead[place] = records[count:]
+        return records[:count], True
+
+    def _without_errors(self, place: _Place, messages: list[Message]) -> list[Message]:
+        """Return the records among messages, and keep the end of the partition.
+
+        Raises:
+            RecordsLost, KafkaUnavailable: A message is an error.
+        """
+        errors = [message for message in messages if message.error() is not None]
+        if not errors:
+            return messages
+        for message in errors:
+            error = message.error()
+            assert error is not None
+            code = error.code()
+            if code == KafkaError._PARTITION_EOF:  # noqa: SLF001 - the library's name
+                self._ends[place] = _offset(message)
+            elif code in {KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE}:  # noqa: SLF001
+                self._skip(place, error)
+            elif code not in _HARMLESS:
+                raise _unavailable(place, error)
+        return [message for message in messages if message.error() is None]
+
+    def _skip(self, place: _Place, error: KafkaError) -> None:
+        """Continue at the first record of a partition that exists.
+
+        Raises:
+            RecordsLost: Records of the slice are deleted, and the run does not skip them.
+        """
+        if not self._skips_lost:
+            topic, partition = place
+            message = (
+                f"topic {topic!r}, partition {partition}: Kafka deleted records before they were "
+                f"read ({error.name()})"
+            )
+            raise RecordsLost(message)
+        first, _ = self._consumer.get_watermark_offsets(TopicPartition(*place), _SILENT_SECONDS)
+        self._unassign([place])
+        self._consumer.incremental_assign([TopicPartition(*place, first)])
+        self._positions[place] = self._ends[place] = first
+
+
+def _unavailable(place: _Place, error: KafkaError) -> KafkaUnavailable:
+    topic, partition = place
+    return unavailable(f"topic {topic!r}, partition {partition},", error)
+
+
+def raw_records(
+    messages: Sequence[Message], partition: int, *, with_headers: bool
+) -> pa.RecordBatch:
+    """Return messages of one partition as raw rows, as Spark's connector returns them."""
+    times_ms = pa.array([message.timestamp()[1] for message in messages], pa.timestamp("ms", "UTC"))
+    columns = [
+        pa.array([message.key() for message in messages], pa.binary()),
+        pa.array([message.value() for message in messages], pa.binary()),
+        pa.array(np.full(len(messages), partition, dtype=np.int32)),
+        pa.array([message.offset() for message in messages], pa.int64()),
+        times_ms.cast(pa.timestamp("us", "UTC")),
+    ]
+    if not with_headers:
+        return pa.RecordBatch.from_arrays(columns, schema=RAW_SCHEMA)
+    columns.append(pa.array([_headers(message) for message in messages], _HEADERS))
+    return pa.RecordBatch.from_arrays(columns, schema=RAW_SCHEMA_WITH_HEADERS)
+
+
+def _offset(message: Message) -> int:
+    offset = message.offset()
+    assert offset is not None
+    return offset
+
+
+def _headers(message: Message) -> list[dict[str, object]] | None:
+    headers = cast("list[tuple[str, bytes | None]] | None", message.headers())
+    return [{"key": key, "value": value} for key, value in headers] if headers else None
+
+
+def _records_at_a_time(messages: Sequence[Message]) -> int:
+    """Return how many records like these one batch has, so that its size is bounded."""
+    size = sum(map(len, messages)) / len(messages)
+    return max(1, min(_BATCH_RECORDS, int(_BATCH_BYTES / max(1.0, size))))
+
+
+@cache
+def _readers(
+    _process: int, settings: tuple[tuple[str, str], ...], *, skips_lost: bool
+) -> SliceReader:
+    try:
+        return SliceReader(dict(settings), skips_lost=skips_lost)
+    except KafkaException as error:
+        message = f"Kafka's client cannot be created: {error.args[0].str()}"
+        raise KafkaUnavailable(message) from error
+
+
+def reader_of(settings: Mapping[str, str], *, skips_lost: bool) -> SliceReader:
+    """Return the reader of this process for a cluster.
+
+    It is created in the process that uses it, because a client does not survive a fork.
+    """
+    return _readers(os.getpid(), tuple(sorted(settings.items())), skips_lost=skips_lost)

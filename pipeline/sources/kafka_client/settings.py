@@ -1,0 +1,202 @@
+"""Settings of librdkafka from the options of Kafka's Java client.
+
+Users write the options of the Java client, because Kafka's documentation does. Most options have
+another name in librdkafka, and some need a file or a login to be read.
+"""
+
+import re
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from oriel.pipeline.errors import InvalidKafkaOption
+
+#: Options with an equal meaning -> their name in librdkafka.
+_RENAMED = {
+    **{
+        name: name
+        for name in (
+            "allow.auto.create.topics",
+            "client.dns.lookup",
+            "client.id",
+            "client.rack",
+            "connections.max.idle.ms",
+            "fetch.max.bytes",
+            "fetch.min.bytes",
+            "group.id",
+            "isolation.level",
+            "max.partition.fetch.bytes",
+            "metadata.max.age.ms",
+            "reconnect.backoff.max.ms",
+            "reconnect.backoff.ms",
+            "retry.backoff.max.ms",
+            "retry.backoff.ms",
+            "sasl.kerberos.service.name",
+            "sasl.mechanism",
+            "security.protocol",
+            "socket.connection.setup.timeout.ms",
+            "ssl.cipher.suites",
+            "ssl.key.password",
+        )
+    },
+    "fetch.max.wait.ms": "fetch.wait.max.ms",
+    "receive.buffer.bytes": "socket.receive.buffer.bytes",
+    "request.timeout.ms": "socket.timeout.ms",
+    "sasl.oauthbearer.token.endpoint.url": "sasl.oauthbearer.token.endpoint.url",
+    "send.buffer.bytes": "socket.send.buffer.bytes",
+    "ssl.keystore.certificate.chain": "ssl.certificate.pem",
+    "ssl.keystore.key": "ssl.key.pem",
+    "ssl.truststore.certificates": "ssl.ca.pem",
+}
+#: Options of consumer groups and of the poll loop, which Oriel does not use.
+_WITHOUT_EFFECT = {
+    "default.api.timeout.ms",
+    "group.instance.id",
+    "heartbeat.interval.ms",
+    "max.poll.interval.ms",
+    "max.poll.records",
+    "partition.assignment.strategy",
+    "session.timeout.ms",
+    "ssl.protocol",
+}
+#: Options that the functions below read.
+_READ_TOGETHER = {
+    "sasl.jaas.config",
+    "ssl.endpoint.identification.algorithm",
+    "ssl.keystore.location",
+    "ssl.keystore.password",
+    "ssl.keystore.type",
+    "ssl.truststore.location",
+    "ssl.truststore.password",
+    "ssl.truststore.type",
+}
+_JAAS = "sasl.jaas.config"
+_FLAGS = "required|requisite|sufficient|optional"
+_LOGIN = re.compile(rf"\s*([\w.$]+)\s+(?:{_FLAGS})\s+(.*);\s*", re.DOTALL)
+_LOGIN_OPTION = re.compile(r'([\w.]+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|([^\s;"]+))')
+
+
+class NotTranslated(InvalidKafkaOption):
+    """An option of the Java client has no equal in librdkafka. The message names it."""
+
+    def __init__(self, option: str, reason: str) -> None:
+        super().__init__(f"Kafka's option {option}: {reason}")
+
+
+def client_settings(servers: str, options: Mapping[str, str]) -> dict[str, str]:
+    """Return the settings of librdkafka for options of the Java client.
+
+    Args:
+        servers: The addresses of brokers, ``host:port`` separated by commas.
+        options: Options by their name in the Java client.
+
+    Returns:
+        Settings by their name in librdkafka. Their values can be secrets.
+
+    Raises:
+        NotTranslated: librdkafka has no such option, or not this value of it.
+
+    Example:
+        >>> client_settings("kafka:9092", {"fetch.max.wait.ms": "100"})
+        {'bootstrap.servers': 'kafka:9092', 'fetch.wait.max.ms': '100'}
+    """
+    settings = {"bootstrap.servers": servers}
+    for name, value in options.items():
+        if name in _RENAMED:
+            settings[_RENAMED[name]] = value
+        elif name not in _WITHOUT_EFFECT and name not in _READ_TOGETHER:
+            reason = "librdkafka has no such option"
+            raise NotTranslated(name, reason)
+    if "sasl.jaas.config" in options:
+        settings |= _login(options["sasl.jaas.config"], options.get("sasl.mechanism", "GSSAPI"))
+    elif options.get("security.protocol", "").startswith("SASL"):
+        option, reason = "security.protocol", "sasl.jaas.config is missing"
+        raise NotTranslated(option, reason)
+    if "ssl.endpoint.identification.algorithm" in options:
+        algorithm = options["ssl.endpoint.identification.algorithm"] or "none"
+        settings["ssl.endpoint.identification.algorithm"] = algorithm
+    return settings | _trusted(options) | _own_certificate(options)
+
+
+def _login(jaas: str, mechanism: str) -> dict[str, str]:
+    """Return the login of a JAAS text of PLAIN, SCRAM or OAUTHBEARER."""
+    text = _LOGIN.fullmatch(jaas)
+    if text is None:
+        reason = "it is not one login module with options"
+        raise NotTranslated(_JAAS, reason)
+    module = text[1].rsplit(".", 1)[-1]
+    given = {
+        match[1]: re.sub(r"\\(.)", r"\1", match[2]) if match[2] is not None else match[3]
+        for match in _LOGIN_OPTION.finditer(text[2])
+    }
+    if module in {"PlainLoginModule", "ScramLoginModule"} and {"username", "password"} <= set(
+        given
+    ):
+        return {"sasl.username": given["username"], "sasl.password": given["password"]}
+    if module == "OAuthBearerLoginModule" and {"clientId", "clientSecret"} <= set(given):
+        login = {
+            "sasl.oauthbearer.method": "oidc",
+            "sasl.oauthbearer.client.id": given["clientId"],
+            "sasl.oauthbearer.client.secret": given["clientSecret"],
+        }
+        return login | ({"sasl.oauthbearer.scope": given["scope"]} if "scope" in given else {})
+    raise NotTranslated(_JAAS, f"librdkafka cannot log in with {module} and {mechanism}")
+
+
+def _trusted(options: Mapping[str, str]) -> dict[str, str]:
+    """Return the certificates of authorities from a trust store."""
+    location = options.get("ssl.truststore.location")
+    if location is None:
+        return {}
+    kind = options.get("ssl.truststore.type", "JKS").upper()
+    if kind == "PEM":
+        return {"ssl.ca.location": location}
+    if kind == "PKCS12":
+        password = options.get("ssl.truststore.password")
+        return {"ssl.ca.pem": _opened("ssl.truststore.location", location, password, _authorities)}
+    option = "ssl.truststore.type"
+    raise _unreadable(option, kind)
+
+
+def _own_certificate(options: Mapping[str, str]) -> dict[str, str]:
+    """Return the certificate and key of the client from a key store."""
+    location = options.get("ssl.keystore.location")
+    if location is None:
+        return {}
+    kind = options.get("ssl.keystore.type", "JKS").upper()
+    if kind == "PEM":
+        return {"ssl.certificate.location": location, "ssl.key.location": location}
+    if kind == "PKCS12":
+        password = options.get("ssl.keystore.password", "")
+        return {"ssl.keystore.location": location, "ssl.keystore.password": password}
+    option = "ssl.keystore.type"
+    raise _unreadable(option, kind)
+
+
+def _unreadable(option: str, kind: str) -> NotTranslated:
+    return NotTranslated(option, f"librdkafka cannot read a store of type {kind}")
+
+
+def _opened(
+    option: str, location: str, password: str | None, read: Callable[[bytes, bytes | None], str]
+) -> str:
+    try:
+        return read(Path(location).read_bytes(), password.encode() if password else None)
+    except (OSError, ValueError) as error:
+        message = f"--kafka-option {option}: {location} cannot be read: {error}"
+        raise InvalidKafkaOption(message) from error
+    except ImportError as error:
+        reason = "a PKCS12 trust store needs the package `cryptography`"
+        raise NotTranslated(option, reason) from error
+
+
+def _authorities(store: bytes, password: bytes | None) -> str:
+    """Return all certificates of a PKCS12 store as PEM."""
+    from cryptography.hazmat.primitives.serialization import Encoding, pkcs12  # noqa: PLC0415
+
+    found = pkcs12.load_pkcs12(store, password)
+    certificates = [found.cert, *found.additional_certs]
+    return "".join(
+        each.certificate.public_bytes(Encoding.PEM).decode()
+        for each in certificates
+        if each is not None
+    )

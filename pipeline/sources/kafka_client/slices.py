@@ -1,0 +1,227 @@
+"""Slices of Kafka's partitions, planned by Spark's streaming query and read by Oriel's tasks.
+
+The Python data source only plans: a row of the source is a slice (topic, partition, start, end).
+The task that decodes the records of a slice fetches them itself (``reading``), so that they are
+not copied into the JVM and back.
+
+Spark starts one Python process per topic, which calls ``latestOffset`` for each batch with the
+classes of this module. Its clients are created in that process, after the fork.
+"""
+
+from collections.abc import Iterator, Mapping, MutableMapping, Sequence
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pyarrow as pa
+from confluent_kafka import (
+    IsolationLevel,
+    KafkaError,
+    KafkaException,
+    TopicCollection,
+    TopicPartition,
+)
+from confluent_kafka.admin import AdminClient, OffsetSpec
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceReader,
+    DataSourceStreamReader,
+    InputPartition,
+)
+from pyspark.sql.pandas.types import from_arrow_schema
+from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
+from pyspark.sql.types import StructType
+
+from oriel.pipeline.errors import KafkaUnavailable
+
+FORMAT = "oriel_kafka"
+
+#: The first batch of a new checkpoint has at most this many records. The driver computes it alone,
+#: so the first results are committed while Spark starts its Python workers.
+_FIRST_BATCH_RECORDS = 10_000
+#: Timeout of one request.
+_REQUEST_SECONDS = 15.0
+
+#: The rows of the source.
+SLICE_SCHEMA = pa.schema([
+    pa.field("topic", pa.string()),
+    pa.field("partition", pa.int32()),
+    pa.field("start", pa.int64()),
+    pa.field("end", pa.int64()),
+])  # fmt: skip
+
+
+@dataclass(frozen=True)
+class KafkaSlice(InputPartition):
+    """The offsets of one partition that one task reads, from ``start`` to before ``end``."""
+
+    topic: str
+    partition: int
+    start: int
+    end: int
+
+
+def slices(topic: str, starts: Mapping[str, int], ends: Mapping[str, int]) -> list[KafkaSlice]:
+    """Return the slices of a topic between two offsets of its partitions.
+
+    Args:
+        topic: The topic.
+        starts: Partition -> offset. A partition that is missing begins at 0.
+        ends: Partition -> the offset after the last one.
+    """
+    return [
+        KafkaSlice(topic, int(partition), starts.get(partition, 0), end)
+        for partition, end in ends.items()
+        if end > starts.get(partition, 0)
+    ]
+
+
+class KafkaSlices(DataSource):
+    """Spark data source ``oriel_kafka``.
+
+    Options: ``topic``. For a streaming query ``settings`` (a file with settings of librdkafka, so
+    that no secret is in a plan), ``firsts`` (JSON: partition -> offset) and ``batch_records``. For
+    a batch query ``starts`` and ``ends`` (JSON: partition -> offset).
+    """
+
+    def __init__(self, options: MutableMapping[str, str]) -> None:
+        super().__init__(options)
+        self._topic = options["topic"]
+
+    @classmethod
+    def name(cls) -> str:
+        """Return the format's name."""
+        return FORMAT
+
+    def schema(self) -> StructType:
+        """Return the columns of slices."""
+        return from_arrow_schema(SLICE_SCHEMA)
+
+    def reader(self, schema: StructType) -> "PlannedSlices":  # noqa: ARG002
+        """Return the reader of the records between two offsets."""
+        starts, ends = (orjson.loads(self.options[name]) for name in ("starts", "ends"))
+        return PlannedSlices(slices(self._topic, starts, ends))
+
+    def streamReader(self, schema: StructType) -> "KafkaPlanner":  # noqa: ARG002, N802 - Spark's name
+        """Return the reader of a streaming query."""
+        return KafkaPlanner(
+            self._topic,
+            Path(self.options["settings"]),
+            orjson.loads(self.options["firsts"]),
+            int(self.options["batch_records"]),
+        )
+
+
+class PlannedSlices(DataSourceReader):
+    """Returns slices that are planned already. There is at least one."""
+
+    def __init__(self, planned: Sequence[KafkaSlice]) -> None:
+        self._planned = planned
+
+    def partitions(self) -> Sequence[InputPartition]:
+        """Return one partition of Spark for each slice."""
+        return self._planned
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Yield the slice as one row."""
+        yield _row(partition)
+
+
+class KafkaPlanner(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Plans the batches of a topic."""
+
+    def __init__(
+        self, topic: str, settings: Path, firsts: Mapping[str, int], batch_records: int
+    ) -> None:
+        """Plan batches of at most ``batch_records``. A new query begins at ``firsts``."""
+        self._topic = topic
+        self._settings = settings
+        self._firsts = firsts
+        self._batch_records = batch_records
+        #: Partition -> the end of a run with ``--once``.
+        self._once_ends: dict[str, int] | None = None
+
+    def initialOffset(self) -> dict[str, Any]:  # noqa: N802
+        """Return the offsets at which a new query begins."""
+        return {self._topic: self._firsts}
+
+    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
+        """Return the limit of one batch."""
+        return ReadMaxRows(self._batch_records)
+
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
+        """Keep the ends of the partitions as the end of a run with ``--once``."""
+        self._once_ends = self._latest()
+
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
+        """Return the offsets at which the next batch ends.
+
+        If a partition is missing or ends before ``start``, the result shows it: the pipeline
+        compares both before it reads (``Log.look_for_losses``).
+        """
+        starts: dict[str, int] = start[self._topic]
+        latest = self._latest()
+        if self._once_ends is not None:
+            # Records of a partition that was created later are for the next run.
+            latest = {p: min(end, self._once_ends.get(p, 0)) for p, end in latest.items()}
+        unread = [p for p, end in latest.items() if end > starts.get(p, 0)]
+        if not isinstance(limit, ReadMaxRows) or not unread:
+            return {self._topic: latest}
+        is_first = starts == self._firsts
+        records = min(limit.max_rows, _FIRST_BATCH_RECORDS) if is_first else limit.max_rows
+        # Equal shares, so that a long partition does not delay the others.
+        share = max(1, records // len(unread))
+        ends = {p: min(end, starts.get(p, 0) + share) for p, end in latest.items()}
+        return {self._topic: ends}
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
+        """Return one slice per partition that has something new."""
+        return slices(self._topic, start[self._topic], end[self._topic])
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Yield the slice as one row."""
+        yield _row(partition)
+
+    def _latest(self) -> dict[str, int]:
+        """Return the last stable offset of each partition (KIP-98).
+
+        Raises:
+            KafkaUnavailable: No broker responds in time.
+        """
+        topics = TopicCollection([self._topic])
+        try:
+            described = self._admin.describe_topics(topics, request_timeout=_REQUEST_SECONDS)
+            partitions = [each.id for each in described[self._topic].result().partitions]
+            latest = OffsetSpec.latest()  # type: ignore[no-untyped-call]
+            wanted = {TopicPartition(self._topic, p): latest for p in partitions}
+            found = self._admin.list_offsets(
+                wanted,
+                isolation_level=IsolationLevel.READ_COMMITTED,
+                request_timeout=_REQUEST_SECONDS,
+            )
+            return {str(place.partition): each.result().offset for place, each in found.items()}
+        except KafkaException as error:
+            topic = f"topic {self._topic!r}"
+            raise unavailable(topic, error.args[0]) from error
+
+    @cached_property
+    def _admin(self) -> AdminClient:
+        settings = orjson.loads(self._settings.read_bytes())
+        return AdminClient({**settings, "log_level": 0})
+
+    def __getstate__(self) -> dict[str, Any]:
+        # Spark pickles the reader for tasks, and a client belongs to one process.
+        return {name: value for name, value in vars(self).items() if name != "_admin"}
+
+
+def unavailable(what: str, error: KafkaError) -> KafkaUnavailable:
+    """Return the error of the pipeline for an error of librdkafka. ``what`` is not readable."""
+    message = f"Kafka: {what} cannot be read: {error.str()} ({error.name()})"
+    return KafkaUnavailable(message)
+
+
+def _row(part: InputPartition) -> pa.RecordBatch:
+    assert isinstance(part, KafkaSlice)
+    return pa.RecordBatch.from_pylist([asdict(part)], schema=SLICE_SCHEMA)

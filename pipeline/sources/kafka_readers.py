@@ -1,0 +1,48 @@
+"""The choice of the reader of Kafka's records (``--kafka-reader``)."""
+
+from collections.abc import Callable, Mapping
+from typing import Literal
+
+from oriel.pipeline.errors import InvalidKafkaOption
+from oriel.pipeline.sources.kafka_options import DEFAULT_OPTIONS
+from oriel.pipeline.sources.kafka_reader import ConnectorReader, KafkaReader, MakeReader
+
+#: ``auto`` is ``client`` (librdkafka) if it has all options, and otherwise ``spark``.
+ReaderName = Literal["auto", "client", "spark"]
+
+#: Defaults that protect a guarantee or the brokers. The others suit the Java client only.
+_SHARED_DEFAULTS = ("isolation.level", "allow.auto.create.topics", "reconnect.backoff.max.ms")
+
+
+def reader_maker(name: ReaderName, tell: Callable[[str], None], *, skips_lost: bool) -> MakeReader:
+    """Return the function that creates the reader of a cluster.
+
+    Args:
+        name: The reader.
+        tell: Called with one line if ``auto`` chooses Spark's connector.
+        skips_lost: If True, records that Kafka has deleted are skipped.
+    """
+
+    def make(servers: str, options: Mapping[str, str]) -> KafkaReader:
+        connector = ConnectorReader(servers, {**DEFAULT_OPTIONS, **options})
+        if name == "spark":
+            return connector
+        # A run over an event log does not load the client.
+        from oriel.pipeline.sources.kafka_client import (  # noqa: PLC0415
+            ClientReader,
+            NotTranslated,
+            client_settings,
+        )
+
+        shared = {option: DEFAULT_OPTIONS[option] for option in _SHARED_DEFAULTS}
+        try:
+            settings = client_settings(servers, {**shared, **options})
+        except NotTranslated as error:
+            if name == "client":
+                message = f"--kafka-reader client: {error}. Use --kafka-reader spark"
+                raise InvalidKafkaOption(message) from error
+            tell(f"Kafka is read with Spark's connector. {error}")
+            return connector
+        return ClientReader(settings, skips_lost=skips_lost)
+
+    return make
