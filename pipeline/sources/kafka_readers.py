@@ -41,7 +41,7 @@ def reader_maker(name: ReaderName, tell: Callable[[str], None], *, skips_lost: b
             if name == "client":
                 message = f"--kafka-reader client: {error}. Use --kafka-reader spark"
                 raise InvalidKafkaOption(message) from error
-            tell(f"Kafka is read with Spark's connector. {error}")
+            tell(f"Kafka reader chosen: reader=spark. {error}")
             return connector
         return ClientReader(settings, skips_lost=skips_lost)
 

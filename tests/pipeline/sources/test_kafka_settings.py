@@ -108,7 +108,7 @@ def test_an_option_without_an_equal_is_named(options: dict[str, str], named: str
     auto = reader_maker("auto", lines.append, skips_lost=False)
     assert isinstance(auto("kafka:9092", options), ConnectorReader)
     (line,) = lines
-    assert line.startswith("Kafka is read with Spark's connector. Kafka's option ")
+    assert line.startswith("Kafka reader chosen: reader=spark. Kafka's option ")
     assert named in line
     with pytest.raises(InvalidKafkaOption, match="Use --kafka-reader spark"):
         reader_maker("client", lines.append, skips_lost=False)("kafka:9092", options)
