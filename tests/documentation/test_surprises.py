@@ -1,18 +1,18 @@
-"""What docs/reference/kafka-streams-differences.md says of Kafka Streams is so."""
+"""docs/reference/kafka-streams-differences.md has the windows of the engines and of the examples."""
 
 from tools import surprises
 
 
 def test_the_page_is_what_the_module_writes() -> None:
-    """The committed page is the one that the engines give now."""
+    """The committed page equals the output of the module."""
     committed = surprises.PAGE.read_text(encoding="utf-8")
     assert committed == surprises.page(), "run: python -m tools.surprises"
 
 
-def test_what_is_asked_is_what_the_page_tells() -> None:
-    """Each window that Kafka answers is on the page; of one example only its bounds, in a text."""
+def test_the_page_has_the_windows_of_the_examples() -> None:
+    """Each window of Kafka Streams is on the page, at least with its bounds."""
     page = surprises.PAGE.read_text(encoding="utf-8")
-    told = [window for example in surprises.EXAMPLES.values() for window in example.kafka]
-    assert [window for window in told if window.split()[0] not in page] == []
-    told = [window for windows in surprises.RESULTS.values() for window in windows]
-    assert [window for window in told if window not in page] == []
+    windows = [window for example in surprises.EXAMPLES.values() for window in example.kafka]
+    assert [window for window in windows if window.split()[0] not in page] == []
+    results = [window for result in surprises.RESULTS.values() for window in result]
+    assert [window for window in results if window not in page] == []
