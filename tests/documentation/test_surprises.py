@@ -1,4 +1,4 @@
-"""docs/reference/kafka-streams-differences.md has the windows of the engines and of the examples."""
+"""kafka-streams-differences.md has the windows of the engines and of the examples."""
 
 from tools import surprises
 
