@@ -26,17 +26,17 @@ from oriel.storage.delta import DeltaLog, has_table, open_table, store_schema
 
 
 def rescale(layout: DataLayout, store: str, key_groups: int, *, sync: bool) -> StoreDefinition:
-    """Divide the keys of ``store`` into ``key_groups``; what its table says from here on.
+    """Divide the keys of ``store`` into ``key_groups``. Return its new definition.
 
     Raises:
-        UnknownStore: there is no such store, or it is a stream's topic.
+        UnknownStore: the store does not exist, or is an output topic.
         AlreadyRunning: its pipeline runs.
-        CheckpointError: its checkpoint is not there, or has no state that it could go on from.
+        CheckpointError: its checkpoint does not exist, or does not have a complete state.
     """
     if is_sink_name(store):
         message = (
-            f"a stream's topic has fixed key groups. `oriel rebuild '{store}' TOPOLOGY.py` "
-            "creates it again"
+            f"{store!r} is an output topic, whose number of key groups cannot change. Name a store "
+            "with a table"
         )
         raise UnknownStore(message)
     folder = layout.table(store)
