@@ -141,10 +141,10 @@ def problem_of(status: int, content: bytes, retry_after_s: float | None) -> Orie
     except (ValueError, KeyError, TypeError):
         if status in {429, 502, 503, 504}:
             # A proxy responds for a service that is unavailable for a moment.
-            detail = f"status {status} without a reason"
+            detail = f"the response with status {status} has no reason"
             return NotReady({"code": "none", "status": status, "detail": detail}, retry_after_s)
         shown = content[:200].decode("utf-8", "replace")
-        return UnexpectedAnswer(f"status {status} is not a response of Oriel: {shown!r}")
+        return UnexpectedAnswer(f"the response with status {status} is not from Oriel: {shown!r}")
     return _class_of(str(code), status)(document, retry_after_s)
 
 

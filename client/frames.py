@@ -45,5 +45,6 @@ def _imported(name: str) -> Any:
     try:
         return import_module(name)
     except ModuleNotFoundError as error:
-        error.add_note(f"tables need it. Run pip install {name.partition('.')[0]}")
+        package = name.partition(".")[0]
+        error.add_note(f"{package} is not installed. Run pip install {package}")
         raise

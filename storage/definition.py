@@ -108,8 +108,8 @@ class WindowSpec:
         object.__setattr__(self, "kind", StoreKind(self.kind))
         if (self.advance_ms is None) == (self.kind is StoreKind.HOPPING):
             message = (
-                f"{self.kind} windows with advance_ms {self.advance_ms}: only hopping windows "
-                "have an advance"
+                f"advance_ms of {self.kind} windows is {self.advance_ms}. Hopping windows must "
+                "have an advance, and other windows must not have one"
             )
             raise InvalidDefinition(message)
 
@@ -243,5 +243,5 @@ class StoreDefinition:
                 fields[name] = None if texts is None else tuple(texts)
             return cls(**fields)
         except (KeyError, TypeError, orjson.JSONDecodeError) as error:
-            message = f"not a store definition: {error}"
+            message = f"the store definition is not valid: {error}"
             raise InvalidDefinition(message) from error

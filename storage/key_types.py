@@ -207,7 +207,7 @@ class CompositeKeys(KeyType):
         """See ``KeyType``."""
         match = self._pattern.fullmatch(escaped)
         if match is None:
-            message = f"{escaped.hex(' ')} are not the bytes of a key of the type {self.name}"
+            message = f"the bytes {escaped.hex(' ')} are not a key of the type {self.name}"
             raise UnfitKey(message)
         return self._text([
             _text_of(part) if component == TextKeys.name else _long_of(part)

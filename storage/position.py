@@ -103,12 +103,14 @@ class PositionBound(NamedTuple):
 
         A topic or partition that the position doesn't name counts as not reached.
         """
-        lacks = [] if version >= self.min_version else [f"version {version} < {self.min_version}"]
+        lacks = []
+        if version < self.min_version:
+            lacks.append(f"version {version} is less than {self.min_version}")
         for bound in self.min_offsets:
             reached = offsets.get(bound.topic, {}).get(bound.partition, -1)
             if reached < bound.offset:
                 partition = f"{bound.topic}:{bound.partition}"
-                lacks.append(f"{partition} is at {max(reached, 0)} < {bound.offset}")
+                lacks.append(f"offset {max(reached, 0)} of {partition} is less than {bound.offset}")
         return lacks
 
 

@@ -42,7 +42,7 @@ class Limits:
     )
     requests: int = _limit(
         500,
-        "requests in progress, without requests that wait for a position and streams. Beyond it, "
+        "requests in progress, except streams and requests that wait for a position. Beyond it, "
         "the worker responds with 503",
     )
     long_reads: int = _limit(

@@ -98,7 +98,9 @@ class Gate:
             Overloaded: as many lists as the limit of requests wait.
         """
         if self.steps.waiting >= self.limits.requests:
-            raise Overloaded(_full("waiting lists of keys", self.limits.requests, "requests"))
+            raise Overloaded(
+                _full("waiting requests with a list of keys", self.limits.requests, "requests")
+            )
         await self.steps.begin()
 
     def enter(self) -> None:

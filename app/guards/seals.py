@@ -43,7 +43,7 @@ def sealed(text: str) -> str:
     new = "".join([*pieces, text[end:]])
     # A line of a text can look like the first line of an entry.
     if len(heads) != len(entries) or _entries(new) != entries:
-        message = "write each token as a table [[token]], and its seal as the first field"
+        message = "each token must be a table [[token]], with its seal as the first field"
         raise ValueError(message)
     return new
 

@@ -111,8 +111,9 @@ class TokenFile:
             return
         if missing := known.limits - last.limits:
             message = (
-                f"{self._path}: the last token, {last.access.name!r}, has lost {min(missing)!r}. "
-                f"Restore it. If you deleted it, run `oriel token --seal --file {self._path}`"
+                f"{self._path}: the last token, {last.access.name!r}, no longer has "
+                f"{min(missing)!r}. Restore it. If you deleted it, run `oriel token --seal --file "
+                f"{self._path}`"
             )
             raise BadTokenFile(message)
 
@@ -208,7 +209,8 @@ def _token(path: Path, number: int, entry: Mapping[str, Any]) -> Token:
         if expires is not None and (not isinstance(expires, datetime) or expires.tzinfo is None):
             raise ValueError("expires must be a time with a time zone")  # noqa: EM101, TRY301
     except (KeyError, TypeError, ValueError) as error:
-        message = f"{path}: token {number} is not valid: {type(error).__name__}: {error}"
+        reason = f"field {error} is missing" if isinstance(error, KeyError) else str(error)
+        message = f"{path}: token {number} is not valid: {reason}"
         raise BadTokenFile(message) from error
     limits = frozenset(entry.keys() & {"stores", "key_prefixes", "expires"})
     return Token(digest, access, expires, entry.get("seal"), limits)

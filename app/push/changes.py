@@ -257,7 +257,7 @@ def _read_entry(log: DeltaLog, version: int, digests: LogDigests) -> tuple[LogEn
     stamp = log.stamp(version)
     entry = log.read(version)
     if entry is None or stamp is None:
-        message = f"version {version} has left the log"
+        message = f"version {version} is not in the log of the table"
         raise ResetNeeded(message)
     before = digests.digest(log, version - 1)
     # Only entries that are in the log at the same time are of one history.

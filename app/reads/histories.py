@@ -110,9 +110,9 @@ class StoreHistory:
             reason = await self.why_lost(place, state)
             if reason is not None:
                 message = (
-                    f"store {self._log.table.name!r}: {reason}, so the request is of a history "
-                    "that a restore ended. Read the store again from the start, without cursor "
-                    f"and history (it is at version {state.version})."
+                    f"store {self._log.table.name!r}: {reason}, so the request belongs to a lost "
+                    "history. Read the store again from the start, without cursor and history "
+                    f"(it is at version {state.version})."
                 )
                 raise HistoryLost(message)
 

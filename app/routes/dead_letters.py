@@ -91,8 +91,8 @@ def _refuse_lost(log: DeltaLog, digests: LogDigests, cursor: str | None) -> None
     if place is None or Place.of(place.version, "", digests.digest(log, place.version)) == place:
         return
     message = (
-        f"dead letters: version {place.version} of the page before is not in the log of the table, "
-        "or a restore replaced it. Read the dead letters again without a cursor."
+        f"dead letters: version {place.version} of the previous page is not in the log of the "
+        "table, or a restore replaced it. Read the dead letters again without a cursor."
     )
     raise HistoryLost(message)
 

@@ -61,7 +61,10 @@ def _status(
     try:
         seen = overview(layout.root, layout.index_root)
     except OSError as error:
-        problem = f"{layout.checkpoints}: {error.strerror}. Let the service read the directory."
+        problem = (
+            f"{layout.checkpoints}: cannot read the directory: {error.strerror}. Let the user of "
+            "the service read it."
+        )
         now_ms = time.time_ns() // 1_000_000
         return {"time_ms": now_ms, "problem": problem, "pipelines": [], "stores": []}
     pipelines = [

@@ -161,11 +161,16 @@ def _context(pair: _Pair, names: str) -> ssl.SSLContext:
             context.load_cert_chain(certificate, key, ask_for_password)
     except ssl.SSLError as error:
         if error.reason == "KEY_VALUES_MISMATCH":
-            message = f"{names}: the key is of another certificate. Install both of one renewal"
+            message = (
+                f"{names}: the key does not belong to the certificate. Install both files of one "
+                "renewal"
+            )
         else:
             reason = error.reason or "no PEM"
-            message = f"{names}: not a PEM certificate chain and its PEM key ({reason})"
-            message += ". Install both of one renewal, the service's own certificate first"
+            message = (
+                f"{names}: the files are not a PEM certificate chain and its PEM key ({reason})"
+            )
+            message += ". Install both files of one renewal, the service's own certificate first"
         raise BadCertificate(message) from error
     return context
 

@@ -60,15 +60,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except ServiceUnreachable as error:
         if "CERTIFICATE_VERIFY_FAILED" in str(error):
             return _fail(
-                f"{error}. Name a file with the certificate of the service's authority with --ca, "
-                "and the host of the certificate with --url"
+                f"{error}. Set --ca to a file with the certificate of the service's authority, and "
+                "--url to the host of the certificate"
             )
         return _fail(
-            f"{error}. Check that `oriel serve` runs there, or name another address with --url"
+            f"{error}. Check that `oriel serve` runs there, or set --url to another address"
         )
     except NotAllowed as error:
         reason = str(error).removesuffix(".")
-        return _fail(f"{reason}. Put a token into the environment variable {TOKEN_VARIABLE}")
+        return _fail(f"{reason}. Set the environment variable {TOKEN_VARIABLE} to a valid token")
     except (OrielError, ValueError) as error:
         return _fail(str(error))
     except KeyboardInterrupt:
@@ -143,7 +143,9 @@ def _get(client: Client, options: argparse.Namespace) -> int:
         store = client.store(options.store)
     except UnknownStore:
         names = [one.name for one in client.stores()]
-        return _fail(f"store {options.store!r} does not exist. {_near(options.store, names)}")
+        return _fail(
+            f"store {options.store!r} does not exist. {_near(options.store, names, 'stores')}"
+        )
     if options.key is None:
         return _show_keys(store, options)
     if isinstance(store, ReadOnlyKeyValueStore):
@@ -247,17 +249,17 @@ def _form(options: argparse.Namespace) -> str:
     return CSV if options.csv else ""
 
 
-def _near(name: str, names: Sequence[str]) -> str:
-    """Suggest similar names."""
+def _near(name: str, names: Sequence[str], what: str) -> str:
+    """Suggest similar names of stores or keys."""
     near = get_close_matches(name, names, _NEAR_MAX, 0.5) or sorted(names)[:_NEAR_MAX]
     if not near:
-        return "None exist yet"
+        return f"No {what} exist yet"
     return "Did you mean " + " or ".join(printable(repr(one)) for one in near) + "?"
 
 
 def _near_keys(store: Store, options: argparse.Namespace) -> str:
     keys = store.keys(limit=_KEYS_LOOKED_AT).list()
-    return "" if options.key in keys else f". {_near(options.key, keys)}"
+    return "" if options.key in keys else f". {_near(options.key, keys, 'keys')}"
 
 
 def _print(text: str) -> int:

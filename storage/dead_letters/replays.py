@@ -117,7 +117,7 @@ def _whole_lines(path: Path) -> list[bytes]:
     # A replay can be about to write the last line.
     whole, _, torn = current_files().read(path).rpartition(b"\n")
     if torn[-3:-1] == b'"]':
-        message = "the end of the last line differs from what was written"
+        message = "the end of its last line is not what was written"
         raise ValueError(message)
     return whole.splitlines()
 
@@ -127,7 +127,7 @@ def _object_lines(path: Path) -> list[bytes]:
     """Return the lines of an object, which begins with its id and never changes."""
     first, *lines = current_files().read(path).splitlines() or [b""]
     if _ID.fullmatch(first) is None:
-        message = f"{path.name} does not begin with its id"
+        message = f"{path.name} must begin with its id"
         raise ValueError(message)
     return lines
 
@@ -155,7 +155,7 @@ def _items(line: bytes) -> list[Any]:
     if len(items) >= _ITEMS:
         found = _DIGEST.search(line)
         if found is None or digest(line[: found.start()] + b"]") != found[1].decode():
-            message = f"a line differs from what was written ({line.decode(errors='replace')})"
+            message = f"a line is not what was written ({line.decode(errors='replace')})"
             raise ValueError(message)
     return items
 

@@ -250,7 +250,7 @@ def names_damage(path: Path) -> Iterator[None]:
         raise _damaged(path, str(error).partition("\n")[0].rstrip(".")) from error
 
 
-def _damaged(path: Path, reason: str = "it is not what was written") -> CorruptLog:
+def _damaged(path: Path, reason: str = "its content is not what was written") -> CorruptLog:
     return CorruptLog(f"{path}: the data file is damaged: {reason}. {way_out(path.parent)}")
 
 

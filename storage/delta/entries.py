@@ -111,7 +111,7 @@ def _is_as_sealed(path: Path, content: bytes, match: re.Match[bytes]) -> bool:
     is_right = _digest(content, match) == match[4].decode()
     if is_right and len(content) == int(match[3]):
         if entry_version(path) != int(match[1]):
-            raise damaged_entry(path, f"it is entry {int(match[1])} of a log")
+            raise damaged_entry(path, f"its content is entry {int(match[1])} of a log")
         return True
     if not is_right and (len(content) < int(match[3]) or content.endswith(b"\0")):
         return False
@@ -122,7 +122,7 @@ def _digest(content: bytes, match: re.Match[bytes]) -> str:
     return digest(content[: match.start(2)] + content[match.end(2) :])
 
 
-def damaged_entry(path: Path, reason: str = "it is not what was written") -> CorruptLog:
+def damaged_entry(path: Path, reason: str = "its content is not what was written") -> CorruptLog:
     """Return the error that an entry is damaged, which says what to do."""
     action = way_out(path.parent.parent)
     return CorruptLog(f"{path}: the log entry is damaged: {reason}. {action}")

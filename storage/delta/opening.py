@@ -49,7 +49,7 @@ _OBJECT_OPTIONS = {
 class DamagedCheckpoint(CorruptLog):
     """A Delta checkpoint is not the one that was written; ``version`` is its version."""
 
-    def __init__(self, path: Path, version: int, problem: str = "is not what was written") -> None:
+    def __init__(self, path: Path, version: int, problem: str = "is damaged") -> None:
         """Say what to do about the checkpoint in the file ``path``."""
         self.version = version
         super().__init__(

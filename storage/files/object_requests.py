@@ -155,7 +155,7 @@ def _report_end(outage: _Outage) -> None:
 
 def not_there(path: Path) -> FileNotFoundError:
     """Return the error of a read of an object that does not exist."""
-    return FileNotFoundError(2, "there is no such object", uri(path))
+    return FileNotFoundError(2, "the object does not exist", uri(path))
 
 
 @contextmanager

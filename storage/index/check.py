@@ -140,7 +140,7 @@ def outcome_of_look(
         raise IndexDamaged(message)
     last_line = errors.strip().rpartition("\n")[2]
     done = "compared with its table" if is_comparison else "checked"
-    message = f"{index} could not be {done} ({last_line or code}). Trying again"
+    message = f"{index} cannot be {done} ({last_line or code}). Trying again"
     raise StoreNotReady(message)
 
 

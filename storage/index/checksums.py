@@ -57,7 +57,7 @@ def check_values(values: Sequence[bytes]) -> None:
         lmdb.CorruptedError: one of them is not what was written.
     """
     if extend(_ZERO_REGISTER, b"".join(values)) != _ZERO_REGISTER:
-        message = "a record does not have its checksum"
+        message = "the checksum of a record is wrong"
         raise lmdb.CorruptedError(message)
 
 
@@ -72,7 +72,7 @@ def check(records: Sequence[Record]) -> None:
         if _register_of(key) ^ _ZERO_REGISTER != int.from_bytes(
             value[-CHECKSUM_BYTES:-_ONE], "little"
         ):
-            message = "a record does not have its key's checksum"
+            message = "the checksum of a record's key is wrong"
             raise lmdb.CorruptedError(message)
 
 

@@ -124,11 +124,11 @@ class _Comparison:
             windows = txn.stat(self._opened.windows)["entries"]
             are_lengths_right = self._are_lengths_right(txn)
         if not are_lengths_right:
-            yield "its sessions and its sessions by length are not the same"
+            yield "the sessions by length of the index are not its sessions"
         record = self._snapshot(state).record
         # An old entry can be cleaned up: then nothing says where the table is.
         if record is not None and state.record != record:
-            yield f"the index has the position {state.record}, the table has {record}"
+            yield f"the position of the index is {state.record}, but the table has {record}"
         counts = _Counts()
         of = windows // _PART_WINDOWS + 1
         parts = [(number, of) for number in range(of)]
@@ -191,7 +191,9 @@ class _Comparison:
         if snapshot.table_id != state.table_id or (
             is_digest_known and state.digest != snapshot.digest
         ):
-            message = f"{self._log.table} was replaced since the index was at {state.version}"
+            message = (
+                f"{self._log.table} was replaced after version {state.version}, which the index has"
+            )
             raise StoreNotReady(message)
         return snapshot
 
@@ -232,7 +234,7 @@ class _Comparison:
             for key in chain(of_index, of_table):
                 if xxh3_64_intdigest(key) == key_hash:
                     return _described(key, state)
-        return "a window that was removed meanwhile"
+        return "a window that was removed during the comparison"
 
 
 def _is_visible(key: bytes, state: IndexState) -> bool:

@@ -147,7 +147,7 @@ def damage(generation: Path) -> str | None:
     except (FileNotFoundError, NotADirectoryError):
         return None
     except IsADirectoryError:
-        return "its mark is a directory"
+        return f"{_DAMAGED} is a directory"
 
 
 def mark_suspect(generation: Path, reason: str) -> None:

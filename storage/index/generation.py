@@ -186,7 +186,7 @@ def _with_databases(env: lmdb.Environment, generation: Path, *, create: bool) ->
     if actual < promised:
         message = (
             f"index {generation.parent.name!r} is cut off ({actual} of {promised} bytes). The "
-            "service rebuilds it. Retry the request"
+            "service rebuilds it. Send the request again"
         )
         raise IndexDamaged(message)
     try:
@@ -196,7 +196,7 @@ def _with_databases(env: lmdb.Environment, generation: Path, *, create: bool) ->
         lengths = env.open_db(_LENGTHS, create=create)
     except lmdb.NotFoundError as error:
         index = f"index {generation.parent.name!r}"
-        message = f"{index} has another format. The service rebuilds it. Retry the request"
+        message = f"{index} has another format. The service rebuilds it. Send the request again"
         raise IndexDamaged(message) from error
     except lmdb.Error as error:
         raise storage_error(error, generation) from error
@@ -209,13 +209,15 @@ def storage_error(error: lmdb.Error, generation: Path) -> StoreNotReady:
     if isinstance(error, _TRANSIENT) or type(error) is lmdb.Error:
         return not_usable(error, generation)
     index = f"index {generation.parent.name!r}"
-    return IndexDamaged(f"{index} is damaged ({error}). The service rebuilds it. Retry the request")
+    return IndexDamaged(
+        f"{index} is damaged ({error}). The service rebuilds it. Send the request again"
+    )
 
 
 def not_usable(error: Exception, generation: Path) -> StoreNotReady:
     """Say that the system failed, which says nothing about the index."""
     return StoreNotReady(
-        f"index {generation.parent.name!r} cannot be used now ({error}). Retry the request"
+        f"index {generation.parent.name!r} cannot be used now ({error}). Send the request again"
     )
 
 
@@ -239,7 +241,7 @@ class OpenGeneration:
             message = f"index {path.parent.name!r} is damaged ({reason}). The service rebuilds it"
             raise IndexDamaged(message)
         if is_held:
-            message = f"index {path.parent.name!r} is being verified. Retry the request"
+            message = f"index {path.parent.name!r} is being verified. Send the request again"
             raise StoreNotReady(message)
         try:
             self.environment: Environment = open_for_reading(path)

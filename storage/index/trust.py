@@ -93,8 +93,8 @@ def check_at_rest(generation: Path) -> bool:
     if boot != _boot() or _written(generation) != noted:
         return False
     message = (
-        f"index {generation.parent.name!r} is damaged: {path} is not the file that was closed. "
-        "The service rebuilds it. Retry the request"
+        f"index {generation.parent.name!r} is damaged: {path} changed after it was closed. "
+        "The service rebuilds it. Send the request again"
     )
     raise IndexDamaged(message)
 

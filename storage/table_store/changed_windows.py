@@ -87,7 +87,10 @@ def changes(
     """
     newest = state.version if wanted.reached is None else wanted.reached
     if wanted.since > state.version or newest > state.version:
-        message = f"the store is at version {state.version} < {max(wanted.since, newest)}"
+        message = (
+            f"store {log.table.name!r}: it has not reached the position: version {state.version} "
+            f"is less than {max(wanted.since, newest)}. Send the request again later"
+        )
         raise BehindPositionBound(message)
     # Windows that come behind ``after`` changed last in its version or a later one.
     first = wanted.since + 1 if wanted.after is None else wanted.after.version
@@ -173,6 +176,6 @@ def _windows(log: DeltaLog, state: IndexState, entry: LogEntry, budget: ReadBudg
 
 def _start_again(reason: str, state: IndexState) -> VersionGone:
     return VersionGone(
-        f"{reason}, so the changes are not known. Read the store again, and continue from the "
+        f"{reason}, so its changes are not known. Read the store again, and continue from the "
         f"position of that response (the store is at version {state.version})"
     )

@@ -81,7 +81,8 @@ def files_are_gone(table: Path, snapshot: TableSnapshot) -> CorruptLog:
     gone = [name for name in snapshot.files if not current_files().exists(table / name)]
     return CorruptLog(
         f"version {snapshot.version} of {table} names {len(gone)} data files that do not exist "
-        f"({gone[0] if gone else 'which is back now'}). They were deleted by hand, or by a "
+        f"({gone[0] if gone else 'all of them exist again'}). They were deleted by hand, or by a "
         "VACUUM with a retention that is too short. Put them back from a backup, or rebuild the "
-        "store from its source. To give up their windows, use DeltaTable(...).repair() of delta-rs"
+        f"store from its topics with `oriel rebuild {table.name}`. If you can lose their windows, "
+        "use DeltaTable(...).repair() of delta-rs"
     )

@@ -27,7 +27,7 @@ from oriel.storage.stop_signal import stop_on_signal
 from oriel.storage.tailer.failures import Failures, problem_of
 from oriel.storage.tailer.formats import remove_other_formats
 from oriel.storage.tailer.lock import take_lock
-from oriel.storage.tailer.pool import StorePool
+from oriel.storage.tailer.pool import BLOCKED_SECONDS, StorePool
 from oriel.storage.tailer.scrub import Scrub
 from oriel.storage.tailer.status import StatusFile, StoreStatus
 from oriel.storage.tailer.store import StoreTailer
@@ -160,7 +160,8 @@ class Tailer:
         status = tailer.status
         if is_held:
             problem = (
-                f"no progress for a while ({status.problem or status.state}): "
+                f"no progress for more than {BLOCKED_SECONDS:.0f} s "
+                f"({status.problem or status.state}): "
                 f"{waiting_for() or 'the table, its log or the disk does not respond'}"
             )
             return StoreStatus("blocked", status.version, problem)
@@ -192,7 +193,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         logger.error("the lock cannot be taken: %s", disk_problem(error) or error)  # noqa: TRY400
         return 1
     if lock is None:
-        logger.error("another tailer serves %s. End it first, or use --wait", options.data)
+        logger.error("another tailer serves %s. Stop it first, or use --wait", options.data)
         return ANOTHER_TAILER
     stop = stop_on_signal()
     tailer = Tailer(options.data, options.index, options.shard, options.stale_after)
@@ -205,7 +206,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
             problem = problem_of(error, options.index or options.data)
             if failures.is_news(problem):
                 logger.error(  # noqa: TRY400 - a full disk needs no trace
-                    "cannot list the stores or write the status (%s). Trying again", problem
+                    "the stores cannot be listed, or the status cannot be written (%s). "
+                    "Trying again",
+                    problem,
                 )
         stop.wait(_ROUND_SECONDS)
     tailer.end()

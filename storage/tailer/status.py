@@ -172,7 +172,7 @@ class StatusFile:
         """What keeps it from speaking, as far as that can be seen from here."""
         folder = next((path for path in self._path.parents if path.exists()), self._path)
         if os.access(folder, os.W_OK):
-            return f". Disk full: free space on {folder}" if is_full(folder) else ""
+            return f". The disk is full. Free space on {folder}" if is_full(folder) else ""
         return f". {folder} cannot be written. Make it writable for the service"
 
 

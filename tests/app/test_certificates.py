@@ -70,7 +70,7 @@ def test_a_worker_serves_the_pair_that_passed_the_check_last(
     worker.follow()
     assert _shown(worker) == _shown(ServedCertificate(files.fileno())) == first
     (line,) = caplog.messages
-    assert "the key is of another certificate. Install both of one renewal" in line
+    assert "the key does not belong to the certificate. Install both files of one renewal" in line
     assert line.endswith("The previous certificate stays in use")
     write_certificate(folder)
     files.reload()
@@ -221,7 +221,11 @@ def test_a_renewed_certificate_is_used_without_a_restart(serving: Serving, folde
     key = (folder / "key.pem").read_bytes()
     write_certificate(folder)
     (folder / "key.pem").write_bytes(key)
-    wait_until(serving.stderr.read_text, "the error", lambda text: "of another certificate" in text)
+    wait_until(
+        serving.stderr.read_text,
+        "the error",
+        lambda text: "does not belong to the certificate" in text,
+    )
     ended, *_ = before = _workers(serving)
     os.kill(ended, signal.SIGKILL)
     wait_until(
@@ -234,7 +238,7 @@ def test_a_renewed_certificate_is_used_without_a_restart(serving: Serving, folde
     assert ssl.get_server_certificate(("127.0.0.1", serving.port), timeout=60) == second
     for pid in before[1:]:
         os.kill(pid, signal.SIGCONT)
-    assert serving.stderr.read_text().count("of another certificate") == 1
+    assert serving.stderr.read_text().count("does not belong to the certificate") == 1
     assert serving.stderr.read_text().count("process restarted") == 1
     write_certificate(folder)
     os.kill(serving.process.pid, signal.SIGHUP)

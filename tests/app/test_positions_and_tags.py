@@ -53,7 +53,7 @@ class TestPosition:
     def test_waiting_ends_without_it_after_wait_ms(self, filled: Served) -> None:
         """Then it is the same 503."""
         answer = filled.get(f"{ROOT}/latest/a?min_version=2&wait_ms=30")
-        assert_problem(answer, 503, "behind-position-bound", "version 1 < 2")
+        assert_problem(answer, 503, "behind-position-bound", "version 1 is less than 2")
 
 
 class TestEntityTag:

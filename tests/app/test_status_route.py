@@ -127,7 +127,7 @@ def test_a_status_that_cannot_be_read_is_a_problem_in_words(
 
     monkeypatch.setattr(status, "overview", not_permitted)
     seen = _status(store)
-    assert "checkpoints: Permission denied. Let" in seen["problem"]
+    assert "checkpoints: cannot read the directory: Permission denied. Let" in seen["problem"]
     assert (seen["pipelines"], seen["stores"]) == ([], [])
 
 

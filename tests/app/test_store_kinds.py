@@ -116,7 +116,7 @@ def test_a_row_is_replaced_and_removed(totals: Served) -> None:
 def test_rows_have_positions_and_entity_tags(totals: Served) -> None:
     """The same ladder as for windows."""
     answer = totals.get(f"{ROOT}/get/a?min_version=2")
-    assert_problem(answer, 503, "behind-position-bound", "version 1 < 2")
+    assert_problem(answer, 503, "behind-position-bound", "version 1 is less than 2")
     tag = totals.get(f"{ROOT}/get/a").headers["etag"]
     assert totals.get(f"{ROOT}/get/a", [("If-None-Match", tag)]).status == 304
     assert_problem(totals.get(f"{ROOT}/get/a?limit=1"), 400, "unknown-parameter", "min_version")

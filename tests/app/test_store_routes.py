@@ -33,7 +33,7 @@ def test_the_list_says_what_each_store_is_and_how_far_it_reaches(store: Served) 
     assert another == {
         "store": "another", "ready": False, "window": None, "aggregates": [], "position": None,
         "close_ms": None,
-        "problem": "the index of store 'another' is being built. Retry the request",
+        "problem": "the index of store 'another' is being built. Send the request again",
         "committed_ms": None, "stream_time_ms": {}, "counters": {}, "windows": None,
     }  # fmt: skip
     assert ours["ready"] is True

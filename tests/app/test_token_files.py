@@ -160,7 +160,7 @@ def test_a_cut_token_without_a_seal_is_rejected_while_the_service_runs(
         tokens._looked_at = 0.0
         tokens.follow()
     (record,) = caplog.records
-    assert "the last token, 'dashboard', has lost 'key_prefixes'" in record.getMessage()
+    assert "the last token, 'dashboard', no longer has 'key_prefixes'" in record.getMessage()
     assert f"run `oriel token --seal --file {file}`" in record.getMessage()
     seal(file)
     tokens._looked_at = 0.0
@@ -232,7 +232,7 @@ def test_what_cannot_be_sealed_stays_unchanged(
     file = tmp_path / "tokens.toml"
     file.write_text(content.format("0" * 64))
     assert token.main(["--seal", "--file", str(file)]) == 1
-    assert "write each token as a table [[token]]" in capsys.readouterr().err
+    assert "each token must be a table [[token]]" in capsys.readouterr().err
     assert file.read_text() == content.format("0" * 64)
 
 

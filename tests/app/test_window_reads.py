@@ -219,7 +219,9 @@ def test_a_store_without_an_index_is_not_ready(tmp_path: Path) -> None:
     """A retry will do."""
     with served(tmp_path) as made:
         for path in ("fetch/a", "backwardFetch/a", "latest/a", "window/1/a"):
-            assert_problem(made.get(f"{ROOT}/{path}"), 503, "store-not-ready", "Retry")
+            assert_problem(
+                made.get(f"{ROOT}/{path}"), 503, "store-not-ready", "Send the request again"
+            )
 
 
 def test_a_damaged_index_is_said_to_be_rebuilt(changing: Served) -> None:

@@ -86,7 +86,7 @@ def test_an_own_authority_is_trusted(tmp_path: Path, capfd: pytest.CaptureFixtur
     assert told("--ca", str(certificate)) == (0, "the service has no stores yet\n", "")
     code, _, error = told()
     assert code == 1
-    assert "Name a file with the certificate of the service's authority with --ca" in error
+    assert "Set --ca to a file with the certificate of the service's authority" in error
     for name, reason in (("empty.pem", "it has no certificate"), ("no.pem", "No such file")):
         code, _, error = told("--ca", str(tmp_path / name))
         assert code == 1
@@ -224,9 +224,7 @@ def test_no_service_is_one_line(capfd: pytest.CaptureFixture[str]) -> None:
     assert main(["--url", url]) == 1
     error = capfd.readouterr().err
     assert error.startswith(f"oriel get: no response from {url}: ")
-    assert error.endswith(
-        "Check that `oriel serve` runs there, or name another address with --url\n"
-    )
+    assert error.endswith("Check that `oriel serve` runs there, or set --url to another address\n")
     assert main(["--url", "localhost"]) == 1
     assert "like http://127.0.0.1:8080" in capfd.readouterr().err
 
@@ -299,7 +297,7 @@ def test_a_missing_and_a_wrong_token_are_two_messages(
     right = capfd.readouterr().out.strip()
     serving = Serving(tmp_path / "data", "--tokens", str(tokens))
     url = f"http://127.0.0.1:{serving.port}"
-    variable = "Put a token into the environment variable ORIEL_TOKEN"
+    variable = "Set the environment variable ORIEL_TOKEN to a valid token"
     try:
         for sent, said in (
             (None, "has no token"),

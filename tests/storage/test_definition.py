@@ -63,8 +63,8 @@ def test_format_1_is_read() -> None:
     ("kind", "advance_ms", "message"),
     [
         ("hoping", None, "tumbling, hopping, sliding, session, none"),
-        ("hopping", None, "hopping windows have an advance"),
-        ("tumbling", 10, "only hopping windows"),
+        ("hopping", None, "advance_ms of hopping windows is None"),
+        ("tumbling", 10, "advance_ms of tumbling windows is 10"),
     ],
 )
 def test_a_window_is_of_a_known_kind(kind: str, advance_ms: int | None, message: str) -> None:
@@ -126,7 +126,7 @@ def test_a_newer_format_is_refused() -> None:
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"format": 1, "name": "s"}'])
 def test_something_else_is_no_definition(text: str) -> None:
     """Any other text is refused, not half read."""
-    with pytest.raises(InvalidDefinition, match="not a store definition"):
+    with pytest.raises(InvalidDefinition, match="the store definition is not valid"):
         StoreDefinition.from_json(text)
 
 

@@ -156,7 +156,7 @@ def test_what_is_garbled_is_marked_for_a_rebuild(tmp_path: Path) -> None:
             with reader.snapshot() as snapshot:
                 snapshot.fetch(WindowRange("key 3", start, start + 49))
 
-    with pytest.raises(IndexDamaged, match="does not have its checksum"):
+    with pytest.raises(IndexDamaged, match="the checksum of a record is wrong"):
         read_all()
     reader.close()
     assert damage(generation) is not None

@@ -162,7 +162,7 @@ def test_a_comparison_that_fails_is_repeated(
     generation = scrubbed.generation()
     _compare(scrubbed)
     (line,) = [one.getMessage() for one in caplog.records if one.levelname == "WARNING"]
-    assert "could not be compared with its table" in line
+    assert "cannot be compared with its table" in line
     assert f"{data_file}: the data file is missing" in line
     assert scrubbed.generation() == generation
     assert damage(generation) is None
@@ -230,7 +230,7 @@ def test_a_tailer_that_is_killed_leaves_no_comparison(scrubbed: Scrubbed) -> Non
 
 def test_a_crash_of_a_comparison_is_no_finding(tmp_path: Path) -> None:
     """It can be the table that crashes it, which a rebuild would read as well."""
-    with pytest.raises(StoreNotReady, match="could not be compared with its table"):
+    with pytest.raises(StoreNotReady, match="cannot be compared with its table"):
         outcome_of_look(tmp_path / "generation", -signal.SIGSEGV, "", "", is_comparison=True)
 
 
@@ -307,7 +307,7 @@ def test_a_session_that_only_its_own_search_misses_is_found(tmp_path: Path) -> N
         (key,) = length_keys([record_key("a", 1, 6, store.definition.keys)])
         assert txn.delete(key, db=writer._opened.lengths)
     writer.close()
-    assert _differences(store) == ["its sessions and its sessions by length are not the same"]
+    assert _differences(store) == ["the sessions by length of the index are not its sessions"]
 
 
 def test_an_index_of_another_position_is_found(tmp_path: Path) -> None:
@@ -323,7 +323,7 @@ def test_an_index_of_another_position_is_found(tmp_path: Path) -> None:
     writer.apply([], type(state)(**{**vars(state), "record": before}))
     writer.close()
     (problem,) = _differences(store)
-    assert problem.startswith("the index has the position ")
+    assert problem.startswith("the position of the index is ")
 
 
 def test_an_index_of_a_table_that_was_replaced_is_not_compared(tmp_path: Path) -> None:
@@ -333,5 +333,5 @@ def test_an_index_of_a_table_that_was_replaced_is_not_compared(tmp_path: Path) -
         one.table.commit([{"key": "a", "start": 5}])
     store.catch_up()
     store.tailer.close()
-    with pytest.raises(StoreNotReady, match="was replaced since"):
+    with pytest.raises(StoreNotReady, match="was replaced after version"):
         list(index_differences(store.generation(), other.table.path, ALL_KEYS))

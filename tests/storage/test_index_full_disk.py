@@ -88,7 +88,8 @@ def test_a_silent_tailer_on_a_full_disk_has_a_reason(
     assert silence == "the tailer has not reported its status"
     monkeypatch.setattr(status, "is_full", lambda _: True)
     silence = StatusFile(DataLayout(tmp_path)).read().silence
-    assert silence == f"the tailer has not reported its status. Disk full: free space on {tmp_path}"
+    reason = f"The disk is full. Free space on {tmp_path}"
+    assert silence == f"the tailer has not reported its status. {reason}"
 
 
 @pytest.fixture
@@ -119,7 +120,7 @@ def test_a_tailer_survives_a_full_disk(small_disk: Path) -> None:
         wait_until(told.read_text, "the reason", lambda text: "disk full: " in text)
         silence = StatusFile(DataLayout(small_disk)).read().silence
         assert silence is not None
-        assert "Disk full: free space on" in silence
+        assert "The disk is full. Free space on" in silence
         assert process.poll() is None, "the tailer died"
         filler.unlink()
         read = StatusFile(DataLayout(small_disk)).read

@@ -121,5 +121,5 @@ def test_a_look_that_was_killed_is_no_damage(scrubbed: Scrubbed) -> None:
     """The system ended it, for want of memory: it is made again later."""
     look = start_look(scrubbed.generation())
     os.kill(look.pid, 9)
-    with pytest.raises(StoreNotReady, match="could not be checked"):
+    with pytest.raises(StoreNotReady, match="cannot be checked"):
         outcome_of_look(scrubbed.generation(), look.wait(), *look.communicate())

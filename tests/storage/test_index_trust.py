@@ -66,7 +66,7 @@ class AtRest(Followed):
 
     def assert_readers_wait(self) -> None:
         """A reader that opens the index gets an error that passes."""
-        with pytest.raises(StoreNotReady, match=r"'store' is being verified\. Retry"):
+        with pytest.raises(StoreNotReady, match=r"'store' is being verified\. Send"):
             IndexReader(self.folder).snapshot()
 
 

@@ -221,7 +221,7 @@ def test_a_string_key_only_must_not_be_null() -> None:
 @pytest.mark.parametrize("name", ["[text, long]", "[long]", "[text]"])
 def test_bytes_that_no_key_has_are_refused(name: str) -> None:
     """A damaged index is an error, not another key."""
-    with pytest.raises(UnfitKey, match="00 00 00 are not the bytes of a key of the type"):
+    with pytest.raises(UnfitKey, match="00 00 00 are not a key of the type"):
         key_type(name).key_of(bytes(3))
 
 

@@ -44,8 +44,8 @@ def test_all_bounds_must_hold_and_the_lacking_ones_are_named() -> None:
     """The message says of each how far it is."""
     bounds = (OffsetBound("flights", "0", 100), OffsetBound("flights", "1", 7))
     assert PositionBound(3, bounds).missing(2, _OFFSETS) == [
-        "version 2 < 3",
-        "flights:1 is at 0 < 7",
+        "version 2 is less than 3",
+        "offset 0 of flights:1 is less than 7",
     ]
 
 

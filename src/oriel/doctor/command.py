@@ -47,8 +47,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="oriel doctor",
-        description="Check what this machine, a data directory and their surroundings need, and "
-        "print what to do. This command changes nothing.",
+        description="Check this machine, its directories and connections, and print what to do. "
+        "This command changes nothing.",
     )
     parser.add_argument(
         "--data", type=_data, metavar="DIR",

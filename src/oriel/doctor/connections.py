@@ -91,7 +91,8 @@ class Brokers(Check):
             host, _, port = server.rpartition(":")
             if not host or not port.isdecimal():
                 yield problem(
-                    f"{server!r} is not a HOST:PORT", "Write it as in broker.example:9092"
+                    f"{server!r} is not a HOST:PORT",
+                    "Use HOST:PORT, for example broker.example:9092",
                 )
                 continue
             try:

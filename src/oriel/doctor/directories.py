@@ -46,10 +46,10 @@ class Rights(Check):
                 return
         owner = data.stat().st_uid
         if os.geteuid() == 0 and owner != 0:
-            found = f"{data} belongs to user {owner}, and this is root"
+            found = f"{data} belongs to user {owner}, and this command runs as root"
             yield warning(
                 found,
-                "Run Oriel as the owner, because its other commands cannot write files of root",
+                "Run Oriel as the owner, because the owner cannot write files of root",
             )
         else:
             yield ok(f"{user} can read and write {data}")

@@ -39,7 +39,7 @@ class Stores(Check):
 
         seen = overview(subject.data, subject.index)
         if seen.stores and not seen.tailer.alive:
-            yield warning("No service runs over this directory", "Start one: `oriel serve`")
+            yield warning("No service runs on this directory", "Start one: `oriel serve`")
             return
         problems = {one.name: one.index.problem for one in seen.stores if one.index is not None}
         for name, told in problems.items():

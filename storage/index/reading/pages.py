@@ -144,7 +144,7 @@ def last_before(cursor: "lmdb.Cursor[bytes]", bound: bytes) -> bool:
     check(around)
     # Where pages are mixed up, a search ends beside its place.
     if (is_there and around[-1][0] >= bound) or (len(around) > is_there and around[0][0] < bound):
-        message = "records are not in their order"
+        message = "the records are not in the order of their keys"
         raise lmdb.CorruptedError(message)
     return is_there
 

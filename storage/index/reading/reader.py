@@ -65,9 +65,8 @@ class IndexReader:
                     raise not_usable(error, self.folder.path / "CURRENT") from error
             self._pointer_seen_at = now
         if self._generation is None:
-            message = (
-                f"the index of store {self.folder.path.name!r} is being built. Retry the request"
-            )
+            name = self.folder.path.name
+            message = f"the index of store {name!r} is being built. Send the request again"
             raise StoreNotReady(message)
         return _begin(self._generation)
 
