@@ -1,11 +1,15 @@
-"""Write the pictures of docs/reference/dashboard.md: ``python -m tools.pictures DEMO SESSIONS``.
+"""Write screenshots of the dashboard and of the documentation in Chromium.
+
+    python -m tools.pictures DEMO SESSIONS      for docs/reference/dashboard.md
+    python -m tools.pictures                    for docs/contributing/site.md
 
 DEMO is the address of a running ``oriel demo``. SESSIONS is the address of a running ``oriel
-example clicks``. Each picture is a screenshot of a view in Chromium.
+example clicks``. Without addresses, the tool builds and serves the site itself.
 """
 
 import sys
 import tempfile
+import threading
 from pathlib import Path
 from urllib.parse import urlencode
 
@@ -13,6 +17,7 @@ from selenium.webdriver import Chrome
 from selenium.webdriver.support.wait import WebDriverWait
 
 from tests.chromium import start_chromium
+from tools.site import build_site, site_server
 
 _PICTURES = Path(__file__).parents[1] / "docs" / "pictures"
 _STORE = {"store": "departures_by_origin", "key": "EWR"}
@@ -37,6 +42,33 @@ _SESSIONS: tuple[_Picture, ...] = (
     ("sessions-dark", {"store": "visits", "key": "user-007"}, 1280, 800, ".chart canvas"),
     ("letters-light", {"view": "letters"}, 1280, 620, ".letters details"),
 )
+#: Pages of the site, by the name of their picture.
+SITE_PAGES = {
+    "home": "index.html",
+    "quickstart": "get-started/quickstart.html",
+    "windows": "concepts/windows.html",
+    "streams": "reference/topology/streams.html",
+    "http-api": "reference/http-api.html",
+}
+#: Theme, width and height of a device.
+SITE_DEVICES = {"desktop-light": (1280, 800), "phone-dark": (390, 844)}
+
+
+def site() -> None:
+    """Write a picture of each page in ``SITE_PAGES`` on each device in ``SITE_DEVICES``."""
+    with tempfile.TemporaryDirectory() as folder:
+        build_site(Path(folder) / "site")
+        with site_server(Path(folder) / "site", 0) as server:
+            threading.Thread(target=server.serve_forever, daemon=True).start()
+            browser = start_chromium(Path(folder) / "profile")
+            try:
+                for page, path in SITE_PAGES.items():
+                    for device, size in SITE_DEVICES.items():
+                        url = f"http://127.0.0.1:{server.server_port}/{path}"
+                        _take(browser, url, f"site-{page}-{device}", size, "article h1")
+            finally:
+                browser.quit()
+                server.shutdown()
 
 
 def main(demo: str, sessions: str) -> None:
@@ -64,6 +96,8 @@ def _take(browser: Chrome, url: str, name: str, size: tuple[int, int], shown: st
     theme = {"name": "prefers-color-scheme", "value": name.rpartition("-")[2]}
     browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [theme]})
     browser.get("about:blank")
+    # The site keeps the theme of an earlier picture.
+    browser.execute_cdp_cmd("Storage.clearDataForOrigin", {"origin": url, "storageTypes": "all"})
     browser.get(url)
     script = "return document.querySelector(arguments[0])?.checkVisibility() ?? false"
     WebDriverWait(browser, _WAIT_SECONDS).until(lambda _: browser.execute_script(script, shown))
@@ -73,4 +107,7 @@ def _take(browser: Chrome, url: str, name: str, size: tuple[int, int], shown: st
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    if sys.argv[1:]:
+        main(*sys.argv[1:])
+    else:
+        site()

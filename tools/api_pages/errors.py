@@ -8,6 +8,8 @@ from tools.api_pages.remedies import REMEDIES
 _INTRODUCTION = """\
 # Error codes
 
+<!-- Written by `python -m tools.openapi`. -->
+
 If a request fails, the body of the response is a problem document (RFC 9457). Use `code` in
 your program, because `code` never changes its meaning. The `title` is the same text for each code.
 The `detail` describes this request: what is wrong, with the value, and what you can do. Do not
@@ -28,7 +30,7 @@ For example, a read of a store that does not exist returns `404`:
 
 If a retry can help, the response has the header field `Retry-After` in seconds. The
 [Python client](python-client.md#errors) sends such requests again by itself. It raises an
-exception for other errors. `python -m tools.openapi` writes this page.
+exception for other errors.
 
 ## All codes
 """

@@ -36,10 +36,12 @@ def api_page(document: _Json) -> str:
     lines = [
         "# HTTP API",
         "",
-        "`python -m tools.openapi` writes this page and `/openapi.json` from the operations of the",
-        "service. Open `/docs` of a service to send requests from your browser.",
+        "<!-- Written by `python -m tools.openapi`. -->",
         "",
         _introduction(document["info"]["description"]),
+        "",
+        "To send requests from your browser, open `/docs` of your service. You can also create a",
+        "client from `/openapi.json`.",
         "",
         "## Common parameters",
         "",
@@ -166,9 +168,9 @@ def _example(request: str, operation: _Json) -> Iterator[str]:
     yield ""
     answer = content["schema"]
     if "$ref" in answer:
-        yield f"The response is {_article(_type(answer))}:"
+        yield f"You receive {_article(_type(answer))}:"
     else:
-        yield f"The response has the type `{media_type}`:"
+        yield f"You receive a response of the type `{media_type}`:"
     yield ""
     yield "```json" if media_type == "application/json" else "```text"
     yield _compact(example).rstrip() if isinstance(example, dict) else example.rstrip()
