@@ -98,8 +98,8 @@ _IF_NONE_MATCH: Json = {
     "name": "If-None-Match",
     "in": "header",
     "required": False,
-    "description": "`ETag` of a previous response. If the response is unchanged, the status code "
-    "is 304.",
+    "description": "`ETag` of your previous response. If the response is unchanged, the status "
+    "code is 304.",
     "schema": {"type": "string"},
 }
 #: Header fields of a response, also of a 304.

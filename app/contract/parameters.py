@@ -160,7 +160,7 @@ LIMIT = QueryParameter(
 CURSOR = QueryParameter(
     "cursor",
     {"type": "string"},
-    "`next_cursor` of the previous page, an opaque string. All other parameters except `limit` "
+    "`next_cursor` of your previous page, an opaque string. All other parameters except `limit` "
     "must be unchanged. Each page is read from the newest version at that time, never from an "
     "older one. If the `position` of two pages differs, the store changed between them.",
     str,
@@ -312,8 +312,8 @@ FINAL = QueryParameter(
 COLUMNS = QueryParameter(
     "columns",
     {"type": "string"},
-    "Names of aggregates, separated by commas. Items have only these aggregates, their key, their "
-    "times and `final`. Default: all aggregates.",
+    "Names of the aggregates that you need, separated by commas. Items have only these, their key, "
+    "their times and `final`. Default: all aggregates.",
     lambda text: tuple(text.split(",")) if text else (),
     is_bound=True,
 )

@@ -11,9 +11,9 @@ _INTRODUCTION = """\
 <!-- Written by `python -m tools.openapi`. -->
 
 If a request fails, the body of the response is a problem document (RFC 9457). Use `code` in
-your program, because `code` never changes its meaning. The `title` is the same text for each code.
-The `detail` describes this request: what is wrong, with the value, and what you can do. Do not
-parse these two texts, because they can change.
+your program, because `code` never changes its meaning. Each code has one `title`. The `detail`
+describes this request: what is wrong, with the value, and what you can do. Do not parse `title`
+and `detail`, because their texts can change.
 
 For example, a read of a store that does not exist returns `404`:
 

@@ -30,7 +30,7 @@ REMEDIES = _by_code(
         "Use one of the parameters that `detail` lists.",
     ),
     invalid_key=Remedy(
-        "The path is not percent-encoded UTF-8, or the key has more than 8,192 bytes.",
+        "Your path is not percent-encoded UTF-8, or the key has more than 8,192 bytes.",
         "Percent-encode the key as UTF-8. For example, write a percent sign as `%25`.",
     ),
     invalid_body=Remedy(
@@ -60,18 +60,18 @@ REMEDIES = _by_code(
         "this for you: see [How to route requests to shards](../how-to/routing.md).",
     ),
     keys_of_several_shards=Remedy(
-        "The keys of the list belong to several shards, so no service has all keys.",
+        "The keys of your list belong to several shards, so no service has all keys.",
         "Send one request per shard. The field `owners` has the shard of each key, in the order "
         "of the list.",
     ),
     table_reads_busy=Remedy(
         "The process already has 16 table reads. Reads of earlier versions, changes and dead "
         "letters are table reads.",
-        "Send the request again later, or read the current version, which the index serves.",
+        "Send your request again later, or read the current version, which the index serves.",
     ),
     unknown_route=Remedy(
         "No operation has this path.",
-        "Compare the path with [Requests](requests.md). Percent-encode a store name.",
+        "Compare your path with [Requests](requests.md). Percent-encode a store name.",
     ),
     method_not_allowed=Remedy(
         "The operation of this path has another method.",
@@ -79,16 +79,16 @@ REMEDIES = _by_code(
     ),
     overloaded=Remedy(
         "The worker has reached the limit that `detail` names, for example `requests`.",
-        "Send the request again after `Retry-After`. If it happens often, start more workers or "
+        "Send your request again after `Retry-After`. If it happens often, start more workers or "
         "services.",
     ),
     request_too_slow=Remedy(
         "No response began within `request_seconds`.",
-        "Narrow the bounds of the request or lower `limit`, or send it again.",
+        "Narrow the bounds of your request or lower `limit`, or send it again.",
     ),
     shutting_down=Remedy(
         "The worker is shutting down.",
-        "Send the request again. Another worker or service responds.",
+        "Send your request again. Another worker or service responds.",
     ),
     request_timeout=Remedy(
         "The header or the body did not arrive within `header_seconds` or `body_seconds`.",
@@ -107,19 +107,19 @@ REMEDIES = _by_code(
         "Start the service with `--allowed-host NAME`, or use an address or `localhost`.",
     ),
     unauthorized=Remedy(
-        "The request has no token, or the token is unknown or expired.",
-        "Send `Authorization: Bearer TOKEN` with a valid token. See [Tokens](security.md#tokens).",
+        "Your request has no token, or your token is unknown or expired.",
+        "Send `Authorization: Bearer TOKEN` with your token. See [Tokens](security.md#tokens).",
     ),
     forbidden=Remedy(
-        "The token does not grant access to this key or to this operation.",
-        "Request only the keys that the token grants access to, or use another token.",
+        "Your token does not grant access to this key or to this operation.",
+        "Request only the keys that your token grants access to, or use another token.",
     ),
     not_acceptable=Remedy(
         "`Accept` names no format that the operation has.",
         "Name one of the formats that `detail` lists. See [Response formats](response-formats.md).",
     ),
     invalid_cursor=Remedy(
-        "The cursor belongs to another request, is truncated, or the store was re-created.",
+        "Your cursor belongs to another request, is truncated, or the store was re-created.",
         "Read again from the first page. Between pages, change no parameter except `limit`.",
     ),
     unfit_key=Remedy(
@@ -128,7 +128,7 @@ REMEDIES = _by_code(
         "Write the key as [Keys](keys.md) describes for the `key_type` of the store.",
     ),
     unknown_store=Remedy(
-        "No store has this name, or the token does not grant access to it.",
+        "No store has this name, or your token does not grant access to it.",
         "Use a name that `GET /v1/stores` lists.",
     ),
     version_not_found=Remedy(
@@ -160,21 +160,21 @@ REMEDIES = _by_code(
     ),
     object_store_failed=Remedy(
         "The object store does not respond, denies access, or does not have the bucket.",
-        "Send the request again. If the problem remains, check the address and the credentials "
+        "Send your request again. If the problem remains, check the address and the credentials "
         "of the object store.",
     ),
     behind_position_bound=Remedy(
         "The store did not reach the `min_version` or `min_offset` of the request within "
         "`wait_ms`.",
-        "Send the request again, or set a greater `wait_ms`. Check that the pipeline runs.",
+        "Send your request again, or set a greater `wait_ms`. Check that the pipeline runs.",
     ),
     index_damaged=Remedy(
         "The index of the store cannot be read, and the service is rebuilding it.",
-        "Send the request again after `Retry-After`.",
+        "Send your request again after `Retry-After`.",
     ),
     store_not_ready=Remedy(
         "The service is building the index of the store, or the store has no version yet.",
-        "Send the request again. `/readyz` names the stores that are not ready.",
+        "Send your request again. `/readyz` names the stores that are not ready.",
     ),
     internal_error=Remedy(
         "The service failed in a way that is not expected.",
