@@ -225,6 +225,9 @@ window.
   others ([Records without a key or a value](../reference/semantics.md#1-2)).
 - Windows stay in the store until its [retention](../reference/semantics.md#7), which you set
   with `retention_ms`. By default, they stay.
+- To write windows only once, see [how to emit only final windows](../how-to/emit-final-windows.md).
+  For syntax, parameters and errors, see
+  [the reference of windows](../reference/topology/windows.md).
 
 ## Differences from Kafka Streams, Spark and Flink
 
