@@ -31,8 +31,11 @@ _FIXED: Mapping[str, str | int | bool] = {
 _DEFAULTS: Mapping[str, str | int | bool] = {
     # The client requires a name, although it joins no group.
     "group.id": "oriel",
-    # Records that are fetched before they are read. This bounds the memory of each process.
+    # Records that are fetched before they are read. This bounds the memory of each process, and the
+    # work for records that a task drops because they are after its slice.
     "queued.max.messages.kbytes": 32_768,
+    "queued.min.messages": 30_000,
+    "max.partition.fetch.bytes": 524_288,
     # The client pauses for this time if enough records are fetched. Its default is 1 s.
     "fetch.queue.backoff.ms": 10,
     # The end of a partition is known only after a fetch returns.
