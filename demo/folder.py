@@ -44,8 +44,8 @@ def fresh_folder(root: Path) -> Iterator[DemoFolder]:
     # The lock marks a directory of the demo, so that the demo never deletes files of a user.
     if root.exists() and any(root.iterdir()) and not (root / _LOCK).exists():
         message = (
-            f"{root} is not empty, and the demo did not create it. Name another directory with "
-            "--folder"
+            f"{root} is not empty, and the demo did not create it. Set --folder to another "
+            "directory"
         )
         raise DemoError(message)
     root.mkdir(parents=True, exist_ok=True)
@@ -53,7 +53,7 @@ def fresh_folder(root: Path) -> Iterator[DemoFolder]:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
-            message = f"another demo uses {root}. Stop it, or name another directory with --folder"
+            message = f"another demo uses {root}. Stop it, or set --folder to another directory"
             raise DemoError(message) from error
         folder = DemoFolder(root.resolve())
         for path in (folder.event_log, folder.data, folder.logs):

@@ -107,7 +107,7 @@ def choose_port(requested: int | None, default: int) -> int:
     if _is_free(requested or default):
         return requested or default
     if requested:
-        message = f"port {requested} is in use. Name another --port, or leave it out"
+        message = f"port {requested} is in use. Use another --port, or leave it out"
         raise DemoError(message)
     port = free_port()
     print(f"demo: port {default} is in use, so the demo uses {port}", file=sys.stderr)

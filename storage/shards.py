@@ -38,7 +38,10 @@ class Shard:
         match = _SHARD.fullmatch(text)
         if match and 1 <= int(match[1]) <= int(match[2]):
             return cls(int(match[1]), int(match[2]))
-        message = f"{text!r} is not a shard. Write NUMBER/COUNT, from 1/COUNT to COUNT/COUNT"
+        message = (
+            f"{text!r} is not a shard. Write NUMBER/COUNT with NUMBER from 1 to COUNT, for "
+            "example 2/8"
+        )
         raise ValueError(message)
 
     def __str__(self) -> str:

@@ -50,7 +50,7 @@ def media_type_of(headers: Iterable[tuple[bytes, bytes]]) -> MediaType:
 @lru_cache(256)
 def _negotiated(accept: bytes) -> MediaType:
     if len(accept) > _ACCEPT_BYTES_MAX:
-        message = f"Accept: it has more than {_ACCEPT_BYTES_MAX} bytes. Name one of: {_offered()}."
+        message = f"Accept: it has more than {_ACCEPT_BYTES_MAX} bytes. Use one of: {_offered()}."
         raise NotAcceptable(message)
     text = accept.decode("latin-1").lower()
     ranges = [one for one in map(_media_range, text.split(",")) if one is not None]
@@ -60,7 +60,7 @@ def _negotiated(accept: bytes) -> MediaType:
     ranked = [(*_quality(media, ranges), -at, media) for at, media in enumerate(MediaType)]
     quality, *_, best = max(ranked)
     if quality == 0:
-        message = f"Accept: no format of {text[:200]!r} is available. Name one of: {_offered()}."
+        message = f"Accept: no format of {text[:200]!r} is available. Use one of: {_offered()}."
         raise NotAcceptable(message)
     return best
 

@@ -199,7 +199,7 @@ def check_keys(access: Access, keys: Iterable[str] | None) -> None:
     if keys is None or not all(map(access.reaches_key, keys)):
         known = ", ".join(map(repr, access.key_prefixes)) or "nothing"
         message = (
-            f"The token grants access only to keys that begin with {known}. Name these "
+            f"The token grants access only to keys that begin with {known}. Send these "
             "keys, or use one of these prefixes."
         )
         raise Forbidden(message)

@@ -101,7 +101,7 @@ class CertificateFiles:
         except OSError as error:
             message = (
                 f"{self._names}: cannot read {error.filename}: {error.strerror}. Let the user of "
-                "the service read this file, or name another one"
+                "the service read this file, or use another one"
             )
             raise BadCertificate(message) from error
 

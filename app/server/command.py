@@ -92,8 +92,8 @@ def _why_unusable(data: Path, place: Path) -> str | None:
     """Return why the data directory, or the directory of the indexes, can't be used."""
     if is_object(place):
         return (
-            f"{uri(place)}: an object store cannot contain the indexes. Name a local directory "
-            "with --index"
+            f"{uri(place)}: an object store cannot contain the indexes. Set --index to a local "
+            "directory"
         )
     try:
         current_files().reach(data)

@@ -125,7 +125,7 @@ def _trust(file: str) -> ssl.SSLContext:
         return ssl.create_default_context(cafile=file)
     except OSError as error:
         reason = "it has no certificate" if isinstance(error, ssl.SSLError) else error.strerror
-        message = f"--ca {file}: {reason}. Name a PEM file with the authority's certificate"
+        message = f"--ca {file}: {reason}. Use a PEM file with the authority's certificate"
         raise ValueError(message) from error
 
 

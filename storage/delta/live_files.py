@@ -109,7 +109,7 @@ class TableFiles:
             )
             adds = pa.table(delta.get_add_actions())
         except TableNotFoundError as error:
-            message = f"{self.folder} has no Delta table yet"
+            message = f"{self.folder} has no Delta table yet. Start a pipeline that writes there"
             raise StoreNotReady(message) from error
         except DeltaError as error:
             first_line = str(error).partition("\n")[0]

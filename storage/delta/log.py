@@ -295,7 +295,7 @@ class DeltaLog:
             batch = delta.transaction_version(definition.application)
             kept = _kept_rows(delta)
         except TableNotFoundError as error:
-            message = f"{self.table} has no Delta table yet"
+            message = f"{self.table} has no Delta table yet. Start a pipeline that writes there"
             raise StoreNotReady(message) from error
         except DeltaError as error:
             first_line = str(error).partition("\n")[0]

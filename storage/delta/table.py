@@ -226,7 +226,8 @@ class Table:
         if recorded is not None and recorded >= batch:
             message = (
                 f"{self._folder} has batch {recorded} of application {application}, so batch "
-                f"{batch} cannot be committed. Another process runs the same pipeline"
+                f"{batch} cannot be committed. Another process runs the same pipeline. "
+                "Stop one of them"
             )
             raise ForeignCheckpoint(message)
 

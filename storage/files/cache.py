@@ -99,9 +99,7 @@ class FileCache:
         # Each time: what is below the folder for temporary files may be cleaned up.
         self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         if self.folder.stat().st_uid != os.getuid():
-            message = (
-                f"{self.folder} belongs to another user. Name your own directory with {_FOLDER}"
-            )
+            message = f"{self.folder} belongs to another user. Set {_FOLDER} to your own directory"
             raise PermissionError(message)
 
 

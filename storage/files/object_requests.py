@@ -168,7 +168,7 @@ def _errors_of_files(path: Path) -> Iterator[None]:
     except FileNotFoundError as error:
         if _NO_BUCKET in str(error):
             message = (
-                f"the bucket {bucket_and_key(path)[0]!r} does not exist. Create it, or name "
+                f"the bucket {bucket_and_key(path)[0]!r} does not exist. Create it, or use "
                 "another bucket"
             )
             raise ObjectStoreFailed(message) from error
@@ -189,7 +189,7 @@ def _failed(path: Path, error: BaseException) -> ObjectStoreFailed:
     bucket = bucket_and_key(path)[0]
     if _NO_BUCKET in text:
         return ObjectStoreFailed(
-            f"the bucket {bucket!r} does not exist. Create it, or name another bucket"
+            f"the bucket {bucket!r} does not exist. Create it, or use another bucket"
         )
     if _REFUSED.search(text.partition("\n")[0]):
         return ObjectStoreFailed(

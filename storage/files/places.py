@@ -50,7 +50,7 @@ def data_folder(text: str) -> Path:
     if scheme == "s3" and parts.netloc:
         return Path(f"{_OBJECTS}/{text[matched.end() :]}")
     message = (
-        f"{text} is not on a supported file system. Name a directory, also on a mount that "
-        "machines share, or s3://BUCKET/PREFIX. For HDFS, mount its NFS gateway"
+        f"{text} is not on a supported file system. Use a local or mounted directory, or "
+        "s3://BUCKET/PREFIX. For HDFS, mount its NFS gateway"
     )
     raise argparse.ArgumentTypeError(message)

@@ -136,7 +136,7 @@ def outcome_of_look(
     found = output.strip()
     # A crash says nothing on stdout, and is a finding, too. Of a comparison, the table can be why.
     if found or (-code in _CRASHES and not is_comparison):
-        message = f"{index} is damaged: {found or f'the check ended with {code}'}"
+        message = f"{index} is damaged: {found or f'the check ended with code {code}'}"
         raise IndexDamaged(message)
     last_line = errors.strip().rpartition("\n")[2]
     done = "compared with its table" if is_comparison else "checked"

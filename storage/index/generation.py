@@ -109,8 +109,8 @@ def _open(
     except (FileNotFoundError, NotADirectoryError) as error:
         if readonly:
             message = (
-                f"index {generation.parent.name!r} was deleted. The service rebuilds it. Retry "
-                "the request"
+                f"index {generation.parent.name!r} was deleted. The service rebuilds it. Send "
+                "the request again"
             )
             raise IndexDamaged(message) from error
         size = 2 * mmap.PAGESIZE
@@ -125,8 +125,8 @@ def _open(
         raise IndexDamaged(message)
     if (generation / LOCK_FILE).is_dir():
         message = (
-            f"{generation / LOCK_FILE} is a directory. The service rebuilds the index. Retry the "
-            "request"
+            f"{generation / LOCK_FILE} is a directory. The service rebuilds the index. Send "
+            "the request again"
         )
         raise IndexDamaged(message)
     try:
@@ -324,8 +324,8 @@ class OpenGeneration:
         name = self.path.parent.name
         if state.store not in ("", name):
             message = (
-                f"index {name!r} belongs to store {state.store!r}. The service rebuilds it. Retry "
-                "the request"
+                f"index {name!r} belongs to store {state.store!r}. The service rebuilds it. Send "
+                "the request again"
             )
             mark_damaged(self.path, message)
             raise IndexDamaged(message)

@@ -116,7 +116,7 @@ REMEDIES = _by_code(
     ),
     not_acceptable=Remedy(
         "`Accept` names no format that the operation has.",
-        "Name one of the formats that `detail` lists. See [Response formats](response-formats.md).",
+        "Use one of the formats that `detail` lists. See [Response formats](response-formats.md).",
     ),
     invalid_cursor=Remedy(
         "Your cursor belongs to another request, is truncated, or the store was re-created.",

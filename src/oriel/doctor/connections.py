@@ -58,7 +58,7 @@ class Certificate(Check):
         except ssl.SSLError as error:
             reason = (error.reason or str(error)).lower().replace("_", " ")
             found = f"{certificate} and {key or certificate} cannot be used ({reason})"
-            yield problem(found, "Name the certificate chain and its own key, both in PEM")
+            yield problem(found, "Use the certificate chain and its own key, both in PEM")
             return
         if key is not None and key.stat().st_mode & 0o077:
             yield warning(f"Other users can read the key {key}", f"chmod 600 {key}")
