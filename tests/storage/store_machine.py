@@ -244,7 +244,7 @@ class StoreMachine(RuleBasedStateMachine):
         ]
         model = _model(self.window, puts)
         if self.window.is_windowed:
-            model.earliest_ms = max(0, self.observed_ms - _RETENTION_MS + 1)
+            model._earliest_ms = max(0, self.observed_ms - _RETENTION_MS + 1)
         version = DeltaTable(self.table.path).version()
         self.past[version] = _answers(Unpacked(model, orjson.loads))
 
