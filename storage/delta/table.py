@@ -227,7 +227,7 @@ class Table:
             message = (
                 f"{self._folder} has batch {recorded} of application {application}, so batch "
                 f"{batch} cannot be committed. Another process runs the same pipeline. "
-                "Stop one of them"
+                "Stop it first"
             )
             raise ForeignCheckpoint(message)
 
