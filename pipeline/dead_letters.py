@@ -57,18 +57,18 @@ REASONS: dict[str, str] = {
         f"timestamp_ms is above {MAX_TIMESTAMP_MS}, the end of the year 9999"
     ),
     Reason.TIMESTAMP_AHEAD: (
-        "timestamp_ms is further ahead of wall clock than the run allows (--max-ahead)"
+        "timestamp_ms is further ahead of wall-clock time than --max-ahead allows"
     ),
     Reason.INVALID_TIMESTAMP: "the time column is not a time in ISO 8601 with a zone",
-    Reason.NOT_AVRO: "the value is not one Avro record of its schema, or lacks its header",
-    Reason.NOT_PROTOBUF: "the value is not one Protobuf message, or lacks its header",
-    Reason.UNKNOWN_SCHEMA: "the schema registry has no schema with the id that the value names",
-    Reason.NULL_KEY: "the key, or what it is made of, is missing or null",
+    Reason.NOT_AVRO: "the value is not one Avro record of its schema, or has no header",
+    Reason.NOT_PROTOBUF: "the value is not one Protobuf message, or has no header",
+    Reason.UNKNOWN_SCHEMA: "the schema registry has no schema with the id in the value",
+    Reason.NULL_KEY: "the key, or a column that it is computed from, is missing or null",
     Reason.KEY_TOO_LONG: (
-        f"the key has more than {KEY_BYTES_MAX} bytes of UTF-8: no read could name it"
+        f"the key has more than {KEY_BYTES_MAX} bytes of UTF-8, so no query can name it"
     ),
-    Reason.UNFIT_KEY: "the key is not of the type that the store's keys have",
-    Reason.NULL_VALUE: "the value is missing or null, which this store can't hold",
+    Reason.UNFIT_KEY: "the key does not have the type of the store's keys",
+    Reason.NULL_VALUE: "the value is missing or null, and this store cannot hold null values",
     Reason.FUNCTION_RAISED: "a function of the topology raised on the record",
 }
 

@@ -11,7 +11,7 @@ class PipelineError(Exception):
         ...     builder.build()
         ... except PipelineError as error:
         ...     print(error)
-        the topology has no store: end an aggregation with .materialize(name), or a stream with ...
+        the topology has no store and no output topic. End an aggregation with ...
     """
 
 
@@ -23,7 +23,7 @@ class InvalidTopology(PipelineError, IllegalArgument):
         ...     flights.filter(15)
         ... except InvalidTopology as error:
         ...     print(error)
-        filter: expects SQL text or a Spark Column, not 15
+        filter: an expression must be SQL text or a Spark Column, not 15
     """
 
 

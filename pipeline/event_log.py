@@ -205,9 +205,9 @@ class EventLogReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Partition -> offset, of this topic; Spark knows its sources by their order alone."""
         if self._topic not in offsets:
             message = (
-                f"the checkpoint has offsets of topic {', '.join(offsets)} where those of topic "
-                f"{self._topic} should be: the topology reads other topics than when the "
-                "checkpoint was made, or in another order. Start again with an empty data directory"
+                f"the checkpoint has no offsets of topic {self._topic}, only of "
+                f"{', '.join(offsets)}. The topology reads other topics than before, or reads them "
+                "in another order. Start again with an empty data directory"
             )
             raise EventLogError(message)
         of_topic: Mapping[str, int] = offsets[self._topic]
@@ -274,8 +274,8 @@ def partition_files(folder: Path) -> dict[str, Path]:
         is_number = path.stem.isdecimal() and str(int(path.stem)) == path.stem
         if not is_number or int(path.stem) >= 2**31 or not path.is_file():
             message = (
-                f"event log file {path} must be named by its partition number, like 0.jsonl, "
-                "and be a file"
+                f"event log file {path} must be named by its partition number, for example "
+                "0.jsonl, and must be a file. Rename it, or move it to another directory"
             )
             raise EventLogError(message)
         path_of[int(path.stem)] = path
@@ -306,16 +306,15 @@ def _slice_end(path: Path, start: int, size: int, share_bytes: int | None) -> in
     """
     if size < start:
         message = (
-            f"event log {path} shrank: {start} bytes were read, it has {size}. It is "
-            "append-only. Restore it, or start again with an empty data directory"
+            f"event log {path} shrank: {start} bytes were read, but it has {size} now. It "
+            "is append-only. Restore it, or start again with an empty data directory"
         )
         raise EventLogError(message)
     # Reading stops behind a newline, so an appended file has one there for ever.
     if size > start > 0 and not _ends_a_line(path, start):
         message = (
-            f"event log {path} was replaced: byte {start}, up to which it was read, no longer "
-            "begins a line. It is append-only. Restore it, or start again with an empty data "
-            "directory"
+            f"event log {path} was replaced: {start} bytes were read, but no line begins at this "
+            "byte now. It is append-only. Restore it, or start again with an empty data directory"
         )
         raise EventLogError(message)
     limit = size if share_bytes is None else min(size, start + share_bytes)
@@ -375,7 +374,10 @@ def read_lines(part: Slice) -> Iterator[pa.RecordBatch]:
         while position + len(rest) < part.end:
             block = file.read(min(_READ_BYTES, part.end - position - len(rest)))
             if not block:
-                message = f"event log {part.path} ends before byte {part.end}: it was cut short"
+                message = (
+                    f"event log {part.path} shrank: it ends before byte {part.end}. It is "
+                    "append-only. Restore it"
+                )
                 raise EventLogError(message)
             data = rest + block
             # What is behind the last newline goes in front of the next block.

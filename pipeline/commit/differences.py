@@ -110,15 +110,15 @@ def refuse_changes(
     if not changes:
         return
     lines = [
-        f"{name if is_sink_name(name) else f'store {name!r}'}: {'; '.join(found)}"
+        f"{name if is_sink_name(name) else f'store {name!r}'}: {', and '.join(found)}"
         for name, found in changes.items()
     ]
     names = dict.fromkeys(changes)
     for topic, stores in (readers or {}).items():
         names |= dict.fromkeys(stores)
         lines.append(
-            f"topic {topic!r}: its schema or decoding changes, so every store of the topic has to "
-            f"be rebuilt: {', '.join(stores)}"
+            f"topic {topic!r}: its schema or decoding changes, so every store of the topic must be "
+            f"rebuilt: {', '.join(stores)}"
         )
     command = f"`oriel rebuild {' '.join(map(shlex.quote, names))} TOPOLOGY.py`"
     action = (
@@ -141,10 +141,10 @@ def refuse_foreign(recorded: StoreDefinition, defined: StoreDefinition) -> None:
     """
     if recorded.application != defined.application:
         message = (
-            f"store {defined.name!r}: the table was written by application "
-            f"{recorded.application}, this checkpoint is of {defined.application}. A new "
-            "checkpoint over an old table would repeat records: run the pipeline that wrote the "
-            "table (--name), restore its checkpoint, or use an empty data directory"
+            f"store {defined.name!r}: the table belongs to application {recorded.application}, "
+            f"but the checkpoint belongs to {defined.application}. A new checkpoint over an old "
+            "table would repeat records. Run the pipeline that wrote the table (--name), restore "
+            "its checkpoint, or use an empty data directory"
         )
         raise ForeignCheckpoint(message)
 
@@ -160,7 +160,9 @@ def differences_in(titles: Mapping[str, str], recorded: object, defined: object)
     for name, title in titles.items():
         before, now = getattr(recorded, name), getattr(defined, name)
         if before is not None and before != now:
-            found.append(f"its {title} was {_written(before)}, the topology says {_written(now)}")
+            found.append(
+                f"its {title} was {_written(before)}, but the topology says {_written(now)}"
+            )
     return found
 
 

@@ -34,9 +34,9 @@ def settle_log(checkpoint: Path, identity: Mapping[str, str], *, sync: bool) -> 
         for part in sorted(recorded.keys() & identity.keys()):
             if recorded[part] != identity[part]:
                 message = (
-                    f"the pipeline in {checkpoint} has read another {part} ({recorded[part]}, this "
-                    f"one is {identity[part]}), so its offsets name other records. Use that one, "
-                    "or start again with an empty data directory"
+                    f"the pipeline in {checkpoint} has read another {part} ({recorded[part]}, but "
+                    f"this one is {identity[part]}), so its offsets refer to other records. Read "
+                    "the log of this pipeline, or start again with an empty data directory"
                 )
                 raise CheckpointError(message)
     if recorded != identity:

@@ -42,16 +42,16 @@ def refuse_other_pipelines(layout: DataLayout, name: str, stores: Iterable[str])
         application = DeltaLog(folder).snapshot().definition.application
         if application in names:
             message = (
-                f"store {store!r} belongs to the pipeline {names[application]!r}, and this is the "
-                f"pipeline {name!r}: without --name, a pipeline has the name of its topology file. "
+                f"store {store!r} belongs to the pipeline {names[application]!r}, but this is the "
+                f"pipeline {name!r}. Without --name, a pipeline has the name of its topology file. "
                 f"To continue the pipeline, add --name {names[application]}. To start another "
-                "one, use another store name or another data directory"
+                "pipeline, use another store name or another data directory"
             )
         else:
             message = (
-                f"store {store!r}: the table was written by application {application}, and "
+                f"store {store!r}: the table belongs to application {application}, but "
                 f"{uri(layout.checkpoints)} has no checkpoint of it. A new checkpoint over an old "
-                "table would repeat records: restore the checkpoint from a backup, or use an "
+                "table would repeat records. Restore the checkpoint from a backup, or use an "
                 "empty data directory"
             )
         raise ForeignCheckpoint(message)
@@ -65,11 +65,11 @@ def refuse_new_pipeline(layout: DataLayout, name: str, store: str) -> None:
     """
     if _has_checkpoint(layout, name):
         return
-    message = f"store {store!r}: nothing has run yet, begin with `oriel run`"
+    message = f"store {store!r}: the pipeline has not run. Use `oriel run` first"
     names = sorted(pipelines(layout).values())
     if names:
         message = (
-            f"{uri(layout.root)} has no pipeline {name!r}, only {', '.join(names)}: without "
+            f"{uri(layout.root)} has no pipeline {name!r}, only {', '.join(names)}. Without "
             "--name, a pipeline has the name of its topology file. Add --name"
         )
     raise CheckpointError(message)

@@ -67,8 +67,8 @@ def _rescaled(
     found = {batch: version for batch, version in versions.items() if version is not None}
     if batches and not found:
         message = (
-            f"store {store!r} has no state of batch {newest}: it left its topology, or it is "
-            f"new. `oriel rebuild {store}` computes it again"
+            f"store {store!r} has no state of batch {newest}, because it is new, or it was "
+            f"removed from the topology. Compute it from its topics with `oriel rebuild {store}`"
         )
         raise CheckpointError(message)
     names = {
@@ -108,7 +108,8 @@ def _checkpoint_of(layout: DataLayout, definition: StoreDefinition) -> Path:
     if name is None:
         message = (
             f"store {definition.name!r}: the checkpoint of its application "
-            f"{definition.application} is not in {layout.checkpoints}: restore it"
+            f"{definition.application} is not in {layout.checkpoints}. Restore the checkpoint "
+            "from a backup"
         )
         raise CheckpointError(message)
     return layout.checkpoint(name)

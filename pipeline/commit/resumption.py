@@ -105,8 +105,8 @@ def _first_offsets(folder: Path) -> list[tuple[str, bytes]]:
                     # Spark was killed while it wrote the file.
                     continue
                 message = (
-                    f"{uri(path)} is damaged ({error}). No batch is decided yet: delete the file, "
-                    "and its topic is read from where a first start would read it now"
+                    f"{uri(path)} is damaged ({error}). No batch is prepared yet. Delete the "
+                    "file, and start again: the topic is then read as on a first start"
                 )
                 raise CheckpointError(message) from error
             found.append((f"{_SOURCES}/{source}/{name}", content))
@@ -145,10 +145,10 @@ def end_offsets(folder: Path, batch: int) -> Offsets:
             for topic, partitions in orjson.loads(line).items():
                 ends[topic] = {str(p): int(offset) for p, offset in partitions.items()}
     except (OSError, ValueError, AttributeError, TypeError) as error:
-        message = f"Spark's offset log entry {path} can't be read: {error}"
+        message = f"Spark's offset log entry {path} cannot be read: {error}"
         raise CheckpointError(message) from error
     if not ends:
-        message = f"Spark's offset log entry {path} can't be read: it names no topic"
+        message = f"Spark's offset log entry {path} cannot be read: it has no topic"
         raise CheckpointError(message)
     return ends
 
@@ -164,7 +164,7 @@ def batch_time_ms(folder: Path, batch: int) -> int:
         metadata = current_files().read(path).splitlines()[1]
         return int(orjson.loads(metadata)["batchTimestampMs"])
     except (OSError, ValueError, LookupError, TypeError) as error:
-        message = f"Spark's offset log entry {path} can't be read: {error}"
+        message = f"Spark's offset log entry {path} cannot be read: {error}"
         raise CheckpointError(message) from error
 
 

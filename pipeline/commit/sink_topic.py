@@ -98,7 +98,7 @@ class SinkDefinition:
                 # What a rebuild left that was killed.
                 continue
             except (KeyError, TypeError, ValueError) as error:
-                message = f"{path} is damaged ({error}): restore the checkpoint from a backup"
+                message = f"{path} is damaged ({error}). Restore the checkpoint from a backup"
                 raise CheckpointError(message) from error
         return None
 

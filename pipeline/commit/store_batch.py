@@ -338,9 +338,9 @@ class StoreBatches:
         offered = {topic: ends.get(topic, {}) for topic in self.plans.topics}
         if of_topics(decided.record.offsets) != offered:
             message = (
-                f"store {self._store.name!r}: another process has decided batch "
-                f"{decided.record.batch} up to {decided.record.offsets}, and this one reads it up "
-                f"to {offered}. Nothing is lost. Start the pipeline again, and it continues there"
+                f"store {self._store.name!r}: another process has prepared batch "
+                f"{decided.record.batch} up to the offsets {decided.record.offsets}, but this "
+                f"process has read it up to {offered}. Nothing is lost. Start the pipeline again"
             )
             raise CheckpointError(message)
         batch = decided.record.batch
@@ -354,9 +354,9 @@ class StoreBatches:
         missing = [file.path for file in files if not current_files().exists(folder / file.path)]
         if missing:
             message = (
-                f"store {self._store.name!r}: {folder} lacks {missing[0]} of batch {batch}, which "
-                "the checkpoint has decided. They do not belong together. Restore both from one "
-                "backup, or start again with an empty data directory"
+                f"store {self._store.name!r}: {folder} has no file {missing[0]}, but the "
+                f"checkpoint needs it for batch {batch}. They do not belong together. Restore both "
+                "from one backup, or start again with an empty data directory"
             )
             raise ForeignCheckpoint(message)
 
@@ -373,10 +373,10 @@ class StoreBatches:
         if (prepared.record.offsets, prepared.record.counters) == (record.offsets, record.counters):
             return
         message = (
-            f"store {self._store.name!r}: batch {recorded} of the checkpoint is not batch "
-            f"{recorded} of the table. They do not belong together, because one of them is "
-            "from another day. Restore both from one backup, or let `oriel rebuild "
-            f"{quote(self._store.name)}` compute the store again from its topics"
+            f"store {self._store.name!r}: batch {recorded} of the checkpoint has other records "
+            f"than batch {recorded} of the table. They do not belong together, because one of "
+            "them was restored from a backup. Restore both from one backup, or compute the "
+            f"store again from its topics with `oriel rebuild {quote(self._store.name)}`"
         )
         raise ForeignCheckpoint(message)
 
@@ -387,17 +387,18 @@ class StoreBatches:
             self._versions.load(batch - 1)
             message = (
                 f"store {self._store.name!r}: the checkpoint has no state version {batch - 1}. The "
-                "store was out of the topology for a while, or its state was removed: `oriel "
-                f"rebuild {quote(self._store.name)}` computes it again from its topics"
+                "topology did not have the store for a while, or its state was deleted. Compute "
+                "the store again from its topics with `oriel rebuild "
+                f"{quote(self._store.name)}`"
             )
             raise ForeignCheckpoint(message)
         if recorded in {batch - 1, batch}:
             return
         message = (
-            f"store {self._store.name!r}: the checkpoint is at batch {batch}, the table at batch "
-            f"{recorded}. They do not belong together, so a run would lose or repeat records. "
-            "Restore the older one from a backup, or let `oriel rebuild "
-            f"{quote(self._store.name)}` compute the store again from its topics"
+            f"store {self._store.name!r}: the checkpoint is at batch {batch}, but the table "
+            f"is at batch {recorded}. They do not belong together, so a run would lose or repeat "
+            "records. Restore both from one backup, or compute the store again from its topics "
+            f"with `oriel rebuild {quote(self._store.name)}`"
         )
         raise ForeignCheckpoint(message)
 

@@ -109,6 +109,9 @@ def recorded_definition(table: Table, store: str) -> StoreDefinition:
     """
     text = table.properties.get(STORE_PROPERTY)
     if text is None:
-        message = f"store {store!r}: the Delta table there is not one of this system"
+        message = (
+            f"store {store!r}: Oriel did not write the Delta table of this name. Use another store "
+            "name or another data directory"
+        )
         raise IncompatibleStore(message)
     return StoreDefinition.from_json(text)

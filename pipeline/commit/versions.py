@@ -159,8 +159,8 @@ class StateVersions:
             except (AttributeError, KeyError, TypeError, ValueError) as error:
                 message = (
                     f"state version {path} is damaged ({error}). Restore the checkpoint from a "
-                    f"backup, or let `oriel rebuild {shlex.quote(self._store)}` compute the store "
-                    "again from its topics"
+                    "backup, or compute the store again from its topics with `oriel rebuild "
+                    f"{shlex.quote(self._store)}`"
                 )
                 damage, attempt = CheckpointError(message), attempt + 1
 

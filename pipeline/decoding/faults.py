@@ -72,7 +72,7 @@ class WrongType(TypeError):
     def detail(self) -> str:
         """Which field it is, which type its column has, and what is there."""
         wanted, given = (_cut(text) for text in (type_name(self.args[0]), self.args[1]))
-        text = f"{'.'.join(self.path) or 'the whole'}: {wanted} expected, not {given}"
+        text = f"{'.'.join(self.path) or 'the whole value'}: {wanted} expected, not {given}"
         # Half of a surrogate pair can stand in a text that is being refused.
         return text.encode("utf-8", "backslashreplace").decode()
 

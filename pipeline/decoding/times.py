@@ -59,7 +59,7 @@ def judge_times(time_ms: pa.Int64Array, faults: Faults, timestamp: Timestamp) ->
     for fault, reason, text in cases:
         if isinstance(timestamp, FieldTimestamp):
             for row in np.flatnonzero(fault).tolist():
-                faults.set_one(row, reason, f"{timestamp.column}, the record's time, {text}")
+                faults.set_one(row, reason, f"the time column {timestamp.column} {text}")
         else:
             faults.set(fault, reason)
 

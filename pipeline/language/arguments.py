@@ -61,7 +61,7 @@ def require_expressions(step: str, *expressions: object) -> None:
         given = (
             f"the function {short_name(expression)}" if callable(expression) else repr(expression)
         )
-        message = f"{step}: expects SQL text or a Spark Column, not {given}"
+        message = f"{step}: an expression must be SQL text or a Spark Column, not {given}"
         if callable(expression):
             message += ". Write a Python function as F.udf(function, 'type')('column')"
         raise InvalidTopology(message)
@@ -101,7 +101,8 @@ def checked_windows(windows: Windows) -> Windows:
     """
     if not isinstance(windows, Windows) or isinstance(windows, NoWindows):
         message = (
-            f"windowed_by: expects TimeWindows, SlidingWindows or SessionWindows, not {windows!r}"
+            "windowed_by: windows must be TimeWindows, SlidingWindows or SessionWindows, not "
+            f"{windows!r}"
         )
         raise InvalidTopology(message)
     return windows
@@ -117,10 +118,10 @@ def checked_strategy(strategy: EmitStrategy, windows: Windows, step: str = "emit
         example = "an EmitStrategy such as on_window_close()"
         if step == "suppress":
             example = "until_window_closes()"
-        message = f"{step}: expects {example}, not {strategy!r}"
+        message = f"{step}: the argument must be {example}, not {strategy!r}"
         raise InvalidTopology(message)
     if strategy.name == "window-close" and isinstance(windows, NoWindows):
-        message = f"{step}: without windows, nothing closes. Call windowed_by() before it"
+        message = f"{step}: without windows, rows never become final. Call windowed_by() before it"
         raise InvalidTopology(message)
     return strategy
 
@@ -172,7 +173,10 @@ def checked_retention(name: str, windows: Windows, retention: Duration | None) -
     if retention is None:
         return None
     if isinstance(windows, NoWindows):
-        message = f"materialize: the store {name!r} has no windows that could expire"
+        message = (
+            f"materialize: the store {name!r} has no windows, so it has no retention period. Omit "
+            "retention_ms"
+        )
         raise InvalidTopology(message)
     retention_ms = to_ms(retention, f"materialize: the retention period of store {name!r}")
     least_ms = windows.least_retention_ms
@@ -197,7 +201,7 @@ def checked_period(step: str, period: Duration) -> int:
     """
     period_ms = to_ms(period, step)
     if period_ms < 0:
-        message = f"{step} must not be negative, it is {period_ms} ms"
+        message = f"{step} must not be negative, but it is {period_ms} ms"
         raise InvalidTopology(message)
     check_span_ms(period_ms, step)
     return period_ms
@@ -225,10 +229,10 @@ def checked_aggregation(
         message = f"aggregate: name the column of the aggregate. Write n={initializer.call}"
         raise InvalidTopology(message)
     if isinstance(merger, str):
-        message = f"aggregate: the schema is given by its name, schema={merger!r}"
+        message = f"aggregate: pass the schema as a keyword argument, schema={merger!r}"
         raise InvalidTopology(message)
     if aggregator is None:
-        message = "aggregate: initializer, merger and schema need an aggregator, a function"
+        message = "aggregate: initializer, merger and schema need the function aggregator"
         raise InvalidTopology(message)
     return checked_functions(initializer, (aggregator,), merger, schema)
 
@@ -291,9 +295,9 @@ def checked_reducer(reducer: Callable[[Any, Any], Any]) -> Functions:
         InvalidTopology: It is not a function of two values.
     """
     if not callable(reducer):
-        message = f"reduce: expects a function of (kept value, new value), not {reducer!r}"
+        message = f"reduce: the reducer must be a function (aggregate, value), not {reducer!r}"
         raise InvalidTopology(message)
-    require_parameters("reduce: the function", reducer, ("kept value", "new value"))
+    require_parameters("reduce: the reducer", reducer, ("aggregate", "value"))
 
     def aggregator(_key: str, value: Any, aggregate: Any) -> Any:
         return reducer(aggregate, value)
@@ -323,9 +327,9 @@ def checked_table_aggregation(
         for name, aggregate in aggregates.items():
             if not aggregate.is_subtractable:
                 message = (
-                    f"aggregate: {name}={aggregate.call} of a table cannot be updated: its value "
-                    "without a deleted row is not known. Use count, sum, avg or stddev, or pass "
-                    "the functions initializer, adder and subtractor"
+                    f"aggregate: {name}={aggregate.call} cannot be an aggregate of a table, "
+                    "because a deleted row cannot be subtracted from it. Use count, sum, avg or "
+                    "stddev, or pass the functions initializer, adder and subtractor"
                 )
                 raise InvalidTopology(message)
         return aggregation
@@ -352,9 +356,11 @@ def checked_table_reducers(
     """
     functions = checked_reducer(adder)
     if not callable(subtractor):
-        message = f"reduce: expects functions (kept value, row's value), not {subtractor!r}"
+        message = (
+            f"reduce: the subtractor must be a function (aggregate, value), not {subtractor!r}"
+        )
         raise InvalidTopology(message)
-    require_parameters("reduce: subtractor", subtractor, ("kept value", "row's value"))
+    require_parameters("reduce: subtractor", subtractor, ("aggregate", "value"))
 
     def aggregator_of(reducer: Callable[[Any, Any], Any]) -> Aggregator:
         def aggregator(_key: str, value: Any, aggregate: Any) -> Any:

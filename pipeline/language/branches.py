@@ -87,8 +87,8 @@ class BranchedKStream(OtherWords, Generic[Stream]):
             InvalidTopology: Always.
         """
         message = (
-            f"split: end the branches with default_branch() or no_default_branch(), which "
-            f"return them by name, before [{name!r}]"
+            f"split: the branch [{name!r}] is not available before the last branch. Call "
+            "default_branch() or no_default_branch() first: they return the branches by name"
         )
         raise InvalidTopology(message)
 

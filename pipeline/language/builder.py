@@ -178,14 +178,14 @@ class StreamsBuilder(OtherWords):
                 Rows: count=count()
         """
         if self.registry.waiting:
-            lost = "; ".join(self.registry.waiting.values())
-            message = f"aggregation without a store, add .materialize(name): {lost}"
+            lost = " and ".join(self.registry.waiting.values())
+            message = f"an aggregation has no store: {lost}. Add .materialize(name)"
             raise InvalidTopology(message)
         topology = Topology(tuple(self.registry.stores), tuple(self.registry.sinks))
         if not topology.units:
             message = (
-                "the topology has no store: end an aggregation with .materialize(name), or a "
-                "stream with .to(topic)"
+                "the topology has no store and no output topic. End an aggregation with "
+                ".materialize(name), or a stream with .to(topic)"
             )
             raise InvalidTopology(message)
         for unit in topology.units:
@@ -208,7 +208,7 @@ def _source(
 ) -> Source:
     if isinstance(topic, list | tuple | set):
         message = (
-            f"{step}: reads one topic, not {topic!r}. Merge the streams of several: "
+            f"{step}: topic must be one topic, not {topic!r}. To read several topics, merge: "
             "stream('a', schema).merge(stream('b', schema))"
         )
         raise InvalidTopology(message)

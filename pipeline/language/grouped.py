@@ -232,7 +232,10 @@ class CogroupedKStream(OtherWords):
             >>> both = departures.cogroup(canceled, canceled=count())
         """
         if not isinstance(grouped, KGroupedStream):
-            message = f"cogroup: expects a grouped stream (group_by_key()), not {grouped!r}"
+            message = (
+                f"cogroup: the argument must be a grouped stream, not {grouped!r}. Use "
+                "group_by_key()"
+            )
             raise InvalidTopology(message)
         if grouped.registry is not self.registry:
             message = "cogroup: the streams are from different builders. Use one builder"
@@ -324,7 +327,9 @@ class CogroupedKStream(OtherWords):
         """
         if self.aggregators[0] is None:
             if initializer is not None or merger is not None or schema is not None:
-                message = "aggregate: declarative aggregates need no initializer, merger or schema"
+                message = (
+                    "aggregate: declarative aggregates accept no initializer, merger or schema"
+                )
                 raise InvalidTopology(message)
             aggregation: Aggregation = checked_columns("cogroup", self.columns)
         else:

@@ -42,7 +42,10 @@ class Registry:
             raise InvalidTopology(message)
         store = self.stores[number]
         if final_only and isinstance(store.windows, NoWindows):
-            message = f"to({topic!r}): without windows, rows never become final"
+            message = (
+                f"to({topic!r}): without windows, rows never become final. Call windowed_by() "
+                "before the aggregation"
+            )
             raise InvalidTopology(message)
         publication = Publication(self._new_topic(topic), final_only)
         self.stores[number] = replace(store, publications=(*store.publications, publication))

@@ -221,7 +221,10 @@ class StreamSteps(OtherWords):
             >>> shown = flights.peek(lambda key, value, timestamp_ms: print(key, value))
         """
         if not callable(function):
-            message = f"peek: expects a function (key, value, timestamp_ms), not {function!r}"
+            message = (
+                "peek: the argument must be a function (key, value, timestamp_ms), not "
+                f"{function!r}"
+            )
             raise InvalidTopology(message)
         require_parameters("peek: the function", function, ("key", "value", "timestamp_ms"))
         return self._with_step(Peek(function))

@@ -95,7 +95,7 @@ class KStream(StreamSteps):
             >>> delays = departures.merge(arrivals)
         """
         if not isinstance(other, KStream):
-            message = f"merge: expects a stream of this builder, not {other!r}"
+            message = f"merge: other must be a stream of this builder, not {other!r}"
             raise InvalidTopology(message)
         check_builder("merge", self.registry, other.registry)
         return KStream(self.registry, merged(self.origins, other.origins))
@@ -310,7 +310,7 @@ class KStream(StreamSteps):
         """Join by the key of the records, or by ``key`` with a global table."""
         step = "join" if how == "inner" else f"{how}_join"
         if not isinstance(other, KStream | SourceTable | KTable | VersionedTable | GlobalKTable):
-            message = f"{step}: expects a stream or a table of this builder, not {other!r}"
+            message = f"{step}: other must be a stream or a table of this builder, not {other!r}"
             raise InvalidTopology(message)
         check_builder(step, self.registry, other.registry)
         _refuse_foreign_arguments(step, other, key, grace_ms)
@@ -318,7 +318,7 @@ class KStream(StreamSteps):
         if isinstance(other, KStream):
             if not isinstance(windows, JoinWindows):
                 message = (
-                    f"{step}: two streams need JoinWindows, not {windows!r}: "
+                    f"{step}: a join of two streams needs JoinWindows, not {windows!r}. Write "
                     f"{step}(other, JoinWindows.of_time_difference_with_no_grace(60_000))"
                 )
                 raise InvalidTopology(message)
@@ -326,13 +326,17 @@ class KStream(StreamSteps):
         if windows is not None or how == "outer":
             read = "as it is now. Use join or left_join without windows"
             if isinstance(other, VersionedTable):
-                read = "as of the record's time. Use join or left_join with grace_ms=, no windows"
-            message = f"{step}: a table is read {read}"
+                read = (
+                    "as of the record's time. Use join or left_join with grace_ms=, without windows"
+                )
+            message = f"{step}: a stream joins a table {read}"
             raise InvalidTopology(message)
         found: tuple[Input, ...]
         if isinstance(other, GlobalKTable):
             if key is None:
-                message = f"{step}: a global table needs key=, an expression over the record"
+                message = (
+                    f"{step}: a join with a global table needs key=, an expression of the record"
+                )
                 raise InvalidTopology(message)
             require_expressions(step, key)
             found = global_lookups(how, self.origins, other.origin, key)

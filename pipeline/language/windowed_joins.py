@@ -32,8 +32,8 @@ def joined_windows(how: Literal["inner", "left", "outer"], left: Store, right: S
     first, second = left.aggregation, right.aggregation
     if not isinstance(left.windows, TimeWindows) or left.windows != right.windows:
         message = (
-            f"{step}: windowed tables are joined by equal time windows, not {left.windows!r} and "
-            f"{right.windows!r}. {_WAY_OUT}"
+            f"{step}: windowed tables need equal time windows to be joined, not {left.windows!r} "
+            f"and {right.windows!r}. {_WAY_OUT}"
         )
         raise InvalidTopology(message)
     if not isinstance(first, Columns) or not isinstance(second, Columns):
@@ -41,9 +41,9 @@ def joined_windows(how: Literal["inner", "left", "outer"], left: Store, right: S
         raise InvalidTopology(message)
     if left.row_steps or right.row_steps or left.emit != right.emit:
         message = (
-            f"{step}: windowed tables are joined directly after their aggregations, both with each "
-            "update or both when final. Call steps and suppress after the join. Aggregate three "
-            "or more streams in one cogroup"
+            f"{step}: windowed tables must be joined directly after their aggregations, and with "
+            "the same emit strategy. Call steps and suppress after the join. Aggregate three or "
+            "more streams in one cogroup"
         )
         raise InvalidTopology(message)
     names = [*first.names, *second.names]

@@ -168,7 +168,7 @@ def _of_topology(folder: Path, versions: Sequence[_Version]) -> list[_Version]:
     if not current:
         message = (
             f"store {versions[0].store!r} is no longer in the topology, so its stream times stay "
-            "unchanged. Name another store, or leave out the store to set all"
+            "unchanged. Name another store, or omit the store to set all"
         )
         raise ClockRefused(message)
     for version in versions:
@@ -205,7 +205,9 @@ def _show(versions: Iterable[_Version], now_ms: int) -> None:
         rows += _rows(version, now_ms)
         record, notes = version.prepared.record, version.prepared.clock_notes
         final = (
-            "nothing is final" if record.close_ms < 0 else f"final before {_told(record.close_ms)}"
+            "no window is final"
+            if record.close_ms < 0
+            else f"final before {_told(record.close_ms)}"
         )
         observed = "" if record.observed_ms < 0 else f", newest window {_told(record.observed_ms)}"
         left_out = f", partitions became idle {notes.idle_times} times" if notes.idle_times else ""
@@ -276,10 +278,11 @@ def _set(
     known = [v for v in versions if partition in v.prepared.record.stream_time_ms.get(name, {})]
     ahead = [v for v in known if v.prepared.record.stream_time_ms[name][partition] > time_ms]
     if not ahead:
-        why = "is not ahead of it" if known else "does not exist"
+        why = "is not later" if known else "does not exist"
         message = (
-            f"no stream time can be set back to {_told(time_ms)}: {name} {partition} {why} in "
-            f"{', '.join(version.store for version in versions)}. Run `oriel clock` to see all"
+            f"the stream time of {name} {partition} cannot be set back to {_told(time_ms)}: it "
+            f"{why} in {', '.join(version.store for version in versions)}. Run `oriel clock` to "
+            "see all stream times"
         )
         raise ClockRefused(message)
     # Check all stores before the first change.

@@ -152,7 +152,7 @@ def _replay(options: argparse.Namespace) -> None:
     )  # fmt: skip
     reasons = {
         "belong to a record that was sent before (--again sends it again)": done.known,
-        "failed in one store only, and others have them: name it with --store": done.of_stores,
+        "failed in one store, but other stores have them (select it with --store)": done.of_stores,
         "have no bytes (a null value, or the result of a join)": done.unsendable,
     }
     lines = [f"{done.sent:,} records {'would be' if options.dry_run else 'were'} sent"]

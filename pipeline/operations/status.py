@@ -153,7 +153,8 @@ def _state(seen: Overview, name: str, run: RunStatus, *, is_alive: bool) -> str:
             f"{1000 * seconds:,.0f} ms ({phases})"
         )
     if not is_alive:
-        return f"does not run. It started {age_seconds:,.1f} s ago and stopped before a first batch"
+        started = f"It started {age_seconds:,.1f} s ago and stopped before its first batch"
+        return f"does not run. {started}"
     is_starting = ("starting", name) in {(one.state, one.pipeline) for one in seen.pipelines}
     state = "is starting" if is_starting else "runs"
     return f"{state} {process}, no batch in the {age_seconds:,.1f} s since its start"

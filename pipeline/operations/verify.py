@@ -87,7 +87,7 @@ def _checked(options: argparse.Namespace) -> tuple[Site, Iterator[Finding]]:
     site = Site(DataLayout(data, options.index), options.event_log)
     if options.kafka is not None:
         if not any(map(has_kafka_record, site.checkpoints)):
-            message = f"{uri(data)}: no pipeline there reads Kafka. Leave out --kafka"
+            message = f"{uri(data)}: its pipelines do not read Kafka. Omit --kafka"
             raise StorageError(message)
         site.ask_topic = _topics(options)
     return site, confirmed(site)

@@ -172,8 +172,8 @@ class JoinStage:
                 refuse_large_places(int(partition), end - 1)
             except IllegalArgument as error:
                 message = (
-                    f"{self._step}: topic {topic!r} has {error}. Read a topic with fewer "
-                    "or shorter partitions"
+                    f"{self._step}: topic {topic!r}: {error}. Read a topic with fewer "
+                    "partitions, or with fewer records per partition"
                 )
                 raise InvalidTopology(message) from error
 

@@ -28,11 +28,11 @@ KEY = "the key"
 
 _NOT_ROW_WISE = (
     "is not row-wise: it can read one record only, so it cannot have aggregates, window "
-    "functions, explode or subqueries (call aggregates after group_by)"
+    "functions, explode or subqueries. Call aggregates after group_by"
 )
 _NOT_DETERMINISTIC = (
     "is not deterministic: it must depend on the record only, so it cannot have random numbers, "
-    "ids of Spark, or the current time (the time of the record is timestamp_ms)"
+    "ids of Spark, or the current time. Use timestamp_ms, the time of the record"
 )
 #: Spark's parser replaces these by the time of parsing, so no plan shows them.
 _CLOCK_LITERAL = re.compile(
@@ -95,7 +95,7 @@ class StepExpressions:
         for role, field in zip(typed, fields, strict=True):
             name = field.dataType.simpleString().upper()
             if role == CONDITION and not isinstance(field.dataType, BooleanType | NullType):
-                return f"{role} must be BOOLEAN, and it is {name}. Compare it with something"
+                return f"{role} must be BOOLEAN, not {name}. Use a comparison, such as delay > 15"
             if role != CONDITION and isinstance(field.dataType, ArrayType | MapType | StructType):
                 return f"{role} cannot be {name}. Use its fields or elements, or to_json(...)"
         return None
@@ -146,15 +146,15 @@ def carried_schema(store: str, schema: StructType, step_of: Mapping[str, str]) -
         try:
             column_type = to_arrow_type(field.dataType)
         except (AssertionError, ValueError, PySparkException) as error:
-            way_out = "cast it to a number, string, boolean or an array of them"
+            way_out = "Cast it to a number, string, boolean or an array of them"
             if isinstance(field.dataType, TimestampType):
                 way_out = (
-                    "convert it to a number with unix_millis(...), or use it inside the "
+                    "Convert it to a number with unix_millis(...), or use it inside the "
                     "expression that needs it"
                 )
             message = (
                 f"store {store!r}, {step_of.get(field.name, step_of[''])}: column {field.name!r} "
-                f"can't have the type {field.dataType.simpleString().upper()}: {way_out}"
+                f"cannot have the type {field.dataType.simpleString().upper()}. {way_out}"
             )
             raise InvalidTopology(message) from error
         fields.append(pa.field(field.name, column_type, nullable=field.nullable))

@@ -276,10 +276,11 @@ class RowSteps:
         """
         lists = [name for name in step.columns if isinstance(rows.schema[name].dataType, ArrayType)]
         if len(lists) != 1:
-            found = f"{lists} are" if lists else "none is"
+            found = f"{lists} are arrays" if lists else "no column is an array"
             message = (
-                f"store {self._store!r}, step {step}: one of the columns must be the array whose "
-                f"elements become records, but {found}. Compute others in map_values first"
+                f"store {self._store!r}, step {step}: exactly one column must be an array, because "
+                f"its elements become records, but {found}. Compute other columns in map_values "
+                "first"
             )
             raise InvalidTopology(message)
         (name,) = lists

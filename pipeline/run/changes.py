@@ -44,7 +44,8 @@ def refuse_unfit(
     unknown = [name for name in rebuild if name not in names]
     if unknown:
         message = (
-            f"the topology has no store {', '.join(map(repr, unknown))}. It has {', '.join(names)}"
+            f"the topology has no store {', '.join(map(repr, unknown))}. Its stores: "
+            f"{', '.join(names)}"
         )
         raise InvalidTopology(message)
     if publish_options is None:
@@ -78,7 +79,7 @@ def check_changes(
         refuse_changes({name: change.differences for name, change in changes.items()}, readers)
     elif changes:
         names = ", ".join(changes)
-        line = f"rebuild: the topology also changes {names}: rebuild them before the next run"
+        line = f"rebuild: the topology also changes {names}. Rebuild them before the next run"
         say("rebuild", line, level="warning")
 
 

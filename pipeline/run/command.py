@@ -134,13 +134,13 @@ def _told(error: Exception, log_file: LogFile) -> str:
     if is_of_file and (of_disk := disk_error_in(error)) is not None:
         return str(of_disk)
     if is_spark and error_kind(error) == "JAVA_GATEWAY_EXITED":
-        words = log_file.first_words() or "it said nothing"
-        return f"Java did not start: {words} (all that it said is in {log_file.outputs})"
+        words = log_file.first_words() or "it printed nothing"
+        return f"Java did not start: {words} (see its output in {log_file.outputs})"
     with suppress(OSError):  # raised where the disk is full, and then the line has to do
         log_file.write_trace(error)
     # The store and the step, where they are known.
     where = "".join(f"{note}: " for note in getattr(error, "__notes__", ()))
-    return f"{where}{first_line(error)} (its trace is in {log_file.log})"
+    return f"{where}{first_line(error)} (see the stack trace in {log_file.log})"
 
 
 def _run(options: argparse.Namespace) -> int:
@@ -207,8 +207,8 @@ def _check_folders(data: Path, event_log: Path | None) -> None:
     if event_log and not event_log.is_dir():
         # A slip of the pen would look like an empty log.
         message = (
-            f"--event-log {event_log} is not a directory. Name the one that has a directory per "
-            "topic, or create it"
+            f"--event-log {event_log} is not a directory. Name the directory that has a "
+            "directory per topic, or create it"
         )
         raise NotADirectoryError(message)
 
@@ -285,9 +285,9 @@ def _checkpoint_name(options: argparse.Namespace) -> str:
     try:
         return check_store_name(name)
     except InvalidDefinition as error:
-        origin = "--name" if options.name is not None else "the topology's file, without --name,"
+        origin = "--name" if options.name is not None else "the name of the topology file"
         message = (
-            f"{origin} names the checkpoint, and {name!r} cannot be its name. Use --name with 1 to "
-            "128 letters, digits, '.', '_' or '-', beginning with a letter or digit"
+            f"{origin} must be a valid name of a pipeline, not {name!r}. Use --name with 1 to 128 "
+            "letters, digits, '.', '_' or '-', which begin with a letter or digit"
         )
         raise InvalidTopology(message) from error

@@ -42,6 +42,6 @@ def _files_failed(error: OSError | str) -> FilesFailed:
     problem = disk_problem(error if isinstance(error, OSError) and error.filename else text)
     return FilesFailed(
         problem
-        or f"a file can't be read or written: {text}. Correct it (space, rights, the "
-        "mount) and start again. Nothing is lost"
+        or f"a file cannot be read or written: {text}. Check the free space, the permissions and "
+        "the mount, and start again. Nothing is lost"
     )

@@ -103,9 +103,9 @@ def final_rows_up_to(table: Path, batch: int, decided: PreparedBatch | None) -> 
     if snapshot.batch < batch:
         if decided is None:
             message = (
-                f"store {snapshot.definition.name!r} has not prepared batch {batch} yet, and the "
-                "store that reads it needs it. Run the pipeline once without the new store, then "
-                "with it"
+                f"store {snapshot.definition.name!r} has not prepared batch {batch} yet, but the "
+                "new store reads it up to this batch. Run the pipeline once without the new store, "
+                "then with it"
             )
             raise CheckpointError(message)
         rows += _rows_of_files(table, snapshot.definition, decided.files)
@@ -131,8 +131,8 @@ def refuse_readers_behind(
         has_begun = versions.newest() >= 0 or batch == 0
         if has_begun and versions.decided(batch) is None:
             message = (
-                f"store {store!r}: store {reader!r} reads its rows and does not have batch "
-                f"{batch} yet. Start the pipeline until it has, then compute {store!r} again"
+                f"store {store!r}: store {reader!r} reads its rows, but does not have batch "
+                f"{batch} yet. Run the pipeline until it does, and rebuild {store!r} then"
             )
             raise CheckpointError(message)
 

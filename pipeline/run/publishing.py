@@ -153,7 +153,7 @@ class Publisher:
         except Exception as error:
             address = self._options["kafka.bootstrap.servers"]
             error.add_note(
-                f"{what} can't be written to Kafka at {address}, which the next start does"
+                f"{what} cannot be written to Kafka at {address} (the next start writes them)"
             )
             raise
 
@@ -168,8 +168,8 @@ def refuse_publications(units: Iterable[Store]) -> None:
         for publication in unit.publications:
             who = "a stream" if unit.is_sink else f"store {unit.name!r}"
             message = (
-                f"{who} writes to the Kafka topic {publication.topic!r}: name the cluster with "
-                "--publish-to HOST:PORT"
+                f"{who} writes to the Kafka topic {publication.topic!r}, but no cluster is named. "
+                "Name the cluster with --publish-to HOST:PORT"
             )
             raise InvalidTopology(message)
 

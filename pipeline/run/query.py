@@ -319,7 +319,7 @@ class PipelineRun:
         """Compute one of the ``rebuilt`` stores, or a new one, up to the checkpoint's batch."""
         at = self._decided_up_to()
         if at is None:
-            message = f"store {plans.store.name!r}: nothing has run yet, begin with `oriel run`"
+            message = f"store {plans.store.name!r}: the pipeline has not run. Use `oriel run` first"
             raise CheckpointError(message)
         readers = self._topology.readers_of(plans.store.name)
         refuse_readers_behind(self._layout, self._checkpoint, plans.store.name, readers, at.batch)
@@ -335,8 +335,8 @@ class PipelineRun:
             prepared = rebuild.run(plans, self._defined(plans), at.batch, at.ends)
         if others := [reader for reader in readers if reader not in rebuilt]:
             line = (
-                f"rebuild {plans.store.name}: stores {', '.join(others)} read its rows, and have "
-                "its earlier rows. If its rows changed, rebuild these stores as well"
+                f"rebuild {plans.store.name}: stores {', '.join(others)} still use the rows from "
+                "before the rebuild. If the rows changed, rebuild these stores also"
             )
             say("rebuild", line)
         return prepared
@@ -349,7 +349,7 @@ class PipelineRun:
         for store in stores_left(self._checkpoint, self._stores):
             line = f"store {store} is not in the topology: its table stays as it is"
             if is_sink_name(store):
-                line = f"{store} is not in the topology: nothing more is written to the topic"
+                line = f"{store} is not in the topology: no more records are written to the topic"
             say("store-left", line, level="warning", store=store)
 
     def _maintained(self) -> Maintenance:
@@ -441,7 +441,7 @@ class PipelineRun:
         try:
             return decoder.decode(raw)
         except PySparkException as error:
-            message = f"{source}: the schema {source.schema!r} can't be read: {first_line(error)}"
+            message = f"{source}: the schema {source.schema!r} is not valid: {first_line(error)}"
             raise InvalidTopology(message) from error
 
 

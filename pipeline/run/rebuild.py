@@ -182,7 +182,8 @@ class Rebuild:
             blocks, reports = self.log.read_blocks(starts, until), []
             if until != ends and not _distance(starts, until):
                 message = (
-                    f"store {store.name!r}: the log ends at {starts}, the pipeline read to {ends}"
+                    f"store {store.name!r}: the log ends at {starts}, but the pipeline has read up "
+                    f"to {ends}. Restore the log"
                 )
                 raise CheckpointError(message)
             if _distance(starts, until):

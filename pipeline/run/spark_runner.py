@@ -254,8 +254,8 @@ def refuse_failing(
             error.add_note(where)
             return
         message = (
-            f"{where}: fails on a record: {first_line(error)}. Fix the expression, or drop such "
-            "records with a filter first"
+            f"{where}: fails on a record: {first_line(error)}. Correct the expression, or drop "
+            "such records with a filter first"
         )
         raise ExpressionFailed(message) from error
 

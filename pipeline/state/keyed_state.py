@@ -382,9 +382,9 @@ class KeyedState:
         table = open_segment(self._folder, name)
         if not table.schema.equals(self._file_schema()):
             message = (
-                f"state file {self._folder / name} has other columns than the topology needs. Use "
-                "the topology and the version that wrote it, or start a new checkpoint and a new "
-                "table"
+                f"state file {self._folder / name} has other columns than the topology needs. Run "
+                "the topology and the version that wrote it, or start again with an empty data "
+                "directory"
             )
             raise CheckpointError(message)
         metadata = table.schema.metadata

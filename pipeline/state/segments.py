@@ -112,16 +112,16 @@ def open_segment(folder: Path, name: str) -> pa.Table:
         raise
     except (OSError, pa.ArrowInvalid) as error:
         message = (
-            f"state file {folder / name} can't be read ({error}). Restore the checkpoint from a "
-            f"backup, or let {_rebuild(folder)} compute the store again from its topics"
+            f"state file {folder / name} cannot be read ({error}). Restore the checkpoint from "
+            f"a backup, or compute the store again from its topics with {_rebuild(folder)}"
         )
         raise CheckpointError(message) from error
     found = (table.schema.metadata or {}).get(_FORMAT_KEY, b"none").decode(errors="replace")
     if found != FORMAT.decode():
         message = (
-            f"state file {folder / name} has format {found}, this version reads {FORMAT.decode()}. "
-            f"Let {_rebuild(folder)} compute the store again from its topics, or run the version "
-            "that wrote it"
+            f"state file {folder / name} has format {found}, but this version reads format "
+            f"{FORMAT.decode()}. Compute the store again from its topics with {_rebuild(folder)}, "
+            "or run the version that wrote it"
         )
         raise CheckpointError(message)
     return table
@@ -144,8 +144,8 @@ def _compare_digest(path: Path, _stamp: Stamp | None) -> None:
         owner = _owner(content)
     message = (
         f"state file {path} is not what the pipeline wrote, because its digest differs{owner}. "
-        f"Restore the checkpoint from a backup, or let {_rebuild(path.parent)} compute the store "
-        "again from its topics"
+        "Restore the checkpoint from a backup, or compute the store again from its topics with "
+        f"{_rebuild(path.parent)}"
     )
     raise CheckpointError(message)
 

@@ -87,7 +87,7 @@ def count_batch(store: str, batch: int, by_task: Iterable[Counters]) -> Counters
     numbers = vars(total)
     for rows, came, prefix in (
         ("records", total.input, ""),
-        ("elements of records", total.elements, "elements_"),
+        ("flattened records", total.elements, "elements_"),
     ):
         applied, late, dead_lettered, filtered = (
             numbers[prefix + end] for end in ("applied", "late", "dead_lettered", "filtered")
@@ -95,7 +95,7 @@ def count_batch(store: str, batch: int, by_task: Iterable[Counters]) -> Counters
         ends = applied + late + dead_lettered + filtered
         if ends != came:
             message = (
-                f"store {store!r}, batch {batch}: {came} {rows} came in, but {ends} are "
+                f"store {store!r}, batch {batch}: {came} {rows} were read, but {ends} are "
                 f"accounted for ({applied} applied, {late} late, {dead_lettered} dead-lettered, "
                 f"{filtered} filtered). Nothing of the batch is committed. A restart computes it "
                 "again. If it happens again, it is a defect of Oriel"

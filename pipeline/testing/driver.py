@@ -85,8 +85,8 @@ class TopologyTestDriver(DriverWords):
         """
         if not isinstance(topology, Topology):
             message = (
-                "TopologyTestDriver: expects the topology that a builder's build() returns, "
-                f"not {topology!r}"
+                "TopologyTestDriver: the argument must be a topology that build() of a builder "
+                f"returns, not {topology!r}"
             )
             raise IllegalArgument(message)
         self._topology = topology
@@ -155,8 +155,8 @@ class TopologyTestDriver(DriverWords):
         for one in inputs:
             if not isinstance(one, tuple) or len(one) not in {2, 3}:
                 message = (
-                    "pipe_inputs: expects a list of (topic, record) or (topic, record, partition), "
-                    f"and one is {one!r}"
+                    "pipe_inputs: each input must be (topic, record) or (topic, record, "
+                    f"partition), not {one!r}"
                 )
                 raise IllegalArgumentType(message)
             topic, record, partition = one if len(one) == 3 else (*one, 0)
@@ -176,7 +176,7 @@ class TopologyTestDriver(DriverWords):
             raise IllegalArgument(message)
         is_number = isinstance(partition, int) and not isinstance(partition, bool)
         if not is_number or partition not in _PARTITIONS:
-            message = f"a partition is a number from 0 to {_PARTITIONS[-1]}, not {partition!r}"
+            message = f"partition must be an integer from 0 to {_PARTITIONS[-1]}, not {partition!r}"
             raise IllegalArgument(message)
 
     def _clear_output(self) -> None:
@@ -274,8 +274,8 @@ class TopologyTestDriver(DriverWords):
             return OutputReader(self._store(of))
         if not isinstance(of, KStream):
             message = (
-                "create_output_reader: expects the name of a store, or a stream (of a table its "
-                f"to_stream()), not {of!r}"
+                "create_output_reader: the argument must be the name of a store, or a stream, not "
+                f"{of!r}. For a table, use its to_stream()"
             )
             raise IllegalArgument(message)
         if self._offsets:

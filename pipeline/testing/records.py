@@ -170,7 +170,9 @@ def _check(record: Record, schema: pa.Schema, consumed: Consumed) -> None:
         IllegalArgumentType: see ``decoded``.
     """
     if not isinstance(record, Record) or not isinstance(record.key, str | None):
-        message = f"records are Record(key: str, value: dict, timestamp_ms: int), not {record!r}"
+        message = (
+            f"a record must be Record(key: str, value: dict, timestamp_ms: int), not {record!r}"
+        )
         if isinstance(record, Record):
             message += ". Pass keys as strings ('5') for every key_serde"
         raise IllegalArgumentType(message)
@@ -180,16 +182,17 @@ def _check(record: Record, schema: pa.Schema, consumed: Consumed) -> None:
         is_dict and all(isinstance(value, bytes) for value in headers.values())
     ):
         message = (
-            f'headers are a dict of names to bytes, like {{"trace": b"7f3a"}}, not {headers!r}'
+            f'headers must be a dict of names to bytes, like {{"trace": b"7f3a"}}, not {headers!r}'
         )
         raise IllegalArgumentType(message)
     # A JSON value that is not an object is a dead letter, as in the pipeline.
     is_value = record.value is None or isinstance(record.value, Mapping)
     if not is_value and consumed.value_serde != JSON_RECORDS.value_serde:
-        example = f": write {dict.fromkeys(schema.names, record.value)!r}"
+        example = f", for example {dict.fromkeys(schema.names, record.value)!r}"
         message = (
-            f"the topic's values are {consumed.value_serde}, so pass a dict of the "
-            f"columns {schema.names}, not as {record.value!r}{example * (len(schema) == 1)}"
+            f"a value must be a dict, not {record.value!r}. The serde of the topic is "
+            f"{consumed.value_serde}, so pass a dict of the columns "
+            f"{schema.names}{example * (len(schema) == 1)}"
         )
         raise IllegalArgumentType(message)
 

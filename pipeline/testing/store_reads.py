@@ -150,6 +150,6 @@ def checked_time(what: str, time_ms: object) -> int:
         message = f"{what} must be an integer number of ms, not {time_ms!r}"
         raise IllegalArgument(message)
     if not _TIME_MIN <= time_ms <= _TIME_MAX:
-        message = f"{what} must fit a signed 64-bit number of ms, {time_ms} does not"
+        message = f"{what} must be a signed 64-bit number of ms, not {time_ms}"
         raise IllegalArgument(message)
     return time_ms

@@ -257,7 +257,7 @@ def test_retention_of_sessions_counts_by_ends() -> None:
 @pytest.mark.parametrize("partition", [-1, True, 1.0, "0", None])
 def test_a_partition_is_a_number_from_0(partition: Any) -> None:
     """Anything else is refused by name."""
-    with pytest.raises(IllegalArgument, match="a partition is a number from 0"):
+    with pytest.raises(IllegalArgument, match="partition must be an integer from 0"):
         times_driver().pipe_input("t", records("1"), partition=partition)
 
 

@@ -61,7 +61,7 @@ def test_headers_that_are_no_dict_of_bytes_are_refused(headers: Any) -> None:
         with pytest.raises(IllegalArgumentType) as caught:
             driver.pipe_input("t", [Record("k", {"v": 1}, 1), Record("k", {"v": 1}, 1, headers)])
         assert str(caught.value) == (
-            f'headers are a dict of names to bytes, like {{"trace": b"7f3a"}}, not {headers!r}'
+            f'headers must be a dict of names to bytes, like {{"trace": b"7f3a"}}, not {headers!r}'
         )
         assert driver.counters("to(o)").input == 0
         driver.pipe_input("t", Record("k", {"v": 1}, 1, {"h": b"y"}))
@@ -71,9 +71,9 @@ def test_headers_that_are_no_dict_of_bytes_are_refused(headers: Any) -> None:
 @pytest.mark.parametrize(
     ("schema", "serde", "given", "told"),
     [
-        ("v STRING", Serdes.string(), "hello", r"string, .* not as 'hello': write {'v': 'hello'}$"),
-        ("v BIGINT", Serdes.long(), 5, r"long, .* \['v'\], not as 5: write {'v': 5}$"),
-        ("v INT, w INT", Serdes.avro(), [1, 2], r"avro.* \['v', 'w'\], not as \[1, 2\]$"),
+        ("v STRING", Serdes.string(), "hello", r"not 'hello'.* string, .* {'v': 'hello'}$"),
+        ("v BIGINT", Serdes.long(), 5, r"not 5.* long, .* \['v'\], .* {'v': 5}$"),
+        ("v INT, w INT", Serdes.avro(), [1, 2], r"not \[1, 2\].* avro.* \['v', 'w'\]$"),
     ],
 )
 def test_a_single_value_is_given_by_its_column(

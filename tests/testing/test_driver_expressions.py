@@ -301,7 +301,7 @@ def test_peek_shows_each_record_once_in_a_batch(spark: SparkSession, tmp_path: P
         "None None 9", "k None 9", "k {'v': 2, 'x': 3} 2", "k {'v': 3, 'x': 4} 3",
     ]  # fmt: skip
     assert driver.counters("s") == Counters(input=5, applied=2, late=0, dropped=1, filtered=2)
-    with pytest.raises(InvalidTopology, match="peek: expects a function"):
+    with pytest.raises(InvalidTopology, match="peek: the argument must be a function"):
         StreamsBuilder().stream("t", "v INT").peek("v")  # type: ignore[arg-type]
 
 

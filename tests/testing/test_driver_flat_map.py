@@ -193,7 +193,7 @@ def test_what_cannot_be_flattened_is_refused() -> None:
         lines.flat_map_values("user")
     with pytest.raises(InvalidTopology, match="flat_map: name at least one column or expression"):
         lines.flat_map((), word="split(line, ' ')")
-    for columns, found in (({"n": "1"}, "none is"), ({"a": "tags", "b": "tags"}, "are")):
+    for columns, found in (({"n": "1"}, "no column is"), ({"a": "tags", "b": "tags"}, "are")):
         wrong = StreamsBuilder()
         stream = wrong.stream("t", "tags ARRAY<STRING>").flat_map_values(**columns)
         stream.group_by_key().count().materialize("s")

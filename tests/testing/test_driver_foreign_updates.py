@@ -301,7 +301,7 @@ def test_numbers_without_room_are_refused(monkeypatch: pytest.MonkeyPatch) -> No
     driver.pipe_input("items", [Record(i, {"of_c": "x"}, 1) for i in "abcd"])
     driver.pipe_input("orders", [Record(i, {"of_i": i}, 2) for i in "abcd"])
     with pytest.raises(
-        IllegalArgument, match=r"more than a row id can hold\. .* to a topic with to\(topi"
+        IllegalArgument, match=r"more than a record id can hold\. .* to a topic with to\(topi"
     ):
         driver.pipe_input("categories", Record("x", {"c": "new"}, 3))
 

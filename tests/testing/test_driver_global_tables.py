@@ -110,13 +110,15 @@ def test_what_is_missing_or_too_much_is_refused() -> None:
     builder = StreamsBuilder()
     stream, table = builder.stream("t", "a INT"), builder.table("u", "b INT")
     everywhere = builder.global_table("g", "c INT")
-    with pytest.raises(InvalidTopology, match="left_join: a global table needs key="):
+    with pytest.raises(InvalidTopology, match="left_join: a join with a global table needs key="):
         stream.left_join(everywhere)
     with pytest.raises(InvalidTopology, match="only a global table accepts key="):
         stream.join(table, key="a")
     with pytest.raises(InvalidTopology, match="Use join or left_join without windows"):
         stream.join(everywhere, JoinWindows.of_time_difference_and_grace(1, 0), key="a")
-    with pytest.raises(InvalidTopology, match="join: expects SQL text or a Spark Column"):
+    with pytest.raises(
+        InvalidTopology, match="join: an expression must be SQL text or a Spark Column"
+    ):
         stream.join(everywhere, key=lambda value: value)  # type: ignore[arg-type]
     stream.join(everywhere, key="nothing").group_by_key().count().materialize("s")
     with pytest.raises(InvalidTopology, match=r"store 's', step join\(key=nothing"):

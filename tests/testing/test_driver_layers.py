@@ -119,7 +119,7 @@ def test_rows_without_a_key_are_dead_letters_of_their_store() -> None:
             {
                 "topic": "store inner", "partition": 0, "offset": offset, "store": "outer",
                 "reason": "null-key",
-                "detail": "the key, or what it is made of, is missing or null",
+                "detail": "the key, or a column that it is computed from, is missing or null",
                 "raw": b"", "key": b"a", "timestamp_ms": time, "headers": None,
             }
             for offset, time in ((1, 6), (2, 20))

@@ -339,7 +339,7 @@ def test_half_a_surrogate_pair_is_no_key() -> None:
 def test_what_is_no_record_is_refused_and_changes_nothing(given: Any) -> None:
     """A mistake in the test is an error in the test, before any record of the batch."""
     driver = times_driver()
-    with pytest.raises(TypeError, match="records are Record"):
+    with pytest.raises(TypeError, match="a record must be Record"):
         driver.pipe_input("t", [*records("1"), given])
     pipe(driver, "2")
     assert driver.counters("s").input == 1

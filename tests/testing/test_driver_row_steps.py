@@ -369,11 +369,11 @@ def test_steps_that_do_not_fit_are_refused(what: str) -> None:
 REFUSED_AT_ONCE: Mapping[str, tuple[Callable[[KTable], KTable], str]] = {
     "a function": (
         lambda t: t.filter(lambda row: row),  # type: ignore[arg-type]
-        "filter: expects SQL text or a Spark Column",
+        "filter: an expression must be SQL text or a Spark Column",
     ),
     "a function, negated": (
         lambda t: t.filter_not(lambda row: row),  # type: ignore[arg-type]
-        "filter_not: expects SQL text or a Spark Column",
+        "filter_not: an expression must be SQL text or a Spark Column",
     ),
     "no column": (lambda t: t.map_values(), "map_values: name at least one column"),
     "the name of a window's time": (
@@ -406,6 +406,6 @@ def test_steps_without_a_store_are_refused() -> None:
     counts.materialize("whole")
     counts.filter("count > 1")
     with pytest.raises(
-        InvalidTopology, match=r"materialize.*count=count\(\)\)\.filter\('count > 1'\)"
+        InvalidTopology, match=r"count=count\(\)\)\.filter\('count > 1'\)\. Add \.materialize"
     ):
         builder.build()

@@ -112,7 +112,7 @@ def test_merged_streams_need_the_same_columns() -> None:
         TopologyTestDriver(builder.build())
     with pytest.raises(InvalidTopology, match="different builders"):
         left.merge(builder.stream("x", "a INT"))
-    with pytest.raises(InvalidTopology, match="merge: expects a stream"):
+    with pytest.raises(InvalidTopology, match="merge: other must be a stream"):
         left.merge(builder.table("x", "a INT"))  # type: ignore[arg-type]
 
 
@@ -161,7 +161,7 @@ def test_branches_have_names_of_their_own() -> None:
         split.default_branch()
     with pytest.raises(InvalidTopology, match="two branches have the name '0'"):
         split.branch("v < 1", "0")
-    with pytest.raises(InvalidTopology, match="branch: expects SQL text"):
+    with pytest.raises(InvalidTopology, match="branch: an expression must be SQL text"):
         split.branch(lambda value: value < 0)  # type: ignore[arg-type]
 
 

@@ -113,7 +113,7 @@ def test_a_filtered_table_as_a_stream_has_records_without_a_value() -> None:
 def test_what_can_not_be_filtered_is_told() -> None:
     """What is no expression, or nothing."""
     table = StreamsBuilder().table("t", "v INT")
-    with pytest.raises(InvalidTopology, match="filter: expects SQL text"):
+    with pytest.raises(InvalidTopology, match="filter: an expression must be SQL text"):
         table.filter(lambda row: row)  # type: ignore[arg-type]
     with pytest.raises(InvalidTopology, match="map_values: name at least one column"):
         table.map_values()

@@ -25,7 +25,7 @@ def copying() -> Topology:
 
 
 def test_records_are_written_as_they_are() -> None:
-    """Late ones, those without a key or a value, and with a key that no read could name."""
+    """Late ones, those without a key or a value, and with a key that no query can name."""
     driver = TopologyTestDriver(copying())
     written = driver.create_output_topic("copied")
     records = [

@@ -432,7 +432,7 @@ def test_what_a_function_raises_on_behind_a_wait_is_a_dead_letter() -> None:
         (lambda b: b.versioned_table("b", "w INT", -1),
          "history_retention_ms must not be negative"),
         (lambda b: b.stream("a", "v INT").outer_join(b.versioned_table("b", "w INT", 5)),
-         "a table is read as of the record's time. Use join or left_join with grace_ms="),
+         "a stream joins a table as of the record's time. Use join"),
         (lambda b: b.versioned_table("b", "w INT", 5).join(b.stream("a", "v INT").filter("v > 1")),
          r"not with <KStream stream\('a'\).filter\('v > 1'\)>\. Join the table"),
     ],

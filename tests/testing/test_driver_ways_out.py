@@ -126,9 +126,12 @@ def test_a_word_of_kafkas_driver_is_answered(ask: Callable[[Any], object], said:
         (lambda driver: driver.counters("out"), "counters and dead letters of 'to(out)'"),
         (lambda driver: driver.pipe_input("t", None), "pass a Record or a list of records"),
         (lambda driver: driver.pipe_inputs([Record("k", None, 1)]), "(topic, record, partition)"),
-        (lambda driver: driver.pipe_inputs([("t",)]), "and one is ('t',)"),
-        (lambda driver: driver.pipe_inputs(("t", Record("k", None, 1))), "and one is 't'"),
-        (lambda driver: driver.pipe_inputs([("t", Record("k", None, 1), 0, 0)]), "and one is"),
+        (lambda driver: driver.pipe_inputs([("t",)]), "not ('t',)"),
+        (lambda driver: driver.pipe_inputs(("t", Record("k", None, 1))), "not 't'"),
+        (
+            lambda driver: driver.pipe_inputs([("t", Record("k", None, 1), 0, 0)]),
+            "not ('t', Record",
+        ),
     ],
 )
 def test_a_call_that_does_not_fit_is_answered(call: Callable[[Any], object], said: str) -> None:

@@ -181,15 +181,18 @@ def _strange(builder: StreamsBuilder) -> None:
             _reduced,
             r"join: windowed tables need named aggregates to be joined\. Create tables of both",
         ),
-        (_sessions, r"join: windowed tables are joined by equal time windows, not Session.* and "),
-        (_others, r"outer_join: windowed tables are joined by equal time windows, not .*grace"),
+        (
+            _sessions,
+            r"join: windowed tables need equal time windows to be joined, not Session.* and ",
+        ),
+        (_others, r"outer_join: windowed tables need equal time windows to be joined, not .*grace"),
         (
             _final,
-            r"left_join: windowed tables are joined directly after their aggregations, both wi",
+            r"left_join: windowed tables must be joined directly after their aggregations, and",
         ),
         (
             _stepped,
-            r"join: windowed tables are joined directly .*\. Call steps and suppress after the j",
+            r"join: windowed tables must be joined directly .*\. Call steps and suppress after",
         ),
         (
             _named,

@@ -206,7 +206,7 @@ def test_times_must_be_times(store: ReadOnlySessionStore, wrong: Any) -> None:
             partial(store.fetch_session, "a", *times),
         ]
         for read in reads:
-            with pytest.raises(IllegalArgument, match=r"_ms must (be an integer|fit a signed)"):
+            with pytest.raises(IllegalArgument, match=r"_ms must be (an integer|a signed)"):
                 read()
 
 

@@ -157,7 +157,7 @@ def test_one_key_must_be_given(store: ReadOnlyWindowStore) -> None:
 @pytest.mark.parametrize("wrong", NO_TIMES)
 def test_times_must_be_times(store: ReadOnlyWindowStore, wrong: Any) -> None:
     """A time that is None, no integer or wider than 64 bits is an illegal argument."""
-    with pytest.raises(IllegalArgument, match=r"start_ms must (be an integer|fit a signed 64-bit)"):
+    with pytest.raises(IllegalArgument, match=r"start_ms must be (an integer|a signed 64-bit)"):
         store.fetch("a", wrong)
     for times in ((wrong, 0), (0, wrong)):
         reads: list[Callable[[], object]] = [

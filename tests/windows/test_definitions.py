@@ -45,9 +45,9 @@ def test_no_grace_is_grace_zero() -> None:
 @pytest.mark.parametrize(
     ("construct", "message"),
     [
-        (lambda: TimeWindows(0, 0, 1), "Window size must be larger than zero, it is 0 ms"),
+        (lambda: TimeWindows(0, 0, 1), "Window size must be larger than zero, but it is 0 ms"),
         (lambda: TimeWindows(10, -1, 10), "Window grace period must not be negative"),
-        (lambda: TimeWindows(10, 0, 20), "at most the window size of 10 ms, it is 20 ms"),
+        (lambda: TimeWindows(10, 0, 20), "at most the window size of 10 ms, but it is 20 ms"),
         (lambda: TimeWindows(10, 0, 0), "Window advance must be larger than zero"),
         (lambda: TimeWindows(2**62, 0, 2**62), r"size \+ grace must not exceed"),
         (lambda: SlidingWindows(-1, 0), "Window time difference must not be negative"),

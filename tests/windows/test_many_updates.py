@@ -229,7 +229,7 @@ def test_numbers_of_rows_that_have_no_room_are_refused() -> None:
     assert (twice // 2 // 2**20).tolist() == once.tolist()
     assert (twice % 2).tolist() == [1, 1, 1]
     for places, number in ((twice, 0), (once, 2**20)):
-        with pytest.raises(IllegalArgument, match="more than a row id can hold"):
+        with pytest.raises(IllegalArgument, match="more than a record id can hold"):
             Places(1).numbers_of_rows(places, np.full(3, number), 2**20)
 
 

@@ -204,7 +204,7 @@ def test_a_function_that_raises_is_named(role: str) -> None:
 
 def test_a_result_is_one_number_a_row() -> None:
     """Several are refused before anything runs."""
-    with pytest.raises(InvalidTopology, match=r"m\(v\): result must return one number a row"):
+    with pytest.raises(InvalidTopology, match=r"m\(v\): result must return one number per row"):
         driver_giving(lambda states: np.stack([states, states], axis=1), "DOUBLE")
 
 

@@ -81,12 +81,15 @@ class AvroReader:
         """
         if self.serde.schema is None:
             if self.registry is None:
-                message = "values that name their Avro schema need --schema-registry URL"
+                message = (
+                    "the values contain the ids of their Avro schemas, so a schema registry is "
+                    "needed. Add --schema-registry URL"
+                )
                 raise InvalidTopology(message)
             return
         schema = writer_schema((self.serde.schema,))
         if isinstance(schema, str):
-            message = f"the Avro schema can't be used: {schema}"
+            message = f"the Avro schema is not valid: {schema}"
             raise InvalidTopology(message)
         names = {field["name"] for field in schema.expanded["fields"]}
         missing = [field.name for field in self.row_type if field.name not in names]
@@ -168,7 +171,7 @@ def writer_schema(schemas: tuple[str, ...]) -> WriterSchema | str:
     except RecursionError:
         return "it is nested too deeply"
     if not isinstance(expanded, dict) or expanded["type"] != "record":
-        return "it is not one of a record"
+        return "it is not the schema of a record"
     return _fault(expanded, ()) or WriterSchema(parsed, expanded)
 
 
@@ -196,7 +199,7 @@ def _fault(schema: Any, around: tuple[str, ...]) -> str | None:
     node = _node(schema)
     kind = node["type"]
     if kind in around:
-        return f"{kind} holds itself, without an end"
+        return f"{kind} contains itself without end"
     if kind == "array" and _may_be_empty(node["items"]):
         return "it has an array whose items can have zero bytes"
     inner = (*around, node["name"]) if kind == "record" else around

@@ -89,7 +89,7 @@ def _message_class(serde: ProtobufSerde) -> Any:
         return GetMessageClass(pool.FindMessageTypeByName(serde.message))
     except (DecodeError, TypeError, KeyError) as error:
         message = (
-            f"the Protobuf descriptors have no message {serde.message!r} that can be read: write "
+            f"the Protobuf descriptors have no message {serde.message!r} that can be read. Write "
             "them with protoc --include_imports --descriptor_set_out=FILE, and name the message "
             "with its package"
         )
@@ -179,7 +179,7 @@ def _unchanged(value: Any) -> Any:
 
 def _misfit(field: FieldDescriptor, path: str) -> InvalidTopology:
     return InvalidTopology(
-        f"the column {path} has another type than the Protobuf field {field.full_name}"
+        f"the column {path} does not have the type of the Protobuf field {field.full_name}"
     )
 
 
@@ -211,5 +211,5 @@ def _body(value: bytes, headers: tuple[bytes, ...] | None) -> bytes:
     for header in headers:
         if value[:1] == b"\x00" and len(value) >= _ID_END and behind.startswith(header):
             return behind[len(header) :]
-    message = "the header of a schema registry is missing, or is of another message"
+    message = "the header of a schema registry is missing, or belongs to another message"
     raise DecodeError(message)

@@ -44,7 +44,9 @@ class SchemaRegistry:
         parts = urlsplit(url)
         if parts.scheme not in {"http", "https"} or not parts.hostname:
             # Without the text: it may hold a password.
-            message = "the schema registry's address must be like http://host:8081"
+            message = (
+                "the address of the schema registry must be a URL, for example http://host:8081"
+            )
             raise InvalidTopology(message)
         user, _, host = parts.netloc.rpartition("@")
         address = urlunsplit((parts.scheme, host, parts.path.rstrip("/"), "", ""))
@@ -77,7 +79,7 @@ class SchemaRegistry:
             except urllib.error.HTTPError as error:
                 if error.code == 404:
                     return None
-                fault = f"it answers {error.code}"
+                fault = f"status {error.code}"
                 if error.code < 500 and error.code != 429:
                     raise self._unavailable(fault) from error
             except (OSError, ValueError, HTTPException) as error:

@@ -94,14 +94,14 @@ def decode_line(line: bytes, row_type: pa.StructType, text_field: str | None = N
     if _has_lone_surrogate(text):
         return Reason.NOT_JSON
     if text_field is not None and isinstance(row, dict) and row[text_field] is _NOT_TEXT:
-        wrong = WrongType(pa.string(), "what is no text")
+        wrong = WrongType(pa.string(), "a value that is not a string")
         wrong.path.append(text_field)
         return wrong
     return row
 
 
 def _refuse(text: str) -> NoReturn:
-    message = f"no JSON: {text[:20]}"
+    message = f"not JSON: {text[:20]}"
     raise ValueError(message)
 
 
@@ -240,8 +240,8 @@ def _read_text(token: Any) -> str:
 
 def _checked_text(text: str) -> str:
     if len(text) > MAX_TEXT_LENGTH // 2 and _java_length(text) > MAX_TEXT_LENGTH:
-        wanted = f"a text of at most {MAX_TEXT_LENGTH} characters"
-        raise WrongType(wanted, "a longer one")
+        wanted = f"a string of at most {MAX_TEXT_LENGTH} characters"
+        raise WrongType(wanted, "a longer string")
     return text
 
 

@@ -102,7 +102,10 @@ class Consumed(OtherWords):
                 message = f"Consumed: write key_serde=Serdes.{key_serde}(), not {key_serde!r}"
             raise InvalidTopology(message)
         if not isinstance(value_serde, Serde | AvroSerde | ProtobufSerde):
-            message = f"Consumed: value_serde must be one of Serdes, not {value_serde!r}"
+            message = (
+                "Consumed: value_serde must be a serde of Serdes, for example Serdes.json(), not "
+                f"{value_serde!r}"
+            )
             raise InvalidTopology(message)
         is_field = isinstance(timestamp, FieldTimestamp) and timestamp.unit in _UNITS
         if not is_field and timestamp not in {"message", "ingestion"}:
@@ -201,7 +204,7 @@ def checked_consumed(step: str, schema: str, consumed: Consumed) -> Consumed:
 
 def _check_field(step: str, columns: pa.Schema, timestamp: FieldTimestamp) -> None:
     if timestamp.column not in columns.names:
-        message = f"{step}: the column of the time, {timestamp.column!r}, is not in {columns.names}"
+        message = f"{step}: the time column {timestamp.column!r} is not one of {columns.names}"
         raise InvalidTopology(message)
     column_type = columns.field(timestamp.column).type
     is_text = timestamp.unit == "iso"
@@ -209,8 +212,8 @@ def _check_field(step: str, columns: pa.Schema, timestamp: FieldTimestamp) -> No
     if not fits:
         wanted = "STRING" if is_text else "BIGINT"
         message = (
-            f"{step}: a time in {timestamp.unit!r} needs a {wanted} column, and "
-            f"{timestamp.column!r} has another type"
+            f"{step}: the time column {timestamp.column!r} must be {wanted} for the unit "
+            f"{timestamp.unit!r}"
         )
         raise InvalidTopology(message)
 

@@ -215,8 +215,9 @@ class Serdes(OtherWords):
             raise InvalidTopology(message)
         if (schema is None) is not (kind == "registry"):
             message = (
-                f"Serdes.avro: header {kind!r} does not fit. With 'registry', each value names its "
-                "schema, so omit schema. With any other header, schema is required"
+                f"Serdes.avro: header {kind!r} does not fit the schema. With 'registry', "
+                "each value has the id of its schema, so omit schema. With any other header, "
+                "schema is required"
             )
             raise InvalidTopology(message)
         text = _content("Serdes.avro", schema).decode() if isinstance(schema, Path) else schema

@@ -350,7 +350,7 @@ class SourceTable(OtherWords):
         if isinstance(other, VersionedTable):
             other = other.newest()
         if not isinstance(other, SourceTable):
-            message = f"{step}: a table is joined with a table, not with {other!r}"
+            message = f"{step}: a table can only be joined with a table, not with {other!r}"
             if isinstance(other, GlobalKTable):
                 message += ". Also read its topic with builder.table(...)"
             elif isinstance(other, OtherWords):

@@ -35,7 +35,7 @@ _KAFKA_RECORD = "kafka.json"
 #: What brokers say that have no ids of topics.
 _NO_ID = "AAAAAAAAAAAAAAAAAAAAAA"
 _OTHER_RECORDS = (
-    "The offsets name other records: connect to the cluster of this pipeline with --kafka, or "
+    "The offsets refer to other records. Connect to the cluster of this pipeline with --kafka, or "
     "start it again with an empty data directory"
 )
 _COUNTED = ("applied", "late", "dead_lettered", "filtered")
@@ -83,17 +83,19 @@ def _differences(
     application = application_of(state.parent.parent)
     if application is not None and definition.application != application:
         problem = f"the table belongs to application {definition.application}"
-        yield Finding(view.folder, f"{problem}, the checkpoint to {application}", RESTORE)
+        problem += f", but the checkpoint belongs to {application}"
+        yield Finding(view.folder, problem, RESTORE)
         return
     action = rebuild(definition.name)
     decided, recorded = prepared.record, view.transactions.get(definition.application, -1)
     # A batch is decided before it is committed.
     if recorded == decided.batch + 1:
         path = state / f"{recorded:012d}.json"
-        problem = f"the table has batch {recorded}, and its decision is missing"
-        yield Finding(path, problem, "Start the pipeline: it computes this state again")
+        problem = f"the table has batch {recorded}, but its state version is missing"
+        yield Finding(path, problem, "Start the pipeline. It computes this state again")
     elif recorded not in {decided.batch - 1, decided.batch}:
-        problem = f"the table is at batch {recorded}, the state in {state} at {decided.batch}"
+        problem = f"the table is at batch {recorded}"
+        problem += f", but the state in {state} is at batch {decided.batch}"
         yield Finding(view.folder, problem, action)
     record = view.record
     if record is not None and record.batch == recorded == decided.batch:
@@ -101,7 +103,7 @@ def _differences(
             of_table, of_state = getattr(record, name), getattr(decided, name)
             if of_table != of_state:
                 problem = f"the {name} of batch {recorded} are {_text(of_table)} in the table"
-                problem += f" and {_text(of_state)} in the state in {state}"
+                problem += f", but {_text(of_state)} in the state in {state}"
                 yield Finding(view.folder, problem, action)
     decision = state / f"{decided.batch:012d}.json"
     for place, one in ((decision, decided), (view.folder, record)):
@@ -138,7 +140,7 @@ class EventLogs(Check):
                 path = site.event_log / topic / f"{partition}.jsonl"
                 problem = _log_problem(path, offset)
                 if problem is not None:
-                    told = f"{problem}, and store {store_of(subject)!r} has read up to {offset:,}"
+                    told = f"{problem}, but store {store_of(subject)!r} has read up to {offset:,}"
                     yield Finding(path, told, f"{RESTORE}, or name the log of this pipeline")
 
 
@@ -175,13 +177,13 @@ class KafkaTopics(Check):
             log, store = site.topic(topic), store_of(subject)
             if log is None or not _is_same(known.get(topic), log.id):
                 problem = "does not exist" if log is None else "was deleted and created again"
-                told = f"topic {topic!r} {problem} in Kafka, and store {store!r} has read it"
+                told = f"topic {topic!r} {problem} in Kafka, but store {store!r} has read it"
                 yield Finding(path, told, _OTHER_RECORDS)
                 continue
             for partition, offset in sorted(partitions.items()):
                 found = _partition_problem(log, partition, offset)
                 if found is not None:
-                    told = f"partition {partition} of topic {topic!r} {found[0]} in Kafka, and "
+                    told = f"partition {partition} of topic {topic!r} {found[0]} in Kafka, but "
                     yield Finding(
                         path, f"{told}store {store!r} has read up to {offset:,}", found[1]
                     )
@@ -215,7 +217,7 @@ def _partition_problem(log: "TopicLog", partition: str, offset: int) -> tuple[st
         return f"ends at {log.latest[partition]:,}", _OTHER_RECORDS
     if offset < log.earliest[partition]:
         return f"begins at {log.earliest[partition]:,}", (
-            "Records were deleted before they were read: start the pipeline with "
-            "`--on-data-loss continue`, which counts them, or with an empty data directory"
+            "Kafka deleted records before they were read. Start the pipeline with "
+            "`--on-data-loss continue`, or with an empty data directory"
         )
     return None

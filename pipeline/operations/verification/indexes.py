@@ -39,13 +39,14 @@ class Indexes(Check):
         generation = IndexFolder(subject).current()
         if generation is None:
             if any(subject.glob("generation-*")):
-                yield Finding(subject / "CURRENT", "it names no index that exists", _REBUILD)
+                problem = "it refers to an index that does not exist"
+                yield Finding(subject / "CURRENT", problem, _REBUILD)
             return
         path = generation / "data.mdb"
         site.count(data_bytes(generation))
         told = damage(generation)
         if told is not None:
-            yield Finding(path, f"a reader found the index damaged ({told})", _REBUILD)
+            yield Finding(path, f"the index is damaged ({told})", _REBUILD)
             return
         if not has_table(table) or site.table(table).problems:
             # The table is a finding of its own.

@@ -159,7 +159,8 @@ class States(Check):
                 prepared = versions.load(batch)
             except (CheckpointError, ValueError) as error:
                 cause = _CAUSE.search(str(error))
-                problem = f"the decision is damaged ({cause[1] if cause else first_line(error)})"
+                reason = cause[1] if cause else first_line(error)
+                problem = f"the state version is damaged ({reason})"
                 yield Finding(versions.path(batch), problem, rebuild(store_of(subject)))
                 continue
             # It can go meanwhile.
@@ -168,7 +169,7 @@ class States(Check):
                 loaded += [prepared] if batch >= batches[-1] - 1 else []
         published = _newest_published(subject)
         if published > max(batches, default=-1):
-            problem = f"batch {published} is published, and its decision is missing"
+            problem = f"batch {published} is in the output topic, but its state version is missing"
             yield Finding(versions.path(published), problem, RESTORE)
         for name in sorted({name for prepared in loaded for name in prepared.state_files}):
             path = subject / name

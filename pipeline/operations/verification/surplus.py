@@ -86,5 +86,5 @@ def _of_state(site: Site, state: Path) -> Iterator[Finding]:
         named |= set() if prepared is None else prepared.state_files
     for name in sorted(current_files().names(state)):
         if name.endswith(".arrow") and name not in named:
-            problem = "no decision refers to the state file"
+            problem = "no state version refers to the state file"
             yield Finding(state / name, problem, _CAN_STAY, is_damage=False)

@@ -62,7 +62,7 @@ def check_kafka_arguments(
         if name in _CLIENT and options.publish_to:
             continue
         if not options.kafka and getattr(options, name) is not None:
-            parser.error(f"--{name.replace('_', '-')} is for --kafka only")
+            parser.error(f"--{name.replace('_', '-')} needs --kafka")
     return options
 
 
@@ -124,8 +124,8 @@ def _start(text: str) -> Start:
         time = datetime.fromisoformat(text)
     except ValueError as error:
         message = (
-            f"{text!r} is none of earliest, latest, a time like 2026-01-31T12:00:00Z, or "
-            "milliseconds since 1970"
+            f"{text!r} is not a start. Use earliest, latest, a time like 2026-01-31T12:00:00Z, "
+            "or ms since 1970"
         )
         raise argparse.ArgumentTypeError(message) from error
     in_utc = time if time.tzinfo else time.replace(tzinfo=UTC)

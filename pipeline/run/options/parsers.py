@@ -148,6 +148,6 @@ def _positive(text: str) -> int:
 def _setting(text: str) -> tuple[str, str]:
     name, separator, value = text.partition("=")
     if not separator or not name.startswith("spark."):
-        message = f"{text!r} is not a setting of Spark's like spark.executor.memory=4g"
+        message = f"{text!r} is not a Spark option like spark.executor.memory=4g"
         raise argparse.ArgumentTypeError(message)
     return name, value

@@ -191,7 +191,7 @@ class _Functions:
         """
         numbers = self._called("result", self.result, len(states), states)
         if numbers.ndim != 1:
-            message = f"{self.call}: result must return one number a row, not {numbers.shape[1]}"
+            message = f"{self.call}: result must return one number per row, not {numbers.shape[1]}"
             raise IllegalArgument(message)
         return numbers
 

@@ -33,7 +33,7 @@ def to_ms(duration: Duration, name: str) -> int:
         message = f"{name} must be an integer number of ms or a timedelta, not {duration!r}"
         raise IllegalArgument(message)
     if duration > _MAX_DURATION_MS:
-        message = f"{name} must not exceed {_MAX_DURATION_MS} ms, it is {duration} ms"
+        message = f"{name} must not exceed {_MAX_DURATION_MS} ms, but it is {duration} ms"
         raise IllegalArgument(message)
     return duration
 
@@ -57,7 +57,7 @@ def check_not_negative_ms(duration_ms: int, name: str) -> None:
     """
     check_integer_ms(duration_ms, name)
     if duration_ms < 0:
-        message = f"{name} must not be negative, it is {duration_ms} ms"
+        message = f"{name} must not be negative, but it is {duration_ms} ms"
         raise IllegalArgument(message)
 
 
@@ -68,7 +68,7 @@ def check_span_ms(span_ms: int, name: str) -> None:
         IllegalArgument: It does not fit.
     """
     if span_ms > _MAX_SPAN_MS:
-        message = f"{name} must not exceed {_MAX_SPAN_MS} ms, it is {span_ms} ms"
+        message = f"{name} must not exceed {_MAX_SPAN_MS} ms, but it is {span_ms} ms"
         raise IllegalArgument(message)
 
 

@@ -17,7 +17,7 @@ class IllegalArgument(Exception):
         ...     TimeWindows.of_size_with_no_grace(0)
         ... except IllegalArgument as error:
         ...     print(error)
-        Window size must be larger than zero, it is 0 ms
+        Window size must be larger than zero, but it is 0 ms
     """
 
 

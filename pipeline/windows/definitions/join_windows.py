@@ -49,7 +49,7 @@ class JoinWindows(WindowWords):
         check_not_negative_ms(self.grace_ms, GRACE)
         if self.before_ms + self.after_ms < 0:
             message = (
-                f"Join window before + after must not be negative, it is {self.before_ms} + "
+                f"Join window before + after must not be negative, but it is {self.before_ms} + "
                 f"{self.after_ms} ms. If you need a negative side, set the other side first"
             )
             raise IllegalArgument(message)

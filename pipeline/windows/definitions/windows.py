@@ -102,7 +102,7 @@ class TimeWindows(Windows):
         """
         check_integer_ms(self.size_ms, _SIZE)
         if self.size_ms <= 0:
-            message = f"{_SIZE} must be larger than zero, it is {self.size_ms} ms"
+            message = f"{_SIZE} must be larger than zero, but it is {self.size_ms} ms"
             raise IllegalArgument(message)
         check_not_negative_ms(self.grace_ms, GRACE)
         check_span_ms(self.size_ms + self.grace_ms, "size + grace")
@@ -111,7 +111,7 @@ class TimeWindows(Windows):
         if not 0 < self.advance_ms <= self.size_ms:
             message = (
                 f"{_ADVANCE} must be larger than zero and at most the window size of "
-                f"{self.size_ms} ms, it is {self.advance_ms} ms"
+                f"{self.size_ms} ms, but it is {self.advance_ms} ms"
             )
             raise IllegalArgument(message)
         # The starts in (t - size, t] are multiples of the advance: the quotient rounded up.

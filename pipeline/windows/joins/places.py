@@ -61,7 +61,7 @@ def refuse_large_places(partition: int, offset: int) -> None:
         ("offset", offset, _OFFSET_BITS),
     ):
         if number >= 2**bits - 1:
-            message = f"{name} {number}: a join of streams needs a {name} below 2**{bits} - 1"
+            message = f"the {name} must be below 2**{bits} - 1 in a join of streams, not {number}"
             raise IllegalArgument(message)
 
 
@@ -155,10 +155,10 @@ class Places:
         most, highest = int(number.max(initial=0)), int(first.max(initial=0))
         if most >= rows or (highest // logs * rows + most + 1) * logs >= 2**63:
             message = (
-                f"a record changes {most + 1} rows, and {highest // logs} numbers of such records "
-                "are in use, which is more than a row id can hold. Use shorter windows, emit only "
-                "final rows with emit(EmitStrategy.on_window_close()), or write the rows before "
-                "this step to a topic with to(topic) and read this topic"
+                f"a record changes {most + 1} rows, and {highest // logs} record ids are used "
+                "before this step, which is more than a record id can hold. Use shorter windows, "
+                "emit only final rows with emit(EmitStrategy.on_window_close()), or write the rows "
+                "before this step to a topic with to(topic) and read this topic"
             )
             raise IllegalArgument(message)
         return (first // logs * rows + number) * logs + first % logs

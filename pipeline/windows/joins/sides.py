@@ -160,8 +160,8 @@ class SideLogs:
         most = int(own.max(initial=0))
         if (most + 1) * self.count >= 2**62:
             message = (
-                f"rows of one record have numbers up to {most} in successive joins, which is more "
-                "than a row id can hold. Write the rows before this join to a topic with "
+                f"rows of one record have indexes up to {most} after successive joins, which is "
+                "more than a record id can hold. Write the rows before this join to a topic with "
                 "to(topic) and read this topic"
             )
             raise IllegalArgument(message)
@@ -294,7 +294,7 @@ def joined_values(
         IllegalArgument: ``how`` is unknown, or two columns have one name.
     """
     if how not in get_args(hows):
-        message = f"a join is one of {', '.join(get_args(hows))}, not {how!r}"
+        message = f"a join must be one of {', '.join(get_args(hows))}, not {how!r}"
         raise IllegalArgument(message)
     return values_beside(own, carried, sides)
 

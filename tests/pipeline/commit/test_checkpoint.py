@@ -221,7 +221,7 @@ def test_end_offsets_need_a_readable_offset_log(tmp_path: Path) -> None:
         (offsets / "1").write_text("v1\n{}\n17")
         assert checkpoint.end_offsets(0) == {"t": {"0": 12, "10": 0}}
         for batch in (1, 2):
-            with pytest.raises(CheckpointError, match="can't be read"):
+            with pytest.raises(CheckpointError, match="cannot be read"):
                 checkpoint.end_offsets(batch)
 
 
@@ -230,7 +230,7 @@ def test_state_that_cannot_be_trusted_is_refused(tmp_path: Path) -> None:
     name = write_segment(tmp_path, RECORDS, "x", sync=False)
     path = tmp_path / name
     for folder, store in (("s@3", "s"), ("to(t)", r"'to\(t\)'")):
-        with pytest.raises(CheckpointError, match=f"can't be read.*or let `oriel rebuild {store}`"):
+        with pytest.raises(CheckpointError, match=f"cannot be read.*with `oriel rebuild {store}`"):
             read_segment(tmp_path / folder, "missing.arrow", RECORDS.schema)
     path.write_bytes(path.read_bytes()[:100])
     with pytest.raises(CheckpointError, match="is not what the pipeline wrote"):
@@ -238,9 +238,11 @@ def test_state_that_cannot_be_trusted_is_refused(tmp_path: Path) -> None:
     name = "written-by-an-earlier-version.arrow"
     path = tmp_path / name
     path.write_bytes(b"ARROW1")
-    with pytest.raises(CheckpointError, match="can't be read"):
+    with pytest.raises(CheckpointError, match="cannot be read"):
         read_segment(tmp_path, name, RECORDS.schema)
     with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, RECORDS.schema) as writer:
         writer.write_table(RECORDS)
-    with pytest.raises(CheckpointError, match=r"format none, this version reads .*`oriel rebuild"):
+    with pytest.raises(
+        CheckpointError, match=r"format none, but this version reads .*`oriel rebuild"
+    ):
         read_segment(tmp_path, name, RECORDS.schema)

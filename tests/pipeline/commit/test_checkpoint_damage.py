@@ -26,7 +26,7 @@ def test_an_offset_log_that_says_nothing_is_an_error(tmp_path: Path, text: bytes
         offsets = checkpoint.spark / "offsets"
         offsets.mkdir(parents=True)
         (offsets / "0").write_bytes(text)
-        with pytest.raises(CheckpointError, match="can't be read"):
+        with pytest.raises(CheckpointError, match="cannot be read"):
             checkpoint.end_offsets(0)
 
 

@@ -18,8 +18,8 @@ def test_another_log_is_refused_once_there_are_offsets(tmp_path: Path) -> None:
     version.touch()
     settle_log(tmp_path, cluster | {"topic u": "id 2"}, sync=False)
     for other, part in (
-        ({"log": "an event log"}, "log .Kafka cluster 1, this one is an event log"),
-        (cluster | {"topic t": "id 3"}, "topic t .id 1, this one is id 3"),
+        ({"log": "an event log"}, "log .Kafka cluster 1, but this one is an event log"),
+        (cluster | {"topic t": "id 3"}, "topic t .id 1, but this one is id 3"),
     ):
         with pytest.raises(CheckpointError, match=f"has read another {part}.*empty data directory"):
             settle_log(tmp_path, other, sync=False)

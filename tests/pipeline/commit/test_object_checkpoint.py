@@ -57,7 +57,7 @@ def test_a_damaged_note_of_where_sources_began_is_an_error(
         files.replace(
             note, content[:at] + bytes([content[at] ^ flip]) + content[at + 1 :], sync=False
         )
-        with pytest.raises(CheckpointError, match=r"first-offsets/.*is damaged.*delete the file"):
+        with pytest.raises(CheckpointError, match=r"first-offsets/.*is damaged.*Delete the file"):
             keep_first_offsets(tmp_path / "damaged", folder / "first-offsets")
     files.replace(note, _FIRST, sync=False)
     keep_first_offsets(tmp_path / "earlier", folder / "first-offsets")

@@ -195,11 +195,11 @@ def test_single_objects_begin_with_their_schemas_fingerprint() -> None:
     ("schema", "told"),
     [
         ("{", "JSONDecodeError"),
-        ('"long"', "not one of a record"),
+        ('"long"', "not the schema of a record"),
         ('{"type":"record","name":"r","fields":[{"name":"v","type":"nope"}]}', "nope"),
         (
             '{"type":"record","name":"r","fields":[{"name":"v","type":["null","r"]}]}',
-            "holds itself",
+            "contains itself",
         ),
         (
             """{"type":"record","name":"r","fields":[

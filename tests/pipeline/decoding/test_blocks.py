@@ -198,10 +198,10 @@ def test_a_wrong_field_is_named() -> None:
     expected = [f"wrong-type: {detail}" for detail in values.values()]
     lines += [b'{"key":5,"timestamp_ms":1,"value":{}}', b'{"timestamp_ms":true}', b"[]"]
     expected += [
-        "wrong-type: key: STRING expected, not what is no text",
+        "wrong-type: key: STRING expected, not a value that is not a string",
         "wrong-type: timestamp_ms: BIGINT expected, not true",
         (
-            "wrong-type: the whole: "
+            "wrong-type: the whole value: "
             "STRUCT<key: STRING, timestamp_ms: BIGINT, value: STRUCT<n: I... expected, not a list"
         ),
     ]

@@ -198,7 +198,7 @@ def test_an_event_log_has_headers_and_times_of_columns() -> None:
         (5, {"at": 5, "trace_id": "t"}, None),
         (6, {"at": 6, "trace_id": None}, None),
         (1, None, None),
-        (None, None, "missing-timestamp: at, the record's time, is missing or null"),
+        (None, None, "missing-timestamp: the time column at is missing or null"),
         (None, None, "wrong-type: headers: STRUCT<trace: STRING> expected, not a list"),
     ]
     for batch in (log_rows(lines), log_rows(lines * 30)):

@@ -142,11 +142,11 @@ def test_a_registrys_header_names_the_message() -> None:
     [
         ("nope INT", "no field for the column nope"),
         ("line STRUCT<nope: INT>", r"no field for the column line\.nope"),
-        ("id STRING", "column id has another type than the Protobuf field shop.Order.id"),
-        ("price BIGINT", "column price has another type"),
-        ("tags STRING", "column tags has another type"),
-        ("counts ARRAY<STRING>", "column counts has another type"),
-        ("hash STRING", "column hash has another type"),
+        ("id STRING", "column id does not have the type of the Protobuf field shop.Order.id"),
+        ("price BIGINT", "column price does not have the type"),
+        ("tags STRING", "column tags does not have the type"),
+        ("counts ARRAY<STRING>", "column counts does not have the type"),
+        ("hash STRING", "column hash does not have the type"),
     ],
 )
 def test_columns_that_do_not_fit_are_refused(schema: str, told: str) -> None:

@@ -55,7 +55,7 @@ def test_one_stream_may_feed_several_stores() -> None:
         (lambda: windowed().count().materialize("s", 24), "must be no smaller than"),
         (
             lambda: StreamsBuilder().stream("t", "v INT").group_by_key().windowed_by(10),  # type: ignore[arg-type]
-            "expects TimeWindows, SlidingWindows or SessionWindows, not 10",
+            "windows must be TimeWindows, SlidingWindows or SessionWindows, not 10",
         ),
     ],
 )

@@ -157,12 +157,12 @@ ARITIES: dict[str, tuple[Callable[[Any], Any], str, str]] = {
     ),
     "reduce": (
         lambda f: windowed().reduce(f(three)),
-        "reduce: the function is called with (kept value, new value)",
+        "reduce: the reducer is called with (aggregate, value)",
         "three accepts (_key, _value, _aggregate)",
     ),
     "reduce without windows": (
         lambda f: stream().group_by_key().reduce(f(one)),
-        "reduce: the function is called with (kept value, new value)",
+        "reduce: the reducer is called with (aggregate, value)",
         "one accepts (_kept)",
     ),
     "initializer": (
@@ -212,12 +212,12 @@ ARITIES: dict[str, tuple[Callable[[Any], Any], str, str]] = {
     ),
     "adder of values": (
         lambda f: grouped_table().reduce(f(three), two),
-        "reduce: the function is called with (kept value, new value)",
+        "reduce: the reducer is called with (aggregate, value)",
         "three accepts (_key, _value, _aggregate)",
     ),
     "subtractor of values": (
         lambda f: grouped_table().reduce(two, f(three)),
-        "reduce: subtractor is called with (kept value, row's value)",
+        "reduce: subtractor is called with (aggregate, value)",
         "three accepts (_key, _value, _aggregate)",
     ),
 }

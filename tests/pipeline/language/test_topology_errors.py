@@ -72,7 +72,7 @@ MISTAKES: dict[str, tuple[Callable[[], Any], str]] = {
     ),
     "only an initializer": (
         lambda: windowed().aggregate(lambda: 0, schema="n BIGINT"),
-        r"aggregate: initializer, merger and schema need an aggregator",
+        r"aggregate: initializer, merger and schema need the function aggregator",
     ),
     "no initializer": (
         lambda: windowed().aggregate(None, add, schema="n BIGINT"),
@@ -118,11 +118,11 @@ MISTAKES: dict[str, tuple[Callable[[], Any], str]] = {
     ),
     "a reducer that is none": (
         lambda: windowed().reduce(WRONG),
-        r"reduce: expects a function of \(kept value, new value\), not 3",
+        r"reduce: the reducer must be a function \(aggregate, value\), not 3",
     ),
     "a reducer without windows that is none": (
         lambda: grouped().reduce(WRONG),
-        r"reduce: expects a function",
+        r"reduce: the reducer must be a function",
     ),
     "a cogroup of nothing": (
         lambda: grouped().cogroup(),
@@ -144,7 +144,7 @@ MISTAKES: dict[str, tuple[Callable[[], Any], str]] = {
     ),
     "a cogroup of an ungrouped stream": (
         lambda: cogrouped().cogroup(stream(), m=count()),  # type: ignore[arg-type]
-        r"cogroup: expects a grouped stream \(group_by_key\(\)\), not ",
+        r"cogroup: the argument must be a grouped stream, not ",
     ),
     "a cogroup of aggregates and functions": (
         lambda: cogrouped().cogroup(grouped(), add),
@@ -168,7 +168,7 @@ MISTAKES: dict[str, tuple[Callable[[], Any], str]] = {
     ),
     "a cogroup of aggregates with an initializer": (
         lambda: cogrouped().aggregate(lambda: 0),
-        r"aggregate: declarative aggregates need no initializer, merger or schema",
+        r"aggregate: declarative aggregates accept no initializer, merger or schema",
     ),
     "a cogroup of functions without initializer": (
         lambda: grouped().cogroup(add).aggregate(schema="n BIGINT"),
@@ -186,67 +186,67 @@ MISTAKES: dict[str, tuple[Callable[[], Any], str]] = {
     ),
     "windows that are none for a cogroup": (
         lambda: cogrouped().windowed_by(WRONG),
-        r"windowed_by: expects TimeWindows, SlidingWindows or SessionWindows, not 3",
+        r"windowed_by: windows must be TimeWindows, SlidingWindows or SessionWindows, not 3",
     ),
     "join windows for an aggregation": (
         lambda: grouped().windowed_by(WITHIN),  # type: ignore[arg-type]
-        r"windowed_by: expects TimeWindows, SlidingWindows or SessionWindows, not JoinWindows",
+        r"windowed_by: windows must be TimeWindows, .*, not JoinWindows",
     ),
     "an emit strategy that is none": (
         lambda: windowed().emit(WRONG),
-        r"emit: expects an EmitStrategy such as on_window_close\(\), not 3",
+        r"emit: the argument must be an EmitStrategy such as on_window_close\(\), not 3",
     ),
     "final rows of a cogroup without windows": (
         lambda: cogrouped().emit(EmitStrategy.on_window_close()),
-        r"emit: without windows, nothing closes\. Call windowed_by\(\) before it",
+        r"emit: without windows, rows never become final\. Call windowed_by\(\) before it",
     ),
     "suppress without windows": (
         lambda: grouped().count().suppress(until_window_closes()),
-        r"^suppress: without windows, nothing closes\. Call windowed_by\(\) before it",
+        r"^suppress: without windows, rows never become final\. Call windowed_by\(\) before it",
     ),
     "suppress until nothing": (
         lambda: windowed().count().suppress(WRONG),
-        r"^suppress: expects until_window_closes\(\), not 3",
+        r"^suppress: the argument must be until_window_closes\(\), not 3",
     ),
     "a join with something else": (
         lambda: stream().join(WRONG, WITHIN),
-        r"join: expects a stream or a table of this builder, not 3",
+        r"join: other must be a stream or a table of this builder, not 3",
     ),
     "a join with a grouped stream": (
         lambda: stream().left_join(grouped(), WITHIN),  # type: ignore[arg-type]
-        r"left_join: expects a stream or a table of this builder, not ",
+        r"left_join: other must be a stream or a table of this builder, not ",
     ),
     "two streams without windows": (
         lambda: stream().join(stream("u")),
-        r"join: two streams need JoinWindows, not None",
+        r"join: a join of two streams needs JoinWindows, not None",
     ),
     "two streams with an aggregation's windows": (
         lambda: stream().outer_join(stream("u"), WINDOWS),  # type: ignore[arg-type]
-        r"outer_join: two streams need JoinWindows, not TimeWindows",
+        r"outer_join: a join of two streams needs JoinWindows, not TimeWindows",
     ),
     "a table with windows": (
         lambda: stream().join(table(), WITHIN),
-        r"join: a table is read as it is now\. Use join or left_join without windows",
+        r"join: a stream joins a table as it is now\. Use join or left_join without windows",
     ),
     "an outer join without windows": (
         lambda: stream().outer_join(stream("u")),
-        r"outer_join: two streams need JoinWindows, not None",
+        r"outer_join: a join of two streams needs JoinWindows, not None",
     ),
     "an outer join with a table, without windows": (
         lambda: stream().outer_join(table()),  # type: ignore[arg-type]
-        r"outer_join: a table is read as it is now\. Use join or left_join without windows",
+        r"outer_join: a stream joins a table as it is now\. Use join or left_join without windows",
     ),
     "rows at the close of no windows": (
         lambda: stream().group_by_key().emit(EmitStrategy.on_window_close()),
-        r"emit: without windows, nothing closes\. Call windowed_by\(\) before it",
+        r"emit: without windows, rows never become final\. Call windowed_by\(\) before it",
     ),
     "an outer join with a table": (
         lambda: stream().outer_join(table(), WITHIN),  # type: ignore[arg-type]
-        r"outer_join: a table is read as it is now\. Use join or left_join without windows",
+        r"outer_join: a stream joins a table as it is now\. Use join or left_join without windows",
     ),
     "a table with a stream": (
         lambda: table().join(stream()),  # type: ignore[arg-type]
-        r"join: a table is joined with a table, not with ",
+        r"join: a table can only be joined with a table, not with ",
     ),
     "a foreign key of nothing": (
         lambda: table().join(table(), foreign_key=()),
@@ -254,7 +254,7 @@ MISTAKES: dict[str, tuple[Callable[[], Any], str]] = {
     ),
     "a foreign key that is a function": (
         lambda: table().left_join(table(), foreign_key=print),  # type: ignore[arg-type]
-        r"left_join: expects SQL text or a Spark Column, not the function print",
+        r"left_join: an expression must be SQL text or a Spark Column, not the function print",
     ),
     "a foreign key of two builders": (
         lambda: table().join(StreamsBuilder().table("x", "v INT"), foreign_key="w"),
@@ -270,7 +270,7 @@ MISTAKES: dict[str, tuple[Callable[[], Any], str]] = {
     ),
     "a retention without windows": (
         lambda: grouped().count().materialize("s", 10),
-        r"materialize: the store 's' has no windows that could expire",
+        r"materialize: the store 's' has no windows, so it has no retention period",
     ),
     "a retention of sessions that is too short": (
         lambda: grouped().windowed_by(SESSIONS).count().materialize("s", 9),
@@ -356,7 +356,7 @@ def test_an_aggregation_that_waits_is_told_as_it_was_written() -> None:
     with pytest.raises(InvalidTopology, match=r"a, b: aggregate\(n=count\(\), total=sum\(v\)\)"):
         builder.build()
     first.aggregate(lambda: 0, add, schema="n BIGINT")
-    with pytest.raises(InvalidTopology, match=r"; a: aggregate\(functions\)"):
+    with pytest.raises(InvalidTopology, match=r" and a: aggregate\(functions\)"):
         builder.build()
 
 
@@ -394,4 +394,4 @@ def test_what_is_no_stream_is_named_as_it_is_written(other: Callable[[], Any], n
     """Not with all that its builder knows."""
     with pytest.raises(InvalidTopology) as refused:
         stream().merge(other())
-    assert str(refused.value) == f"merge: expects a stream of this builder, not {named}"
+    assert str(refused.value) == f"merge: other must be a stream of this builder, not {named}"

@@ -97,7 +97,7 @@ def test_a_pipeline_that_ended_is_said_to(data: Path, capsys: pytest.CaptureFixt
         ({}, "is starting (process 4711 on here), no batch in the 10.0 s since its start"),
         (
             {"has_ended": True},
-            "does not run. It started 10.0 s ago and stopped before a first batch",
+            "does not run. It started 10.0 s ago and stopped before its first batch",
         ),
         # All records are read, so the pipeline has nothing to do.
         (

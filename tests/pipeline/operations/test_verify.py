@@ -148,7 +148,7 @@ def _leave_behind(path: Path) -> None:
         (_entry("second", BATCHES), cut, "it is the newest one", "commits the batch again"),
         ("tables/first/_delta_log/*.checkpoint.parquet", _garble, "checkpoint", "Delete it"),
         (_state("first", _NEWEST), cut, "is damaged", "`oriel rebuild first`"),
-        (_state("first", _NEWEST), delete, "decision is missing", "computes this state again"),
+        (_state("first", _NEWEST), delete, "state version is missing", "computes this state again"),
         (_state("first", _NEWEST), _miscount, "counters", "`oriel rebuild first`"),
         (_state("first", f"{BATCHES - 1:012d}-*.arrow"), delete, "missing", "oriel rebuild first"),
         (_state("first", f"{BATCHES - 1:012d}-*.arrow"), cut, "the digest", "oriel rebuild first"),
@@ -220,7 +220,7 @@ def test_a_table_of_an_earlier_day_is_found(data: Path, capsys: pytest.CaptureFi
     _leave_behind(data / "tables" / "second" / "_delta_log")
     verified = Verified(capsys, "--data", data)
     table = data / "tables" / "second"
-    assert f"{table}: the table is at batch 0, the state in " in verified.findings[0]
+    assert f"{table}: the table is at batch 0, but the state in " in verified.findings[0]
     assert verified.code == 1
 
 

@@ -185,10 +185,10 @@ def test_a_column_of_the_same_step_may_be_used(
     ("expression", "type_name", "way_out"),
     [
         ("timestamp_millis(timestamp_ms)", "TIMESTAMP", "unix_millis"),
-        ("array(timestamp_millis(timestamp_ms))", "ARRAY<TIMESTAMP>", "cast it"),
-        ("array()", "ARRAY<VOID>", "cast it"),
-        ("map()", "MAP<VOID,VOID>", "cast it"),
-        ("make_interval(1)", "INTERVAL", "cast it"),
+        ("array(timestamp_millis(timestamp_ms))", "ARRAY<TIMESTAMP>", "Cast it"),
+        ("array()", "ARRAY<VOID>", "Cast it"),
+        ("map()", "MAP<VOID,VOID>", "Cast it"),
+        ("make_interval(1)", "INTERVAL", "Cast it"),
     ],
 )
 def test_a_column_that_can_not_go_on_is_named(
@@ -198,7 +198,7 @@ def test_a_column_that_can_not_go_on_is_named(
     steps = stream().map_values("x", t=expression).filter("x > 1").map_values("*", y="x")
     told = refused(build, steps.group_by_key())
     step = f"map_values('x', t={expression!r})"
-    assert told.startswith(f"store 's', step {step}: column 't' can't have the type {type_name}: ")
+    assert told.startswith(f"store 's', step {step}: column 't' cannot have the type {type_name}. ")
     assert way_out in told
 
 
@@ -207,7 +207,7 @@ def test_a_column_of_the_schema_that_can_not_go_on_is_named(spark: SparkSession)
     grouped = StreamsBuilder().stream("t", "at TIMESTAMP").group_by_key()
     empty = spark.createDataFrame([], EMPTY.replace(SCHEMA, "at TIMESTAMP"))
     told = refused(lambda grouped: RowSteps(empty, grouped.origins[0], "s"), grouped)
-    assert told.startswith("store 's', stream('t'): column 'at' can't have the type TIMESTAMP: ")
+    assert told.startswith("store 's', stream('t'): column 'at' cannot have the type TIMESTAMP. ")
 
 
 def test_a_time_may_be_computed_with(build: Callable[[KGroupedStream], RowSteps]) -> None:

@@ -75,16 +75,16 @@ def test_a_pipeline_that_runs_is_named(
 def test_all_unknown_stores_are_named(command: Command) -> None:
     """A name that is misspelled costs no start of Spark."""
     line = command(_PLAIN, "s", "x", "y")
-    assert line == "oriel rebuild: the topology has no store 'x', 'y'. It has s"
+    assert line == "oriel rebuild: the topology has no store 'x', 'y'. Its stores: s"
 
 
 @pytest.mark.parametrize("text", [_PLAIN, _WITH_SPARK])
 def test_a_pipeline_that_never_ran_is_named(command: Command, text: str) -> None:
     """There is nothing to compute again."""
-    assert "nothing has run yet, begin with `oriel run`" in command(text, "s")
+    assert "the pipeline has not run. Use `oriel run` first" in command(text, "s")
 
 
 def test_an_output_topic_needs_a_cluster(command: Command) -> None:
     """The option is named."""
     line = command(_PLAIN.replace("stream.group", "stream.to('out')\nstream.group"))
-    assert "name the cluster with --publish-to HOST:PORT" in line
+    assert "Name the cluster with --publish-to HOST:PORT" in line

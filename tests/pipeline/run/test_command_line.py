@@ -38,11 +38,11 @@ topology = builder.build()
         (["--event-log", "x", "--once", "--trigger", "1s"], "not allowed with"),
         (["--event-log", "x", "--cores", "0"], "'0' is not a positive whole number"),
         (["--event-log", "x", "--max-batch-bytes", "-5"], "not a positive whole number"),
-        (["--event-log", "x", "--conf", "spark.x"], "'spark.x' is not a setting of Spark's"),
-        (["--event-log", "x", "--conf", "x=1"], "'x=1' is not a setting of Spark's"),
-        (["--event-log", "x", "--start", "latest"], "--start is for --kafka only"),
-        (["--event-log", "x", "--kafka-option", "a=b"], "--kafka-option is for --kafka only"),
-        (["--kafka", "x", "--start", "2026"], "'2026' is none of earliest, latest, a time like"),
+        (["--event-log", "x", "--conf", "spark.x"], "'spark.x' is not a Spark option"),
+        (["--event-log", "x", "--conf", "x=1"], "'x=1' is not a Spark option"),
+        (["--event-log", "x", "--start", "latest"], "--start needs --kafka"),
+        (["--event-log", "x", "--kafka-option", "a=b"], "--kafka-option needs --kafka"),
+        (["--kafka", "x", "--start", "2026"], "'2026' is not a start. Use earliest, latest,"),
         (["--kafka", "x", "--on-data-loss", "skip"], "invalid choice: 'skip'"),
     ],
 )
@@ -106,7 +106,7 @@ def test_a_wrong_name_is_told_as_the_checkpoints(
     arguments = [str(path), "--event-log", str(tmp_path), "--data", str(tmp_path / "d")]
     assert main([*arguments, "--name", name]) == 1
     told = capsys.readouterr().err
-    assert told.startswith(f"oriel run: --name names the checkpoint, and {name!r} cannot be")
+    assert told.startswith(f"oriel run: --name must be a valid name of a pipeline, not {name!r}.")
     assert "store" not in told
     assert [each for each in tmp_path.iterdir() if each.name != "__pycache__"] == [path]
 
@@ -119,7 +119,7 @@ def test_a_file_whose_name_is_none_for_a_checkpoint_needs_one(
     path.write_text(TOPOLOGY)
     assert main([str(path), "--event-log", str(tmp_path), "--data", str(tmp_path / "d")]) == 1
     told = capsys.readouterr().err
-    assert "'my topology' cannot be its name. Use --name" in told
+    assert "not 'my topology'. Use --name" in told
 
 
 def test_data_that_is_a_file_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -215,7 +215,7 @@ def test_another_name_for_a_pipeline_is_refused_before_it_writes(
     arguments = [*topology, "--event-log", str(orders.parent / "log"), "--data", str(orders)]
     assert command(arguments) == 1
     said = capsys.readouterr().err
-    assert "store 's' belongs to the pipeline 'orders', and this is the pipeline 'renamed'" in said
+    assert "store 's' belongs to the pipeline 'orders', but this is the pipeline 'renamed'" in said
     assert "--name orders" in said
     assert _files(orders) == before
 
@@ -230,7 +230,7 @@ def test_a_table_whose_checkpoint_is_missing_is_refused_before_anything_is_writt
     topology = str(orders.parent / "renamed.py")
     assert main([topology, "--event-log", log, "--data", str(orders)]) == 1
     said = capsys.readouterr().err
-    assert "restore the checkpoint from a backup" in said
+    assert "Restore the checkpoint from a backup" in said
     assert "--name" not in said
     assert _files(orders) == before
 
@@ -247,6 +247,8 @@ def test_a_store_of_a_pipeline_that_never_ran_is_not_rebuilt(
     log = str(orders.parent / "log")
     assert rebuild(["other", str(topology), "--event-log", log, "--data", str(data)]) == 1
     said = capsys.readouterr().err
-    expected = "has no pipeline 'other', only orders" if has_pipelines else "nothing has run yet"
+    expected = (
+        "has no pipeline 'other', only orders" if has_pipelines else "the pipeline has not run"
+    )
     assert expected in said
     assert _files(orders.parent) == before

@@ -290,14 +290,14 @@ def _put_back_old_table(bench: Bench) -> None:
 @pytest.mark.parametrize(
     ("harm", "what", "error", "said"),
     [
-        (_remove_checkpoint, topology(), ForeignCheckpoint, "written by application"),
+        (_remove_checkpoint, topology(), ForeignCheckpoint, "the table belongs to application"),
         (_remove_table, topology(), ForeignCheckpoint, "do not belong together"),
         (_put_back_old_table, topology(), ForeignCheckpoint, "do not belong together"),
         (
             lambda _: None,
             topology(difference=11),
             IncompatibleStore,
-            r"was sliding \(10 ms, grace 100 ms\), the",
+            r"was sliding \(10 ms, grace 100 ms\), but the",
         ),
         (lambda _: None, topology(tumbling=True), IncompatibleStore, "its window was .*tumbling"),
         (
@@ -363,5 +363,5 @@ def test_another_topic_can_not_take_the_place_of_one(bench: Bench) -> None:
     windows = SlidingWindows.of_time_difference_and_grace(10, 100)
     grouped = builder.stream("u", "v STRING").group_by_key().windowed_by(windows)
     grouped.aggregate(all=collect_list("v"), n=count()).materialize("s")
-    with pytest.raises(IncompatibleStore, match="its topic was t, the topology says u"):
+    with pytest.raises(IncompatibleStore, match="its topic was t, but the topology says u"):
         bench.run(builder.build())

@@ -124,15 +124,15 @@ MISTAKES: dict[str, tuple[Callable[[StreamsBuilder], Any], tuple[str, ...]]] = {
     ),
     "a schema of an unknown type": (
         lambda b: b.table("t", "v NUMBER").materialize("s"),
-        ("table('t'): the schema 'v NUMBER' can't be read: ", 'Unsupported data type "NUMBER"'),
+        ("table('t'): the schema 'v NUMBER' is not valid: ", 'Unsupported data type "NUMBER"'),
     ),
     "a schema that is none": (
         lambda b: b.table("t", "v INT,").materialize("s"),
-        ("table('t'): the schema 'v INT,' can't be read: ", "Syntax error at or near"),
+        ("table('t'): the schema 'v INT,' is not valid: ", "Syntax error at or near"),
     ),
     "a schema with a type that does not go on": (
         lambda b: count_all(b.stream("t", "at TIMESTAMP")),
-        ("store 's', stream('t'): column 'at' can't have the type TIMESTAMP: ", "unix_millis"),
+        ("store 's', stream('t'): column 'at' cannot have the type TIMESTAMP. ", "unix_millis"),
     ),
     "a side of a join that is not row-wise": (
         lambda b: count_all(
@@ -146,7 +146,7 @@ MISTAKES: dict[str, tuple[Callable[[StreamsBuilder], Any], tuple[str, ...]]] = {
     ),
     "a time behind a join": (
         lambda b: count_all(join(b).map_values(t="timestamp_millis(timestamp_ms)")),
-        ("store 's', step map_values(t='timestamp_millis(timestamp_ms)'): column 't' can't have",),
+        ("store 's', step map_values(t='timestamp_millis(timestamp_ms)'): column 't' cannot have",),
     ),
 }
 

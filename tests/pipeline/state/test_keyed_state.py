@@ -225,7 +225,7 @@ def test_files_that_cannot_be_trusted_are_refused(tmp_path: Path) -> None:
     records = write_segment(tmp_path, table_of({}), "x", sync=False)
     with pytest.raises(CheckpointError, match="has other columns"):
         KeyedState(tmp_path, [records], LAYOUT)
-    with pytest.raises(CheckpointError, match="can't be read"):
+    with pytest.raises(CheckpointError, match="cannot be read"):
         KeyedState(tmp_path, ["missing.arrow"], LAYOUT)
     path = tmp_path / name
     path.write_bytes(path.read_bytes()[:200])

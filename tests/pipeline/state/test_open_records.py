@@ -199,5 +199,5 @@ def test_files_that_do_not_fit_are_refused(tmp_path: Path) -> None:
     with pytest.raises(CheckpointError, match=f"{version.names[1]} has other columns"):
         opened(tmp_path, other, {0: version.names}, 0, 1)
     (tmp_path / version.names[0]).unlink()
-    with pytest.raises(CheckpointError, match=f"{version.names[0]} can't be read"):
+    with pytest.raises(CheckpointError, match=f"{version.names[0]} cannot be read"):
         opened(tmp_path, engine, {0: version.names}, 0, 1)

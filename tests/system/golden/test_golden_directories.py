@@ -94,8 +94,8 @@ def test_state_that_cannot_be_read_is_refused_with_the_way_out(
     file = str(directory.data / "checkpoints" / each / "state" / each) + "/"
     assert line.startswith(f"oriel run: state file {file}")
     assert line.endswith(
-        f"has format {name[len('state')]}, this version reads 3. Let `oriel rebuild {each}` "
-        "compute the store again from its topics, or run the version that wrote it"
+        f"has format {name[len('state')]}, but this version reads format 3. Compute the store "
+        f"again from its topics with `oriel rebuild {each}`, or run the version that wrote it"
     )
     assert (directory.rows(each), directory.record(each)) == before
     ended = directory.run(each, command=("rebuild", each))

@@ -82,7 +82,7 @@ def test_stores_of_a_cluster_are_rebuilt_and_other_logs_refused(
     assert cluster.oriel("run") == ""
     assert cluster.total("a") == 7
     told = cluster.oriel("run", above=1)
-    assert told.startswith("oriel run: store 'a': its chain of steps was a.filter('v > 0'), the")
+    assert told.startswith("oriel run: store 'a': its chain of steps was a.filter('v > 0'), but")
     assert cluster.oriel("rebuild", "a", above=1) == ""
     assert cluster.total("a") == 6
     # Another topic in front of it: Spark tells its sources by their order.

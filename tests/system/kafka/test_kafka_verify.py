@@ -51,14 +51,14 @@ def test_committed_offsets_are_compared_with_the_topics(
         lambda found: made not in found,
     )
     assert _problems(verify()) == {
-        f"partition 0 of topic {lost!r} begins at 5 in Kafka, and store {lost!r} has read up to 3",
-        f"topic {made!r} does not exist in Kafka, and store {made!r} has read it",
+        f"partition 0 of topic {lost!r} begins at 5 in Kafka, but store {lost!r} has read up to 3",
+        f"topic {made!r} does not exist in Kafka, but store {made!r} has read it",
     }
     cluster.create(made)
     cluster.send(made, 9)
     problems = _problems(verify())
     assert {problem for problem in problems if made in problem} == {
-        f"topic {made!r} was deleted and created again in Kafka, and store {made!r} has read it",
+        f"topic {made!r} was deleted and created again in Kafka, but store {made!r} has read it",
     }
     assert not [problem for problem in problems if whole in problem]
     ended = verify(f"127.0.0.1:{reserved_port()}")

@@ -125,5 +125,5 @@ def test_a_cluster_that_is_down_is_one_line(tmp_path: Path, kafka_runs: Runs) ->
     )  # fmt: skip
     assert ended.code == 1
     (line,) = ended.told
-    assert line.startswith(f"oriel run: rows of store 's' can't be written to Kafka at {nowhere}")
+    assert line.startswith(f"oriel run: rows of store 's' cannot be written to Kafka at {nowhere}")
     assert DeltaTable(tmp_path / "data" / "tables" / "s").to_pyarrow_table().num_rows == 1

@@ -232,7 +232,7 @@ def test_a_topic_that_is_new_gets_all_records(pipeline: Pipeline, kafka_runs: Ru
     assert clocks.code == 0, clocks.told
     left = kafka_runs.run(*pipeline.arguments(), "--once")
     assert left.told[0] == (
-        f"{copied} is not in the topology: nothing more is written to the topic"
+        f"{copied} is not in the topology: no more records are written to the topic"
     )
 
 
@@ -292,8 +292,8 @@ def test_a_cluster_that_is_down_is_one_line(survived: Survived, kafka_runs: Runs
     ended = kafka_runs.run(*run)
     assert ended.code == 1
     assert ended.told[-1].startswith(
-        f"oriel run: records for the topic 'enriched-{pipeline.name}' can't be written to Kafka at "
-        f"{nowhere}"
+        f"oriel run: records for the topic 'enriched-{pipeline.name}' cannot be written to Kafka "
+        f"at {nowhere}"
     )
     assert kafka_runs.run(*pipeline.arguments(), "--once").code == 0
     sources = [message.source for message in pipeline.messages()]
@@ -308,8 +308,8 @@ def test_without_a_cluster_it_is_refused(pipeline: Pipeline, kafka_runs: Runs) -
     assert ended.code == 1
     (line,) = ended.told
     assert line == (
-        f"oriel run: a stream writes to the Kafka topic 'enriched-{pipeline.name}': name the "
-        "cluster with --publish-to HOST:PORT"
+        f"oriel run: a stream writes to the Kafka topic 'enriched-{pipeline.name}', but no "
+        "cluster is named. Name the cluster with --publish-to HOST:PORT"
     )
 
 

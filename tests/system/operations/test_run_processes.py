@@ -108,5 +108,5 @@ def test_an_error_in_a_task_of_a_process_is_one_line(
         assert told == "oriel run: from a task"
     else:
         assert told.startswith("oriel run: store 's', step filter(")
-        assert told.endswith(f": KeyError: 'odd' (its trace is in {trace})")
+        assert told.endswith(f": KeyError: 'odd' (see the stack trace in {trace})")
         assert "\tat org.apache.spark" in trace.read_text()

@@ -87,7 +87,7 @@ def _no_folder(log: Path) -> None:
         (_odd_name, "must be named by its partition number"),
         (_folder_for_file, "1.jsonl"),
         (_huge_partition, "9999999999.jsonl"),
-        (_no_folder, "is not a directory. Name the one that has a directory per topic"),
+        (_no_folder, "is not a directory. Name the directory that has a"),
     ],
 )
 def test_what_is_wrong_with_the_folders_is_one_line(
@@ -162,7 +162,7 @@ def test_another_error_in_a_task_is_one_line(command: Callable[[str], str], tmp_
     told = command(failing_by("KeyError('odd')"))
     assert told.startswith("oriel run: store 's', step filter(")
     trace = tmp_path / "data" / "logs" / "topology.log"
-    assert told.endswith(f": KeyError: 'odd' (its trace is in {trace})\n")
+    assert told.endswith(f": KeyError: 'odd' (see the stack trace in {trace})\n")
     # Java's are in the log of the session (test_session.py).
     assert "Traceback" in trace.read_text()
 

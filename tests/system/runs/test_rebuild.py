@@ -274,7 +274,7 @@ def _catch_up(tailer: tailing.StoreTailer) -> None:
 def test_what_can_not_be_rebuilt_is_told(bench: Bench) -> None:
     """No such store, or nothing to rebuild it up to."""
     bench.append("t", 0, *RECORDS)
-    with pytest.raises(CheckpointError, match="nothing has run yet"):
+    with pytest.raises(CheckpointError, match="the pipeline has not run"):
         bench.run(counting(), "s")
     with pytest.raises(InvalidTopology, match=r"no store 'none'\. It has s"):
         bench.run(counting(), "none")

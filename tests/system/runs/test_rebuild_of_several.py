@@ -37,12 +37,13 @@ def test_all_changed_stores_are_named_and_rebuilt_at_once(
     with pytest.raises(IncompatibleStore) as refused:
         bench.run(changed)
     first, second, schema, action = str(refused.value).splitlines()
-    assert first == ("store 'first': its source was t (v INT), the topology says t (v BIGINT)")
+    assert first == ("store 'first': its source was t (v INT), but the topology says t (v BIGINT)")
     assert second.startswith(
-        "store 'second': its source was t (v INT), the topology says t (v BIGINT); its window was "
+        "store 'second': its source was t (v INT), but the topology says t (v BIGINT), and its "
+        "window was "
     )
     assert schema == (
-        "topic 't': its schema or decoding changes, so every store of the topic has to be "
+        "topic 't': its schema or decoding changes, so every store of the topic must be "
         "rebuilt: first, second."
     )
     assert "`oriel rebuild first second TOPOLOGY.py`" in action

@@ -102,7 +102,7 @@ def test_another_type_of_keys_is_refused_over_the_same_table(
     stores = Stores(spark, tmp_path)
     stores.run(by_car_and_city())
     with pytest.raises(
-        IncompatibleStore, match="type of keys was long, the topology says text"
+        IncompatibleStore, match="type of keys was long, but the topology says text"
     ) as refused:
         stores.run(by_car_and_city(None))
     assert "oriel rebuild by_car" in str(refused.value)
