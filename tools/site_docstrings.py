@@ -102,7 +102,13 @@ def _client_method(name: str, member: Any) -> griffe.Function | None:
         lineno=member.lineno,
         endlineno=member.endlineno,
     )
-    # Each method has its own docstring, because a docstring reads the types of its parent.
-    method.docstring = griffe.Docstring(read.docstring.value, parent=method)
+    # Each method has its own docstring, because a docstring reads the types of its parent. It is
+    # parsed as the docstring of the read, because a docstring without a parser is plain text.
+    method.docstring = griffe.Docstring(
+        read.docstring.value,
+        parent=method,
+        parser=read.docstring.parser,
+        parser_options=read.docstring.parser_options,
+    )
     method.labels |= {"async"} if is_async else set()
     return method

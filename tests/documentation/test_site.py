@@ -57,6 +57,15 @@ def test_citations_in_docstrings_are_links(site: Path) -> None:
         assert address in entries[f"topology/{name}.html"], name
 
 
+@pytest.mark.slow
+def test_reads_of_the_client_have_lists_of_parameters(site: Path) -> None:
+    """The methods of the stores are descriptors, and their sections are parsed as of functions."""
+    page = (site / "reference" / "python-client.html").read_text()
+    assert "Args:" not in page
+    assert "&gt;&gt;&gt;" in page
+    assert "<p>&gt;&gt;&gt;" not in page
+
+
 def test_no_page_has_a_link_from_the_root() -> None:
     """Only docstrings have such links, because GitHub does not resolve them."""
     linked = re.compile(r"\]\(/")
