@@ -31,7 +31,7 @@ class StreamSteps(OtherWords):
         """Keep the records for which a condition is true.
 
         A record is dropped if the condition is false or null. Dropped records do not advance
-        stream time (semantics.md#2-1).
+        stream time (semantics.md#1-1).
 
         Args:
             condition: An SQL expression or a Spark ``Column`` of type BOOLEAN. It can read the

@@ -62,7 +62,7 @@ class KStream(StreamSteps):
         A record is in the first branch whose condition is true for it.
 
         Returns:
-            The branches, still without one. Add them with ``branch``.
+            An object without branches. Add them with ``branch``.
 
         Example:
             >>> branches = flights.split().branch("delay > 15", "late").default_branch("other")
