@@ -59,7 +59,7 @@ FLOORS = {
         "tasks",
         "plan",
         "rows sources state",
-        "arrow_steps decoding spark event_log",
+        "arrow_steps decoding spark event_log kafka_slices",
         "language",
         "dead_letters",
         "hops kafka_arguments",

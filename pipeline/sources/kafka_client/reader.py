@@ -12,19 +12,19 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
+from oriel.pipeline.kafka_slices import (
+    FORMAT,
+    SLICE_SCHEMA,
+    KafkaSlice,
+    KafkaSlices,
+    slices,
+)
 from oriel.pipeline.language import Source
 from oriel.pipeline.sources.kafka_client.reading import (
     RAW_SCHEMA,
     RAW_SCHEMA_WITH_HEADERS,
     SliceReader,
     reader_of,
-)
-from oriel.pipeline.sources.kafka_client.slices import (
-    FORMAT,
-    SLICE_SCHEMA,
-    KafkaSlice,
-    KafkaSlices,
-    slices,
 )
 from oriel.pipeline.sources.kafka_reader import TopicRead, reads_headers, reads_ingestion_time
 from oriel.pipeline.sources.log import Batches, RawRows

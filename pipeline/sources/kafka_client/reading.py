@@ -16,7 +16,7 @@ import pyarrow as pa
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
 from oriel.pipeline.errors import KafkaUnavailable, RecordsLost
-from oriel.pipeline.sources.kafka_client.slices import KafkaSlice, unavailable
+from oriel.pipeline.kafka_slices import KafkaSlice, unavailable
 
 #: Settings of the consumer that protect a guarantee, so users cannot change them.
 _FIXED: Mapping[str, str | int | bool] = {

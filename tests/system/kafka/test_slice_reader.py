@@ -10,9 +10,9 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from oriel.pipeline.errors import RecordsLost
+from oriel.pipeline.kafka_slices import KafkaSlice
 from oriel.pipeline.sources.kafka_client.reading import SliceReader
 from oriel.pipeline.sources.kafka_client.settings import client_settings
-from oriel.pipeline.sources.kafka_client.slices import KafkaSlice
 from tests.e2e.kafka_broker import Broker
 from tests.storage.waiting import WAIT_SECONDS
 

@@ -1,11 +1,12 @@
 """Slices of Kafka's partitions, planned by Spark's streaming query and read by Oriel's tasks.
 
 The Python data source only plans: a row of the source is a slice (topic, partition, start, end).
-The task that decodes the records of a slice fetches them itself (``reading``), so that they are
-not copied into the JVM and back.
+The task that decodes the records of a slice fetches them itself
+(``oriel.pipeline.sources.kafka_client.reading``), so they are not copied into the JVM and back.
 
 Spark starts one Python process per topic, which calls ``latestOffset`` for each batch with the
-classes of this module. Its clients are created in that process, after the fork.
+classes of this module. Its clients are created in that process, after the fork. The module is
+outside ``sources`` because each of these processes imports it, so its imports are few.
 """
 
 from collections.abc import Iterator, Mapping, MutableMapping, Sequence
