@@ -6,7 +6,7 @@ The task that decodes the records of a slice fetches them itself
 
 Spark starts one Python process per topic, which calls ``latestOffset`` for each batch with the
 classes of this module. Its clients are created in that process, after the fork. The module is
-outside ``sources`` because each of these processes imports it, so its imports are few.
+outside ``sources`` because each such process imports it, and few imports start fast.
 """
 
 from collections.abc import Iterator, Mapping, MutableMapping, Sequence
