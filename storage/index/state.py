@@ -128,5 +128,5 @@ class IndexState:
             fields["definition"] = StoreDefinition.from_json(orjson.dumps(fields["definition"]))
             return cls(**fields)
         except (KeyError, TypeError, ValueError) as error:
-            message = f"the index has no readable state ({error}). The service rebuilds it"
+            message = f"the state of the index cannot be read ({error}). The service rebuilds it"
             raise IndexDamaged(message) from error

@@ -113,7 +113,9 @@ def test_rows_of_others_are_told_as_the_index_has_them(grown: Served) -> None:
 
 def test_versions_that_are_gone_say_to_start_again(grown: Served) -> None:
     """Entries, files, or what a deletion removed can't be told."""
-    assert_problem(grown.get(f"{PATH}?since_version=9"), 503, "behind-position-bound", "3 < 9")
+    assert_problem(
+        grown.get(f"{PATH}?since_version=9"), 503, "behind-position-bound", "3 is less than 9"
+    )
     rewrite(grown.table, live_rows(grown.table), make_record(2))
     vacuum(grown.table)
     grown.index()
