@@ -166,7 +166,8 @@ REMEDIES = _by_code(
     behind_position_bound=Remedy(
         "The store did not reach the `min_version` or `min_offset` of the request within "
         "`wait_ms`.",
-        "Send your request again, or set a greater `wait_ms`. Check that the pipeline runs.",
+        "Send your request again, or set a greater `wait_ms`. Check that the pipeline runs. See "
+        "[Positions and consistency](../concepts/positions.md).",
     ),
     index_damaged=Remedy(
         "The index of the store cannot be read, and the service is rebuilding it.",
