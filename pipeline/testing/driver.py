@@ -85,8 +85,8 @@ class TopologyTestDriver(DriverWords):
         """
         if not isinstance(topology, Topology):
             message = (
-                "TopologyTestDriver: the argument must be a topology that build() of a builder "
-                f"returns, not {topology!r}"
+                "TopologyTestDriver: the argument must be a topology from builder.build(), not "
+                f"{topology!r}"
             )
             raise IllegalArgument(message)
         self._topology = topology

@@ -362,7 +362,7 @@ def test_a_builder_is_no_topology() -> None:
     """The message tells what was forgotten."""
     builder = StreamsBuilder()
     builder.stream("t", "v INT").group_by_key().count().materialize("s")
-    with pytest.raises(IllegalArgument, match=r"^TopologyTestDriver: .* build\(\) returns, not <"):
+    with pytest.raises(IllegalArgument, match=r"^TopologyTestDriver: .* builder\.build\(\), not <"):
         TopologyTestDriver(builder)  # type: ignore[arg-type]
 
 

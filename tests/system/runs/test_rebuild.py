@@ -276,7 +276,7 @@ def test_what_can_not_be_rebuilt_is_told(bench: Bench) -> None:
     bench.append("t", 0, *RECORDS)
     with pytest.raises(CheckpointError, match="the pipeline has not run"):
         bench.run(counting(), "s")
-    with pytest.raises(InvalidTopology, match=r"no store 'none'\. It has s"):
+    with pytest.raises(InvalidTopology, match=r"no store 'none'\. Its stores: s"):
         bench.run(counting(), "none")
 
 

@@ -49,11 +49,11 @@ def test_all_changed_stores_are_named_and_rebuilt_at_once(
     assert "`oriel rebuild first second TOPOLOGY.py`" in action
     third = bench.newest("third")
     bench.run(changed, "second")
-    assert "the topology also changes first: rebuild" in capsys.readouterr().err
+    assert "the topology also changes first. Rebuild" in capsys.readouterr().err
     bench.run(changed, "second", "first")
     told = capsys.readouterr().err
-    assert "rebuild first: computed again" in told
-    assert "rebuild second: computed again" in told
+    assert "store rebuilt: store=first " in told
+    assert "store rebuilt: store=second " in told
     assert "also changes" not in told
     bench.append("t", 0, ("a", 14, 60), ("b", 15, 61))
     bench.assert_as_fresh(changed, "first", "second", "third")

@@ -390,7 +390,7 @@ def test_what_cannot_be_set_is_one_line(
         ([*data, "s", "--set", "t", "0", "soon"], "'soon' is not a time"),
         ([*data, "s", "--set", "t", "0", "1969-12-31T23:59"], "is not a time of a record"),
         ([*data, "s", "--set", "t", "0", str(YEAR_9999 + 1)], "is not a time of a record"),
-        ([*data, "s", "--set", "t", "7", "100"], "t 7 does not exist in s"),
+        ([*data, "s", "--set", "t", "7", "100"], "it does not exist in s"),
         ([*data, "s", "--set", "t", "0", "9999-12-31T23:59:59.999"], "it is not later in s"),
         ([*data, "--set", "t", "0", "100"], "store 'joined' joins streams"),
     ]
