@@ -277,7 +277,7 @@ class Brokers:
         except (Py4JJavaError, PySparkException) as error:
             # Of a few classes of Java's, Spark makes errors of its own.
             reason = without_secrets(first_line(error), self._options)
-            begin = f"Kafka at {self._servers} can't be {what}: "
+            begin = f"Kafka at {self._servers} cannot be {what}: "
             for word, meaning in _PASSING.items():
                 if word in reason:
                     raise NoAnswer(begin + meaning) from error

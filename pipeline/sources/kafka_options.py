@@ -66,22 +66,22 @@ def client_options(given: Sequence[str], file: Path | None) -> dict[str, str]:
             text = file.read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError) as error:
             reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
-            message = f"--kafka-config {file} can't be read: {reason}"
+            message = f"--kafka-config {file} cannot be read: {reason}"
             raise InvalidKafkaOption(message) from error
         options |= read_properties(text, f"--kafka-config {file}")
     for entry in given:
         name, separator, value = entry.partition("=")
         if not separator or not name.strip():
             # What was given may be a secret by itself.
-            message = "--kafka-option is given as NAME=VALUE, like security.protocol=SASL_SSL"
+            message = "--kafka-option must be NAME=VALUE, for example security.protocol=SASL_SSL"
             raise InvalidKafkaOption(message)
         options[name.strip()] = value
     for name in options:
         if name in _REFUSED:
-            message = f"Kafka's option {name} can't be given: {_REFUSED[name]}"
+            message = f"Kafka's option {name} cannot be set: {_REFUSED[name]}"
             raise InvalidKafkaOption(message)
         if name.startswith("kafka."):
-            message = f"Kafka's option {name} is named without 'kafka.': {name[6:]}"
+            message = f"Kafka's option {name} must be named without 'kafka.': {name[6:]}"
             raise InvalidKafkaOption(message)
     return options
 

@@ -134,8 +134,8 @@ def test_data_that_is_a_file_is_told(tmp_path: Path, capsys: pytest.CaptureFixtu
 @pytest.mark.parametrize(
     ("option", "said"),
     [
-        ("group.id", "is given as NAME=VALUE"),
-        ("auto.offset.reset=latest", "option auto.offset.reset can't be given: use --start"),
+        ("group.id", "must be NAME=VALUE"),
+        ("auto.offset.reset=latest", "option auto.offset.reset cannot be set: use --start"),
     ],
 )
 def test_an_option_of_kafkas_that_cannot_be_given_is_one_line(

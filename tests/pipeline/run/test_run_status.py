@@ -184,7 +184,7 @@ def test_a_log_that_does_not_answer_is_no_reason_to_be_silent(
 
     def ask() -> Offsets:
         asked.set()
-        message = "Kafka can't be read"
+        message = "Kafka cannot be read"
         raise KafkaUnavailable(message)
 
     monkeypatch.setattr(report._log_ends, "_ask", ask)

@@ -80,9 +80,9 @@ def test_the_command_line_is_laid_over_the_file(tmp_path: Path) -> None:
         ("value.deserializer=x", "messages are read as bytes"),
         ("interceptor.classes=x", "may change messages"),
         ("bootstrap.servers=x", "--kafka names the servers"),
-        ("kafka.sasl.mechanism=x", "is named without 'kafka.': sasl.mechanism"),
-        ("secret", "given as NAME=VALUE"),
-        ("=secret", "given as NAME=VALUE"),
+        ("kafka.sasl.mechanism=x", "must be named without 'kafka.': sasl.mechanism"),
+        ("secret", "must be NAME=VALUE"),
+        ("=secret", "must be NAME=VALUE"),
     ],
 )
 def test_options_that_would_break_a_promise_are_refused(option: str, said: str) -> None:
@@ -96,10 +96,10 @@ def test_options_that_would_break_a_promise_are_refused(option: str, said: str) 
 
 def test_a_file_that_cannot_be_read_is_told(tmp_path: Path) -> None:
     """The line names the file, and for a wrong escape nothing of its content."""
-    with pytest.raises(InvalidKafkaOption, match=r"none\.properties can't be read: No such file"):
+    with pytest.raises(InvalidKafkaOption, match=r"none\.properties cannot be read: No such file"):
         client_options((), tmp_path / "none.properties")
     (tmp_path / "latin.properties").write_bytes(b"a=\xff")
-    with pytest.raises(InvalidKafkaOption, match=r"latin\.properties can't be read: it is not UTF"):
+    with pytest.raises(InvalidKafkaOption, match=r"latin\.properties cannot be read: it is not UTF"):
         client_options((), tmp_path / "latin.properties")
     (tmp_path / "bad.properties").write_text("password=secret\\u12")
     with pytest.raises(InvalidKafkaOption) as refused:

@@ -105,7 +105,7 @@ def test_stores_of_a_cluster_are_rebuilt_and_other_logs_refused(
     told = cluster.oriel(
         "run", "--kafka", nowhere, "--kafka-wait", "1s", above=1, topics=("a", "B")
     )
-    assert told.startswith(f"oriel run: Kafka at {nowhere} can't be read: ")
+    assert told.startswith(f"oriel run: Kafka at {nowhere} cannot be read: ")
 
 
 def _wait_for_deletion(cluster: Cluster) -> None:
