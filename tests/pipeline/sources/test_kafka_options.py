@@ -99,7 +99,9 @@ def test_a_file_that_cannot_be_read_is_told(tmp_path: Path) -> None:
     with pytest.raises(InvalidKafkaOption, match=r"none\.properties cannot be read: No such file"):
         client_options((), tmp_path / "none.properties")
     (tmp_path / "latin.properties").write_bytes(b"a=\xff")
-    with pytest.raises(InvalidKafkaOption, match=r"latin\.properties cannot be read: it is not UTF"):
+    with pytest.raises(
+        InvalidKafkaOption, match=r"latin\.properties cannot be read: it is not UTF"
+    ):
         client_options((), tmp_path / "latin.properties")
     (tmp_path / "bad.properties").write_text("password=secret\\u12")
     with pytest.raises(InvalidKafkaOption) as refused:
