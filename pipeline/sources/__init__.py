@@ -1,10 +1,10 @@
 """Sources: topics of an event log or of Kafka as streams of rows, and rows decoded to records.
 
-In come a topic and the schema of its values. Out go a streaming DataFrame, in which a partition is
-read in the order of its offsets by one task a batch, and decoders that turn its raw rows into
-``partition, offset, raw, key, timestamp_ms, value, reason``, alike for both: what can't be
-used has a reason and keeps its bytes. An event log that is not append-only is an
-``EventLogError``; without Kafka's connector there is a ``ConnectorUnavailable``.
+The input is a topic and the schema of its values. The output is a streaming DataFrame, and decoders
+that turn its raw rows into ``partition, offset, raw, key, timestamp_ms, value, reason``. One task
+per batch reads a partition in the order of its offsets. A record that cannot be used has a reason
+and keeps its bytes. The package raises ``EventLogError`` if an event log is not append-only, and
+``ConnectorUnavailable`` without Kafka's connector.
 """
 
 from oriel.pipeline.sources.brokers import Brokers, Message, NoTopic, TopicLog

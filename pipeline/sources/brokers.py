@@ -1,7 +1,7 @@
-"""What Kafka's brokers say about topics, asked in a bounded time by the client in Spark's JVM.
+"""Facts about topics from Kafka's brokers, requested in a bounded time by the client in the JVM.
 
-Spark itself asks them for minutes, and its errors are traces of Java. So a run looks before it
-starts its query, and again when the query has failed.
+Spark repeats requests for minutes, and its errors are Java traces. So a run checks the brokers
+before it starts its query, and again after the query has failed.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -19,9 +19,9 @@ from oriel.pipeline.sources.kafka_options import without_secrets
 from oriel.pipeline.spark import first_line
 from oriel.storage import Offsets
 
-#: How long one question may take.
+#: Timeout of one request.
 _ASK_MS = 5_000
-#: How many records of a place in a partition tell how large records are, of how many partitions.
+#: A sample has at most this many records of a partition, from at most this many partitions.
 _SAMPLE = 50
 _SAMPLED_PARTITIONS = 8
 _SAMPLE_BYTES = 2**20
@@ -39,7 +39,7 @@ _PASSING = {
 
 @dataclass(frozen=True)
 class TopicLog:
-    """A topic on the brokers: its id, and each partition's first offset and the one behind all."""
+    """A topic on the brokers: its id, and the first and the end offset of each partition."""
 
     id: str
     earliest: Mapping[str, int]
@@ -48,7 +48,7 @@ class TopicLog:
 
 @dataclass(frozen=True)
 class Message:
-    """A message to send, to its partition of its topic; the time is null for that of sending."""
+    """A message to send to a partition. If its time is None, the client sets the time."""
 
     topic: str
     partition: int
@@ -63,14 +63,14 @@ class NoTopic(KafkaUnavailable):
 
 
 class NoAnswer(KafkaUnavailable):
-    """The brokers do not answer; they may do so later."""
+    """The brokers do not respond now, but can respond later."""
 
 
 class Brokers:
-    """The brokers of ``servers``, asked with the client's ``options``."""
+    """The brokers of ``servers``. ``options`` are options of the client."""
 
     def __init__(self, spark: SparkSession, servers: str, options: Mapping[str, str]) -> None:
-        """Ask by the JVM of ``spark``, which has the connector."""
+        """Use the client in the JVM of ``spark``, which has the connector."""
         self._jvm: Any = spark._jvm  # noqa: SLF001 - pyspark has no other way to Java
         self._servers = servers
         self._options = options
@@ -183,7 +183,7 @@ class Brokers:
     def record_bytes(self, topic: str, starts: Mapping[str, int], log: TopicLog) -> float:
         """How large records of a topic are on average, by some at ``starts`` and at the end.
 
-        The larger of the two places; 0 if there is none.
+        The larger average of the two places, or 0 without records.
         """
         filled = [p for p, latest in log.latest.items() if latest > log.earliest[p]]
         firsts = {p: max(starts.get(p, 0), log.earliest[p]) for p in filled}
@@ -197,7 +197,7 @@ class Brokers:
             )
 
     def _sampled(self, topic: str, positions: Mapping[str, int]) -> float:
-        """The average size of some records at positions of a topic, 0 if none comes."""
+        """Return the average size of some records at positions of a topic, 0 without records."""
         if not positions:
             return 0
         bytes_as_they_are = _COMMON + "serialization.ByteArrayDeserializer"
@@ -275,7 +275,7 @@ class Brokers:
         try:
             yield
         except (Py4JJavaError, PySparkException) as error:
-            # Of a few classes of Java's, Spark makes errors of its own.
+            # Spark converts a few Java exceptions to its own.
             reason = without_secrets(first_line(error), self._options)
             begin = f"Kafka at {self._servers} cannot be {what}: "
             for word, meaning in _PASSING.items():

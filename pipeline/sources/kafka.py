@@ -33,16 +33,16 @@ from oriel.pipeline.sources.losses import KAFKA_RECORD, KafkaRecord, gaps, refus
 from oriel.pipeline.sources.spark_decoding import spark_kafka_decoder
 from oriel.storage import Offsets, say
 
-#: Up to so many records a batch runs in the driver: see ``event_log_source.SMALL_BATCH_BYTES``.
+#: The driver computes a batch with at most this many records (``SMALL_BATCH_BYTES``).
 SMALL_BATCH_RECORDS = 30_000
 
-#: Where a new checkpoint begins: at the first records that are there, behind the last, or at
-#: the first of a time (ms since 1970).
+#: The start of a new checkpoint: the first records, the end, or the first records at or after a
+#: time (ms since 1970).
 Start = Literal["earliest", "latest"] | int
 OnDataLoss = Literal["fail", "continue"]
 
-#: What Spark's errors say where a broker did not answer in time, or did not have what was asked
-#: for: another query may go on, or a look at the brokers says what is wrong.
+#: Errors of Spark and librdkafka after which another query can succeed: a broker did not respond
+#: in time, or a topic, partition or offset was missing.
 _MAY_PASS = re.compile(
     r"kafka\.common\.errors\.(?:Timeout|Disconnect|NotLeaderOrFollower|LeaderNotAvailable|Network|"
     r"UnknownTopicOrPartition|UnknownTopicId|OffsetOutOfRange|OffsetNotAvailable|KafkaStorage|"
@@ -77,16 +77,21 @@ class _Opened:
 
 @dataclass
 class Kafka(Log):
-    """A Kafka cluster (``host:port``), read by the reader that ``make_reader`` makes.
+    """A Kafka cluster.
 
-    One batch reads at most ``max_batch_records`` over all partitions of a topic, and no more than
-    about ``max_batch_bytes`` by the size of records that are looked at when a query begins; up to
-    ``small_batch_records`` it is computed by the driver. ``options`` are the client's, over
-    ``DEFAULT_OPTIONS``. ``start`` is where a new checkpoint begins, None: with the earliest;
-    ``topic_starts`` is the same for single topics.
-    ``on_data_loss`` says what becomes of a run whose records are gone before they were read;
-    ``tell`` gets a line for people. ``schema_registry`` has the schemas that values name by their
-    ids.
+    Attributes:
+        bootstrap_servers: ``host:port``, separated by commas.
+        max_batch_records: One batch reads at most this many records of a topic.
+        small_batch_records: The driver computes a batch with at most this many records.
+        options: Options of the Java client, which override ``DEFAULT_OPTIONS``.
+        max_batch_bytes: One batch reads about this many bytes of a topic at most. A sample at the
+            start of a query shows the size of records.
+        start: The start of a new checkpoint. Default: earliest.
+        on_data_loss: ``fail`` or ``continue`` if Kafka deleted records before they were read.
+        tell: Called with a line for people.
+        schema_registry: The schemas that values reference by id.
+        topic_starts: Topic -> its start.
+        make_reader: Creates the reader of the records.
     """
 
     bootstrap_servers: str
@@ -117,7 +122,7 @@ class Kafka(Log):
         return decoder or spark_kafka_decoder(source.schema)
 
     def no_answer(self, spark: SparkSession, topics: Sequence[str]) -> str | None:
-        """See ``Log``: a broker that is down may come back."""
+        """See ``Log``. A broker that is down can start again."""
         try:
             self._brokers(spark).topics(topics)
         except NoAnswer as reason:
@@ -202,13 +207,13 @@ class Kafka(Log):
         return None
 
     def look_for_losses(self, starts: Offsets, ends: Offsets) -> None:
-        """See ``Log``: with ``on_data_loss="continue"`` they are counted, and told once."""
+        """See ``Log``. With ``on_data_loss="continue"``, they are counted and reported once."""
         assert self._opened is not None
         for topic, topic_ends in ends.items():
             refuse_another_log(topic, topic_ends, starts.get(topic, {}))
         if self.on_data_loss == "continue":
             logs = self._opened.brokers.topics(list(ends))
-            # What is gone of this batch; the rest is counted with the next.
+            # Later deleted offsets are counted with the next batch.
             firsts = {
                 topic: {p: min(log.earliest.get(p, 0), ends[topic].get(p, 0)) for p in ends[topic]}
                 for topic, log in logs.items()
@@ -217,7 +222,7 @@ class Kafka(Log):
                 self.tell(f"{gap}. The pipeline continues after them")
 
     def may_pass(self, error: BaseException) -> bool:
-        """See ``Log``: whether it tells of a broker that did not answer, or of missing records."""
+        """See ``Log``. Brokers without a response and missing records are such errors."""
         # With Java's trace, which has the classes of all causes.
         text = f"{error}\n{getattr(error, '_stackTrace', '')}"
         return isinstance(error, NoAnswer) or bool(_MAY_PASS.search(text))
@@ -231,7 +236,7 @@ class Kafka(Log):
         return self._brokers(spark).ends(topics)
 
     def identity(self, spark: SparkSession) -> dict[str, str]:
-        """See ``Log``: addresses of a cluster may change; topics' ids are looked at by ``open``."""
+        """See ``Log``. The addresses of a cluster can change. ``open`` compares topic ids."""
         return {"log": f"Kafka cluster {self._brokers(spark).cluster_id()}"}
 
     def begins(self, spark: SparkSession, ends: Offsets) -> Offsets:
@@ -281,6 +286,6 @@ class Kafka(Log):
         return Brokers(spark, self.bootstrap_servers, self._options)
 
     def _most_records(self, record_bytes: float) -> int:
-        """How many offsets a batch has at most, given how large records are; 0: unknown."""
+        """Return the most offsets of a batch. A size of 0 is unknown."""
         by_bytes = int(self.max_batch_bytes / record_bytes) if record_bytes else sys.maxsize
         return max(1, min(by_bytes, self.max_batch_records))

@@ -1,7 +1,7 @@
-"""Options of Kafka's client as a user gives them: ``name=value`` and a Java properties file.
+"""Options of Kafka's client from the command line and from a Java properties file.
 
-Any option of the client is passed on, but for those that would break a promise. Values may be
-secrets: no message names one.
+All options of the client are used, except for options that would break a guarantee. Values can be
+secrets, so messages do not contain them.
 """
 
 import re
@@ -30,14 +30,14 @@ _REFUSED = {
 DEFAULT_OPTIONS: Mapping[str, str] = MappingProxyType({
     # Records of transactions that were aborted, or are still open, are not there.
     "isolation.level": "read_committed",
-    # A mistyped topic must not come into being by being read.
+    # A read must not create a topic with a misspelled name.
     "allow.auto.create.topics": "false",
-    # The client's defaults (1 MiB and 500 records a poll) are for programs that take one record
-    # at a time: with these a topic is read half as fast again.
+    # The defaults of the client (1 MiB and 500 records per poll) suit programs that process one
+    # record at a time. With these values, reading is 1.5 times as fast.
     "max.poll.records": "20000",
     "max.partition.fetch.bytes": str(16 * 2**20),
     "fetch.max.bytes": str(64 * 2**20),
-    # A broker that is down for hours is asked every ten seconds, not every second.
+    # If a broker is down for hours, the client connects every ten seconds, not every second.
     "reconnect.backoff.max.ms": "10000",
 })  # fmt: skip
 
@@ -57,8 +57,8 @@ def client_options(given: Sequence[str], file: Path | None) -> dict[str, str]:
     """Options of the client by name: those of ``file``, and over them ``given``'s ``name=value``.
 
     Raises:
-        InvalidKafkaOption: the file can't be read, an option has no name or value, or it is one
-            that can't be given.
+        InvalidKafkaOption: The file cannot be read, an option has no name or value, or the option
+            is not allowed.
     """
     options: dict[str, str] = {}
     if file is not None:
@@ -72,7 +72,7 @@ def client_options(given: Sequence[str], file: Path | None) -> dict[str, str]:
     for entry in given:
         name, separator, value = entry.partition("=")
         if not separator or not name.strip():
-            # What was given may be a secret by itself.
+            # The text can be a secret.
             message = "--kafka-option must be NAME=VALUE, for example security.protocol=SASL_SSL"
             raise InvalidKafkaOption(message)
         options[name.strip()] = value

@@ -1,6 +1,6 @@
 """What a log is to the pipeline: topics as streams of raw rows, and the function that decodes them.
 
-Every log gives the same contract: a partition is read in offset order, by one task a batch.
+All logs have one contract: one task per batch reads a partition in the order of its offsets.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -20,15 +20,15 @@ from oriel.storage import Offsets
 Batches = Iterator[pa.RecordBatch]
 #: Turns rows of a log's stream into the topic and raw rows, by partition in the order of offsets.
 RawRows = Callable[[Batches], Iterator[tuple[str, pa.RecordBatch]]]
-#: Decodes raw rows: Arrow batches of them, or Spark's.
+#: Decodes raw rows, as Arrow batches or as rows of Spark.
 Decoder = BlockDecoder | SparkDecoder
 
 
 class Log(Protocol):
-    """Where the records come from.
+    """The source of the records.
 
-    ``stream`` returns rows of a kind of its own, with a column ``topic``. ``row_opener`` returns
-    the function that turns them into raw rows, in a task of Spark or in the driver.
+    ``stream`` returns rows with a column ``topic`` and other columns that only the log knows.
+    ``row_opener`` returns a function for tasks and the driver, which turns them into raw rows.
     """
 
     #: Spark DDL of raw rows.
@@ -37,36 +37,36 @@ class Log(Protocol):
     offset_unit: ClassVar[str] = "records"
 
     def decoder(self, source: Source) -> Decoder:
-        """What turns raw rows into records: Spark only where Arrow's reader lacks a type.
+        """Return the decoder of a source: with Spark only if Arrow's reader lacks a type.
 
         Raises:
-            InvalidTopology: the source's records can't be in this log as it says.
+            InvalidTopology: This log cannot have records as the source describes them.
         """
 
     def no_answer(self, _spark: SparkSession, _topics: Sequence[str]) -> str | None:
-        """Why the topics can't be read, if that may pass by itself; None: they can.
+        """Return why the topics are unavailable for now, or None if they are available.
 
         Raises:
-            PipelineError: they can't, and it won't pass.
+            PipelineError: The topics cannot be read, and waiting does not help.
         """
         return None
 
     def open(
         self, _spark: SparkSession, _topics: Sequence[str], _read: Offsets, _folder: Path
     ) -> None:
-        """Look, before a query begins, whether all behind the offsets ``read`` is still there.
+        """Check, before a query begins, that the log has all records after the offsets ``read``.
 
-        ``folder`` is the checkpoint's, for what a log has to remember.
+        ``folder`` is the directory of the checkpoint, where a log can keep facts.
 
         Raises:
-            PipelineError: it is not, or the topics can't be read.
+            PipelineError: Records are missing, or the topics cannot be read.
         """
         return
 
     def stream(self, spark: SparkSession, topic: str, sources: Sequence[Source] = ()) -> DataFrame:
-        """The topic as a streaming DataFrame, from its beginning.
+        """Return the topic as a streaming DataFrame, from its beginning.
 
-        ``sources`` are all that the run reads: what one of them needs has a column in each topic.
+        ``sources`` are all sources of the run. If a source needs a column, every topic has it.
         """
 
     def row_opener(self) -> RawRows:
@@ -76,55 +76,55 @@ class Log(Protocol):
         """
 
     def raw_rows(self, rows: DataFrame) -> DataFrame:
-        """The raw rows of a batch's ``rows``, in Spark."""
+        """Return the raw rows of the ``rows`` of a batch, in Spark."""
 
     def is_small(self, starts: Offsets, ends: Offsets) -> bool:
-        """Whether a batch between two offsets takes less time here than a Spark job takes."""
+        """Return whether the driver computes a batch faster than a Spark job would."""
 
     def read(
         self, rows: DataFrame, starts: Offsets, ends: Offsets
     ) -> list[tuple[str, list[pa.RecordBatch]]]:
-        """A batch's raw rows, here: the topic and the rows of each partition that has some."""
+        """Return the topic and the raw rows of each partition of a batch, in the driver."""
 
     def share_behind(self, ends: Offsets) -> float | None:
-        """How much of the topics' logs lies behind offsets, from 0 to 1; None: it can't tell."""
+        """Return the share of the topics before the offsets (0 to 1), or None if unknown."""
 
     def ends(self, _spark: SparkSession, _topics: Sequence[str]) -> Offsets:
-        """Where each partition ends by now; a topic of which that is not known is left out.
+        """Return the present end of each partition. Topics with an unknown end are left out.
 
-        Asked beside the batches, by a thread of its own.
+        Another thread calls this while batches run.
 
         Raises:
-            PipelineError, OSError: it can't be told.
+            PipelineError, OSError: The ends are unknown.
         """
         return {}
 
     def identity(self, spark: SparkSession) -> dict[str, str]:
-        """Which log the offsets of a checkpoint belong to."""
+        """Return the log that the offsets of a checkpoint belong to."""
 
     def begins(self, spark: SparkSession, ends: Offsets) -> Offsets:
-        """The first offset that is still there in each partition of ``ends``."""
+        """Return the first offset that exists in each partition of ``ends``."""
 
     def next_ends(self, starts: Offsets, ends: Offsets) -> Offsets:
-        """Where a batch of the usual size ends that begins at ``starts``, at ``ends`` at most."""
+        """Return the end of a batch of the usual size from ``starts``, at most ``ends``."""
 
     def between(
         self, spark: SparkSession, starts: Offsets, ends: Offsets, sources: Sequence[Source] = ()
     ) -> DataFrame:
-        """The rows between two offsets, as ``stream`` gives them; there is at least one."""
+        """Return at least one row between two offsets, as ``stream`` returns them."""
 
     def look_for_losses(self, _starts: Offsets, _ends: Offsets) -> None:
-        """Look, before a batch is computed, whether the log still has all of its records.
+        """Check, before a batch is computed, that the log has all of its records.
 
         Raises:
-            RecordsLost: it has not, and the run is not to go on without them.
+            RecordsLost: Records are missing, and the run does not skip them.
         """
         return
 
     def read_blocks(self, _starts: Offsets, _ends: Offsets) -> ReadBlocks:
         """Return the digest of the last block of each partition that a batch reads.
 
-        A log whose records can't change under their offsets has none.
+        A log returns no blocks if a record cannot change at its offset.
         """
         return {}
 
@@ -137,16 +137,16 @@ class Log(Protocol):
         return
 
     def may_pass(self, _error: BaseException) -> bool:
-        """Whether an error that ended a query is worth a look at the log and another query."""
+        """Return whether another query can help after an error that ended a query."""
         return False
 
     def lost_records(self) -> Mapping[str, int]:
-        """How many offsets of each topic were skipped, as they were gone before they were read."""
+        """Return how many offsets of each topic were skipped because they were deleted."""
         return {}
 
 
 def distance(starts: Offsets, ends: Offsets) -> int:
-    """How far all partitions together go between two offsets, in bytes or records."""
+    """Return the sum of the distances of all partitions, in bytes or records."""
     return sum(
         end - starts.get(topic, {}).get(partition, 0)
         for topic, topic_ends in ends.items()

@@ -1,4 +1,4 @@
-"""Records of Kafka that are gone before they were read, and what a checkpoint knows of its topics.
+"""Records that Kafka deleted before they were read, and the facts that a checkpoint keeps.
 
 ``CHECKPOINT/kafka.json`` says where the checkpoint began, each topic's id, and which offsets were
 skipped since (docs/decisions/0033). Offsets that compaction or transactions leave out are not
@@ -35,7 +35,7 @@ class Gap(NamedTuple):
     end: int
 
     def __str__(self) -> str:
-        """Tell of them as lost."""
+        """Return the sentence of an error."""
         return (
             f"topic {self.topic!r}, partition {self.partition}: {self.end - self.start} offsets, "
             f"{self.start} to {self.end - 1}, were deleted from Kafka before they were read"
@@ -45,7 +45,7 @@ class Gap(NamedTuple):
 def gaps(read: Offsets, firsts: Offsets) -> list[Gap]:
     """What is missing between the offsets that were read to and the ``firsts`` that are left.
 
-    A partition that appeared later is read from 0. Of topics that were not read there is none.
+    A partition that appeared later is read from 0. Topics that were not read have no gaps.
     """
     return [
         Gap(topic, partition, known.get(partition, 0), first)
@@ -60,8 +60,8 @@ def refuse_another_log(
 ) -> None:
     """Refuse a topic whose offsets no longer name the records that were read.
 
-    ``log`` is the topic, or where its partitions end; ``read`` how far they were read; ``known``
-    the topic's id.
+    ``log`` is the topic, or the ends of its partitions. ``read`` is the offset up to which each
+    partition was read, and ``known`` is the id of the topic.
 
     Raises:
         RecordsLost: it was deleted and made anew, or is shorter than what was read of it.
@@ -109,7 +109,7 @@ class KafkaRecord:
 
     @classmethod
     def opened(cls, path: Path, start: str, topic_starts: Mapping[str, str]) -> Self:
-        """The record at ``path``, or a new one that begins there and is not yet written.
+        """Return the record at ``path``, or a new one that is not written yet.
 
         Raises:
             CheckpointError: it is damaged.
@@ -161,7 +161,7 @@ class KafkaRecord:
             raise RecordsLost(message)
 
     def note_gaps(self, found: Iterable[Gap]) -> list[Gap]:
-        """Write down gaps; return those that were not known, as of a batch that is run again."""
+        """Write gaps, and return the new ones: a repeated batch finds known gaps."""
         new = []
         for gap in found:
             spans = self.lost.setdefault(gap.topic, {}).setdefault(gap.partition, [])
@@ -189,7 +189,7 @@ class KafkaRecord:
 
 
 def _joined(spans: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
-    """The spans in order, with those that touch made one."""
+    """Return the spans in order, with adjacent spans joined."""
     joined: list[tuple[int, int]] = []
     for start, end in sorted(map(tuple, spans)):
         if joined and start <= joined[-1][1]:
