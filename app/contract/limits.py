@@ -47,8 +47,8 @@ class Limits:
     )
     long_reads: int = _limit(
         64,
-        "reads in progress that need several steps or a thread for a long response. Beyond "
-        "it, the worker responds with 503",
+        "long reads in progress, for example of a whole store or of many keys. Beyond it, "
+        "the worker responds with 503",
     )
     waiting_requests: int = _limit(
         2_000, "requests that wait for a position. Beyond it, the worker responds with 503"

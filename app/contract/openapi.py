@@ -43,10 +43,10 @@ Query the windows and rows that a pipeline keeps up to date.
 
 Every response is from one committed table version, which its `position` names. You can require a
 position with `min_version` and `min_offset`. The header fields `Oriel-Version` and `Oriel-History`
-have the position, and `Oriel-Offsets` has its offsets if they are short. A restore of an older
-backup starts another `history`, whose versions have the numbers of the lost versions. Send
-`history` with a version. If the version belongs to a lost history, the problem is `history-lost`
-(410).
+have the position, and `Oriel-Offsets` has its offsets if they are short. If you
+restore an older backup, another `history` starts, and its versions have numbers that the lost
+history also used. So send `history` with a version. If the version belongs to a lost history, the
+problem is `history-lost` (410).
 
 Bounds apply to the window start and are inclusive, as in Kafka Streams' `ReadOnlyWindowStore`.
 Windows are ordered by key, then start, then end. String keys are ordered by their first 459 UTF-8

@@ -118,7 +118,8 @@ def _window(snapshot: IndexSnapshot, request: ReadRequest) -> ReadPage:
         retained_by = "end" if kind.expires_by_end else "start"
         message = (
             f"key {key[:_SHOWN]!r} has no window starting at {start_ms} in "
-            f"store {request.store!r} (earliest visible {retained_by}: {snapshot.earliest_ms})"
+            f"store {request.store!r}. The earliest visible {retained_by} is "
+            f"{snapshot.earliest_ms}."
         )
         raise WindowNotFound(message)
     return page_of_one(window, snapshot, request)
@@ -130,7 +131,7 @@ def _session(snapshot: SessionSnapshot, request: ReadRequest) -> ReadPage:
     if session is None:
         message = (
             f"key {key[:_SHOWN]!r} has no session from {start_ms} to {end_ms} in "
-            f"store {request.store!r} (earliest visible end: {snapshot.earliest_ms})"
+            f"store {request.store!r}. The earliest visible end is {snapshot.earliest_ms}."
         )
         raise WindowNotFound(message)
     return page_of_one(session, snapshot, request)

@@ -42,7 +42,8 @@ _NEAR_MAX = 5
 
 _DESCRIPTION = (
     "Show the stores of a running service, the keys of a store, the newest windows of a key, or "
-    "the row of a key of a store without windows. Each numeric aggregate has a line of bars."
+    "the row of a key of a store without windows. Each numeric aggregate is also drawn as a line "
+    "of bars."
 )
 
 

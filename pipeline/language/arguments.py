@@ -185,8 +185,8 @@ def checked_retention(name: str, windows: Windows, retention: Duration | None) -
         raise InvalidTopology(message)
     if retention_ms < least_ms:
         message = (
-            f"The retention period of the window store {name!r} must be no smaller than "
-            f"{_LEAST_RETENTION[windows.kind]}. Got retention=[{retention_ms}], needed=[{least_ms}]"
+            f"materialize: the retention period of store {name!r} must be at least "
+            f"{_LEAST_RETENTION[windows.kind]}, {least_ms} ms, not {retention_ms} ms"
         )
         raise InvalidTopology(message)
     return retention_ms
@@ -221,7 +221,7 @@ def checked_aggregation(
     """
     no_functions = (initializer, aggregator, merger, schema) == (None, None, None, None)
     if aggregates and not no_functions:
-        message = "aggregate: pass either functions with a schema or declarative aggregates"
+        message = "aggregate: pass either functions with a schema or named aggregates"
         raise InvalidTopology(message)
     if no_functions:
         return checked_columns("aggregate", (aggregates,))

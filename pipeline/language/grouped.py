@@ -241,10 +241,12 @@ class CogroupedKStream(OtherWords):
             message = "cogroup: the streams are from different builders. Use one builder"
             raise InvalidTopology(message)
         if (aggregator is None) == (not aggregates):
-            message = "cogroup: pass an aggregator or declarative aggregates for each stream"
+            message = "cogroup: pass an aggregator or named aggregates for each stream"
             raise InvalidTopology(message)
         if self.streams and (self.aggregators[0] is None) != (aggregator is None):
-            message = "cogroup: either all streams have an aggregator, or all have aggregates"
+            message = (
+                "cogroup: all streams must have an aggregator, or all must have named aggregates"
+            )
             raise InvalidTopology(message)
         return replace(
             self,
@@ -327,9 +329,7 @@ class CogroupedKStream(OtherWords):
         """
         if self.aggregators[0] is None:
             if initializer is not None or merger is not None or schema is not None:
-                message = (
-                    "aggregate: declarative aggregates accept no initializer, merger or schema"
-                )
+                message = "aggregate: named aggregates accept no initializer, merger or schema"
                 raise InvalidTopology(message)
             aggregation: Aggregation = checked_columns("cogroup", self.columns)
         else:

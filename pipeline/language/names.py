@@ -72,7 +72,7 @@ def check_names(step: str, names: Sequence[str]) -> None:
     """
     for name in names:
         if not name or not _DELTA_COLUMN.fullmatch(name):
-            message = f"{step}: a Delta table cannot have a column named {name!r}"
+            message = f"{step}: a Delta table cannot have a column named {name!r}. Use another name"
             raise InvalidTopology(message)
         # A response has the fields "store" and "position" next to the columns.
         if name.lower() in RESERVED_COLUMNS or name.lower() in {"store", "position"}:

@@ -344,9 +344,9 @@ class KStream(StreamSteps):
             waits_ms = None if grace_ms is None else checked_period(f"{step}: grace_ms", grace_ms)
             if waits_ms is not None and waits_ms > other.history_ms:
                 message = (
-                    f"{step}: History retention must be at least grace period: a record that waits "
-                    f"{waits_ms} ms finds no row in a history of {other.history_ms} ms. Increase "
-                    "history_retention_ms of the versioned table"
+                    f"{step}: grace_ms must be at most the history retention of the table, "
+                    f"{other.history_ms} ms, not {waits_ms} ms. Increase history_retention_ms of "
+                    "the versioned table"
                 )
                 raise InvalidTopology(message)
             found = lookups(how, self.origins, other.origin, other.history_ms, waits_ms)

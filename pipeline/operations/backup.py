@@ -101,7 +101,7 @@ def _backup(data: Path, target: Path) -> dict[str, Any]:
     layout = DataLayout(data)
     current_files().reach(data)
     if not current_files().is_folder(layout.tables):
-        message = f"{uri(data)} has no tables. Name the directory of --data of oriel run"
+        message = f"{uri(data)} has no tables. Pass the --data directory of oriel run"
         raise BackupError(message)
     refuse_object(target)
     refuse_existing(target)

@@ -53,7 +53,7 @@ def letters(data: Path, wanted: Selection, replays: Replays) -> Iterator[pa.Tabl
     folder = DataLayout(data).dead_letters
     current_files().reach(data)
     if not has_letters(folder):
-        message = f"{uri(data)} has no dead letters. Name the directory of --data of oriel run"
+        message = f"{uri(data)} has no dead letters. Pass the --data directory of oriel run"
         raise ReplayRefused(message)
     return letters_of_table(folder, wanted, replays)
 

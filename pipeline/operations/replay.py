@@ -162,8 +162,8 @@ class EventLogTarget:
 
 def _refuse_unfinished(path: Path) -> None:
     if not path.is_file():
-        message = f"the event log has no file {path}. Name the directory of --event-log of oriel "
-        raise ReplayRefused(message + "run names")
+        message = f"the event log has no file {path}. Pass the --event-log of oriel run"
+        raise ReplayRefused(message)
     with path.open("rb") as file:
         if file.seek(0, os.SEEK_END) and file.seek(-1, os.SEEK_END) and file.read() != b"\n":
             message = (

@@ -69,9 +69,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         current_files().reach(options.data)
         if not current_files().is_folder(options.data / "tables"):
-            message = (
-                f"{uri(options.data)} has no tables. Name the directory of --data of oriel run"
-            )
+            message = f"{uri(options.data)} has no tables. Pass the --data directory of oriel run"
             print(f"oriel status: {message}", file=sys.stderr)
             return 1
         if options.check:

@@ -79,11 +79,11 @@ def _checked(options: argparse.Namespace) -> tuple[Site, Iterator[Finding]]:
     data = absolute(options.data)
     current_files().reach(data)
     if not current_files().is_folder(data / "tables"):
-        message = f"{uri(data)}: it has no tables. Name the directory of --data of oriel run"
+        message = f"{uri(data)}: it has no tables. Pass the --data directory of oriel run"
         raise StorageError(message)
     if options.event_log is not None and not options.event_log.is_dir():
-        message = f"{options.event_log}: it is not a directory. Name the directory of --event-log "
-        raise StorageError(message + "of oriel run")
+        message = f"{options.event_log} is not a directory. Pass the --event-log of oriel run"
+        raise StorageError(message)
     site = Site(DataLayout(data, options.index), options.event_log)
     if options.kafka is not None:
         if not any(map(has_kafka_record, site.checkpoints)):

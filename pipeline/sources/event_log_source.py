@@ -231,6 +231,6 @@ def ensure_topic_folder(root: Path, topic: str) -> Path:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except (FileExistsError, NotADirectoryError) as error:
-        message = f"no event log at {folder}: it is a file and not a directory"
+        message = f"event log {folder}: it is a file and not a directory. Move the file"
         raise EventLogError(message) from error
     return folder

@@ -139,7 +139,10 @@ class Kafka(Log):
             CheckpointError: what was written down is damaged.
         """
         for topic in self.topic_starts.keys() - set(topics):
-            message = f"--start {topic}=...: the topology reads {', '.join(topics)}, not {topic!r}"
+            message = (
+                f"--start {topic}=...: the topology reads {', '.join(topics)}, not {topic!r}. "
+                "Name one of its topics"
+            )
             raise InvalidKafkaOption(message)
         path = folder / KAFKA_RECORD
         brokers = self._brokers(spark)

@@ -123,7 +123,7 @@ def read_properties(text: str, place: str) -> dict[str, str]:
 def _unescaped(text: str, place: str) -> str:
     r"""``text`` with its escapes replaced; one that is none is the character behind ``\``."""
     if re.search(r"(?<!\\)(?:\\\\)*\\u(?![0-9a-fA-F]{4})", text):
-        message = rf"{place}: \u is followed by four hexadecimal digits"
+        message = rf"{place}: \u must be followed by four hexadecimal digits"
         raise InvalidKafkaOption(message)
 
     def character(escape: re.Match[str]) -> str:

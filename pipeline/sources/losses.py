@@ -80,8 +80,8 @@ def refuse_another_log(
         if ends.get(partition, -1) < offset:
             now = f"ends at {ends[partition]} now" if partition in ends else "is missing now"
             message = (
-                f"topic {topic!r}, partition {partition}: was read up to offset {offset}, but "
-                f"{now}. It was truncated or created again, so its offsets name other records. "
+                f"topic {topic!r}, partition {partition}: it was read up to offset {offset}, but "
+                f"it {now}. It was truncated or created again, so its offsets name other records. "
                 f"{_ANEW}"
             )
             raise RecordsLost(message)

@@ -234,7 +234,7 @@ def _refuse_missing_values(columns: Sequence[Any], schema: pa.Schema) -> None:
     """Refuse rows without what tells their window and revision; others may append such rows."""
     for field, column in zip(schema, columns, strict=True):
         if not field.nullable and column.null_count:
-            message = f"it has rows without {field.name}"
+            message = f"each row must have a value in the column {field.name}"
             raise pa.ArrowInvalid(message)
 
 

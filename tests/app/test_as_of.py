@@ -44,7 +44,7 @@ def test_a_store_answers_as_of_each_version(grown: Served) -> None:
     assert starts(grown.get(f"{ROOT}/latest/a?as_of_version=1")) == [30]
     assert starts(grown.get(f"{ROOT}/window/20/a?as_of_version=1")) == [20]
     gone = grown.get(f"{ROOT}/window/20/a?as_of_version=2")
-    assert_problem(gone, 404, "window-not-found", "earliest visible start: 0")
+    assert_problem(gone, 404, "window-not-found", "earliest visible start is 0")
     assert_problem(grown.get(f"{ROOT}/latest/b?as_of_version=1"), 404, "window-not-found")
     assert grown.get(f"{ROOT}/keys?as_of_version=1").json["keys"] == ["a"]
     assert grown.get(f"{ROOT}/keys?as_of_version=2").json["keys"] == ["a", "b"]

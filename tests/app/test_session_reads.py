@@ -171,7 +171,7 @@ def test_retention_hides_sessions_by_their_end(tmp_path: Path) -> None:
             assert spans(made.get(f"{ROOT}/{read}/a")) == visible[::-1]
         for path in ("session/5/12/a", "window/5/a"):
             answer = made.get(f"{ROOT}/{path}")
-            assert_problem(answer, 404, "window-not-found", "earliest visible end: 20")
+            assert_problem(answer, 404, "window-not-found", "earliest visible end is 20")
         detail = made.get(ROOT).json
         assert (detail["earliest_start_ms"], detail["earliest_end_ms"]) == (None, 20)
 

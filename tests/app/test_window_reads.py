@@ -265,7 +265,7 @@ def test_retention_hides_windows_in_every_read(tmp_path: Path) -> None:
         assert starts(made.get(f"{ROOT}/fetch/a")) == [20, 31]
         assert starts(made.get(f"{ROOT}/backwardFetch/a")) == [31, 20]
         answer = made.get(f"{ROOT}/window/10/a")
-        assert_problem(answer, 404, "window-not-found", "earliest visible start: 20")
+        assert_problem(answer, 404, "window-not-found", "earliest visible start is 20")
         assert starts(made.get(f"{ROOT}/window/20/a")) == [20]
 
 

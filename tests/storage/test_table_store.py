@@ -328,7 +328,7 @@ def test_rows_without_a_revision_are_refused(tmp_path: Path) -> None:
     at = rows.column_names.index("revision")
     field = rows.schema.field(at).with_nullable(nullable=True)
     pq.write_table(rows.set_column(at, field, pa.nulls(1, pa.int64())), path)
-    with pytest.raises(CorruptLog, match="rows without revision"):
+    with pytest.raises(CorruptLog, match="must have a value in the column revision"):
         opened(table).latest("a")
 
 

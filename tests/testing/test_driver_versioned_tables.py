@@ -426,7 +426,7 @@ def test_what_a_function_raises_on_behind_a_wait_is_a_dead_letter() -> None:
         (lambda b: b.stream("a", "v INT").join(b.table("b", "w INT"), grace_ms=1),
          "only a versioned table accepts grace_ms="),
         (lambda b: b.stream("a", "v INT").join(b.versioned_table("b", "w INT", 5), grace_ms=6),
-         "History retention must be at least grace period"),
+         "grace_ms must be at most the history retention"),
         (lambda b: b.stream("a", "v INT").join(b.versioned_table("b", "w INT", 5), grace_ms=-1),
          "join: grace_ms must not be negative"),
         (lambda b: b.versioned_table("b", "w INT", -1),

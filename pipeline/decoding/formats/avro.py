@@ -94,7 +94,9 @@ class AvroReader:
         names = {field["name"] for field in schema.expanded["fields"]}
         missing = [field.name for field in self.row_type if field.name not in names]
         if missing:
-            message = f"the Avro schema has no field for the columns {missing}"
+            message = (
+                f"the Avro schema has no fields for the columns {missing}. Use its field names"
+            )
             raise InvalidTopology(message)
 
     def read(self, values: pa.BinaryArray, faults: Faults) -> pa.StructArray:

@@ -206,7 +206,7 @@ def test_single_objects_begin_with_their_schemas_fingerprint() -> None:
             {"name":"v","type":{"type":"array","items":"null"}}]}""",
             "can have zero bytes",
         ),
-        ('{"type":"record","name":"r","fields":[]}', r"no field for the columns \['v'\]"),
+        ('{"type":"record","name":"r","fields":[]}', r"no fields for the columns \['v'\]"),
     ],
 )
 def test_a_schema_that_can_not_be_used_is_refused(schema: str, told: str) -> None:

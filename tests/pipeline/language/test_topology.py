@@ -52,7 +52,7 @@ def test_one_stream_may_feed_several_stores() -> None:
         (lambda: windowed().count().materialize("_x"), "store name '_x' is not valid"),
         (lambda: windowed().count().materialize("a/b"), "is not valid"),
         (lambda: windowed().count().materialize("s", -1), "must not be negative"),
-        (lambda: windowed().count().materialize("s", 24), "must be no smaller than"),
+        (lambda: windowed().count().materialize("s", 24), "must be at least"),
         (
             lambda: StreamsBuilder().stream("t", "v INT").group_by_key().windowed_by(10),  # type: ignore[arg-type]
             "windows must be TimeWindows, SlidingWindows or SessionWindows, not 10",
