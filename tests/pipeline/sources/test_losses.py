@@ -64,8 +64,8 @@ def test_a_damaged_record_is_told(tmp_path: Path, text: str) -> None:
     ("log", "known", "said"),
     [
         (TopicLog("b", {"0": 0}, {"0": 9}), "a", "was deleted and created again"),
-        (TopicLog("a", {"0": 0}, {"0": 2}), "a", "read up to offset 3, but ends at 2 now"),
-        (TopicLog("a", {"1": 0}, {"1": 9}), "a", "but is missing now"),
+        (TopicLog("a", {"0": 0}, {"0": 2}), "a", "read up to offset 3, but it ends at 2 now"),
+        (TopicLog("a", {"1": 0}, {"1": 9}), "a", "but it is missing now"),
         ({"0": 2}, None, "ends at 2 now"),
     ],
 )
