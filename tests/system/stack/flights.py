@@ -101,9 +101,14 @@ def _require_flights_in_the_topic(stack: Stack, reached: Offsets) -> None:
     for number, records in json.loads(output).items():
         places = np.flatnonzero(partition == int(number)).tolist()
         sent = (json.loads(lines[place]) for place in places)
-        expected = ([one["key"], one["timestamp_ms"], one["value"]] for one in sent)
+        expected = [[one["key"], one["timestamp_ms"], one["value"]] for one in sent]
         for offset, (record, flight) in enumerate(zip(records, expected, strict=False)):
-            assert record == flight, f"partition {number}, offset {offset}"
+            # The logs of the producer and the broker show whether it is a repeat or a gap.
+            assert record == flight, (
+                f"partition {number}, offset {offset}: flight "
+                f"{expected.index(record) if record in expected else None}\n"
+                f"{stack.compose('logs', '--tail', '40', 'producer', 'broker')}"
+            )
 
 
 def _read_pages(stack: Stack) -> _Pages:
