@@ -4,12 +4,13 @@ import stat
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Consumer
+from confluent_kafka import Consumer, KafkaError
 from cryptography import x509
 from cryptography.hazmat.primitives.serialization import BestAvailableEncryption, Encoding, pkcs12
 
 from oriel.pipeline.errors import InvalidKafkaOption
-from oriel.pipeline.sources import reader_maker
+from oriel.pipeline.kafka_slices import unavailable
+from oriel.pipeline.sources import Kafka, reader_maker
 from oriel.pipeline.sources.kafka_client import ClientReader, NotTranslated, client_settings
 from oriel.pipeline.sources.kafka_reader import ConnectorReader
 from tests.certificates import self_signed
@@ -153,3 +154,15 @@ def test_secrets_are_in_one_file_of_this_user() -> None:
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert b"hidden" in path.read_bytes()
     assert reader._settings_file == path
+
+
+@pytest.mark.parametrize(
+    "code", [KafkaError._TIMED_OUT, KafkaError._TRANSPORT, KafkaError.UNKNOWN_TOPIC_OR_PART]
+)
+def test_any_error_of_the_client_is_followed_by_a_check_of_the_brokers(code: int) -> None:
+    """Also as a text in an error of Spark. The check names the cause, or another query succeeds."""
+    kafka = Kafka("host:1")
+    error = unavailable("topic 'orders', partition 0,", KafkaError(code))
+    assert kafka.may_pass(error)
+    assert kafka.may_pass(RuntimeError(f"job aborted: KafkaUnavailable: {error}\n at org.apache"))
+    assert not kafka.may_pass(RuntimeError("job aborted: division by zero"))
