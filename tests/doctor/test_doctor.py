@@ -308,7 +308,9 @@ def test_a_service_and_its_port(tmp_path: Path, stranger: str) -> None:
     """A port is free, Oriel's or another program's; a service is ready, not, or none."""
     StoreTable(tmp_path / "data", make_definition()).commit([{"key": "a", "start": 0}])
     serving = Serving(tmp_path / "data")
+    # The index can still be verified although its version is known.
     serving.wait_for(1)
+    serving.wait_for_status("/readyz", 200)
     ours = f"http://127.0.0.1:{serving.port}"
     assert _one(connections.Service(), Subject(url=ours)).found == f"{ours} is ready with 1 stores"
     assert "service of Oriel" in _one(connections.Port(), Subject(port=serving.port)).found

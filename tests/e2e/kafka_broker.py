@@ -76,6 +76,11 @@ class Broker:
         """Let it go on, if it hangs."""
         self._process.send_signal(signal.SIGCONT)
 
+    def ensure_running(self) -> None:
+        """Start it if it was killed, because other tests share it."""
+        if self._process.poll() is not None:
+            self.start()
+
     def kill(self) -> None:
         """End it as a power loss would."""
         self._process.kill()

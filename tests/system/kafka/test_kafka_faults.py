@@ -374,6 +374,7 @@ def test_a_run_survives_its_broker(
         run.wait(WAIT_SECONDS)
     finally:
         cluster.broker.go_on()
+        cluster.broker.ensure_running()
         run.kill()
         run.wait()
     lines = told.read_text().splitlines()
