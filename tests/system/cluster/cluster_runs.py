@@ -57,7 +57,7 @@ def run_to_the_end(
         told = []
         for words in run.stderr:
             told.append(words)
-            if words.startswith("batch 0:"):
+            if words.startswith("batch committed: batch=0,"):
                 on_first_batch()
         summary = run.stdout.read()
     assert run.returncode == 0, "".join(told)[-3000:]

@@ -64,7 +64,7 @@ def test_a_pipeline_and_a_service_outlive_an_outage(
     with gate_to(object_store.environment["AWS_ENDPOINT_URL"]) as gate, monkeypatch.context() as to:
         to.setenv("AWS_ENDPOINT_URL", gate.address)
         run = LiveRun(tmp_path / "run.err", str(topology), *options, "--data", uri(data))
-        run.wait_for("batch 0:")
+        run.wait_for("batch committed: batch=0,")
         index = ["--index", str(tmp_path / "index")]
         serving = Serving(tmp_path / "served", "--data", uri(data), *index)
         try:

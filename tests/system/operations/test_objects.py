@@ -57,7 +57,7 @@ class Finished:
         self.local = run_here(topology, folder / "local", options, runs)
         over_s3 = [*self.options, "--data", uri(self.data)]
         killed = LiveRun(folder / "killed.err", *over_s3)
-        killed.wait_for("batch 0:")
+        killed.wait_for("batch committed: batch=0,")
         killed.kill()
         second = LiveRun(folder / "second.err", *over_s3)
         self._wait_for_batch(second, self.local.batches - 1)
