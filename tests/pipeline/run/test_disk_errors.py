@@ -70,7 +70,7 @@ def test_an_error_of_a_file_names_it() -> None:
 def test_an_error_that_is_not_known_is_shown_as_it_is() -> None:
     """With the general advice."""
     told = str(in_words(OSError(errno.ELOOP, "Too many levels of symbolic links", "/data/x")))
-    assert "Too many levels of symbolic links: '/data/x'. Correct it" in told
+    assert "Too many levels of symbolic links: '/data/x'. Check the free space" in told
 
 
 def test_the_end_of_java_is_not_the_disks() -> None:
