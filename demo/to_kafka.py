@@ -2,19 +2,33 @@
 
 import time
 from collections.abc import Iterator
+from itertools import islice
 
 import numpy as np
 import orjson
 import pyarrow as pa
-from confluent_kafka import KafkaException, Producer, TopicPartition
+from confluent_kafka import KafkaError, KafkaException, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from oriel.demo.errors import DemoError
 from oriel.demo.progress import say
 
 _STEP_SECONDS = 0.2
+#: One step has at most this many records, so each partition gets them in one request.
+_STEP_RECORDS = 2_000
 _ANSWER_SECONDS = 30
 _LINE_SECONDS = 10
+#: The command ends with an error if the broker is down for longer.
+_OUTAGE_SECONDS = 300
+_RETRY_SECONDS = 1.0
+
+#: Kafka expires a producer by the times of its records, and these are of 2013. After a restart, a
+#: broker would therefore accept a retry of records that it has already. So the client does not
+#: retry: after a failure, the flights continue after the records that the topic has.
+_PRODUCER: dict[str, str | int | bool] = {
+    "acks": "all", "enable.idempotence": False, "retries": 0, "linger.ms": 1_000,
+    "max.in.flight.requests.per.connection": 1, "log_level": 0,
+}  # fmt: skip
 
 
 def send_flights(
@@ -22,21 +36,50 @@ def send_flights(
 ) -> None:
     """Send the lines of an event log in their order, each to its partition.
 
-    If the topic already has flights, continue after them.
+    If the topic already has flights, continue after them, also after an outage of the broker.
 
     Raises:
         DemoError: Kafka does not respond, the topic or a partition does not exist, or Kafka rejects
-            a record.
+            records for several minutes.
     """
-    try:
-        sent = _counts(bootstrap, topic, int(partition.max()) + 1)
-        producer = Producer({"bootstrap.servers": bootstrap, "enable.idempotence": True})
-        failures: list[str] = []
-        started = line_at = time.monotonic()
-        for done, (number, line) in enumerate(_still_to_send(partition, lines, sent)):
-            # Use wall-clock time, so that the speed is correct after a slow step.
-            while done >= (time.monotonic() - started) * per_second:
-                producer.poll(_STEP_SECONDS)
+    succeeded_at: float | None = None
+    while True:
+        try:
+            sent = _counts(bootstrap, topic, int(partition.max()) + 1)
+            succeeded_at = time.monotonic()
+            producer = Producer({**_PRODUCER, "bootstrap.servers": bootstrap})
+            rest = _still_to_send(partition, lines, sent)
+            failure = _send_rest(producer, topic, rest, per_second)
+        except KafkaException as error:
+            failure = str(error)
+        if failure is None:
+            say(f"all {len(lines):,} flights are in topic {topic}")
+            return
+        if succeeded_at is None or time.monotonic() - succeeded_at > _OUTAGE_SECONDS:
+            message = f"cannot send flights to topic {topic} of Kafka at {bootstrap}: {failure}"
+            raise DemoError(message)
+        say(f"sending again after the flights in topic {topic}: {failure}")
+        time.sleep(_RETRY_SECONDS)
+
+
+def _send_rest(
+    producer: Producer, topic: str, rest: Iterator[tuple[int, str]], per_second: float
+) -> str | None:
+    """Send records in steps, and return None at the end or the reason of a failed step."""
+    failures: list[str] = []
+
+    def note(error: KafkaError | None, _message: Message) -> None:
+        if error is not None:
+            failures.append(str(error))
+
+    done, started, line_at = 0, time.monotonic(), time.monotonic()
+    while True:
+        # Use wall-clock time, so that the speed is correct after a slow step.
+        due = int((time.monotonic() - started) * per_second) + 1 - done
+        step = list(islice(rest, min(due, _STEP_RECORDS))) if due > 0 else []
+        if due > 0 and not step:
+            return None
+        for number, line in step:
             record = orjson.loads(line)
             producer.produce(
                 topic,
@@ -44,22 +87,18 @@ def send_flights(
                 key=record["key"],
                 partition=number,
                 timestamp=record["timestamp_ms"],
-                on_delivery=lambda error, _: failures.append(str(error)) if error else None,
+                on_delivery=note,
             )
-            if failures:
-                break
-            if time.monotonic() - line_at >= _LINE_SECONDS:
-                line_at = time.monotonic()
-                say(f"{sum(sent) + done + 1:,} of {len(lines):,} flights are sent to {topic}")
-        unsent = producer.flush(_ANSWER_SECONDS)
-    except (KafkaException, BufferError) as error:
-        message = f"cannot send flights to Kafka at {bootstrap}: {error}"
-        raise DemoError(message) from error
-    if failures or unsent:
-        reason = failures[0] if failures else f"{unsent} records were not acknowledged"
-        message = f"cannot send flights to topic {topic} of Kafka at {bootstrap}: {reason}"
-        raise DemoError(message)
-    say(f"all {len(lines):,} flights are in topic {topic}")
+        unsent = producer.flush(_ANSWER_SECONDS) if step else 0
+        if failures or unsent:
+            producer.purge()
+            return failures[0] if failures else f"{unsent} records were not acknowledged"
+        done += len(step)
+        if time.monotonic() - line_at >= _LINE_SECONDS:
+            line_at = time.monotonic()
+            say(f"{done:,} flights are sent to {topic}")
+        if due <= _STEP_RECORDS:
+            time.sleep(_STEP_SECONDS)
 
 
 def _counts(bootstrap: str, topic: str, partitions: int) -> list[int]:

@@ -21,5 +21,7 @@ def test_a_cluster_that_is_not_there_is_told(monkeypatch: pytest.MonkeyPatch) ->
     """The error is one line after a bounded wait."""
     monkeypatch.setattr(to_kafka, "_ANSWER_SECONDS", 1)
     address = f"127.0.0.1:{reserved_port()}"
-    with pytest.raises(DemoError, match=f"cannot send flights to Kafka at {address}"):
+    with pytest.raises(
+        DemoError, match=f"cannot send flights to topic flights of Kafka at {address}"
+    ):
         to_kafka.send_flights(address, "flights", np.array([0]), pa.array(["{}"]), 1)
