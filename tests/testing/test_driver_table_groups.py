@@ -324,7 +324,7 @@ def test_wrong_arguments_are_told() -> None:
     by_g = table.group_by("g")
     with pytest.raises(InvalidTopology, match="pass adder and subtractor"):
         by_g.aggregate(started, with_row, schema="t STRING")
-    with pytest.raises(InvalidTopology, match="either functions with a schema or declarative"):
+    with pytest.raises(InvalidTopology, match="either functions with a schema or named aggregates"):
         by_g.aggregate(started, with_row, without_row, None, "t STRING", n=count())
     with pytest.raises(InvalidTopology, match="schema must name"):
         by_g.aggregate(started, with_row, without_row)
