@@ -58,7 +58,6 @@ class Client:
         self._connection = Connection(service, httpx.Client(**options))
 
     def __enter__(self) -> Self:
-        """Return the client."""
         return self
 
     def __exit__(
@@ -67,7 +66,6 @@ class Client:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Close the connections."""
         self.close()
 
     def close(self) -> None:
@@ -176,7 +174,6 @@ class AsyncClient:
         self._connection = AsyncConnection(service, httpx.AsyncClient(**options))
 
     async def __aenter__(self) -> Self:
-        """Return the client."""
         return self
 
     async def __aexit__(
@@ -185,7 +182,6 @@ class AsyncClient:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Close the connections."""
         await self.close()
 
     async def close(self) -> None:

@@ -107,7 +107,6 @@ class KeysOfSeveralShards(InvalidRequest):
     owners: tuple[int, ...]
 
     def __init__(self, document: Mapping[str, object], retry_after_s: float | None = None) -> None:
-        """Read the fields of the document."""
         super().__init__(document, retry_after_s)
         owners = document.get("owners")
         self.owners = tuple(map(int, owners)) if isinstance(owners, list) else ()

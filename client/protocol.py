@@ -190,7 +190,6 @@ class Walk(Generic[T]):
     """Reads page after page, until the last page or the limit of the read."""
 
     def __init__(self, read: PagedRead[T]) -> None:
-        """Start before the first page."""
         self._read = read
         self._cursor: str | None = None
         self._done = 0

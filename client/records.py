@@ -59,7 +59,6 @@ class Row(Mapping[str, Any]):
     aggregates: Mapping[str, Any]
 
     def __getitem__(self, name: str) -> Any:
-        """Return the aggregate with this name."""
         return self.aggregates[name]
 
     def __iter__(self) -> Iterator[str]:
@@ -67,7 +66,6 @@ class Row(Mapping[str, Any]):
         return iter(self.aggregates)
 
     def __len__(self) -> int:
-        """Return the number of aggregates."""
         return len(self.aggregates)
 
     @property

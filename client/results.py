@@ -51,12 +51,10 @@ class Results(Generic[T]):
     """
 
     def __init__(self, runner: Runner, read: PagedRead[T]) -> None:
-        """Prepare the read. It sends nothing."""
         self._runner = runner
         self._read = read
 
     def __iter__(self) -> Iterator[T]:
-        """Yield the items, page by page."""
         for page in self.pages():
             yield from page.items
 
@@ -135,12 +133,10 @@ class AsyncResults(Generic[T]):
     """
 
     def __init__(self, runner: AsyncRunner, read: PagedRead[T]) -> None:
-        """Prepare the read. It sends nothing."""
         self._runner = runner
         self._read = read
 
     async def __aiter__(self) -> AsyncIterator[T]:
-        """Yield the items, page by page."""
         async for page in self.pages():
             for item in page.items:
                 yield item

@@ -67,7 +67,7 @@ class WindowRange(NamedTuple):
     - ``after`` (exclusive) is the last window of the previous page.
     - ``final`` selects windows that are final (True) or not final (False).
     - ``bytes_max`` ends the page with the window that reaches this number of bytes of JSON.
-    - ``records_max`` ends the page after that many windows, also counting those that it skips.
+    - ``records_max`` ends the page after that many windows. Skipped windows count.
     """
 
     key: str

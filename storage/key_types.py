@@ -91,29 +91,23 @@ class TextKeys(KeyType):
     name = "text"
 
     def escaped(self, key: str) -> bytes:
-        """See ``KeyType``."""
         return _escaped_text(key)
 
     def key_of(self, escaped: bytes) -> str:
-        """See ``KeyType``."""
         return _text_of(escaped)
 
     def escaped_column(self, keys: Any) -> Any:
-        """See ``KeyType``."""
         has_zeros = pc.any(pc.match_substring(keys, "\x00")).as_py()
         encoded = keys.cast(pa.binary())
         return pc.replace_substring(encoded, _ZERO, _ESCAPED_ZERO) if has_zeros else encoded
 
     def fitting(self, keys: Any) -> Any:
-        """See ``KeyType``."""
         return pc.is_valid(keys)
 
     def escaped_prefix(self, prefix: str) -> bytes:
-        """See ``KeyType``."""
         return _escaped_text(prefix)
 
     def written(self, value: object) -> str:
-        """See ``KeyType``."""
         if isinstance(value, str):
             return value
         message = f"{_shown(value)} is not a key of this store. Keys are strings"
@@ -126,17 +120,14 @@ class LongKeys(KeyType):
     name = "long"
 
     def escaped(self, key: str) -> bytes:
-        """See ``KeyType``."""
         if _ONLY_DECIMAL.fullmatch(key) and _LONG_MIN <= int(key) <= _LONG_MAX:
             return _escaped_long(int(key))
         raise UnfitKey(_unfit_long(key))
 
     def key_of(self, escaped: bytes) -> str:
-        """See ``KeyType``."""
         return str(_long_of(escaped))
 
     def escaped_column(self, keys: Any) -> Any:
-        """See ``KeyType``."""
         numbers = np.asarray(keys.cast(pa.int64()))
         # In two's complement, flipping the sign bit adds 2**63 modulo 2**64.
         big_endian = (numbers.view(np.uint64) ^ np.uint64(_SIGN)).astype(">u8")
@@ -153,7 +144,6 @@ class LongKeys(KeyType):
         return pa.BinaryArray.from_buffers(pa.binary(), len(keys), buffers)
 
     def fitting(self, keys: Any) -> Any:
-        """See ``KeyType``."""
         is_decimal = pc.match_substring_regex(keys, f"^(?:{_DECIMAL})$")
         decimals = pc.if_else(is_decimal, keys, None).cast(pa.decimal128(19, 0))
         is_long = pc.and_(
@@ -163,7 +153,6 @@ class LongKeys(KeyType):
         return pc.fill_null(is_long, fill_value=False)
 
     def escaped_prefix(self, prefix: str) -> bytes:
-        """See ``KeyType``."""
         if not prefix:
             return b""
         message = (
@@ -173,7 +162,6 @@ class LongKeys(KeyType):
         raise UnfitKey(message)
 
     def written(self, value: object) -> str:
-        """See ``KeyType``."""
         key = str(value) if type(value) is int else value
         if isinstance(key, str):
             self.escaped(key)
@@ -195,7 +183,6 @@ class CompositeKeys(KeyType):
         self._pattern = re.compile(pattern, re.DOTALL)
 
     def escaped(self, key: str) -> bytes:
-        """See ``KeyType``."""
         values = self._values(key, len(self._components))
         if values is not None and self._text(values) == key:
             return self._escaped_values(values)
@@ -204,7 +191,6 @@ class CompositeKeys(KeyType):
         raise UnfitKey(message)
 
     def key_of(self, escaped: bytes) -> str:
-        """See ``KeyType``."""
         match = self._pattern.fullmatch(escaped)
         if match is None:
             message = f"the bytes {escaped.hex(' ')} are not a key of the type {self.name}"
@@ -246,7 +232,6 @@ class CompositeKeys(KeyType):
         raise UnfitKey(message)
 
     def written(self, value: object) -> str:
-        """See ``KeyType``."""
         try:
             key = value if isinstance(value, str) else orjson.dumps(value).decode()
         except TypeError:  # an integer of more than 64 bits, half a surrogate pair

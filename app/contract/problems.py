@@ -89,7 +89,6 @@ class KeyOfAnotherShard(ApiError):
     """The message names the shard that has the key. ``owner`` is its number."""
 
     def __init__(self, message: str, owner: int = 0) -> None:
-        """Set the message and the shard."""
         super().__init__(message)
         self.owner = owner
 
@@ -98,7 +97,6 @@ class KeysOfSeveralShards(ApiError):
     """The message describes how to divide the list. ``owners`` has the shard of each key."""
 
     def __init__(self, message: str, owners: Sequence[int] = ()) -> None:
-        """Set the message and the shards."""
         super().__init__(message)
         self.owners = owners
 

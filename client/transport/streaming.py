@@ -34,7 +34,6 @@ class Following(Generic[T]):
     """One stream over any number of connections: its last event, and its failed attempts."""
 
     def __init__(self, stream: Stream[T], retries: Retries, random: Random) -> None:
-        """Prepare the stream. It sends nothing."""
         self._stream = stream
         self._retries = retries
         self._random = random

@@ -112,7 +112,7 @@ def checked_strategy(strategy: EmitStrategy, windows: Windows, step: str = "emit
     """Return the strategy of ``emit`` or ``suppress``.
 
     Raises:
-        InvalidTopology: It is not a strategy, or it needs windows and the aggregation has none.
+        InvalidTopology: It is not a strategy, or it needs windows that the aggregation lacks.
     """
     if not isinstance(strategy, EmitStrategy):
         example = "an EmitStrategy such as on_window_close()"

@@ -44,7 +44,6 @@ class StreamsBuilder(OtherWords):
     """
 
     def __init__(self) -> None:
-        """Create an empty topology."""
         self.registry = Registry()
 
     def stream(self, topic: str, schema: str, consumed: Consumed = JSON_RECORDS) -> KStream:

@@ -284,7 +284,7 @@ class CogroupedKStream(OtherWords):
 
         Raises:
             InvalidTopology: ``strategy`` is not an emit strategy, or it waits for windows to close
-                and there are no windows.
+                and the aggregation is not windowed.
 
         Example:
             >>> minute = TimeWindows.of_size_with_no_grace(60_000)

@@ -110,15 +110,12 @@ class EventLog(Log):
         return opened_slices
 
     def raw_rows(self, rows: DataFrame) -> DataFrame:
-        """See ``Log``."""
-
         def lines(batches: Batches) -> Batches:
             return (block for _, block in opened_slices(batches))
 
         return rows.mapInArrow(lines, from_arrow_schema(RAW_SCHEMA))
 
     def is_small(self, starts: Offsets, ends: Offsets) -> bool:
-        """See ``Log``."""
         return distance(starts, ends) <= self.small_batch_bytes
 
     def read(
@@ -134,7 +131,6 @@ class EventLog(Log):
         ]
 
     def share_behind(self, ends: Offsets) -> float | None:
-        """See ``Log``."""
         size = distance({}, self.ends(None, list(ends)))
         return distance({}, ends) / size if size else None
 
@@ -185,7 +181,6 @@ class EventLog(Log):
                     raise EventLogError(message)
 
     def next_ends(self, starts: Offsets, ends: Offsets) -> Offsets:
-        """See ``Log``."""
         return {
             topic: next_ends(
                 ensure_topic_folder(self.root, topic),
@@ -199,7 +194,6 @@ class EventLog(Log):
     def between(
         self, spark: SparkSession, starts: Offsets, ends: Offsets, _sources: Sequence[Source] = ()
     ) -> DataFrame:
-        """See ``Log``."""
         _register(spark)
         frames = [
             spark.read.format(FORMAT)

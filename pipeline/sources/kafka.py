@@ -250,7 +250,6 @@ class Kafka(Log):
         }
 
     def next_ends(self, starts: Offsets, ends: Offsets) -> Offsets:
-        """See ``Log``."""
         behind = sum(
             end > starts.get(topic, {}).get(p, 0)
             for topic, of_topic in ends.items()
@@ -267,7 +266,6 @@ class Kafka(Log):
     def between(
         self, spark: SparkSession, starts: Offsets, ends: Offsets, sources: Sequence[Source] = ()
     ) -> DataFrame:
-        """See ``Log``."""
         self._sources = sources
         return self._reader.between(spark, starts, ends, sources)
 

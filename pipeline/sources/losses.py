@@ -35,7 +35,6 @@ class Gap(NamedTuple):
     end: int
 
     def __str__(self) -> str:
-        """Return the sentence of an error."""
         return (
             f"topic {self.topic!r}, partition {self.partition}: {self.end - self.start} offsets, "
             f"{self.start} to {self.end - 1}, were deleted from Kafka before they were read"

@@ -1,7 +1,7 @@
-"""A cluster in the place of this machine: which master is one, and what Spark is told there.
+"""A cluster instead of this machine: the masters that are clusters, and their settings of Spark.
 
 The driver is the process of ``oriel run`` (Spark's client mode), and executors run its tasks on
-other machines. docs/how-to/cluster.md tells what has to be there.
+other machines. docs/reference/cluster.md lists the requirements.
 """
 
 import os

@@ -409,7 +409,6 @@ class TopologyTestDriver(DriverWords):
         return self
 
     def __exit__(self, *_error: object) -> None:
-        """End."""
         self.close()
 
     def _store(self, name: str) -> StoreDriver:

@@ -66,7 +66,6 @@ class OutputReader(Reader[Row]):
     """
 
     def __init__(self, store_driver: StoreDriver) -> None:
-        """Start at the first row."""
         at_end = f"store {store_driver.store.name!r} has no further row"
         super().__init__(store_driver.written, at_end)
         self._store_driver = store_driver

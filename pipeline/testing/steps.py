@@ -59,7 +59,6 @@ class SparkSteps:
         return self._steps.arrow or self
 
     def select(self, output: StepsOutput) -> None:
-        """See ``oriel.pipeline.plan.Steps``."""
         self._steps.select(output)
 
     def rows(self, records: pa.Table) -> pa.Table:

@@ -89,7 +89,6 @@ class MemoryFiles:
     def process_records(
         self, plan: BatchPlan, task: int, records: pa.Table, close_ms: int
     ) -> tuple[EngineResult, Version]:
-        """See ``TaskFiles``."""
         engine = plan.assembly.engine
         state = self._read(plan.segments, task, engine.state_schema)
         result = engine.process(state, records, plan.close_ms, close_ms)
@@ -103,7 +102,6 @@ class MemoryFiles:
         records: pa.Table,
         clocks: tuple[Clocks, Clocks],
     ) -> tuple[JoinResult, Version]:
-        """See ``TaskFiles``."""
         state = self._read(join.segments, task, join.stage.state_schema)
         joined = join.stage.process(state, records, join.stream_times_ms(clocks[1]))
         return joined, self._written(f"{plan.batch}-join-{join.number}", joined.state)

@@ -39,7 +39,7 @@ logger = logging.getLogger(__name__)
 _ROUND_SECONDS = 0.5
 #: Seconds between two listings of tables in an object store, which cost requests.
 _OBJECTS_ROUND_SECONDS = 30.0
-#: Maximum of tables that are listed per second, so many tables are listed less often.
+#: Maximum of tables that are listed per second. With more tables, each is listed less often.
 _TABLES_A_SECOND = 500
 #: Seconds between two checks for indexes of other versions.
 _FORMATS_SECONDS = 3_600.0

@@ -62,7 +62,7 @@ def test_no_page_is_too_long() -> None:
     "page", sorted((ROOT / "docs" / "how-to").glob("*.md")), ids=lambda page: page.stem
 )
 def test_a_how_to_is_short(page: Path) -> None:
-    """Its title says so, and it has at most 600 words without code and tables."""
+    """Its title begins with "How to", and it has at most 600 words without code and tables."""
     assert _text(page).startswith("# How to ")
     words = re.sub(r"^\|.*$", "", _prose(page), flags=re.MULTILINE).split()
     assert len(words) <= _HOW_TO_WORDS, "move facts to a page of the reference"

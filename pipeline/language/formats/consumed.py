@@ -130,11 +130,9 @@ class Consumed(OtherWords):
         self.headers = dict(headers or {})
 
     def __eq__(self, other: object) -> bool:
-        """Compare by content."""
         return isinstance(other, Consumed) and self._content == other._content
 
     def __hash__(self) -> int:
-        """Hash the content."""
         return hash(self._content)
 
     def __str__(self) -> str:

@@ -31,7 +31,6 @@ class Serde:
     name: Literal["json", "string", "long", "integer", "short", "double", "float"]
 
     def __str__(self) -> str:
-        """Return the name of the serde."""
         return self.name
 
 

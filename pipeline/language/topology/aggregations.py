@@ -46,7 +46,6 @@ class Functions:
     subtractor: Aggregator | None = None
 
     def __str__(self) -> str:
-        """Return the step with its schema."""
         return f"{self.step}(functions){f': {self.schema}' if self.schema else ''}"
 
     @property

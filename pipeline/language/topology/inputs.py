@@ -67,7 +67,6 @@ class StreamJoin:
     windows: JoinWindows
 
     def __str__(self) -> str:
-        """Return the step as text."""
         return f"{verb(self.how)}({self.right.source.topic!r})"
 
 
@@ -117,7 +116,6 @@ class TableLookup:
     history_ms: int | None = None
 
     def __str__(self) -> str:
-        """Return the step as text."""
         history = "" if self.history_ms is None else f", history {self.history_ms} ms"
         return f"{verb(self.how)}(table {self.right.source.topic!r}{history})"
 

@@ -80,7 +80,6 @@ class Filter:
     of_table: bool = False
 
     def __str__(self) -> str:
-        """Return the step as a call."""
         text = f"filter{'_not' * self.is_negated}({expression_text(self.condition)})"
         return f"{text} of the table" if self.of_table else text
 
@@ -97,7 +96,6 @@ class MapValues:
     key: tuple["str | Column", ...] = ()
 
     def __str__(self) -> str:
-        """Return the step as a call."""
         if self.key and self.keep == ("*",) and not self.columns:
             return f"select_key({grouping_text(self.key)})"
         value = columns_text(self.keep, self.columns)
@@ -118,7 +116,6 @@ class FlatMapValues:
     columns: Mapping[str, "str | Column"]
 
     def __str__(self) -> str:
-        """Return the step as a call."""
         return f"flat_map_values({columns_text(self.keep, self.columns)})"
 
 
@@ -136,7 +133,6 @@ class LookupKey:
     key: "str | Column"
 
     def __str__(self) -> str:
-        """Return the step as a call."""
         return f"with_lookup_key({grouping_text((self.key,))})"
 
 
@@ -149,7 +145,6 @@ class OwnKey:
     """Restore the key of a record after its join with a global table."""
 
     def __str__(self) -> str:
-        """Return the step as a call."""
         return "with_own_key()"
 
 
@@ -157,15 +152,13 @@ class OwnKey:
 class ForeignKey:
     """Compute the foreign key of a row, with expressions as in ``group_by``.
 
-    The result is the column ``FOREIGN_KEY``. The other columns are dropped unless ``beside`` is
-    true.
+    The result is the column ``FOREIGN_KEY``. By default, the other columns are dropped.
     """
 
     key: tuple["str | Column", ...]
     beside: bool = False
 
     def __str__(self) -> str:
-        """Return the step as a call."""
         return f"{'with_' if self.beside else ''}foreign_key({grouping_text(self.key)})"
 
 
@@ -176,7 +169,6 @@ class Peek:
     function: Peeker
 
     def __str__(self) -> str:
-        """Return the step as a call."""
         return f"peek({short_name(self.function)})"
 
 
@@ -215,7 +207,6 @@ class AggregatedRows:
     windowed: bool
 
     def __str__(self) -> str:
-        """Return the steps as calls."""
         return ".".join(map(str, self.steps))
 
     @property

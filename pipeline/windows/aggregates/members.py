@@ -121,7 +121,7 @@ class Values:
         records have all coordinates.
 
         Args:
-            name: timestamp_ms, partition, offset, suborder or partners.
+            name: ``timestamp_ms``, ``partition``, ``offset``, ``suborder`` or ``partners``.
             indices: The indices of the values.
         """
         if self._records is None or name not in self._records.column_names:

@@ -275,7 +275,7 @@ def in_partition_order(fold: Fold, key: str, aggregates: Sequence[tuple[Any, Any
             start, partition).
 
     Raises:
-        IllegalArgument: Several aggregates need a merger and have none, or the merger raised.
+        IllegalArgument: Several aggregates must be merged without a merger, or the merger raised.
     """
     in_order = [aggregate for _, aggregate in sorted(aggregates, key=lambda placed: placed[0])]
     result = in_order[0] if in_order else None

@@ -92,7 +92,7 @@ def arrival_keys(records: pa.Table) -> tuple[Ints, ...]:
 
 
 def partners_ranks(partners: pa.Array | pa.ChunkedArray) -> Ints:
-    """Return integers in the order of ``partners``, equal for equal ones."""
+    """Return integers in the order of ``partners``. Equal lineages have equal integers."""
     return np.asarray(pc.rank(pc.fill_null(partners, b""), tiebreaker="dense")).astype(np.int64)
 
 

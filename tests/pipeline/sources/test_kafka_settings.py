@@ -101,7 +101,7 @@ def test_an_option_has_an_equal_setting(options: dict[str, str], expected: dict[
     ],
 )  # fmt: skip
 def test_an_option_without_an_equal_is_named(options: dict[str, str], named: str) -> None:
-    """``auto`` then uses Spark's connector and says so. ``client`` is an error without secrets."""
+    """``auto`` uses the connector and names the option. ``client`` is an error without secrets."""
     with pytest.raises(NotTranslated, match=named) as refused:
         client_settings("kafka:9092", options)
     assert "secret" not in str(refused.value)

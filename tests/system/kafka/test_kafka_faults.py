@@ -336,7 +336,7 @@ def test_batches_are_bounded_by_bytes(tmp_path: Path, cluster: Cluster, runs: Ru
 def test_a_run_survives_its_broker(
     tmp_path: Path, cluster: Cluster, warm_python: None, reader: str
 ) -> None:
-    """It waits for a broker that hangs or is down, says so once, and continues with the broker.
+    """It waits for a broker that hangs or is down, writes one line, and continues with the broker.
 
     With the connector of Spark, records that are deleted before it has read them end the run. The
     client has fetched them before they are deleted.

@@ -1,4 +1,4 @@
-"""Two shards with two replicas each behind nginx, configured as docs/how-to/routing.md says."""
+"""Two shards with two replicas each and nginx, configured as in docs/how-to/routing.md."""
 
 import re
 import subprocess

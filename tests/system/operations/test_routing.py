@@ -1,4 +1,4 @@
-"""Shards and replicas behind a real nginx, configured as docs/how-to/routing.md says."""
+"""Requests reach shards and replicas through nginx, configured as in docs/how-to/routing.md."""
 
 import http.client
 import os

@@ -80,10 +80,10 @@ def _cogroup(trees: Trees, plan: Plan) -> dict[str, Any]:
 
 
 def _join_grace(random: Random, before: int, after: int) -> int:
-    """A grace with which Kafka finds all partners of records in order.
+    """Return a grace with which Kafka finds all matches of records in order.
 
-    Its join stores show what is less than before + after + grace behind their newest record, while
-    a partner may be as far behind as the greater bound ("match at the edge").
+    Its join stores have the records that are less than before + after + grace older than the newest
+    record, but a match can be older by the greater bound ("match at the edge").
     """
     least = max(0, max(before, after) - (before + after) + 1)
     return least + random.choice((0, 0, 3, AMPLE_MS))
@@ -210,7 +210,7 @@ def _rows_of_stores(trees: Trees, plan: Plan) -> dict[str, Any]:
     closing = replace(plan, emits=("close", "suppress"), hows=("columns",))
     for number in range(random.choice((1, 1, 2))):
         in_front = _aggregated(trees, closing, [built], kinds)
-        # Behind a filter Kafka's waits for rows that pass ("suppress after a filter").
+        # After a filter, Kafka's suppress waits for rows that pass ("suppress after a filter").
         in_front["suppress"] = "first"
         # Other columns than those that are read behind would not be there.
         in_front["behind"] = [s for s in in_front["behind"] if s["op"] != "map_values"]
