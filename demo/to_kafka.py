@@ -42,20 +42,22 @@ def send_flights(
         DemoError: Kafka does not respond, the topic or a partition does not exist, or Kafka rejects
             records for several minutes.
     """
-    succeeded_at: float | None = None
+    #: When Kafka has last accepted records or, before that, returned the ends of the topic.
+    progress_at: float | None = None
     while True:
         try:
             sent = _counts(bootstrap, topic, int(partition.max()) + 1)
-            succeeded_at = time.monotonic()
+            progress_at = progress_at or time.monotonic()
             producer = Producer({**_PRODUCER, "bootstrap.servers": bootstrap})
             rest = _still_to_send(partition, lines, sent)
-            failure = _send_rest(producer, topic, rest, per_second)
+            accepted, failure = _send_rest(producer, topic, rest, per_second)
+            progress_at = time.monotonic() if accepted else progress_at
         except KafkaException as error:
             failure = str(error)
         if failure is None:
             say(f"all {len(lines):,} flights are in topic {topic}")
             return
-        if succeeded_at is None or time.monotonic() - succeeded_at > _OUTAGE_SECONDS:
+        if progress_at is None or time.monotonic() - progress_at > _OUTAGE_SECONDS:
             message = f"cannot send flights to topic {topic} of Kafka at {bootstrap}: {failure}"
             raise DemoError(message)
         say(f"sending again after the flights in topic {topic}: {failure}")
@@ -64,8 +66,12 @@ def send_flights(
 
 def _send_rest(
     producer: Producer, topic: str, rest: Iterator[tuple[int, str]], per_second: float
-) -> str | None:
-    """Send records in steps, and return None at the end or the reason of a failed step."""
+) -> tuple[int, str | None]:
+    """Send records in steps until the end or until a step fails.
+
+    Returns:
+        How many records Kafka has accepted, and the reason of the failure. None at the end.
+    """
     failures: list[str] = []
 
     def note(error: KafkaError | None, _message: Message) -> None:
@@ -78,7 +84,7 @@ def _send_rest(
         due = int((time.monotonic() - started) * per_second) + 1 - done
         step = list(islice(rest, min(due, _STEP_RECORDS))) if due > 0 else []
         if due > 0 and not step:
-            return None
+            return done, None
         for number, line in step:
             record = orjson.loads(line)
             producer.produce(
@@ -92,7 +98,8 @@ def _send_rest(
         unsent = producer.flush(_ANSWER_SECONDS) if step else 0
         if failures or unsent:
             producer.purge()
-            return failures[0] if failures else f"{unsent} records were not acknowledged"
+            reason = failures[0] if failures else f"{unsent} records were not acknowledged"
+            return done, reason
         done += len(step)
         if time.monotonic() - line_at >= _LINE_SECONDS:
             line_at = time.monotonic()

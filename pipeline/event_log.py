@@ -29,7 +29,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql.datasource import (
     DataSource,
-    DataSourceReader,
     DataSourceStreamReader,
     InputPartition,
 )
@@ -42,6 +41,7 @@ from pyspark.sql.streaming.datasource import (
 from pyspark.sql.types import StructType
 
 from oriel.pipeline.errors import EventLogError
+from oriel.pipeline.planned_slices import PlannedSlices, slice_row
 
 FORMAT = "oriel_event_log"
 
@@ -106,29 +106,14 @@ class EventLogSource(DataSource):
         """Return the columns of slices."""
         return from_arrow_schema(_SLICE_SCHEMA)
 
-    def reader(self, schema: StructType) -> "EventLogSlices":  # noqa: ARG002
+    def reader(self, schema: StructType) -> PlannedSlices:  # noqa: ARG002
         """Return the reader of what lies between the options ``starts`` and ``ends`` (JSON)."""
         starts, ends = (orjson.loads(self.options[name]) for name in ("starts", "ends"))
-        return EventLogSlices(slices(self._topic, self._folder, starts, ends))
+        return PlannedSlices(slices(self._topic, self._folder, starts, ends), _SLICE_SCHEMA)
 
     def streamReader(self, schema: StructType) -> "EventLogReader":  # noqa: ARG002, N802 - Spark's name
         """Return the reader of a streaming query."""
         return EventLogReader(self._folder, self._topic, self._max_batch_bytes)
-
-
-class EventLogSlices(DataSourceReader):
-    """Reads slices that were planned before; at least one."""
-
-    def __init__(self, planned: Sequence[Slice]) -> None:
-        self._planned = planned
-
-    def partitions(self) -> Sequence[InputPartition]:
-        """Return one partition of Spark's for each slice."""
-        return self._planned
-
-    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Yield the slice as one row, as ``EventLogReader`` does."""
-        yield pa.RecordBatch.from_pylist([vars(partition)], schema=_SLICE_SCHEMA)
 
 
 class EventLogReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -199,7 +184,7 @@ class EventLogReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
         Lines would be copied twice, into the JVM and back into the Python task that decodes them.
         """
-        yield pa.RecordBatch.from_pylist([vars(partition)], schema=_SLICE_SCHEMA)
+        yield slice_row(partition, _SLICE_SCHEMA)
 
     def _of_topic(self, offsets: Mapping[str, Any]) -> Mapping[str, int]:
         """Partition -> offset, of this topic; Spark knows its sources by their order alone."""

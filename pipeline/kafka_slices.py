@@ -10,7 +10,7 @@ outside ``sources`` because each such process imports it, and few imports start 
 """
 
 from collections.abc import Iterator, Mapping, MutableMapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -27,7 +27,6 @@ from confluent_kafka import (
 from confluent_kafka.admin import AdminClient, OffsetSpec
 from pyspark.sql.datasource import (
     DataSource,
-    DataSourceReader,
     DataSourceStreamReader,
     InputPartition,
 )
@@ -36,6 +35,7 @@ from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxRows, SupportsTri
 from pyspark.sql.types import StructType
 
 from oriel.pipeline.errors import KafkaUnavailable
+from oriel.pipeline.planned_slices import PlannedSlices, slice_row
 
 FORMAT = "oriel_kafka"
 
@@ -100,10 +100,10 @@ class KafkaSlices(DataSource):
         """Return the columns of slices."""
         return from_arrow_schema(SLICE_SCHEMA)
 
-    def reader(self, schema: StructType) -> "PlannedSlices":  # noqa: ARG002
+    def reader(self, schema: StructType) -> PlannedSlices:  # noqa: ARG002
         """Return the reader of the records between two offsets."""
         starts, ends = (orjson.loads(self.options[name]) for name in ("starts", "ends"))
-        return PlannedSlices(slices(self._topic, starts, ends))
+        return PlannedSlices(slices(self._topic, starts, ends), SLICE_SCHEMA)
 
     def streamReader(self, schema: StructType) -> "KafkaPlanner":  # noqa: ARG002, N802 - Spark's name
         """Return the reader of a streaming query."""
@@ -113,21 +113,6 @@ class KafkaSlices(DataSource):
             orjson.loads(self.options["firsts"]),
             int(self.options["batch_records"]),
         )
-
-
-class PlannedSlices(DataSourceReader):
-    """Returns slices that are planned already. There is at least one."""
-
-    def __init__(self, planned: Sequence[KafkaSlice]) -> None:
-        self._planned = planned
-
-    def partitions(self) -> Sequence[InputPartition]:
-        """Return one partition of Spark for each slice."""
-        return self._planned
-
-    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Yield the slice as one row."""
-        yield _row(partition)
 
 
 class KafkaPlanner(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -183,7 +168,7 @@ class KafkaPlanner(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield the slice as one row."""
-        yield _row(partition)
+        yield slice_row(partition, SLICE_SCHEMA)
 
     def _latest(self) -> dict[str, int]:
         """Return the last stable offset of each partition (KIP-98).
@@ -221,8 +206,3 @@ def unavailable(what: str, error: KafkaError) -> KafkaUnavailable:
     """Return the error of the pipeline for an error of librdkafka. ``what`` is not readable."""
     message = f"Kafka: {what} cannot be read: {error.str()} ({error.name()})"
     return KafkaUnavailable(message)
-
-
-def _row(part: InputPartition) -> pa.RecordBatch:
-    assert isinstance(part, KafkaSlice)
-    return pa.RecordBatch.from_pylist([asdict(part)], schema=SLICE_SCHEMA)

@@ -12,7 +12,7 @@ from oriel.pipeline.sources.connector import kafka_settings
 from oriel.pipeline.sources.event_log_source import EventLog
 from oriel.pipeline.sources.kafka import SMALL_BATCH_RECORDS, Kafka, Start
 from oriel.pipeline.sources.kafka_options import client_options
-from oriel.pipeline.sources.kafka_readers import ReaderName, reader_maker
+from oriel.pipeline.sources.kafka_readers import ReaderName, choose_reader
 from oriel.pipeline.sources.log import Decoder, Log
 from oriel.pipeline.sources.spark_decoding import SparkDecoder, spark_refuse_ahead
 
@@ -29,8 +29,8 @@ __all__ = [
     "SparkDecoder",
     "Start",
     "TopicLog",
+    "choose_reader",
     "client_options",
     "kafka_settings",
-    "reader_maker",
     "spark_refuse_ahead",
 ]

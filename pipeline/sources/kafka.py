@@ -22,12 +22,8 @@ from oriel.pipeline.event_log import DEFAULT_MAX_BATCH_BYTES
 from oriel.pipeline.language import Source
 from oriel.pipeline.sources.brokers import Brokers, NoAnswer
 from oriel.pipeline.sources.kafka_options import DEFAULT_OPTIONS
-from oriel.pipeline.sources.kafka_reader import (
-    ConnectorReader,
-    KafkaReader,
-    MakeReader,
-    TopicRead,
-)
+from oriel.pipeline.sources.kafka_reader import KafkaReader, TopicRead
+from oriel.pipeline.sources.kafka_readers import ReaderName, choose_reader
 from oriel.pipeline.sources.log import Decoder, Log, RawRows, distance
 from oriel.pipeline.sources.losses import KAFKA_RECORD, KafkaRecord, gaps, refuse_another_log
 from oriel.pipeline.sources.spark_decoding import spark_kafka_decoder
@@ -60,8 +56,8 @@ def _tell(line: str) -> None:
     say("kafka", line, level="warning")
 
 
-def _connector_reader(servers: str, options: Mapping[str, str]) -> KafkaReader:
-    return ConnectorReader(servers, {**DEFAULT_OPTIONS, **options})
+def _tell_reader(line: str) -> None:
+    say("kafka-reader", line, level="warning")
 
 
 @dataclass
@@ -90,7 +86,7 @@ class Kafka(Log):
         tell: Called with a line for people.
         schema_registry: The schemas that values reference by id.
         topic_starts: Topic -> its start.
-        make_reader: Creates the reader of the records.
+        reader: The reader of the records.
     """
 
     bootstrap_servers: str
@@ -103,7 +99,7 @@ class Kafka(Log):
     tell: Callable[[str], None] = field(default=_tell, repr=False)
     schema_registry: SchemaRegistry | None = None
     topic_starts: Mapping[str, Start] = field(default_factory=dict)
-    make_reader: MakeReader = _connector_reader
+    reader: ReaderName = "auto"
     _sources: Sequence[Source] = field(default=(), init=False, repr=False)
     _opened: _Opened | None = field(default=None, init=False, repr=False)
 
@@ -165,15 +161,15 @@ class Kafka(Log):
         if self.on_data_loss == "fail":
             record.refuse(gaps(read, {topic: dict(log.earliest) for topic, log in logs.items()}))
         record.note_topics({topic: log.id for topic, log in logs.items()})
-        for topic in topics:
-            if topic in read:
-                continue
-            firsts = record.firsts.get(topic)
-            if firsts is None:
-                firsts = brokers.starts_of(topic, record.start_of(topic), logs)
+        firsts: Offsets = {}
+        for topic in (each for each in topics if each not in read):
+            known = record.firsts.get(topic)
+            if known is None:
+                known = brokers.starts_of(topic, record.start_of(topic), logs)
             # No batch is committed yet, so records that are deleted since then are not lost.
             earliest = logs[topic].earliest
-            record.note_firsts(topic, {p: max(at, earliest.get(p, 0)) for p, at in firsts.items()})
+            firsts[topic] = {p: max(at, earliest.get(p, 0)) for p, at in known.items()}
+        record.note_firsts(firsts)
         self._opened = _Opened(brokers, record, batch_records)
 
     def stream(self, spark: SparkSession, topic: str, sources: Sequence[Source] = ()) -> DataFrame:
@@ -186,7 +182,6 @@ class Kafka(Log):
             record.start_of(topic),
             record.firsts.get(topic, {}),
             self._opened.batch_records[topic],
-            fails_on_loss=self.on_data_loss == "fail",
         )
         return self._reader.stream(spark, read, sources)
 
@@ -275,7 +270,13 @@ class Kafka(Log):
 
     @cached_property
     def _reader(self) -> KafkaReader:
-        return self.make_reader(self.bootstrap_servers, self.options)
+        return choose_reader(
+            self.reader,
+            self.bootstrap_servers,
+            self.options,
+            _tell_reader,
+            skips_lost=self.on_data_loss == "continue",
+        )
 
     def _from_firsts(self, starts: Offsets, ends: Offsets) -> Offsets:
         """Return ``starts``, and for partitions without one the first offset of the checkpoint."""

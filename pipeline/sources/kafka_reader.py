@@ -1,6 +1,6 @@
 """The contract of a reader of Kafka's records, and the reader that uses Spark's connector."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Protocol
@@ -32,14 +32,12 @@ class TopicRead:
         start: The start of a new checkpoint: ``earliest``, ``latest`` or ms since 1970.
         firsts: Partition -> the offset of that start.
         batch_records: One batch has at most this many offsets of the topic.
-        fails_on_loss: If True, the query ends if Kafka has deleted records that it has not read.
     """
 
     topic: str
     start: str
     firsts: Mapping[str, int]
     batch_records: int
-    fails_on_loss: bool
 
 
 class KafkaReader(Protocol):
@@ -85,10 +83,12 @@ class ConnectorReader:
     Attributes:
         servers: The bootstrap servers.
         options: Options of the Java client.
+        skips_lost: If False, a query ends if Kafka has deleted records that it has not read.
     """
 
     servers: str
     options: Mapping[str, str] = field(repr=False)
+    skips_lost: bool
 
     def stream(self, spark: SparkSession, read: TopicRead, sources: Sequence[Source]) -> DataFrame:
         reader = (
@@ -98,7 +98,7 @@ class ConnectorReader:
             # The next query repeats the request, after the run has checked the brokers.
             .option("fetchOffset.numRetries", "2")
             .option("kafkaConsumer.pollTimeoutMs", str(_POLL_TIMEOUT_MS))
-            .option("failOnDataLoss", str(read.fails_on_loss).lower())
+            .option("failOnDataLoss", str(not self.skips_lost).lower())
         )
         if read.start.isdecimal():
             # A partition without a record at or after the time begins at its end.
@@ -185,7 +185,3 @@ def _larger(batches: Batches) -> Batches:
             gathered = []
     if gathered:
         yield from pa.Table.from_batches(gathered).combine_chunks().to_batches()
-
-
-#: Creates the reader of a cluster from its servers and the options of the Java client.
-MakeReader = Callable[[str, Mapping[str, str]], KafkaReader]

@@ -5,7 +5,7 @@ from typing import Literal
 
 from oriel.pipeline.errors import InvalidKafkaOption
 from oriel.pipeline.sources.kafka_options import DEFAULT_OPTIONS
-from oriel.pipeline.sources.kafka_reader import ConnectorReader, KafkaReader, MakeReader
+from oriel.pipeline.sources.kafka_reader import ConnectorReader, KafkaReader
 
 #: ``auto`` is ``client`` (librdkafka) if it has all options, and otherwise ``spark``.
 ReaderName = Literal["auto", "client", "spark"]
@@ -14,19 +14,27 @@ ReaderName = Literal["auto", "client", "spark"]
 _SHARED_DEFAULTS = ("isolation.level", "allow.auto.create.topics", "reconnect.backoff.max.ms")
 
 
-def reader_maker(name: ReaderName, tell: Callable[[str], None], *, skips_lost: bool) -> MakeReader:
-    """Return the function that creates the reader of a cluster.
+def choose_reader(
+    name: ReaderName,
+    servers: str,
+    options: Mapping[str, str],
+    tell: Callable[[str], None],
+    *,
+    skips_lost: bool,
+) -> KafkaReader:
+    """Return the reader of a cluster.
 
     Args:
         name: The reader.
+        servers: The bootstrap servers.
+        options: Options of the Java client.
         tell: Called with one line if ``auto`` chooses Spark's connector.
         skips_lost: If True, records that Kafka has deleted are skipped.
-    """
 
-    def make(servers: str, options: Mapping[str, str]) -> KafkaReader:
-        connector = ConnectorReader(servers, {**DEFAULT_OPTIONS, **options})
-        if name == "spark":
-            return connector
+    Raises:
+        InvalidKafkaOption: ``client`` is chosen, and librdkafka does not have an option.
+    """
+    if name != "spark":
         # A run over an event log does not load the client.
         from oriel.pipeline.sources.kafka_client import (  # noqa: PLC0415
             ClientReader,
@@ -37,12 +45,10 @@ def reader_maker(name: ReaderName, tell: Callable[[str], None], *, skips_lost: b
         shared = {option: DEFAULT_OPTIONS[option] for option in _SHARED_DEFAULTS}
         try:
             settings = client_settings(servers, {**shared, **options})
+            return ClientReader(settings, skips_lost=skips_lost)
         except NotTranslated as error:
             if name == "client":
                 message = f"--kafka-reader client: {error}. Use --kafka-reader spark"
                 raise InvalidKafkaOption(message) from error
             tell(f"Kafka reader chosen: reader=spark. {error}")
-            return connector
-        return ClientReader(settings, skips_lost=skips_lost)
-
-    return make
+    return ConnectorReader(servers, {**DEFAULT_OPTIONS, **options}, skips_lost=skips_lost)

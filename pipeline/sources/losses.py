@@ -139,10 +139,10 @@ class KafkaRecord:
             self.topic_ids |= topic_ids
             self._write()
 
-    def note_firsts(self, topic: str, firsts: Mapping[str, int]) -> None:
-        """Write the offsets at which the checkpoint begins with a topic."""
-        if self.firsts.get(topic) != firsts:
-            self.firsts[topic] = dict(firsts)
+    def note_firsts(self, firsts: Offsets) -> None:
+        """Write the offsets at which the checkpoint begins with topics."""
+        if any(self.firsts.get(topic) != known for topic, known in firsts.items()):
+            self.firsts |= firsts
             self._write()
 
     def refuse(self, found: list[Gap]) -> None:

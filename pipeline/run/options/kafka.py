@@ -8,8 +8,7 @@ from typing import get_args
 
 from oriel.pipeline.decoding import SchemaRegistry
 from oriel.pipeline.kafka_arguments import add_client_options
-from oriel.pipeline.sources import Kafka, ReaderName, Start, client_options, reader_maker
-from oriel.storage import say
+from oriel.pipeline.sources import Kafka, ReaderName, Start, client_options
 
 #: Options for Kafka only, as attributes of the parsed options.
 _ONLY_KAFKA = ("kafka_option", "kafka_config", "start", "on_data_loss", "max_batch_records",
@@ -73,7 +72,6 @@ def kafka_of(options: argparse.Namespace, registry: SchemaRegistry | None) -> Ka
         InvalidKafkaOption: an option of the client is not allowed, or its file is not readable.
     """
     starts: dict[str | None, Start] = dict(options.start or ())
-    skips_lost = options.on_data_loss == "continue"
     return Kafka(
         options.kafka,
         max_batch_records=options.max_batch_records or _DEFAULT_RECORDS,
@@ -83,12 +81,8 @@ def kafka_of(options: argparse.Namespace, registry: SchemaRegistry | None) -> Ka
         topic_starts={topic: start for topic, start in starts.items() if topic is not None},
         on_data_loss=options.on_data_loss or "fail",
         schema_registry=registry,
-        make_reader=reader_maker(options.kafka_reader or "auto", _say, skips_lost=skips_lost),
+        reader=options.kafka_reader or "auto",
     )
-
-
-def _say(line: str) -> None:
-    say("kafka-reader", line, level="warning")
 
 
 def publish_options(options: argparse.Namespace) -> dict[str, str] | None:

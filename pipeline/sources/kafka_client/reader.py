@@ -23,11 +23,10 @@ from oriel.pipeline.language import Source
 from oriel.pipeline.sources.kafka_client.reading import (
     RAW_SCHEMA,
     RAW_SCHEMA_WITH_HEADERS,
-    SliceReader,
     reader_of,
 )
 from oriel.pipeline.sources.kafka_reader import TopicRead, reads_headers, reads_ingestion_time
-from oriel.pipeline.sources.log import Batches, RawRows
+from oriel.pipeline.sources.log import Batches
 from oriel.pipeline.spark import scratch_folder
 from oriel.storage import Offsets
 
@@ -73,8 +72,8 @@ class ClientReader:
         ]
         return _with_ingestion_time(reduce(DataFrame.union, frames), sources)
 
-    def row_opener(self, sources: Sequence[Source]) -> RawRows:
-        return SliceOpener(self.settings, _with_headers(sources), skips_lost=self.skips_lost)
+    def row_opener(self, sources: Sequence[Source]) -> "SliceOpener":
+        return SliceOpener(self.settings, _headers(sources), skips_lost=self.skips_lost)
 
     def raw_rows(self, rows: DataFrame, sources: Sequence[Source]) -> DataFrame:
         opened = self.row_opener(sources)
@@ -90,7 +89,7 @@ class ClientReader:
     def read(
         self, rows: DataFrame, starts: Offsets, ends: Offsets, sources: Sequence[Source]
     ) -> list[tuple[str, list[pa.RecordBatch]]]:
-        opener = SliceOpener(self.settings, _with_headers(sources), skips_lost=self.skips_lost)
+        opener = self.row_opener(sources)
         if reads_ingestion_time(sources):
             # Only Spark knows the time of the batch.
             found = opener(iter(rows.toArrow().to_batches()))
@@ -118,12 +117,12 @@ class SliceOpener:
 
     Attributes:
         settings: Settings of librdkafka.
-        with_headers: Topic -> whether a source reads its headers. Empty if no source does.
+        headers: Topic -> whether a source reads its headers. Empty if no source does.
         skips_lost: If True, records that Kafka has deleted are skipped.
     """
 
     settings: Mapping[str, str] = field(repr=False)
-    with_headers: Mapping[str, bool]
+    headers: Mapping[str, bool]
     skips_lost: bool
 
     def __call__(self, rows: Batches) -> Iterator[tuple[str, pa.RecordBatch]]:
@@ -140,17 +139,11 @@ class SliceOpener:
 
     def opened(self, planned: Sequence[KafkaSlice]) -> Iterator[tuple[str, pa.RecordBatch]]:
         """Yield the topic and the raw records of slices that are read together."""
-        reader: SliceReader = reader_of(self.settings, skips_lost=self.skips_lost)
-        for topic, block in reader.read(planned, with_headers=bool(self.with_headers)):
-            if self.with_headers and not self.with_headers[topic]:
-                place = block.schema.get_field_index("headers")
-                nulls = pa.nulls(len(block), block.schema.field(place).type)
-                yield topic, block.set_column(place, "headers", nulls)
-            else:
-                yield topic, block
+        reader = reader_of(self.settings, skips_lost=self.skips_lost)
+        return reader.read(planned, self.headers)
 
 
-def _with_headers(sources: Sequence[Source]) -> dict[str, bool]:
+def _headers(sources: Sequence[Source]) -> dict[str, bool]:
     if not reads_headers(sources):
         return {}
     return {source.topic: reads_headers(sources, source.topic) for source in sources}

@@ -102,13 +102,14 @@ class SliceReader:
         self._ahead: dict[_Place, list[Message]] = {}
 
     def read(
-        self, wanted: Sequence[KafkaSlice], *, with_headers: bool = False
+        self, wanted: Sequence[KafkaSlice], headers: Mapping[str, bool] | None = None
     ) -> Generator[tuple[str, pa.RecordBatch]]:
         """Yield the topic and the raw records of slices, each partition in the order of offsets.
 
         Args:
             wanted: At most one slice per partition.
-            with_headers: If True, the batches have the column ``headers``.
+            headers: Topic -> whether its headers are read. Batches of a topic that is missing here
+                have no column ``headers``.
 
         Raises:
             RecordsLost: Kafka has deleted records of a slice.
@@ -117,14 +118,14 @@ class SliceReader:
         unread = {(part.topic, part.partition): part for part in wanted}
         self._assign(unread)
         try:
-            yield from self._read(unread, with_headers=with_headers)
+            yield from self._read(unread, headers or {})
         finally:
             if unread:
                 # The caller or an error ended the read, so the positions are not known.
                 self._unassign(list(self._positions))
 
     def _read(
-        self, unread: dict[_Place, KafkaSlice], *, with_headers: bool
+        self, unread: dict[_Place, KafkaSlice], headers: Mapping[str, bool]
     ) -> Iterator[tuple[str, pa.RecordBatch]]:
         """Yield as ``read`` does, and remove each slice from ``unread`` when it has ended."""
         found = {place: self._ahead.pop(place, []) for place in unread}
@@ -141,7 +142,9 @@ class SliceReader:
                 of_slice, is_done = self._cut(part, records)
                 if of_slice:
                     size = _records_at_a_time(of_slice)
-                    batch = raw_records(of_slice, part.partition, with_headers=with_headers)
+                    batch = raw_records(
+                        of_slice, part.partition, has_headers=headers.get(part.topic)
+                    )
                     yield part.topic, batch
                 if is_done:
                     self._positions[place] = part.end
@@ -261,9 +264,15 @@ def _unavailable(place: _Place, error: KafkaError) -> KafkaUnavailable:
 
 
 def raw_records(
-    messages: Sequence[Message], partition: int, *, with_headers: bool
+    messages: Sequence[Message], partition: int, *, has_headers: bool | None
 ) -> pa.RecordBatch:
-    """Return messages of one partition as raw rows, as Spark's connector returns them."""
+    """Return messages of one partition as raw rows, as Spark's connector returns them.
+
+    Args:
+        messages: The messages.
+        partition: The partition.
+        has_headers: Whether the headers are read. None: the rows have no column for them.
+    """
     times_ms = pa.array([message.timestamp()[1] for message in messages], pa.timestamp("ms", "UTC"))
     columns = [
         pa.array([message.key() for message in messages], pa.binary()),
@@ -272,9 +281,13 @@ def raw_records(
         pa.array([message.offset() for message in messages], pa.int64()),
         times_ms.cast(pa.timestamp("us", "UTC")),
     ]
-    if not with_headers:
+    if has_headers is None:
         return pa.RecordBatch.from_arrays(columns, schema=RAW_SCHEMA)
-    columns.append(pa.array([_headers(message) for message in messages], _HEADERS))
+    columns.append(
+        pa.array([_headers(message) for message in messages], _HEADERS)
+        if has_headers
+        else pa.nulls(len(messages), _HEADERS)
+    )
     return pa.RecordBatch.from_arrays(columns, schema=RAW_SCHEMA_WITH_HEADERS)
 
 

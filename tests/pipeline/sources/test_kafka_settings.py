@@ -10,7 +10,7 @@ from cryptography.hazmat.primitives.serialization import BestAvailableEncryption
 
 from oriel.pipeline.errors import InvalidKafkaOption
 from oriel.pipeline.kafka_slices import unavailable
-from oriel.pipeline.sources import Kafka, reader_maker
+from oriel.pipeline.sources import Kafka, choose_reader
 from oriel.pipeline.sources.kafka_client import ClientReader, NotTranslated, client_settings
 from oriel.pipeline.sources.kafka_reader import ConnectorReader
 from tests.certificates import self_signed
@@ -106,25 +106,25 @@ def test_an_option_without_an_equal_is_named(options: dict[str, str], named: str
         client_settings("kafka:9092", options)
     assert "secret" not in str(refused.value)
     lines: list[str] = []
-    auto = reader_maker("auto", lines.append, skips_lost=False)
-    assert isinstance(auto("kafka:9092", options), ConnectorReader)
+    auto = choose_reader("auto", "kafka:9092", options, lines.append, skips_lost=False)
+    assert isinstance(auto, ConnectorReader)
     (line,) = lines
     assert line.startswith("Kafka reader chosen: reader=spark. Kafka's option ")
     assert named in line
     with pytest.raises(InvalidKafkaOption, match="Use --kafka-reader spark"):
-        reader_maker("client", lines.append, skips_lost=False)("kafka:9092", options)
+        choose_reader("client", "kafka:9092", options, lines.append, skips_lost=False)
 
 
 def test_the_reader_is_the_client_if_it_has_all_options() -> None:
     """Only committed records are read, and no topic is created. Other defaults are for Java."""
     lines: list[str] = []
-    reader = reader_maker("auto", lines.append, skips_lost=False)("kafka:9092", {})
+    reader = choose_reader("auto", "kafka:9092", {}, lines.append, skips_lost=False)
     assert isinstance(reader, ClientReader)
     assert reader.settings["isolation.level"] == "read_committed"
     assert reader.settings["allow.auto.create.topics"] == "false"
     assert "max.partition.fetch.bytes" not in reader.settings
     assert lines == []
-    spark = reader_maker("spark", lines.append, skips_lost=False)("kafka:9092", {})
+    spark = choose_reader("spark", "kafka:9092", {}, lines.append, skips_lost=False)
     assert isinstance(spark, ConnectorReader)
 
 

@@ -198,7 +198,7 @@ def test_columns_have_all_parts_of_a_message(broker: Broker, log: Log, reader: S
     ):
         producer.produce(log.topic, value, key, 0, timestamp=1_700_000_000_123, headers=of_message)
     producer.flush()
-    (batch,) = [each for _, each in reader.read([log.slice(0, 3)], with_headers=True)]
+    (batch,) = [each for _, each in reader.read([log.slice(0, 3)], {log.topic: True})]
     assert batch["key"].to_pylist() == [None, b"", b"k\x00"]
     assert batch["raw"].to_pylist() == [b"", None, b"\xff"]
     assert batch["timestamp"].cast(pa.int64()).to_pylist() == [1_700_000_000_123_000] * 3
