@@ -19,8 +19,10 @@ _STEP_RECORDS = 2_000
 _ANSWER_SECONDS = 30
 _LINE_SECONDS = 10
 #: The command ends with an error if the broker is down for longer.
-_OUTAGE_SECONDS = 300
+_OUTAGE_SECONDS = 300.0
 _RETRY_SECONDS = 1.0
+#: How long a new topic can be unknown to the broker, or its partitions without a leader.
+_START_SECONDS = 10.0
 
 #: Kafka expires a producer by the times of its records, and these are of 2013. After a restart, a
 #: broker would therefore accept a retry of records that it has already. So the client does not
@@ -42,22 +44,22 @@ def send_flights(
         DemoError: Kafka does not respond, the topic or a partition does not exist, or Kafka rejects
             records for several minutes.
     """
-    #: When Kafka has last accepted records or, before that, returned the ends of the topic.
-    progress_at: float | None = None
+    patience_seconds, progress_at = _START_SECONDS, time.monotonic()
     while True:
         try:
             sent = _counts(bootstrap, topic, int(partition.max()) + 1)
-            progress_at = progress_at or time.monotonic()
+            if patience_seconds < _OUTAGE_SECONDS:
+                patience_seconds, progress_at = _OUTAGE_SECONDS, time.monotonic()
             producer = Producer({**_PRODUCER, "bootstrap.servers": bootstrap})
             rest = _still_to_send(partition, lines, sent)
             accepted, failure = _send_rest(producer, topic, rest, per_second)
             progress_at = time.monotonic() if accepted else progress_at
-        except KafkaException as error:
+        except (KafkaException, DemoError) as error:
             failure = str(error)
         if failure is None:
             say(f"all {len(lines):,} flights are in topic {topic}")
             return
-        if progress_at is None or time.monotonic() - progress_at > _OUTAGE_SECONDS:
+        if time.monotonic() - progress_at > patience_seconds:
             message = f"cannot send flights to topic {topic} of Kafka at {bootstrap}: {failure}"
             raise DemoError(message)
         say(f"sending again after the flights in topic {topic}: {failure}")
@@ -111,11 +113,13 @@ def _send_rest(
 def _counts(bootstrap: str, topic: str, partitions: int) -> list[int]:
     """Return how many records each partition of the topic has."""
     client = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
-    known = client.list_topics(topic, timeout=_ANSWER_SECONDS).topics[topic].partitions
-    if len(known) < partitions:
+    # A request for this topic alone would create it, with one partition.
+    topics = client.list_topics(timeout=_ANSWER_SECONDS).topics
+    known = len(topics[topic].partitions) if topic in topics else 0
+    if known < partitions:
         message = (
-            f"topic {topic} of Kafka at {bootstrap} has {len(known)} partitions. Create it with "
-            f"--partitions={partitions}, one for each airport of New York"
+            f"the topic has {known} partitions. Create it with --partitions={partitions}, "
+            "one for each airport of New York"
         )
         raise DemoError(message)
     newest = OffsetSpec.latest()  # type: ignore[no-untyped-call]

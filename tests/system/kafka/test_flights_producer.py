@@ -25,9 +25,6 @@ _TIME_MS = 1_357_034_400_000
 def test_a_broker_that_is_killed_has_each_record_once(tmp_path: Path) -> None:
     """The producer continues after the records in the topic, in their order."""
     broker = Broker(tmp_path)
-    admin = AdminClient({"bootstrap.servers": broker.address, "log_level": 0})
-    topic = NewTopic("flights", _PARTITIONS, 1)
-    admin.create_topics([topic])["flights"].result(timeout=WAIT_SECONDS)
     partition = np.arange(_FLIGHTS) % _PARTITIONS
     lines = pa.array([
         orjson.dumps({"key": "k", "value": {"n": n}, "timestamp_ms": _TIME_MS + n}).decode()
@@ -35,6 +32,8 @@ def test_a_broker_that_is_killed_has_each_record_once(tmp_path: Path) -> None:
     ])  # fmt: skip
 
     def received() -> int:
+        if sending.done():
+            sending.result()
         return sum(1 for _ in messages_of(broker.address, "flights", _PARTITIONS))
 
     try:
@@ -42,6 +41,10 @@ def test_a_broker_that_is_killed_has_each_record_once(tmp_path: Path) -> None:
             sending = pool.submit(
                 send_flights, broker.address, "flights", partition, lines, _PER_SECOND
             )
+            # Later than the producer, as if the broker did not know the new topic for a moment.
+            admin = AdminClient({"bootstrap.servers": broker.address, "log_level": 0})
+            topic = NewTopic("flights", _PARTITIONS, 1)
+            admin.create_topics([topic])["flights"].result(timeout=WAIT_SECONDS)
             for least in (_FLIGHTS // 6, _FLIGHTS // 2):
                 wait_until(received, f"{least} flights", least.__le__)
                 broker.kill()
