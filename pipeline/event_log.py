@@ -41,6 +41,7 @@ from pyspark.sql.streaming.datasource import (
 from pyspark.sql.types import StructType
 
 from oriel.pipeline.errors import EventLogError
+from oriel.pipeline.new_records import NewLines, NewRecords, waiting_ends
 from oriel.pipeline.planned_slices import PlannedSlices, slice_row
 
 FORMAT = "oriel_event_log"
@@ -86,7 +87,11 @@ class Slice(InputPartition):
 
 
 class EventLogSource(DataSource):
-    """Spark data source ``oriel_event_log``; options ``root``, ``topic``, ``max_batch_bytes``."""
+    """Spark data source ``oriel_event_log``.
+
+    Options: ``root``, ``topic``, ``max_batch_bytes``, and ``wait_for``: the topics of the query
+    (JSON), if the planner waits for their records.
+    """
 
     def __init__(self, options: MutableMapping[str, str]) -> None:
         # Only where a source is made, not where Spark unpickles it (see the module's text).
@@ -94,7 +99,8 @@ class EventLogSource(DataSource):
 
         super().__init__(options)
         self._topic = check_topic(options["topic"])
-        self._folder = Path(options["root"]) / self._topic
+        self._root = Path(options["root"])
+        self._folder = self._root / self._topic
         self._max_batch_bytes = int(options.get("max_batch_bytes", DEFAULT_MAX_BATCH_BYTES))
 
     @classmethod
@@ -113,7 +119,9 @@ class EventLogSource(DataSource):
 
     def streamReader(self, schema: StructType) -> "EventLogReader":  # noqa: ARG002, N802 - Spark's name
         """Return the reader of a streaming query."""
-        return EventLogReader(self._folder, self._topic, self._max_batch_bytes)
+        topics = orjson.loads(self.options.get("wait_for", "[]"))
+        records = NewLines([self._root / topic for topic in topics]) if topics else None
+        return EventLogReader(self._folder, self._topic, self._max_batch_bytes, records)
 
 
 class EventLogReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -123,9 +131,15 @@ class EventLogReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     the end of a ``--once`` run.
     """
 
-    def __init__(self, folder: Path, topic: str, max_batch_bytes: int) -> None:
-        """Read the files of ``folder``; a batch takes about ``max_batch_bytes`` at most."""
+    def __init__(
+        self, folder: Path, topic: str, max_batch_bytes: int, records: NewRecords | None = None
+    ) -> None:
+        """Read the files of ``folder``. A batch has at most about ``max_batch_bytes``.
+
+        If there is nothing to read, wait for ``records``.
+        """
         self._folder = folder
+        self._records = records
         self._topic = topic
         self._max_batch_bytes = max_batch_bytes
         #: Partition -> where a ``--once`` run ends.
@@ -148,7 +162,10 @@ class EventLogReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
         """Return how far the next batch goes in each partition."""
-        starts = self._of_topic(start)
+        starts = dict(self._of_topic(start))
+        return {self._topic: waiting_ends(lambda: self._ends(starts, limit), starts, self._records)}
+
+    def _ends(self, starts: Mapping[str, int], limit: ReadLimit) -> dict[str, int]:
         files = partition_files(self._folder)
         lost = sorted(set(starts) - set(files))
         if lost:
@@ -168,11 +185,10 @@ class EventLogReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             max_bytes = min(limit.max_bytes, _FIRST_BATCH_BYTES) if is_first else limit.max_bytes
             # Equal shares, so that no partition is left behind by a larger one.
             share_bytes = max(1, max_bytes // len(behind))
-        ends = {
+        return {
             p: _slice_end(files[p], starts.get(p, 0), size, share_bytes)
             for p, size in sizes.items()
         }
-        return {self._topic: ends}
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         """Return one slice per partition that has something new."""

@@ -18,6 +18,7 @@ from typing import Any
 import orjson
 import pyarrow as pa
 from confluent_kafka import (
+    Consumer,
     IsolationLevel,
     KafkaError,
     KafkaException,
@@ -35,6 +36,7 @@ from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxRows, SupportsTri
 from pyspark.sql.types import StructType
 
 from oriel.pipeline.errors import KafkaUnavailable
+from oriel.pipeline.new_records import IDLE_SECONDS, waiting_ends
 from oriel.pipeline.planned_slices import PlannedSlices, slice_row
 
 FORMAT = "oriel_kafka"
@@ -82,9 +84,13 @@ def slices(topic: str, starts: Mapping[str, int], ends: Mapping[str, int]) -> li
 class KafkaSlices(DataSource):
     """Spark data source ``oriel_kafka``.
 
-    Options: ``topic``. For a streaming query ``settings`` (a file with settings of librdkafka, so
-    that no secret is in a plan), ``firsts`` (JSON: partition -> offset) and ``batch_records``. For
-    a batch query ``starts`` and ``ends`` (JSON: partition -> offset).
+    Options of all queries: ``topic``. Options of a batch query: ``starts`` and ``ends`` (JSON:
+    partition -> offset). Options of a streaming query:
+
+    - ``settings``: a file with settings of librdkafka, so that no secret is in a plan.
+    - ``firsts``: JSON: partition -> offset.
+    - ``batch_records``: the most offsets of a batch.
+    - ``wait_for``: JSON: the topics of the query, if the planner waits for their records.
     """
 
     def __init__(self, options: MutableMapping[str, str]) -> None:
@@ -112,6 +118,7 @@ class KafkaSlices(DataSource):
             Path(self.options["settings"]),
             orjson.loads(self.options["firsts"]),
             int(self.options["batch_records"]),
+            orjson.loads(self.options.get("wait_for", "[]")),
         )
 
 
@@ -119,13 +126,22 @@ class KafkaPlanner(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Plans the batches of a topic."""
 
     def __init__(
-        self, topic: str, settings: Path, firsts: Mapping[str, int], batch_records: int
+        self,
+        topic: str,
+        settings: Path,
+        firsts: Mapping[str, int],
+        batch_records: int,
+        wait_for: Sequence[str] = (),
     ) -> None:
-        """Plan batches of at most ``batch_records``. A new query begins at ``firsts``."""
+        """Plan batches of at most ``batch_records``. A new query begins at ``firsts``.
+
+        If there is nothing to read, wait for records of the topics ``wait_for``.
+        """
         self._topic = topic
         self._settings = settings
         self._firsts = firsts
         self._batch_records = batch_records
+        self._wait_for = wait_for
         #: Partition -> the end of a run with ``--once``.
         self._once_ends: dict[str, int] | None = None
 
@@ -148,19 +164,21 @@ class KafkaPlanner(DataSourceStreamReader, SupportsTriggerAvailableNow):
         compares both before it reads (``Log.look_for_losses``).
         """
         starts: dict[str, int] = start[self._topic]
+        return {self._topic: waiting_ends(lambda: self._ends(starts, limit), starts, self._records)}
+
+    def _ends(self, starts: dict[str, int], limit: ReadLimit) -> dict[str, int]:
         latest = self._latest()
         if self._once_ends is not None:
             # Records of a partition that was created later are for the next run.
             latest = {p: min(end, self._once_ends.get(p, 0)) for p, end in latest.items()}
         unread = [p for p, end in latest.items() if end > starts.get(p, 0)]
         if not isinstance(limit, ReadMaxRows) or not unread:
-            return {self._topic: latest}
+            return latest
         is_first = starts == self._firsts
         records = min(limit.max_rows, _FIRST_BATCH_RECORDS) if is_first else limit.max_rows
         # Equal shares, so that a long partition does not delay the others.
         share = max(1, records // len(unread))
-        ends = {p: min(end, starts.get(p, 0) + share) for p, end in latest.items()}
-        return {self._topic: ends}
+        return {p: min(end, starts.get(p, 0) + share) for p, end in latest.items()}
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         """Return one slice per partition that has something new."""
@@ -171,35 +189,110 @@ class KafkaPlanner(DataSourceStreamReader, SupportsTriggerAvailableNow):
         yield slice_row(partition, SLICE_SCHEMA)
 
     def _latest(self) -> dict[str, int]:
-        """Return the last stable offset of each partition (KIP-98).
+        """Return the last stable offset of each partition.
 
         Raises:
             KafkaUnavailable: No broker responds in time.
         """
-        topics = TopicCollection([self._topic])
         try:
-            described = self._admin.describe_topics(topics, request_timeout=_REQUEST_SECONDS)
-            partitions = [each.id for each in described[self._topic].result().partitions]
-            latest = OffsetSpec.latest()  # type: ignore[no-untyped-call]
-            wanted = {TopicPartition(self._topic, p): latest for p in partitions}
-            found = self._admin.list_offsets(
-                wanted,
-                isolation_level=IsolationLevel.READ_COMMITTED,
-                request_timeout=_REQUEST_SECONDS,
-            )
-            return {str(place.partition): each.result().offset for place, each in found.items()}
+            if self._records is not None and self._topic in self._records.latest:
+                return self._records.latest[self._topic]
+            return latest_offsets(self._admin, [self._topic])[self._topic]
         except KafkaException as error:
             topic = f"topic {self._topic!r}"
             raise unavailable(topic, error.args[0]) from error
 
     @cached_property
     def _admin(self) -> AdminClient:
-        settings = orjson.loads(self._settings.read_bytes())
-        return AdminClient({**settings, "log_level": 0})
+        return AdminClient({**self._client_settings(), "log_level": 0})
+
+    @cached_property
+    def _records(self) -> "NewMessages | None":
+        if not self._wait_for:
+            return None
+        return NewMessages(self._admin, self._client_settings(), self._wait_for)
+
+    def _client_settings(self) -> dict[str, Any]:
+        settings: dict[str, Any] = orjson.loads(self._settings.read_bytes())
+        return settings
 
     def __getstate__(self) -> dict[str, Any]:
         # Spark pickles the reader for tasks, and a client belongs to one process.
-        return {name: value for name, value in vars(self).items() if name != "_admin"}
+        clients = ("_admin", "_records")
+        return {name: value for name, value in vars(self).items() if name not in clients}
+
+
+class NewMessages:
+    """Waits for messages of topics with a fetch request, to which the broker responds at once."""
+
+    def __init__(
+        self, admin: AdminClient, settings: Mapping[str, Any], topics: Sequence[str]
+    ) -> None:
+        """Wait for messages of ``topics``, with a consumer of the ``settings``."""
+        self._admin = admin
+        self._topics = topics
+        self._settings = settings
+        #: Topic -> partition -> last stable offset. Empty if a topic cannot be read.
+        self.latest: dict[str, dict[str, int]] = {}
+
+    def have_come(self) -> bool:
+        before = self.latest
+        try:
+            self.latest = latest_offsets(self._admin, self._topics)
+        except KafkaException:
+            # The process that plans the topic in question reports the reason.
+            self.latest = {}
+        return self.latest != before
+
+    def wait(self) -> None:
+        # One message is enough, and reading it does not change what the tasks read.
+        self._consumer.assign(
+            [
+                TopicPartition(topic, int(partition), end)
+                for topic, ends in self.latest.items()
+                for partition, end in ends.items()
+            ]
+        )
+        self._consumer.poll(IDLE_SECONDS)
+        self._consumer.unassign()
+        self.have_come()
+
+    @cached_property
+    def _consumer(self) -> Consumer:
+        waiting = {
+            "group.id": "oriel-planner",
+            "enable.auto.commit": False,
+            "enable.auto.offset.store": False,
+            "queued.min.messages": 1,
+            "fetch.message.max.bytes": 1,
+            "fetch.wait.max.ms": int(1000 * IDLE_SECONDS),
+            "log_level": 0,
+        }
+        return Consumer({**self._settings, **waiting})
+
+
+def latest_offsets(admin: AdminClient, topics: Sequence[str]) -> dict[str, dict[str, int]]:
+    """Return the last stable offset of each partition of topics (KIP-98).
+
+    Raises:
+        KafkaException: A topic does not exist, or no broker responds in time.
+    """
+    described = admin.describe_topics(
+        TopicCollection(list(topics)), request_timeout=_REQUEST_SECONDS
+    )
+    latest = OffsetSpec.latest()  # type: ignore[no-untyped-call]
+    wanted = {
+        TopicPartition(topic, each.id): latest
+        for topic, found in described.items()
+        for each in found.result().partitions
+    }
+    ends: dict[str, dict[str, int]] = {topic: {} for topic in topics}
+    answers = admin.list_offsets(
+        wanted, isolation_level=IsolationLevel.READ_COMMITTED, request_timeout=_REQUEST_SECONDS
+    )
+    for place, answer in answers.items():
+        ends[place.topic][str(place.partition)] = answer.result().offset
+    return ends
 
 
 def unavailable(what: str, error: KafkaError) -> KafkaUnavailable:

@@ -171,7 +171,7 @@ def _run(options: argparse.Namespace) -> int:
     settings = RunSettings(
         data=layout.root,
         application=name,
-        trigger_ms=None if options.once else options.trigger,
+        trigger_ms=_trigger_ms(options, log),
         tasks=tasks,
         key_groups=options.key_groups,
         sync=not options.no_sync,
@@ -197,6 +197,17 @@ def _run(options: argparse.Namespace) -> int:
         progress.print_summary()
     stop_session(spark)
     return _refuse_rejected(progress) if options.once else 0
+
+
+def _trigger_ms(options: argparse.Namespace, log: Log) -> int | None:
+    """Return the least ms between the starts of two batches, None for a run that ends."""
+    if options.once:
+        return None
+    if options.trigger is not None:
+        return int(options.trigger)
+    # Each batch costs about 25 requests to an object store.
+    least_ms = 200 if is_object(options.data) else 0
+    return max(least_ms, log.default_trigger_ms)
 
 
 def _check_folders(data: Path, event_log: Path | None) -> None:

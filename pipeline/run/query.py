@@ -74,7 +74,8 @@ class RunSettings:
     Args:
         data: the directory of tables and checkpoints.
         application: the name of the pipeline in it.
-        trigger_ms: the least time between two batches, None to process all records and stop.
+        trigger_ms: the least ms between the starts of two batches. With 0, a batch starts as soon
+            as records exist. None to process all records and stop.
         tasks: the number of tasks after each shuffle. It can change with every start.
         key_groups: the key groups of new stores.
         sync: whether files are forced to disk before another file refers to them.
@@ -188,9 +189,9 @@ class PipelineRun:
                 self._failure = in_words(error)
                 raise
 
-        streams = [
-            self._log.stream(self._spark, topic, self._topology.sources) for topic in self._topics
-        ]
+        sources, topics = self._topology.sources, self._topics
+        wait_for = topics if self._settings.trigger_ms == 0 else ()
+        streams = [self._log.stream(self._spark, topic, sources, wait_for) for topic in topics]
         writer = (
             reduce(DataFrame.union, streams)
             .writeStream.foreachBatch(each_batch)

@@ -69,8 +69,14 @@ class EventLog(Log):
         decoder = event_log_decoder(source.schema, consumed)
         return decoder or spark_event_log_decoder(source.schema)
 
-    def stream(self, spark: SparkSession, topic: str, _sources: Sequence[Source] = ()) -> DataFrame:
-        """The slices of the topic's files, as lines are appended to them.
+    def stream(
+        self,
+        spark: SparkSession,
+        topic: str,
+        _sources: Sequence[Source] = (),
+        wait_for: Sequence[str] = (),
+    ) -> DataFrame:
+        """Return the slices of the topic's files, as lines are appended to them.
 
         Raises:
             EventLogError: the topic's folder holds a file that is no partition.
@@ -83,6 +89,7 @@ class EventLog(Log):
             .option("root", str(self.root.resolve()))
             .option("topic", topic)
             .option("max_batch_bytes", str(self.max_batch_bytes))
+            .option("wait_for", orjson.dumps(wait_for).decode())
             .load()
         )
 

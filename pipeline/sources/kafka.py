@@ -172,7 +172,17 @@ class Kafka(Log):
         record.note_firsts(firsts)
         self._opened = _Opened(brokers, record, batch_records)
 
-    def stream(self, spark: SparkSession, topic: str, sources: Sequence[Source] = ()) -> DataFrame:
+    @property
+    def default_trigger_ms(self) -> int:
+        return self._reader.default_trigger_ms
+
+    def stream(
+        self,
+        spark: SparkSession,
+        topic: str,
+        sources: Sequence[Source] = (),
+        wait_for: Sequence[str] = (),
+    ) -> DataFrame:
         """Return the topic's messages from the start of the checkpoint."""
         assert self._opened is not None
         self._sources = sources
@@ -182,6 +192,7 @@ class Kafka(Log):
             record.start_of(topic),
             record.firsts.get(topic, {}),
             self._opened.batch_records[topic],
+            wait_for,
         )
         return self._reader.stream(spark, read, sources)
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 import orjson
 import pyarrow as pa
@@ -32,12 +32,14 @@ class TopicRead:
         start: The start of a new checkpoint: ``earliest``, ``latest`` or ms since 1970.
         firsts: Partition -> the offset of that start.
         batch_records: One batch has at most this many offsets of the topic.
+        wait_for: All topics of the query, if planning a batch waits for a record.
     """
 
     topic: str
     start: str
     firsts: Mapping[str, int]
     batch_records: int
+    wait_for: Sequence[str] = ()
 
 
 class KafkaReader(Protocol):
@@ -45,6 +47,9 @@ class KafkaReader(Protocol):
 
     ``sources`` are all sources of the run. If a source needs a column, every topic has it.
     """
+
+    #: See ``Log``.
+    default_trigger_ms: ClassVar[int]
 
     def stream(self, spark: SparkSession, read: TopicRead, sources: Sequence[Source]) -> DataFrame:
         """Return a topic as a streaming DataFrame."""
@@ -89,6 +94,9 @@ class ConnectorReader:
     servers: str
     options: Mapping[str, str] = field(repr=False)
     skips_lost: bool
+
+    #: The connector does not wait for records, so each batch without records costs requests.
+    default_trigger_ms: ClassVar[int] = 200
 
     def stream(self, spark: SparkSession, read: TopicRead, sources: Sequence[Source]) -> DataFrame:
         reader = (

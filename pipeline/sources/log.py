@@ -36,6 +36,11 @@ class Log(Protocol):
     #: What offsets count: ``records`` or ``bytes``.
     offset_unit: ClassVar[str] = "records"
 
+    @property
+    def default_trigger_ms(self) -> int:
+        """The least ms between the starts of two batches. 0: a batch starts when records exist."""
+        return 0
+
     def decoder(self, source: Source) -> Decoder:
         """Return the decoder of a source: with Spark only if Arrow's reader lacks a type.
 
@@ -63,10 +68,21 @@ class Log(Protocol):
         """
         return
 
-    def stream(self, spark: SparkSession, topic: str, sources: Sequence[Source] = ()) -> DataFrame:
+    def stream(
+        self,
+        spark: SparkSession,
+        topic: str,
+        sources: Sequence[Source] = (),
+        wait_for: Sequence[str] = (),
+    ) -> DataFrame:
         """Return the topic as a streaming DataFrame, from its beginning.
 
-        ``sources`` are all sources of the run. If a source needs a column, every topic has it.
+        Args:
+            spark: The session.
+            topic: The topic.
+            sources: All sources of the run. If a source needs a column, every topic has it.
+            wait_for: All topics of the query, if planning a batch waits for a record of any topic.
+                Empty if batches start at fixed times.
         """
 
     def row_opener(self) -> RawRows:

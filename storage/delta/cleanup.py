@@ -2,10 +2,11 @@
 
 Nothing is removed that somebody may still need:
 
-* an entry stays as long as ``delta.logRetentionDuration`` (in a log of very many entries, as
-  ``delta.deletedFileRetentionDuration``), and always if it is behind the newest Delta checkpoint
-  or behind the last entry that says the pipeline's position. The oldest go first, so that what
-  is left has no gap. A checkpoint is forced to disk before it stands for an entry;
+* an entry stays as long as ``delta.logRetentionDuration`` (in a log of more than 10,000 entries, as
+  ``delta.deletedFileRetentionDuration``, and of more than 20,000, at most ten minutes), and always
+  if it is behind the newest Delta checkpoint or behind the last entry that says the pipeline's
+  position. The oldest go first, so that what is left has no gap. A checkpoint is forced to disk
+  before it stands for an entry;
 * a file that left the table stays as long as ``delta.deletedFileRetentionDuration``;
 * a file that was never in the table stays as long, and until its batch is behind the last that
   the table has: a batch that is prepared or still computed may commit it, however long it was
@@ -35,6 +36,9 @@ from oriel.storage.files import current_files, sync_file, sync_folder
 
 #: Entries above so many are kept for a shorter time: readers list all of a log.
 _ENTRIES_MAX = 10_000
+#: How long entries are kept in a log of twice as many. 20 batches per second write 12,000 entries
+#: in this time, and a tailer that is further behind rebuilds its index.
+_CROWDED_MS = 600_000
 #: A checkpoint of n files is written every n / 20 versions, so that it costs a version 20 rows.
 _ROWS_A_VERSION = 20
 #: Between two listings of the table's folder.
@@ -94,6 +98,8 @@ class Cleanup:
         kept_ms = log_retention_ms(files.properties)
         if len(files.entries) > _ENTRIES_MAX:
             kept_ms = min(kept_ms, deleted_file_retention_ms(files.properties))
+        if len(files.entries) > 2 * _ENTRIES_MAX:
+            kept_ms = min(kept_ms, _CROWDED_MS)
         first_needed = self._checkpoint
         if files.recorded is not None:
             first_needed = min(first_needed, files.recorded.version)

@@ -166,6 +166,19 @@ def test_entries_stay_until_a_checkpoint_is_known_to_be_on_disk(tmp_path: Path) 
 
 
 @pytest.mark.usefixtures("quick")
+@pytest.mark.parametrize(("entries_max", "first"), [(16, 0), (15, 31)])
+def test_entries_of_a_log_of_very_many_go_early(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, entries_max: int, first: int
+) -> None:
+    """Above twice the limit, entries before the newest checkpoint go after ten minutes."""
+    monkeypatch.setattr(cleanup, "_ENTRIES_MAX", entries_max)
+    monkeypatch.setattr(cleanup, "_CROWDED_MS", -1)
+    table = grown(tmp_path, 31)
+    finish(table.upkeep(limits=Limits(small_files=100)), 30)
+    assert entries(table)[0] == first
+
+
+@pytest.mark.usefixtures("quick")
 def test_removed_files_of_an_earlier_run_go_with_their_time(tmp_path: Path) -> None:
     """Short runs remember nothing: the log says when a file was removed, or that it is long ago."""
     table = grown(tmp_path, 12)

@@ -60,7 +60,7 @@ FLOORS = {
         "plan",
         "rows sources state",
         "arrow_steps decoding spark event_log kafka_slices",
-        "planned_slices",
+        "planned_slices new_records",
         "language",
         "dead_letters",
         "hops kafka_arguments",

@@ -25,9 +25,10 @@ def run_parser() -> argparse.ArgumentParser:
     _add_options(parser)
     pace = parser.add_mutually_exclusive_group()
     pace.add_argument(
-        "--trigger", type=_duration_ms, default=200, metavar="TIME",
-        help="wait at least this long between the starts of two batches, for example 1s. "
-        "Default: 200ms",
+        "--trigger", type=_duration_ms, metavar="TIME",
+        help="wait at least this long between the starts of two batches, for example 1s. With 0ms, "
+        "a batch starts when records exist and the previous batch is committed. Default: 0ms, but "
+        "200ms with an object store or if Spark's connector reads Kafka",
     )  # fmt: skip
     pace.add_argument(
         "--once", action="store_true",

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, reduce
 from pathlib import Path
+from typing import ClassVar
 
 import orjson
 import pyarrow as pa
@@ -45,6 +46,8 @@ class ClientReader:
     settings: Mapping[str, str] = field(repr=False)
     skips_lost: bool
 
+    default_trigger_ms: ClassVar[int] = 0
+
     def stream(self, spark: SparkSession, read: TopicRead, sources: Sequence[Source]) -> DataFrame:
         _register(spark)
         rows = (
@@ -53,6 +56,7 @@ class ClientReader:
             .option("settings", str(self._settings_file))
             .option("firsts", orjson.dumps(dict(read.firsts)).decode())
             .option("batch_records", str(read.batch_records))
+            .option("wait_for", orjson.dumps(read.wait_for).decode())
             .load()
         )
         return _with_ingestion_time(rows, sources)

@@ -1,0 +1,118 @@
+"""The planner of a Kafka topic waits for messages of all topics, against a real broker."""
+
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import orjson
+import pytest
+from confluent_kafka import KafkaException, Producer
+from confluent_kafka.admin import AdminClient, NewTopic
+from pyspark.sql.streaming.datasource import ReadMaxRows
+
+from oriel.pipeline import kafka_slices
+from oriel.pipeline.kafka_slices import KafkaPlanner, latest_offsets
+from oriel.pipeline.sources.kafka_client.settings import client_settings
+from tests.e2e.kafka_broker import Broker
+from tests.storage.waiting import WAIT_SECONDS, wait_until
+
+pytestmark = [pytest.mark.e2e, pytest.mark.kafka]
+
+#: Longer than a test needs to send a message, and less than librdkafka's limit of a request.
+_IDLE_SECONDS = 50.0
+
+
+@pytest.fixture
+def topics(broker: Broker, request: pytest.FixtureRequest) -> list[str]:
+    """Two empty topics of two partitions."""
+    name = request.node.name.strip("]").replace("[", "-")
+    topics = [f"waiting-{name}-{each}" for each in "ab"]
+    admin = AdminClient({"bootstrap.servers": broker.address, "log_level": 0})
+    for made in admin.create_topics([NewTopic(topic, 2, 1) for topic in topics]).values():
+        made.result(timeout=WAIT_SECONDS)
+    wait_until(
+        lambda: latest_offsets(admin, topics), "leaders of the new topics",
+        passing=(KafkaException,),
+    )  # fmt: skip
+    return topics
+
+
+@pytest.fixture
+def planner(
+    broker: Broker, topics: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> KafkaPlanner:
+    """The planner of the first topic."""
+    monkeypatch.setattr(kafka_slices, "IDLE_SECONDS", _IDLE_SECONDS)
+    settings = tmp_path / "settings.json"
+    read = client_settings(broker.address, {"isolation.level": "read_committed"})
+    settings.write_bytes(orjson.dumps(dict(read)))
+    return KafkaPlanner(topics[0], settings, {"0": 0, "1": 0}, 1_000, topics)
+
+
+def _end(planner: KafkaPlanner, start: int) -> int:
+    """Return where the next batch ends in partition 1."""
+    of_topics = planner.latestOffset({planner._topic: {"0": 0, "1": start}}, ReadMaxRows(1_000))
+    ends = of_topics[planner._topic]
+    assert ends["0"] == 0
+    return int(ends["1"])
+
+
+def _send(broker: Broker, topic: str, *, transactional: bool) -> None:
+    settings: dict[str, str | int | bool] = {"bootstrap.servers": broker.address, "log_level": 0}
+    if transactional:
+        settings["transactional.id"] = "waiting"
+    producer = Producer(settings)
+    if transactional:
+        producer.init_transactions(WAIT_SECONDS)
+        producer.begin_transaction()
+    producer.produce(topic, b"v", b"k", 1)
+    producer.flush()
+    if transactional:
+        producer.commit_transaction(WAIT_SECONDS)
+
+
+@pytest.mark.parametrize(
+    ("number", "transactional", "step"),
+    # The marker of a transaction has an offset.
+    [(0, False, 1), (0, True, 2), (1, False, 0)],
+    ids=["its-topic", "transaction", "another-topic"],
+)
+def test_a_message_of_any_topic_ends_a_wait(
+    broker: Broker,
+    topics: list[str],
+    planner: KafkaPlanner,
+    number: int,
+    transactional: bool,
+    step: int,
+) -> None:
+    """A message ends each of several waits, and one of a transaction when it is committed."""
+    assert _end(planner, 0) == 0, "the first call notes the ends"
+    records = planner._records
+    assert records is not None
+    consumer = records._consumer
+    waits, found = threading.Event(), []
+
+    class Noting:
+        """The consumer that waits, with the messages that it found."""
+
+        assign, unassign = consumer.assign, consumer.unassign
+
+        def poll(self, seconds: float) -> None:
+            """Note the message that ends the wait."""
+            waits.set()
+            found.append(consumer.poll(seconds))
+
+    vars(records)["_consumer"] = Noting()
+
+    def send() -> None:
+        assert waits.wait(WAIT_SECONDS)
+        _send(broker, topics[number], transactional=transactional)
+
+    for start in (0, step, 2 * step):
+        waits.clear()
+        with ThreadPoolExecutor() as pool:
+            sending = pool.submit(send)
+            assert _end(planner, start) == start + step
+            sending.result()
+    assert len(found) == 3
+    assert None not in found, "a wait ended without a message"
