@@ -1,167 +1,296 @@
 """Compare Oriel with Kafka Streams on the same topics and machine: ``oriel bench peer``.
 
-The two parts are (default: both):
+The three parts are (default: all):
 
-- rates: each kind of windows over 1,000,000 JSON records of 1,000 keys and 2 partitions, in order
-  and with 5 s of disorder. *Cold* is the whole command, from the start of the process to its end,
-  with everything committed. *Steady* is the records/s of the second half. Oriel reads the topic,
-  and then the same records from an event log. All stores must have the same windows at the end.
-- latency: from produce to the HTTP response with the record, at 1,000 records/s.
+- cold: seconds of the whole command over 1,000,000 JSON records, for each kind of windows. The
+  records have 1,000 keys and 2 partitions. They are in order or up to 5 s out of order.
+- steady: records/s in the second half of 20,000,000 records. For sliding windows, Kafka Streams
+  reads fewer records, but each run needs at least 60 s.
+- latency: from produce to the HTTP response with the record, at 10, 1,000 and 10,000 records/s,
+  with one and with five stores. Kafka Streams has one store.
+
+Oriel reads the topic, and then the same records from an event log. Each run is repeated three
+times, in turn with the other systems. All stores over the same records must have the same windows
+at the end. For each run, the results have the processor time of the system, the broker, the
+producer and all other processes.
 
 Kafka Streams 4.3.1 has settings for speed: RocksDB, 2 threads, 100 MB of cache, at least once, a
 commit each 30 s (the default, more commits cost it more), and aggregates of 16 bytes. Its steady
 rate does not include the flush of the cache at the end, and it does not sync files to disk. Oriel's
 steady rate includes each commit, synced.
 
-The benchmark needs Maven and a JDK, because it fetches and builds broker and peer. Each system
-first runs once over a small topic, which is not counted: it fetches missing packages and warms the
-disk. Progress is written to stderr. stdout has tables, and JSON in the last line.
+The benchmark needs Linux, Maven and a JDK, because it fetches and builds broker and peer. A full
+run needs hours. Finished runs are kept in .oriel/bench/peer.jsonl, and --resume continues after
+them. Topics, logs and tables are in the directory for temporary files (TMPDIR). They are deleted
+after their last run. Progress is written to stderr. stdout has tables, and JSON in the last line.
 """
 
 import argparse
+import math
+import os
 import shutil
 import signal
 import sys
 import tempfile
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from benchmarks.peer_runs import latency
-from benchmarks.peer_runs.cases import KINDS, DataSet, Kind
-from benchmarks.peer_runs.figures import (
+from benchmarks.peer_runs.cases import (
     EVENT_LOG,
+    KINDS,
     PEER,
+    STEADY_RECORDS,
     TITLES,
-    Figures,
-    as_json,
-    case_result,
-    machine,
-    tables,
+    DataSet,
 )
+from benchmarks.peer_runs.figures import Figures, rate_figures, results_of
 from benchmarks.peer_runs.kafka_streams_runs import Peer, require_tools
 from benchmarks.peer_runs.oriel_runs import run_once
+from benchmarks.peer_runs.plan import (
+    CHOSEN_PARTS,
+    COLD,
+    LATENCY_SECONDS,
+    LatencyCase,
+    RateCase,
+    Run,
+    data_set,
+    data_sets,
+    needed_bytes,
+    planned,
+    remaining_seconds,
+)
 from benchmarks.peer_runs.processes import Failed, say
-from benchmarks.peer_runs.saved import save
-from benchmarks.peer_runs.topics import produce, write_log
-from tests.e2e.kafka_broker import running_broker
+from benchmarks.peer_runs.processor import (
+    Snapshot,
+    Usage,
+    adopt_orphans,
+    snapshot,
+    usage_between,
+)
+from benchmarks.peer_runs.run_file import RUN_FILE, RunFile, machine
+from benchmarks.peer_runs.saved import (
+    as_json,
+    different_stores,
+    refused_options,
+    refused_runs,
+    save,
+)
+from benchmarks.peer_runs.tables import tables
+from benchmarks.peer_runs.topics import delete_topics, produce, write_log
+from oriel.demo import DemoError
+from tests.e2e.kafka_broker import Broker
 
-PARTS = ("rates", "latency")
-_RECORDS, _QUICK_RECORDS, _WARM_UP_RECORDS = 1_000_000, 100_000, 2_000
-_SECONDS, _QUICK_SECONDS = 30.0, 5.0
-_SLACK_BYTES = 10_000
+_QUICK_RECORDS, _WARM_UP_RECORDS = 100_000, 2_000
+_QUICK_SECONDS = 5.0
+_REPEAT = 3
+_IDLE_SECONDS = 5.0
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Measure what is asked for, print tables and JSON; 1 if stores differ, or it can't go on."""
+    """Measure, and print tables and JSON. Returns 1 after an error or if stores differ."""
     options = parsed(arguments)
-    # What is running ends with this process: broker, pipeline, service.
+    # Broker, pipeline and service end with this process.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    adopt_orphans()
     try:
         require_tools()
         results = measure(options)
-    except (Failed, OSError) as error:
+    except (Failed, DemoError, OSError) as error:
         say(str(error))
         return 1
     print(tables(results))
     print(as_json(results))
+    reasons = different_stores(results)
     if options.save:
-        save(results)
-    different = [row["windows"] for row in results["rates"] if row["same_windows"] is False]
-    for windows in different:
-        say(f"{windows}: the stores differ, so the figures do not compare")
-    return 1 if different else 0
+        reasons += refused_runs(results)
+        if not reasons:
+            save(results)
+    for reason in reasons:
+        say(reason)
+    if options.save and reasons:
+        say("not saved. --resume --save repeats only the runs on a loaded machine")
+    return 1 if reasons else 0
 
 
 def measure(options: argparse.Namespace) -> dict[str, Any]:
-    """Start a broker, and measure the parts that are asked for."""
-    say("starting a broker and building the Kafka Streams program")
-    results: dict[str, Any] = {
-        "benchmark": "peer",
-        "machine": machine(),
-        "rates": [],
-        "latency": [],
-    }
-    with (
-        tempfile.TemporaryDirectory(prefix="oriel-bench-peer-") as name,
-        running_broker(Path(name)) as servers,
-    ):
+    """Start a broker, measure all runs that are not finished, and return the results of all."""
+    runs = planned(options)
+    sizes = {"records": options.records, "latency_seconds": options.seconds}
+    kept = RunFile(RUN_FILE, machine() | sizes, resume=options.resume)
+    if options.save:
+        kept.drop({run for run, found in kept.runs.items() if found["loaded"]})
+        _require_quiet()
+    with tempfile.TemporaryDirectory(prefix="oriel-bench-peer-") as name:
         folder = Path(name)
-        peer = Peer(servers, folder)
-        if "rates" in options.parts:
-            results["rates"] = Rates(options, servers, peer, folder).measured()
-        if "latency" in options.parts:
-            for case in latency.CASES:
-                if case.system not in options.systems:
-                    continue
-                say(f"{TITLES[case.system]}: latency, stores: {case.stores}")
-                found = latency.measure(case, peer, servers, folder, options.seconds)
-                say(f"    p50 {found['p50_ms']:.0f} ms, p99 {found['p99_ms']:.0f} ms")
-                results["latency"].append(found)
-    return results
+        _require_space(folder, needed_bytes(runs, options.records))
+        say("starting a broker and building the Kafka Streams program")
+        broker = Broker(folder)
+        try:
+            Benchmark(options, broker, folder, kept).measure(runs)
+        finally:
+            broker.kill()
+    return results_of(kept.conditions, {run: kept.runs[run] for run in runs}, kept.topics)
 
 
-class Rates:
+def _require_quiet() -> None:
+    """Check that other processes leave the processor to the benchmark.
+
+    Raises:
+        Failed: they use it.
+    """
+    before = snapshot()
+    time.sleep(_IDLE_SECONDS)
+    usage = usage_between(before, snapshot(), benchmark=os.getpid())
+    if usage.loaded:
+        message = (
+            f"--save: the machine is loaded. Other processes use {usage.others_cores:.2f} cores: "
+            f"{', '.join(usage.loaded_by)}. End them, or measure without --save."
+        )
+        raise Failed(message)
+
+
+def _require_space(folder: Path, needed: int) -> None:
+    free = shutil.disk_usage(folder).free
+    say(f"disk space in {folder.parent}: {needed / 1e9:.1f} GB needed, {free / 1e9:.1f} GB free")
+    if free < needed:
+        message = f"{folder.parent}: the disk is too small. Set TMPDIR to another directory."
+        raise Failed(message)
+
+
+class Benchmark:
     """Runs of all systems over the same topics, in turn."""
 
-    def __init__(self, options: argparse.Namespace, servers: str, peer: Peer, folder: Path) -> None:
-        """Write topics to the broker, logs and tables into ``folder``."""
+    def __init__(
+        self, options: argparse.Namespace, broker: Broker, folder: Path, kept: RunFile
+    ) -> None:
+        """Write topics to the broker, logs and tables to ``folder``, finished runs to ``kept``."""
         self._options = options
-        self._servers = servers
-        self._peer = peer
+        self._broker = broker
         self._folder = folder
+        self._kept = kept
+        self._peer = Peer(broker.address, folder)
         self._logs = folder / "log"
-        self._log_bytes: dict[DataSet, int] = {}
+        self._written: set[DataSet] = set()
 
-    def measured(self) -> list[dict[str, Any]]:
-        """Return one result for each kind and disorder."""
-        warm_up = DataSet(dense=False, disorder_s=0, records=_WARM_UP_RECORDS)
-        for system in self._options.systems:
-            self._run(system, KINDS["sliding"], warm_up)
-        found = []
-        for name in self._options.kinds:
-            for disorder_s in self._options.disorder:
-                data = DataSet(KINDS[name].dense, disorder_s, self._options.records)
-                found.append(self._in_turn(KINDS[name], data))
-        return found
+    def measure(self, runs: Sequence[Run]) -> None:
+        """Measure the runs that are not finished."""
+        took: dict[Run, float] = {
+            run: found["took_seconds"] for run, found in self._kept.runs.items()
+        }
+        waiting = [run for run in runs if run not in took]
+        say(f"{len(waiting)} of {len(runs)} runs, {self._remaining(runs, took)}")
+        if any(isinstance(run.case, RateCase) for run in waiting):
+            self._warm_up()
+        for number, run in enumerate(waiting, 1):
+            say(f"{number}/{len(waiting)}: {_title(run)}")
+            if isinstance(run.case, RateCase):
+                self._write(data_set(run, self._options.records))
+            began = time.perf_counter()
+            found = self._measured(run)
+            took[run] = time.perf_counter() - began
+            self._kept.add_run(run, found | {"took_seconds": round(took[run], 1)})
+            self._delete_unless_read(waiting[number:])
+            say(f"    {_line(found)}; {self._remaining(runs, took)}")
 
-    def _in_turn(self, kind: Kind, data: DataSet) -> dict[str, Any]:
-        runs: dict[str, list[Figures]] = {system: [] for system in self._options.systems}
-        for _ in range(self._options.repeat):
-            for system, figures in runs.items():
-                figures.append(self._run(system, kind, data))
-        return case_result(kind.title, data.records, data.disorder_s, runs)
+    def _remaining(self, runs: Sequence[Run], took: dict[Run, float]) -> str:
+        sizes = self._options.records, self._options.seconds
+        hours, minutes = divmod(math.ceil(remaining_seconds(runs, took, *sizes) / 60), 60)
+        return f"about {hours} h {minutes} min remain"
 
-    def _run(self, system: str, kind: Kind, data: DataSet) -> Figures:
+    def _warm_up(self) -> None:
+        """Run each system once, not counted. It fetches missing packages and warms the disk."""
+        data = DataSet(dense=False, disorder_s=0, records=_WARM_UP_RECORDS)
         self._write(data)
-        totals: bool = self._options.check
-        told = f"{TITLES[system]}: {kind.title}, {data.disorder_s} s of disorder"
-        say(f"{told}, {data.records:,} records")
-        if system == PEER:
-            # Sliding windows leave its store once they can't change any more (decision 0027).
-            totals &= kind.peer_kind != "sliding" or data.records <= _QUICK_RECORDS
-            figures = self._peer.run_once(kind, data.topic, data.records, totals=totals)
+        for system in self._options.systems:
+            say(f"{TITLES[system]}: a run that is not counted")
+            self._run_once(Run(RateCase(COLD, "sliding", 0), system, 0), data)
+        self._delete_unless_read([])
+
+    def _measured(self, run: Run) -> dict[str, Any]:
+        """Return the figures of a run, and the processor time, as JSON."""
+        if isinstance(run.case, LatencyCase):
+            waits = latency.measure(
+                run, self._peer, self._broker.address, self._folder, self._options.seconds
+            )
+            found = latency.latency_figures(waits.seconds)
+            usage = self._usage(waits.before, waits.after, waits.producer)
         else:
-            source = ["--kafka", self._servers]
-            if system == EVENT_LOG:
-                # Two batches, as the topic has; the rest of a line is no third one.
-                most = str(self._log_bytes[data] // 2 + _SLACK_BYTES)
-                source = ["--event-log", str(self._logs), "--max-batch-bytes", most]
-            topology = self._folder / "peer_topology.py"
-            topology.write_text(kind.topology(data.topic))
-            tables_folder = self._folder / "data"
-            figures = run_once(topology, source, tables_folder, totals=totals)
-            shutil.rmtree(tables_folder)
-        rate = figures.steady_per_second
-        steady = "" if rate is None else f", then {rate:,.0f} records/s"
-        say(f"    cold {figures.cold_seconds:.1f} s{steady}")
+            data = data_set(run, self._options.records)
+            before = snapshot()
+            found = rate_figures(self._run_once(run, data), data.records)
+            usage = self._usage(before, snapshot())
+        return found | {"processor": usage.as_json(), "loaded": usage.loaded}
+
+    def _usage(self, before: Snapshot, after: Snapshot, producer: int | None = None) -> Usage:
+        return usage_between(
+            before, after, benchmark=os.getpid(), broker=self._broker.pid, producer=producer
+        )
+
+    def _run_once(self, run: Run, data: DataSet) -> Figures:
+        assert isinstance(run.case, RateCase)
+        kind, totals = KINDS[run.case.kind], self._options.check
+        if run.system == PEER:
+            totals &= data.records <= kind.peer_compared_records
+            return self._peer.run_once(kind, data.topic, data.records, totals=totals)
+        source = ["--kafka", self._broker.address]
+        if run.system == EVENT_LOG:
+            source = ["--event-log", str(self._logs)]
+        topology = self._folder / "peer_topology.py"
+        topology.write_text(kind.topology(data.topic))
+        tables_folder = self._folder / "data"
+        figures = run_once(topology, source, tables_folder, totals=totals)
+        shutil.rmtree(tables_folder)
         return figures
 
     def _write(self, data: DataSet) -> None:
-        if data not in self._log_bytes:
-            say(f"producing {data.records:,} records to topic {data.topic}")
-            produce(self._servers, data)
-            self._log_bytes[data] = write_log(self._logs, data)
+        """Write the topic and the log, unless they exist."""
+        if data in self._written:
+            return
+        say(f"writing {data.records:,} records to topic and log {data.topic}")
+        before = snapshot()
+        produce(self._broker.address, data)
+        usage = self._usage(before, snapshot())
+        if EVENT_LOG in self._options.systems:
+            write_log(self._logs, data)
+        self._written.add(data)
+        if data.records > _WARM_UP_RECORDS:
+            self._kept.add_topic({
+                "topic": data.topic,
+                "records": data.records,
+                "seconds": round(usage.seconds, 1),
+                # The benchmark itself produces.
+                "producer": round(usage.benchmark, 2),
+                "broker": round(usage.broker, 2),
+            })  # fmt: skip
+
+    def _delete_unless_read(self, waiting: Sequence[Run]) -> None:
+        """Delete the topics and logs that no waiting run reads."""
+        for data in self._written - data_sets(waiting, self._options.records):
+            delete_topics(self._broker.address, data.topic)
+            shutil.rmtree(self._logs / data.topic, ignore_errors=True)
+            self._written.remove(data)
+
+
+def _title(run: Run) -> str:
+    case, which = run.case, f"{TITLES[run.system]}, run {run.repeat + 1}"
+    if isinstance(case, LatencyCase):
+        return f"{which}: latency at {case.records_per_second:,} records/s, stores: {case.stores}"
+    return f"{which}: {case.part}, {KINDS[case.kind].title}, {case.disorder_s} s of disorder"
+
+
+def _line(found: dict[str, Any]) -> str:
+    """Return a finished run in one line, for example ``11.0 s, then 294,000 records/s``."""
+    if "p50_ms" in found:
+        line = f"p50 {found['p50_ms']:.0f} ms, p99 {found['p99_ms']:.0f} ms"
+    else:
+        rate = found["steady_records_per_second"]
+        line = f"{found['seconds']:.1f} s" + ("" if rate is None else f", then {rate:,} records/s")
+    if found["loaded"]:
+        line += f", on a loaded machine ({', '.join(found['processor']['loaded_by'])})"
+    return line
 
 
 def parsed(arguments: Sequence[str] | None) -> argparse.Namespace:
@@ -171,24 +300,37 @@ def parsed(arguments: Sequence[str] | None) -> argparse.Namespace:
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("--parts", nargs="+", choices=PARTS, default=PARTS)
+    parser.add_argument("--parts", nargs="+", choices=CHOSEN_PARTS, default=CHOSEN_PARTS)
     parser.add_argument("--kinds", nargs="+", choices=KINDS, default=tuple(KINDS))
     parser.add_argument("--systems", nargs="+", choices=TITLES, default=tuple(TITLES))
     parser.add_argument("--disorder", nargs="+", type=int, default=(0, 5), metavar="SECONDS")
-    parser.add_argument("--records", type=int, help=f"records per topic. Default: {_RECORDS:,}")
-    parser.add_argument("--repeat", type=int, default=1, help="runs per case. Prints medians")
-    parser.add_argument("--seconds", type=float, help="seconds per case of latency. Default: 30")
-    parser.add_argument("--quick", action="store_true", help="100,000 records, 5 s of latency")
+    parser.add_argument(
+        "--records", type=int,
+        help=f"use at most this many records per run. Default: {STEADY_RECORDS:,}",
+    )  # fmt: skip
+    parser.add_argument("--repeat", type=int, help=f"runs per case and system. Default: {_REPEAT}")
+    parser.add_argument(
+        "--seconds", type=float,
+        help=f"seconds of measured latency per run. Default: {LATENCY_SECONDS:g}",
+    )  # fmt: skip
+    parser.add_argument(
+        "--quick", action="store_true", help="100,000 records, 5 s of latency, one run"
+    )
+    parser.add_argument("--resume", action="store_true", help="keep the runs that are finished")
     parser.add_argument(
         "--no-check", dest="check", action="store_false", help="do not compare the stores"
     )
     parser.add_argument(
         "--save", action="store_true",
-        help="write benchmarks/results/peer.json and the tables of benchmarks.md and README.md",
+        help="write benchmarks/results/peer.json and the tables of benchmarks.md and README.md. "
+        "Needs a quiet machine and all runs",
     )  # fmt: skip
     options = parser.parse_args(arguments)
-    options.records = options.records or (_QUICK_RECORDS if options.quick else _RECORDS)
-    options.seconds = options.seconds or (_QUICK_SECONDS if options.quick else _SECONDS)
+    options.records = options.records or (_QUICK_RECORDS if options.quick else STEADY_RECORDS)
+    options.seconds = options.seconds or (_QUICK_SECONDS if options.quick else LATENCY_SECONDS)
+    options.repeat = options.repeat or (1 if options.quick else _REPEAT)
+    if options.save and (reasons := refused_options(options)):
+        parser.error(f"--save: {'. '.join(reasons)}")
     return options
 
 

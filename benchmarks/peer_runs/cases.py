@@ -1,4 +1,4 @@
-"""The workloads of both systems: kinds of windows, and the records of a topic."""
+"""The workloads of all systems: kinds of windows, and the records of a topic."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -11,9 +11,17 @@ KEYS = 1_000
 PARTITIONS = 2
 STORE = "peer"
 
+#: The systems that are compared, and their titles in tables.
+ORIEL, EVENT_LOG, PEER = "oriel", "oriel_event_log", "kafka_streams"
+TITLES = {ORIEL: "Oriel", EVENT_LOG: "Oriel, event log", PEER: "Kafka Streams"}
+
+#: Records of a run. A steady run has fewer if its system then still needs the seconds.
+CHECK_RECORDS, COLD_RECORDS, STEADY_RECORDS = 100_000, 1_000_000, 20_000_000
+STEADY_SECONDS = 60.0
+
 _GRACE_MS = 30_000
 _START_MS = 1_600_000_000_000
-_BLOCK = 100_000
+BLOCK = 100_000
 
 
 @dataclass(frozen=True)
@@ -22,6 +30,8 @@ class Kind:
 
     ``windows`` is Oriel's expression, ``peer_kind`` the program's word for the same windows.
     ``functions``: Oriel calls functions of the user, as Kafka Streams always does.
+    ``peer_steady_records``: records of a steady run of Kafka Streams. Sliding windows need more
+    than 60 s for fewer records than other windows.
     """
 
     title: str
@@ -31,6 +41,15 @@ class Kind:
     functions: bool = False
     dense: bool = False
     length_ms: int = 10_000
+    peer_steady_records: int = STEADY_RECORDS
+
+    @property
+    def peer_compared_records(self) -> int:
+        """Records up to which the store of Kafka Streams still has all windows at the end.
+
+        It deletes windows that cannot change any more (decision 0027).
+        """
+        return CHECK_RECORDS if self.peer_kind == "sliding" else COLD_RECORDS
 
     @property
     def peer_words(self) -> list[str]:
@@ -47,8 +66,10 @@ _TUMBLING = f"TimeWindows.of_size_and_grace(10_000, {_GRACE_MS})"
 _SESSIONS = f"SessionWindows.of_inactivity_gap_and_grace(10_000, {_GRACE_MS})"
 
 KINDS = {
-    "sliding": Kind("sliding 10 s", _SLIDING, "sliding"),
-    "dense": Kind("sliding 10 s, dense", _SLIDING, "sliding", dense=True),
+    "sliding": Kind("sliding 10 s", _SLIDING, "sliding", peer_steady_records=3_000_000),
+    "dense": Kind(
+        "sliding 10 s, dense", _SLIDING, "sliding", dense=True, peer_steady_records=600_000
+    ),
     "tumbling": Kind("tumbling 10 s", _TUMBLING, "tumbling"),
     "hopping": Kind("hopping 10 s by 2 s", f"{_TUMBLING}.advance_by(2_000)", "hopping", 2_000),
     "sessions": Kind("sessions, gap 10 s", _SESSIONS, "session"),
@@ -111,13 +132,14 @@ class DataSet:
     @property
     def topic(self) -> str:
         """The topic's name."""
-        return f"{'dense' if self.dense else 'even'}-{self.disorder_s}s-{self.records}"
+        # No name is the beginning of another one.
+        return f"{'dense' if self.dense else 'even'}-{self.disorder_s}s-{self.records}-records"
 
     def blocks(self) -> Iterator[Block]:
         """Yield all records, always the same ones."""
         random = np.random.default_rng(9)
-        for start in range(0, self.records, _BLOCK):
-            place = np.arange(start, min(start + _BLOCK, self.records))
+        for start in range(0, self.records, BLOCK):
+            place = np.arange(start, min(start + BLOCK, self.records))
             late_ms = random.integers(0, 1_000 * self.disorder_s, len(place), endpoint=True)
             times_ms = _START_MS + place // (10 if self.dense else 1) - late_ms
             # Sums of halves are exact in whatever order they are made.

@@ -1,36 +1,32 @@
-"""Measure the time from produce until a read finds the record, at 1,000 records/s.
+"""Measure the time from produce until a read finds the record.
 
-A thread produces records at an even pace. About ten times per second, at random moments, it
-produces a *probe*, a record with its own key. Reads request the oldest probe that is not found
-yet, in each store, so a probe counts as found when the last store has it. Probes do not wait for
-each other, so the wait of a slow probe also counts for the next one.
+Reads request the oldest probe that is not found yet, in each store. A probe counts as found when
+the last store has it. Probes do not wait for each other, so the wait of a slow probe also counts
+for the next one.
 """
 
-import queue
-import threading
+import shutil
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
-from random import Random
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
-from confluent_kafka import Producer
 
-from benchmarks.peer_runs.cases import KEYS, KINDS, PARTITIONS, STORE, topology
-from benchmarks.peer_runs.figures import EVENT_LOG, ORIEL, PEER
+from benchmarks.peer_runs.cases import EVENT_LOG, KINDS, PEER, STORE, Kind, topology
 from benchmarks.peer_runs.http_load import Connection
 from benchmarks.peer_runs.kafka_streams_runs import Peer
+from benchmarks.peer_runs.plan import LatencyCase, Run
 from benchmarks.peer_runs.processes import ORIEL_COMMAND, Failed, running
-from benchmarks.peer_runs.topics import make_topic
+from benchmarks.peer_runs.processor import Snapshot, snapshot
+from benchmarks.peer_runs.producing import LogSink, Probe, Producing, Sink, TopicSink, producing
+from benchmarks.peer_runs.topics import delete_topics, make_topic
 from oriel.demo import serving
 
-RECORDS_PER_SECOND = 1_000
-_TICKS_PER_SECOND = 50
-_PROBES_A_TICK = 0.2
 _PAUSE_SECONDS = 0.002
-#: Until the first answer: two JVMs start, and the first batches are slow.
+#: Until the first response: two JVMs start, and the first batches are slow.
 _FIRST_SECONDS = 120.0
 _WARM_UP_SECONDS = 15.0
 
@@ -38,175 +34,128 @@ _WARM_UP_SECONDS = 15.0
 _FIVE = {name: kind for name, kind in KINDS.items() if not kind.dense}
 
 
-class Case(NamedTuple):
-    """Who is asked (a key of ``TITLES``), and how many stores there are to fill."""
+class Waits(NamedTuple):
+    """The seconds until each probe was found, and the processor time before and after."""
 
-    system: str
-    stores: int
-
-
-CASES = (Case(ORIEL, 1), Case(ORIEL, 5), Case(EVENT_LOG, 1), Case(EVENT_LOG, 5), Case(PEER, 1))
-
-
-class Sink(Protocol):
-    """Where records go."""
-
-    def send(self, keys: Sequence[str], time_ms: int) -> None:
-        """Send a record of each key, all of one time, without delay."""
+    seconds: list[float]
+    before: Snapshot
+    after: Snapshot
+    producer: int
 
 
-class TopicSink:
-    """A Kafka topic."""
+class Reader:
+    """Reads each probe from each store, over one connection."""
 
-    def __init__(self, servers: str, topic: str) -> None:
-        """Send to ``topic``, each record at once."""
-        self._producer = Producer({"bootstrap.servers": servers, "linger.ms": 0, "log_level": 0})
-        self._topic = topic
+    def __init__(self, address: tuple[str, int], paths: Sequence[str]) -> None:
+        """Connect. A path and a key are the address of a key in a store."""
+        self._connection = Connection(address)
+        self._connection.socket.settimeout(_FIRST_SECONDS)
+        self._paths = paths
 
-    def send(self, keys: Sequence[str], time_ms: int) -> None:
-        """Hand the records to the client, whose own thread sends them."""
-        for place, key in enumerate(keys):
-            self._producer.produce(
-                self._topic, b'{"v":1.0}', key.encode(),
-                partition=place % PARTITIONS, timestamp=time_ms,
-            )  # fmt: skip
-        self._producer.poll(0)
+    def close(self) -> None:
+        """Close the connection."""
+        self._connection.socket.close()
 
+    def find(self, probe: Probe) -> None:
+        """Wait until all stores have the probe.
 
-class LogSink:
-    """A topic of an event log."""
+        Raises:
+            Failed: a store does not have it for long.
+            OSError: the service does not respond.
+        """
+        for path in self._paths:
+            request = f"GET {path}{probe.key} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode()
+            end = time.perf_counter() + _FIRST_SECONDS
+            while not self._succeeds(request):
+                if time.perf_counter() > end:
+                    message = f"{path}{probe.key} was not found in {_FIRST_SECONDS:g} s"
+                    raise Failed(message)
+                time.sleep(_PAUSE_SECONDS)
 
-    def __init__(self, folder: Path) -> None:
-        folder.mkdir(parents=True)
-        self._paths = [folder / f"{partition}.jsonl" for partition in range(PARTITIONS)]
-
-    def send(self, keys: Sequence[str], time_ms: int) -> None:
-        """Append each partition's lines in one write."""
-        for partition, path in enumerate(self._paths):
-            with path.open("a") as file:
-                file.writelines(
-                    f'{{"key":"{key}","value":{{"v":1.0}},"timestamp_ms":{time_ms}}}\n'
-                    for key in keys[partition::PARTITIONS]
-                )
-
-
-class Probe(NamedTuple):
-    """A record that is looked for, and when it was produced (``time.perf_counter``)."""
-
-    key: str
-    sent: float
+    def _succeeds(self, request: bytes) -> bool:
+        self._connection.send(request)
+        while (response := self._connection.receive()) is None:
+            pass
+        return response[1]
 
 
-@contextmanager
-def producing(sink: Sink) -> Iterator["queue.Queue[Probe]"]:
-    """Produce in the background; yield the probes in the order in which they were produced."""
-    probes: queue.Queue[Probe] = queue.Queue()
-    done = threading.Event()
+def found_after(producer: Producing, reader: Reader, seconds: float) -> Waits:
+    """Return the waits of the probes that were produced in the measured time.
 
-    def produce() -> None:
-        chance = Random(9)
-        each = RECORDS_PER_SECOND // _TICKS_PER_SECOND
-        began = time.perf_counter()
-        tick = 0
-        # The pace is that of the clock: what one tick was late, the next is early.
-        while not done.wait(max(0.0, began + tick / _TICKS_PER_SECOND - time.perf_counter())):
-            now_ms = int(time.time() * 1000)
-            if chance.random() < _PROBES_A_TICK:
-                probe = Probe(f"probe-{tick}", time.perf_counter())
-                sink.send([probe.key], now_ms)
-                probes.put(probe)
-            sink.send([f"key-{(tick * each + n) % KEYS}" for n in range(each)], now_ms)
-            tick += 1
-
-    thread = threading.Thread(target=produce)
-    thread.start()
-    try:
-        yield probes
-    finally:
-        done.set()
-        thread.join()
-
-
-def found_after(
-    probes: "queue.Queue[Probe]", address: tuple[str, int], paths: Sequence[str], seconds: float
-) -> list[float]:
-    """Return how many seconds each probe took that was produced in the measured time.
-
-    That time begins some seconds after the first probe was found; ``paths`` are those that ask
-    each store for a key.
-
-    Raises:
-        Failed: a probe was not found for long.
-        OSError: the service does not answer.
+    That time begins some seconds after the first probe was found.
     """
-    connection = Connection(address)
-    connection.socket.settimeout(_FIRST_SECONDS)
-    first = probes.get(timeout=_FIRST_SECONDS)
-    _await(connection, first, paths)
-    begin = time.perf_counter() + _WARM_UP_SECONDS
-    waited = []
-    probe = first
-    while probe.sent < begin + seconds:
-        probe = probes.get(timeout=_FIRST_SECONDS)
-        _await(connection, probe, paths)
-        if begin <= probe.sent < begin + seconds:
-            waited.append(time.perf_counter() - probe.sent)
-    connection.socket.close()
-    return waited
+    probe = producer.next_probe(_FIRST_SECONDS)
+    reader.find(probe)
+    warm = time.perf_counter() + _WARM_UP_SECONDS
+    while probe.sent < warm:
+        probe = producer.next_probe(_FIRST_SECONDS)
+        reader.find(probe)
+    before = snapshot()
+    waits = []
+    while probe.sent < before.at + seconds:
+        probe = producer.next_probe(_FIRST_SECONDS)
+        reader.find(probe)
+        if before.at <= probe.sent < before.at + seconds:
+            waits.append(time.perf_counter() - probe.sent)
+    return Waits(waits, before, snapshot(), producer.pid)
 
 
-def _await(connection: Connection, probe: Probe, paths: Sequence[str]) -> None:
-    for path in paths:
-        request = f"GET {path}{probe.key} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode()
-        end = time.perf_counter() + _FIRST_SECONDS
-        while not _is_there(connection, request):
-            if time.perf_counter() > end:
-                message = f"{path}{probe.key} was not found in {_FIRST_SECONDS:g} s"
-                raise Failed(message)
-            time.sleep(_PAUSE_SECONDS)
-
-
-def _is_there(connection: Connection, request: bytes) -> bool:
-    connection.send(request)
-    while (answer := connection.receive()) is None:
-        pass
-    return answer[1]
-
-
-def measure(case: Case, peer: Peer, servers: str, folder: Path, seconds: float) -> dict[str, Any]:
-    """Measure one case with fresh processes and a topic of its own."""
-    topic = f"latency-{case.system}-{case.stores}"
+def measure(run: Run, peer: Peer, servers: str, folder: Path, seconds: float) -> Waits:
+    """Measure a run of a ``LatencyCase`` with new processes and a topic of its own."""
+    case, system = run.case, run.system
+    assert isinstance(case, LatencyCase)
+    topic = f"latency-{system}-{case.records_per_second}-{case.stores}-{run.repeat}"
     folder = folder / topic
     folder.mkdir()
-    sink: Sink
-    if case.system == EVENT_LOG:
+    make_sink: Callable[[], Sink]
+    if system == EVENT_LOG:
         log = folder / "log"
-        sink, source = LogSink(log / topic), ["--event-log", str(log)]
+        # The pipeline starts before the producer's process, and needs the topic.
+        LogSink(log / topic)
+        make_sink, source = partial(LogSink, log / topic), ["--event-log", str(log)]
     else:
         make_topic(servers, topic)
-        sink, source = TopicSink(servers, topic), ["--kafka", servers]
-    with _serving(case, topic, source, peer, folder) as (address, paths), producing(sink) as probes:
-        waited = found_after(probes, address, paths, seconds)
-    p50, p99 = (float(ms) for ms in np.percentile(waited, [50, 99]) * 1000)
+        make_sink, source = partial(TopicSink, servers, topic), ["--kafka", servers]
+    stores = _FIVE if case.stores > 1 else {STORE: KINDS["sliding"]}
+    with (
+        _serving(system, topic, stores, peer, source, folder) as (address, paths),
+        producing(make_sink, case.records_per_second) as producer,
+    ):
+        reader = Reader(address, paths)
+        try:
+            waits = found_after(producer, reader, seconds)
+        finally:
+            reader.close()
+    delete_topics(servers, topic)
+    shutil.rmtree(folder)
+    return waits
+
+
+def latency_figures(waits: Sequence[float]) -> dict[str, Any]:
+    """Return percentiles of the waits in milliseconds, as JSON."""
+    p50, p99, longest = np.percentile(waits, [50, 99, 100]) * 1000
     return {
-        **case._asdict(),
-        "probes": len(waited),
-        "p50_ms": round(p50, 1),
-        "p99_ms": round(p99, 1),
-        "longest_ms": round(max(waited) * 1000, 1),
+        "probes": len(waits),
+        "p50_ms": round(float(p50), 1),
+        "p99_ms": round(float(p99), 1),
+        "longest_ms": round(float(longest), 1),
     }
 
 
 @contextmanager
 def _serving(
-    case: Case, topic: str, source: Sequence[str], peer: Peer, folder: Path
+    system: str,
+    topic: str,
+    stores: dict[str, Kind],
+    peer: Peer,
+    source: Sequence[str],
+    folder: Path,
 ) -> Iterator[tuple[tuple[str, int], list[str]]]:
-    """Run the system over ``topic``; yield where its service is, and each store's path of reads."""
-    if case.system == PEER:
+    """Run the system over ``topic``, and yield the address and the path of each store."""
+    if system == PEER:
         with peer.serving(KINDS["sliding"], topic) as address:
             yield address, ["/"]
         return
-    stores = _FIVE if case.stores > 1 else {STORE: KINDS["sliding"]}
     file, data = folder / "latency.py", folder / "data"
     file.write_text(topology(stores, topic))
     data.mkdir()

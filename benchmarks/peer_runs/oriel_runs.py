@@ -4,14 +4,24 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-import pyarrow as pa
-import pyarrow.compute as pc
+import duckdb
 from deltalake import DeltaTable
 
 from benchmarks.peer_runs.cases import STORE
 from benchmarks.peer_runs.figures import Figures, Totals
 from benchmarks.peer_runs.processes import ORIEL_COMMAND, run_to_end
 from oriel.storage import COMMIT_INFO_KEY, CommitRecord
+
+_MEMORY = "4GB"
+# A window's newest row is valid. All values are halves, so the sum of integers is exact.
+_TOTALS = """
+    SELECT count(*), coalesce(sum(n), 0)::BIGINT, coalesce(sum((s * 2)::HUGEINT), 0)::HUGEINT
+    FROM (
+        SELECT arg_max(n, revision) n, arg_max(s, revision) s, arg_max(deleted, revision) deleted
+        FROM rows GROUP BY key, window_start, window_end
+    )
+    WHERE NOT deleted
+"""
 
 
 class Commit(NamedTuple):
@@ -59,12 +69,14 @@ def steady(commits: Sequence[Commit]) -> tuple[int, float]:
 
 def read_totals(table: Path) -> Totals:
     """Count a store's windows, and add up their counts and sums."""
-    place = ["key", "window_start", "window_end"]
-    columns = [*place, "n", "s", "deleted", "revision"]
-    rows: pa.Table = DeltaTable(table).to_pyarrow_table(columns=columns)
-    # A window's newest row holds; `last` keeps the order with one thread only.
-    newest = rows.sort_by("revision").group_by(place, use_threads=False)
-    kept = newest.aggregate([("n", "last"), ("s", "last"), ("deleted", "last")])
-    kept = kept.filter(pc.invert(kept["deleted_last"]))
-    members, total = pc.sum(kept["n_last"]).as_py(), pc.sum(kept["s_last"]).as_py()
-    return Totals(kept.num_rows, members, total)
+    rows = DeltaTable(table).to_pyarrow_dataset()
+    with duckdb.connect() as database:
+        # More windows than fit into memory are grouped on disk.
+        settings = {"memory_limit": _MEMORY, "temp_directory": str(table.parent)}
+        for name, value in settings.items():
+            database.execute(f"SET {name} = '{value}'")
+        database.register("rows", rows)
+        found = database.execute(_TOTALS).fetchone()
+    assert found is not None
+    windows, members, halves = found
+    return Totals(windows, members, halves / 2)

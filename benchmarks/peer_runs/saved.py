@@ -4,12 +4,16 @@ docs/reference/benchmarks.md has all tables, README.md has one table with the mo
 The tables are between two comments. A test compares them with the saved results.
 """
 
+import argparse
 import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from benchmarks.peer_runs.figures import as_json, summary_table, tables
+from benchmarks.peer_runs.cases import KINDS, STEADY_RECORDS, STEADY_SECONDS, TITLES
+from benchmarks.peer_runs.plan import CHOSEN_PARTS, LATENCY_SECONDS, STEADY
+from benchmarks.peer_runs.processor import LOADED_CORES
+from benchmarks.peer_runs.tables import summary_table, tables, too_short
 
 _ROOT = Path(__file__).parents[2]
 
@@ -19,6 +23,71 @@ PAGE = _ROOT / "docs" / "reference" / "benchmarks.md"
 
 _BEGIN = "<!-- Written by `./oriel bench peer --save`. -->\n"
 _END = "<!-- End of the generated table. -->\n"
+
+
+_MIN_REPEAT = 3
+
+
+def refused_options(options: argparse.Namespace) -> list[str]:
+    """Return why results with these options cannot be saved."""
+    reasons = []
+    if options.repeat < _MIN_REPEAT:
+        reasons.append(f"--repeat must be at least {_MIN_REPEAT}")
+    if options.records < STEADY_RECORDS:
+        reasons.append(f"--records must be at least {STEADY_RECORDS:,}")
+    if options.seconds < LATENCY_SECONDS:
+        reasons.append(f"--seconds must be at least {LATENCY_SECONDS:g}")
+    if not options.check:
+        reasons.append("--no-check does not compare the stores")
+    chosen = {"parts": CHOSEN_PARTS, "kinds": KINDS, "systems": TITLES}
+    for name, all_values in chosen.items():
+        if missing := set(all_values) - set(getattr(options, name)):
+            reasons.append(f"--{name} lacks {', '.join(sorted(missing))}")
+    return reasons
+
+
+def different_stores(results: Mapping[str, Any]) -> list[str]:
+    """Return the cases whose figures do not compare, because the stores have other windows."""
+    return [
+        f"{_title(row)}: the stores differ"
+        for row in results["rates"]
+        if row["same_windows"] is False
+    ]
+
+
+def refused_runs(results: Mapping[str, Any]) -> list[str]:
+    """Return a reason for each run that prevents saving: a short run or a loaded machine."""
+    reasons = []
+    for row in (*results["rates"], *results["latency"]):
+        for system, found in row["systems"].items():
+            where = f"{_title(row)}, {TITLES[system]}"
+            for run in found["runs"]:
+                if run["loaded"]:
+                    reasons.append(f"{where}: other processes used {_load(run)}")
+                if row.get("part") == STEADY and too_short(run):
+                    reasons.append(
+                        f"{where}: {run['records']:,} records needed {run['seconds']:g} s, less "
+                        f"than {STEADY_SECONDS:g} s. Raise its records in "
+                        "benchmarks/peer_runs/cases.py"
+                    )
+    return reasons
+
+
+def _load(run: Mapping[str, Any]) -> str:
+    used = run["processor"]["others"] / run["processor"]["seconds"]
+    names = ", ".join(run["processor"]["loaded_by"])
+    return f"{used:.2f} cores, more than {LOADED_CORES:g} ({names})"
+
+
+def _title(row: Mapping[str, Any]) -> str:
+    if "part" in row:
+        return f"{row['part']}, {row['windows']}, {row['disorder_s']} s of disorder"
+    return f"latency, {row['records_per_second']:,} records/s, stores: {row['stores']}"
+
+
+def as_json(results: Mapping[str, Any], indent: int | None = None) -> str:
+    """Return the results as JSON."""
+    return json.dumps(results, indent=indent)
 
 
 def save(results: Mapping[str, Any]) -> None:

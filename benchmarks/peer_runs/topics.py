@@ -3,12 +3,15 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from confluent_kafka import Producer
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka import Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
 
-from benchmarks.peer_runs.cases import PARTITIONS, DataSet
+from benchmarks.peer_runs.cases import BLOCK, KEYS, PARTITIONS, DataSet
+from benchmarks.peer_runs.processes import Failed
 
 _SECONDS = 60
+_LATEST = OffsetSpec.latest()  # type: ignore[no-untyped-call]
+_MOST_QUEUED = 500_000
 #: The client tells on stderr of what it throws away when it is closed.
 _QUIET = {"log_level": 0}
 
@@ -22,21 +25,45 @@ def make_topic(servers: str, topic: str) -> None:
 
 
 def produce(servers: str, data: DataSet) -> None:
-    """Make the topic of ``data`` and send all of its records, a key always to one partition."""
+    """Make the topic of ``data`` and send all of its records, a key always to one partition.
+
+    Raises:
+        Failed: the broker does not have all records.
+    """
     make_topic(servers, data.topic)
-    settings = {"queue.buffering.max.messages": 2_000_000, "linger.ms": 50}
+    settings = {
+        "queue.buffering.max.messages": _MOST_QUEUED + BLOCK,
+        "queue.buffering.max.kbytes": 2_000_000,
+        "linger.ms": 50,
+        # Keeps the order also after a retry.
+        "enable.idempotence": True,
+    }
     producer = Producer({"bootstrap.servers": servers, **settings, **_QUIET})
+    keys = [b"key-%d" % key for key in range(KEYS)]
     for block in data.blocks():
+        while len(producer) > _MOST_QUEUED:
+            producer.poll(0.01)
         for key, time_ms, value in zip(*(column.tolist() for column in block), strict=True):
             producer.produce(
-                data.topic, b'{"v":%r}' % value, b"key-%d" % key,
+                data.topic, b'{"v":%r}' % value, keys[key],
                 partition=key % PARTITIONS, timestamp=time_ms,
             )  # fmt: skip
-        producer.flush()
+    producer.flush()
+    if (found := _records(servers, data.topic)) != data.records:
+        message = f"topic {data.topic} has {found:,} records, not {data.records:,}"
+        raise Failed(message)
 
 
-def write_log(root: Path, data: DataSet) -> int:
-    """Write the same records as an event log below ``root``; return how many bytes it has."""
+def _records(servers: str, topic: str) -> int:
+    """Return the number of records of a topic that was written once."""
+    admin = AdminClient({"bootstrap.servers": servers, **_QUIET})
+    ends = {TopicPartition(topic, partition): _LATEST for partition in range(PARTITIONS)}
+    found = admin.list_offsets(ends).values()
+    return sum(future.result(timeout=_SECONDS).offset for future in found)
+
+
+def write_log(root: Path, data: DataSet) -> None:
+    """Write the same records as an event log below ``root``."""
     folder = root / data.topic
     folder.mkdir(parents=True)
     paths = [folder / f"{partition}.jsonl" for partition in range(PARTITIONS)]
@@ -47,11 +74,10 @@ def write_log(root: Path, data: DataSet) -> int:
             times_ms = block.times_ms[taken].tolist()
             with path.open("a") as file:
                 file.writelines(map(_LINE.format, *columns, times_ms))
-    return sum(path.stat().st_size for path in paths)
 
 
 def delete_topics(servers: str, prefix: str) -> None:
-    """Delete the topics that begin with ``prefix``: changelogs of a run that has ended."""
+    """Delete the topics that begin with ``prefix``, for example the changelogs of a run."""
     admin = AdminClient({"bootstrap.servers": servers, **_QUIET})
     names: Sequence[str] = [n for n in admin.list_topics(timeout=10).topics if n.startswith(prefix)]
     if names:

@@ -54,6 +54,11 @@ class Broker:
         self.start()
 
     @property
+    def pid(self) -> int:
+        """The process of the broker since its last start."""
+        return self._process.pid
+
+    @property
     def _java(self) -> list[str]:
         return ["java", "-Xmx512m", *QUICK.split(), "-cp", self._class_path]
 

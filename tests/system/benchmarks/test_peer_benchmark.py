@@ -1,4 +1,4 @@
-"""What `oriel bench peer` does without a broker: its records, its reads of a table, its report."""
+"""What `oriel bench peer` does without a broker: its records and its reads of a table."""
 
 import json
 import sys
@@ -8,22 +8,13 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from benchmarks.peer import PARTS, parsed
+from benchmarks.peer import parsed
 from benchmarks.peer_runs.cases import KEYS, KINDS, PARTITIONS, DataSet, topology
-from benchmarks.peer_runs.figures import (
-    EVENT_LOG,
-    ORIEL,
-    PEER,
-    Figures,
-    Totals,
-    case_result,
-    summary_table,
-    tables,
-)
+from benchmarks.peer_runs.figures import Figures, Totals
 from benchmarks.peer_runs.kafka_streams_runs import require_tools
 from benchmarks.peer_runs.oriel_runs import Commit, read_commits, read_totals, steady
+from benchmarks.peer_runs.plan import CHOSEN_PARTS
 from benchmarks.peer_runs.processes import Failed, run_to_end, running
-from benchmarks.peer_runs.saved import pages_with_tables, saved
 from benchmarks.peer_runs.topics import write_log
 from oriel.pipeline.run.topology_file import load_topology
 from oriel.storage import (
@@ -37,23 +28,14 @@ from oriel.storage import (
 )
 from oriel.storage.delta import TIMESTAMP, open_table, store_schema, write_file
 
-_SAME = Totals(10, 20, 5.5)
-_MACHINE = {
-    "date": "2026-11-22", "cores": 2, "memory_gib": 24, "load_before": 0.1, "system": "Linux",
-    "java": "17.0.15", "pyspark": "4.2.0", "kafka_streams": "4.3.1",
-}  # fmt: skip
 
-
-def _run(cold: float, steady_records: int, totals: Totals | None = _SAME) -> Figures:
-    return Figures(cold, None, steady_records, 2.0, totals)
-
-
-def test_a_quick_run_is_a_tenth() -> None:
-    """All parts, kinds and systems with fewer records; what is named holds."""
+def test_a_quick_run_has_fewer_records() -> None:
+    """All parts, kinds and systems once, with fewer records. Options override them."""
     whole, quick = parsed([]), parsed(["--quick"])
-    assert (whole.records, quick.records) == (1_000_000, 100_000)
+    assert (whole.records, quick.records) == (20_000_000, 100_000)
     assert quick.seconds < whole.seconds
-    assert (whole.parts, whole.kinds, whole.disorder) == (PARTS, tuple(KINDS), (0, 5))
+    assert (whole.repeat, quick.repeat) == (3, 1)
+    assert (whole.parts, whole.kinds, whole.disorder) == (CHOSEN_PARTS, tuple(KINDS), (0, 5))
     named = parsed(["--quick", "--records", "5", "--seconds", "1", "--kinds", "dense"])
     assert (named.records, named.seconds, named.kinds) == (5, 1.0, ["dense"])
 
@@ -98,10 +80,9 @@ def test_records_are_the_same_each_time_and_late_within_the_disorder() -> None:
 def test_an_event_log_has_all_records_by_partition(tmp_path: Path) -> None:
     """A key's records are in one file, in the order of the topic."""
     data = DataSet(dense=False, disorder_s=5, records=2 * KEYS)
-    size = write_log(tmp_path, data)
+    write_log(tmp_path, data)
     (block,) = data.blocks()
     paths = [tmp_path / data.topic / f"{partition}.jsonl" for partition in range(PARTITIONS)]
-    assert size == sum(path.stat().st_size for path in paths)
     for partition, path in enumerate(paths):
         lines = [json.loads(line) for line in path.read_text().splitlines()]
         taken = block.keys % PARTITIONS == partition
@@ -153,98 +134,6 @@ def _rows(rows: list[tuple[str, int, int, float, bool]], batch: int, schema: pa.
         "revision": [batch] * len(rows),
     }  # fmt: skip
     return pa.table([columns[name] for name in schema.names], schema=schema)
-
-
-def test_ratios_say_how_many_times_as_fast_oriel_is() -> None:
-    """Both ratios are above 1 where Oriel is the faster; medians of the runs count."""
-    found = case_result(
-        "sliding 10 s", 1_000, 5,
-        {
-            ORIEL: [_run(10.0, 100), _run(99.0, 300), _run(12.0, 900)],
-            EVENT_LOG: [_run(3.0, 600)],
-            PEER: [_run(36.0, 60)],
-        },
-    )  # fmt: skip
-    assert found["oriel"]["cold_seconds"] == 12.0
-    assert found["oriel"]["steady_records_per_second"] == 150
-    assert found["kafka_streams"]["steady_records_per_second"] == 30
-    assert (found["cold_ratio"], found["steady_ratio"]) == (3.0, 5.0)
-    assert found["same_windows"] is True
-
-
-def test_stores_that_differ_are_told() -> None:
-    """One window more or less is enough; without a second store nothing is compared."""
-    other = _SAME._replace(windows=11)
-    for totals, same in ((_SAME, True), (other, False), (None, None)):
-        runs = {ORIEL: [_run(1.0, 1)], PEER: [_run(1.0, 1, totals)]}
-        assert case_result("hopping", 1, 0, runs)["same_windows"] is same
-
-
-def test_tables_leave_empty_what_was_not_measured() -> None:
-    """A run without the peer, and without a second half, has no ratio and no rate."""
-    alone = case_result("tumbling 10 s", 1_000, 0, {ORIEL: [Figures(1.25, 1.0, 0, 0.0, None)]})
-    both = case_result("sliding 10 s", 1_000, 5, {ORIEL: [_run(2.0, 80)], PEER: [_run(3.0, 40)]})
-    latency = {
-        "system": EVENT_LOG, "stores": 5, "probes": 300,
-        "p50_ms": 251.4, "p99_ms": 480.6, "longest_ms": 512.0,
-    }  # fmt: skip
-    results = {"machine": _MACHINE, "rates": [alone, both], "latency": [latency]}
-    first, *lines = tables(results).splitlines()
-    assert first.startswith("2026-11-22, 2 cores, 24 GiB, load 0.1 before, Linux, Java 17.0.15,")
-    rows = [
-        [cell.strip() for cell in line.strip("|").split("|")]
-        for line in lines
-        if line.startswith("|")
-    ]
-    head = ["windows", "disorder", "Oriel", "Kafka Streams", "faster"]
-    assert [row for row in rows if not row[0].startswith("-")] == [
-        head,
-        ["tumbling 10 s", "0 s", "1.2", "", ""],
-        ["sliding 10 s", "5 s", "2.0", "3.0", "Oriel, 1.5 times"],
-        head,
-        ["tumbling 10 s", "0 s", "", "", ""],
-        ["sliding 10 s", "5 s", "40", "20", "Oriel, 2.0 times"],
-        ["system", "stores", "probes", "p50, ms", "p99, ms"],
-        ["Oriel, event log", "5", "300", "251", "481"],
-    ]
-
-
-def test_the_short_table_marks_where_the_peer_is_faster() -> None:
-    """It has the most disorder of each kind and the latency of one store."""
-    rates = [
-        case_result("sliding 10 s", 1_000, 0, {ORIEL: [_run(9.0, 80)], PEER: [_run(9.0, 40)]}),
-        case_result("sliding 10 s", 1_000, 5, {ORIEL: [_run(2.0, 80)], PEER: [_run(3.0, 40)]}),
-        case_result("tumbling 10 s", 1_000, 5, {ORIEL: [_run(3.0, 80)], PEER: [_run(2.0, 40)]}),
-        case_result("sessions", 1_000, 5, {ORIEL: [_run(4.0, 80)]}),
-    ]
-    latency = [
-        {"system": ORIEL, "stores": 1, "p50_ms": 200.4, "p99_ms": 320.0},
-        {"system": ORIEL, "stores": 5, "p50_ms": 400.0, "p99_ms": 500.0},
-        {"system": PEER, "stores": 1, "p50_ms": 4.0, "p99_ms": 16.0},
-    ]
-    lines = summary_table({"rates": rates, "latency": latency}).splitlines()
-    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
-    assert [row for row in rows if not row[0].startswith("-")] == [
-        ["measured", "Oriel", "Kafka Streams", "faster"],
-        ["sliding 10 s: seconds for 1,000 records", "2.0", "3.0", "Oriel, 1.5 times"],
-        ["tumbling 10 s: seconds for 1,000 records", "3.0", "2.0", "**Kafka Streams**, 1.5 times"],
-        ["sessions: seconds for 1,000 records", "4.0", "", ""],
-        ["produce to HTTP response: p50, ms", "200.4", "4.0", "**Kafka Streams**, 50.1 times"],
-        ["produce to HTTP response: p99, ms", "320.0", "16.0", "**Kafka Streams**, 20.0 times"],
-    ]
-
-
-def test_the_pages_show_what_is_saved() -> None:
-    """benchmarks/results/peer.json has the values of the tables in benchmarks.md and README.md."""
-    for page, content in pages_with_tables(saved()).items():
-        assert page.read_text() == content, page
-
-
-def test_the_readme_has_at_most_eight_rows_and_marks_the_peer() -> None:
-    """The table of the saved results is short and marks the rows where Oriel is slower."""
-    _, _, *rows = summary_table(saved()).splitlines()
-    assert 0 < len(rows) <= 8
-    assert [row for row in rows if "**Kafka Streams**" in row]
 
 
 def test_a_missing_tool_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

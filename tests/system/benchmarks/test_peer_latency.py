@@ -1,8 +1,12 @@
 """The latency part of `oriel bench peer`, against a service that the test itself is."""
 
+import os
+import queue
 import socket
 import threading
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
@@ -11,8 +15,9 @@ import pytest
 
 from benchmarks.peer_runs import latency
 from benchmarks.peer_runs.http_load import Connection
-from benchmarks.peer_runs.latency import LogSink, found_after, producing
+from benchmarks.peer_runs.latency import Reader, found_after, latency_figures
 from benchmarks.peer_runs.processes import Failed
+from benchmarks.peer_runs.producing import LogSink, Probe, Producing, produce, producing
 
 
 class Visible:
@@ -64,16 +69,76 @@ def address_fixture(sink: Visible) -> Iterator[tuple[str, int]]:
         thread.join()
 
 
+@contextmanager
+def _producing(sink: Visible, records_per_second: float) -> Iterator[Producing]:
+    """Produce in a thread, because the service of the test has the records of this process."""
+    probes: queue.Queue[Probe] = queue.Queue()
+    stop = threading.Event()
+    thread = threading.Thread(target=produce, args=(sink, records_per_second, probes, stop))
+    thread.start()
+    yield Producing(probes, os.getpid())
+    stop.set()
+    thread.join()
+
+
 def test_probes_are_found_among_the_records(sink: Visible, address: tuple[str, int]) -> None:
-    """A wait for each probe of the measured time, while the other records go on."""
-    with producing(sink) as probes:
-        waited = found_after(probes, address, ["/a/", "/b/"], seconds=2)
+    """A wait for each probe of the measured time, while the other records continue."""
+    with _producing(sink, 1_000) as producer:
+        reader = Reader(address, ["/a/", "/b/"])
+        waits = found_after(producer, reader, seconds=2)
+        reader.close()
     produced = [key for key in sink.keys if key.startswith("probe-")]
-    assert 0 < len(waited) < len(produced)
-    assert min(waited) > 0
+    assert 0 < len(waits.seconds) < len(produced)
+    assert min(waits.seconds) > 0
+    assert waits.after.at - waits.before.at >= 2
     others = [key for key in sink.keys if key.startswith("key-")]
     assert others[:3] == ["key-0", "key-1", "key-2"]
     assert len(others) >= 20 * len(produced)
+
+
+class Ticks:
+    """A stop event that is set after some ticks, without any wait."""
+
+    def __init__(self, ticks: int) -> None:
+        self._left = ticks
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Count a tick."""
+        assert timeout is not None
+        self._left -= 1
+        return self._left < 0
+
+
+@pytest.mark.parametrize("rate", [10, 1_000, 10_000])
+def test_the_pace_includes_the_probes(rate: int) -> None:
+    """100 seconds have that many records, and about ten probes per second."""
+    sink, probes = Visible(), queue.Queue[Probe]()
+    produce(sink, rate, probes, Ticks(100 * 50))
+    assert probes.qsize() == pytest.approx(1_000, rel=0.1)
+    assert len(sink.keys) == pytest.approx(100 * rate, rel=0.1)
+
+
+def test_a_process_of_its_own_produces(tmp_path: Path) -> None:
+    """The probes that it reports are in the log, and it ends with the block."""
+    folder = tmp_path / "readings"
+    with producing(partial(LogSink, folder), 1_000) as producer:
+        assert producer.pid != os.getpid()
+        probe = producer.next_probe(60)
+    keys = [orjson.loads(line)["key"] for line in (folder / "0.jsonl").read_text().splitlines()]
+    assert probe.key in keys
+    assert not Path(f"/proc/{producer.pid}").exists()
+
+
+def test_a_producer_without_probes_is_an_error() -> None:
+    """The benchmark does not wait forever."""
+    with pytest.raises(Failed, match=r"the producer sent nothing for 0\.01 s"):
+        Producing(queue.Queue(), 0).next_probe(0.01)
+
+
+def test_percentiles_are_in_milliseconds() -> None:
+    """p50, p99 and the longest wait."""
+    found = latency_figures([n / 1000 for n in range(101)])
+    assert found == {"probes": 101, "p50_ms": 50.0, "p99_ms": 99.0, "longest_ms": 100.0}
 
 
 def test_a_probe_is_found_when_the_last_store_has_it(
@@ -83,10 +148,10 @@ def test_a_probe_is_found_when_the_last_store_has_it(
     monkeypatch.setattr(latency, "_FIRST_SECONDS", 0.3)
     sink.behind = {"b"}
     sink.keys = ["probe-1"]
-    connection = Connection(address)
+    reader = Reader(address, ["/a/", "/b/"])
     with pytest.raises(Failed, match="/b/probe-1 was not found"):
-        latency._await(connection, latency.Probe("probe-1", 0.0), ["/a/", "/b/"])
-    connection.socket.close()
+        reader.find(Probe("probe-1", 0.0))
+    reader.close()
 
 
 def test_an_event_log_takes_records_of_both_partitions(tmp_path: Path) -> None:
