@@ -19,7 +19,7 @@ import pyarrow as pa
 from oriel.pipeline.dead_letters import Reason
 from oriel.pipeline.errors import PipelineError, ReplayRefused
 from oriel.pipeline.operations.letters import letters
-from oriel.pipeline.sources import Brokers, Message, kafka_settings
+from oriel.pipeline.sources import JvmBrokers, Message, kafka_settings
 from oriel.pipeline.spark import LogFile, build_session
 from oriel.storage import DataLayout, current_files, is_object, sync_folder, uri
 from oriel.storage.dead_letters import Replays, Selection, note_line, read_replays
@@ -197,11 +197,11 @@ class KafkaTarget:
         return self._brokers.send(messages)
 
     @cached_property
-    def _brokers(self) -> Brokers:
+    def _brokers(self) -> JvmBrokers:
         return brokers_for("dead-letters", self.servers, self.options, self.logs)
 
 
-def brokers_for(command: str, servers: str, options: Mapping[str, str], logs: Path) -> Brokers:
+def brokers_for(command: str, servers: str, options: Mapping[str, str], logs: Path) -> JvmBrokers:
     """Return the brokers of ``servers``, as a JVM of ``oriel COMMAND`` reaches them.
 
     Raises:
@@ -216,7 +216,7 @@ def brokers_for(command: str, servers: str, options: Mapping[str, str], logs: Pa
         spark = build_session(
             f"oriel {command}", cores=1, extra=kafka_settings(), is_short_run=True, log=log
         )
-    return Brokers(spark, servers, options)
+    return JvmBrokers(spark, servers, options)
 
 
 #: Notes records before they are sent. Returns the function that notes the offsets that they got.

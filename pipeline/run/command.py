@@ -40,7 +40,7 @@ from oriel.pipeline.run.queries import Queries
 from oriel.pipeline.run.query import RunSettings
 from oriel.pipeline.run.spark_runner import warm_up
 from oriel.pipeline.run.topology_file import load_topology, needs_spark, send_modules
-from oriel.pipeline.sources import EventLog, Log, kafka_settings
+from oriel.pipeline.sources import EventLog, Kafka, Log, kafka_settings
 from oriel.pipeline.spark import (
     MASTER,
     LogFile,
@@ -162,7 +162,9 @@ def _run(options: argparse.Namespace) -> int:
 
     say("starting", "starting Spark")
     phases = StartPhases(started, _log_file(options))
-    spark, tasks = _session(options, name, phases)
+    is_publishing = _may_publish(options, topology)
+    needs_connector = is_publishing or (isinstance(log, Kafka) and log.needs_connector)
+    spark, tasks = _session(options, name, phases, needs_connector=needs_connector)
     _log_file(options).keep_trimmed()
     warm_up(spark, tasks)
     send_modules(spark, options.topology)
@@ -256,14 +258,14 @@ def _last_notes(options: argparse.Namespace, name: str, topology: Topology) -> C
 
 
 def _session(
-    options: argparse.Namespace, name: str, phases: StartPhases
+    options: argparse.Namespace, name: str, phases: StartPhases, *, needs_connector: bool
 ) -> tuple[SparkSession, int]:
     """Spark's session, whose workers find this package, and how many tasks a stage has."""
     log_file = _log_file(options)
     conf = dict(options.conf) | ({MASTER: options.master} if options.master else {})
     if is_object(options.data):
         conf = object_settings() | conf
-    connector = kafka_settings() if options.kafka or options.publish_to else {}
+    connector = kafka_settings() if needs_connector else {}
     with log_file.outputs_of_children(), phases.watched():
         spark = build_session(
             f"oriel {name}",
@@ -275,6 +277,13 @@ def _session(
     if is_cluster(spark.sparkContext.master):
         send_package(spark)
     return spark, options.cores or tasks_at_a_time(spark)
+
+
+def _may_publish(options: argparse.Namespace, topology: Topology | None) -> bool:
+    """Return whether the topology writes to Kafka, or can do so because it is not loaded yet."""
+    if not (options.kafka or options.publish_to):
+        return False
+    return topology is None or any(unit.publications for unit in topology.units)
 
 
 def _log_file(options: argparse.Namespace) -> LogFile:

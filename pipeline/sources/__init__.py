@@ -7,9 +7,10 @@ and keeps its bytes. The package raises ``EventLogError`` if an event log is not
 ``ConnectorUnavailable`` without Kafka's connector.
 """
 
-from oriel.pipeline.sources.brokers import Brokers, Message, NoTopic, TopicLog
+from oriel.pipeline.sources.brokers import NoTopic, TopicLog
 from oriel.pipeline.sources.connector import kafka_settings
 from oriel.pipeline.sources.event_log_source import EventLog
+from oriel.pipeline.sources.jvm_brokers import JvmBrokers, Message
 from oriel.pipeline.sources.kafka import SMALL_BATCH_RECORDS, Kafka, Start
 from oriel.pipeline.sources.kafka_options import client_options
 from oriel.pipeline.sources.kafka_readers import ReaderName, choose_reader
@@ -18,9 +19,9 @@ from oriel.pipeline.sources.spark_decoding import SparkDecoder, spark_refuse_ahe
 
 __all__ = [
     "SMALL_BATCH_RECORDS",
-    "Brokers",
     "Decoder",
     "EventLog",
+    "JvmBrokers",
     "Kafka",
     "Log",
     "Message",

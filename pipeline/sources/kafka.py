@@ -21,7 +21,6 @@ from oriel.pipeline.errors import InvalidKafkaOption, InvalidTopology
 from oriel.pipeline.event_log import DEFAULT_MAX_BATCH_BYTES
 from oriel.pipeline.language import Source
 from oriel.pipeline.sources.brokers import Brokers, NoAnswer
-from oriel.pipeline.sources.kafka_options import DEFAULT_OPTIONS
 from oriel.pipeline.sources.kafka_reader import KafkaReader, TopicRead
 from oriel.pipeline.sources.kafka_readers import ReaderName, choose_reader
 from oriel.pipeline.sources.log import Decoder, Log, RawRows, distance
@@ -119,7 +118,7 @@ class Kafka(Log):
     def no_answer(self, spark: SparkSession, topics: Sequence[str]) -> str | None:
         """See ``Log``. A broker that is down can start again."""
         try:
-            self._brokers(spark).topics(topics)
+            self._reader.brokers(spark).topics(topics)
         except NoAnswer as reason:
             return str(reason)
         return None
@@ -140,7 +139,7 @@ class Kafka(Log):
             )
             raise InvalidKafkaOption(message)
         path = folder / KAFKA_RECORD
-        brokers = self._brokers(spark)
+        brokers = self._reader.brokers(spark)
         logs = brokers.topics(topics)
         batch_records = {
             topic: self._most_records(brokers.record_bytes(topic, read.get(topic, {}), log))
@@ -241,15 +240,15 @@ class Kafka(Log):
 
     def ends(self, spark: SparkSession, topics: Sequence[str]) -> Offsets:
         """See ``Log``: as the brokers say."""
-        return self._brokers(spark).ends(topics)
+        return self._reader.brokers(spark).ends(topics)
 
     def identity(self, spark: SparkSession) -> dict[str, str]:
         """See ``Log``. The addresses of a cluster can change. ``open`` compares topic ids."""
-        return {"log": f"Kafka cluster {self._brokers(spark).cluster_id()}"}
+        return {"log": f"Kafka cluster {self._reader.brokers(spark).cluster_id()}"}
 
     def begins(self, spark: SparkSession, ends: Offsets) -> Offsets:
         """See ``Log``: retention may have removed the first ones."""
-        logs = self._brokers(spark).topics(list(ends))
+        logs = self._reader.brokers(spark).topics(list(ends))
         return {
             topic: {p: logs[topic].earliest.get(p, 0) for p in of_topic}
             for topic, of_topic in ends.items()
@@ -276,8 +275,9 @@ class Kafka(Log):
         return self._reader.between(spark, starts, ends, sources)
 
     @property
-    def _options(self) -> dict[str, str]:
-        return {**DEFAULT_OPTIONS, **self.options}
+    def needs_connector(self) -> bool:
+        """Whether the session needs Spark's Kafka connector."""
+        return self._reader.needs_connector
 
     @cached_property
     def _reader(self) -> KafkaReader:
@@ -293,9 +293,6 @@ class Kafka(Log):
         """Return ``starts``, and for partitions without one the first offset of the checkpoint."""
         firsts = self._opened.record.firsts if self._opened is not None else {}
         return {topic: {**firsts.get(topic, {}), **starts.get(topic, {})} for topic in ends}
-
-    def _brokers(self, spark: SparkSession) -> Brokers:
-        return Brokers(spark, self.bootstrap_servers, self._options)
 
     def _most_records(self, record_bytes: float) -> int:
         """Return the most offsets of a batch. A size of 0 is unknown."""

@@ -11,6 +11,8 @@ import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession
 
 from oriel.pipeline.language import Source
+from oriel.pipeline.sources.brokers import Brokers
+from oriel.pipeline.sources.jvm_brokers import JvmBrokers
 from oriel.pipeline.sources.log import Batches, RawRows
 from oriel.storage import Offsets
 
@@ -45,11 +47,16 @@ class TopicRead:
 class KafkaReader(Protocol):
     """Reads the records of topics for Spark's query, for its tasks and for the driver.
 
-    ``sources`` are all sources of the run. If a source needs a column, every topic has it.
+    ``needs_connector`` is True if Spark's Kafka connector has to be loaded. ``sources`` are all
+    sources of the run. If a source needs a column, every topic has it.
     """
 
     #: See ``Log``.
     default_trigger_ms: ClassVar[int]
+    needs_connector: ClassVar[bool]
+
+    def brokers(self, spark: SparkSession) -> Brokers:
+        """Return the brokers, as the client of this reader reaches them."""
 
     def stream(self, spark: SparkSession, read: TopicRead, sources: Sequence[Source]) -> DataFrame:
         """Return a topic as a streaming DataFrame."""
@@ -97,6 +104,10 @@ class ConnectorReader:
 
     #: The connector does not wait for records, so each batch without records costs requests.
     default_trigger_ms: ClassVar[int] = 200
+    needs_connector: ClassVar[bool] = True
+
+    def brokers(self, spark: SparkSession) -> Brokers:
+        return JvmBrokers(spark, self.servers, self.options)
 
     def stream(self, spark: SparkSession, read: TopicRead, sources: Sequence[Source]) -> DataFrame:
         reader = (

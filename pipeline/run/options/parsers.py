@@ -65,8 +65,7 @@ def _add_options(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     source.add_argument(
         "--kafka", metavar="HOST:PORT",
-        help="read from a Kafka cluster with these bootstrap servers. The first use downloads "
-        "Spark's connector",
+        help="read from a Kafka cluster with these bootstrap servers",
     )  # fmt: skip
     parser.add_argument(
         "--schema-registry", metavar="URL",

@@ -21,6 +21,8 @@ from oriel.pipeline.kafka_slices import (
     slices,
 )
 from oriel.pipeline.language import Source
+from oriel.pipeline.sources.brokers import Brokers
+from oriel.pipeline.sources.kafka_client.brokers import ClientBrokers
 from oriel.pipeline.sources.kafka_client.reading import (
     RAW_SCHEMA,
     RAW_SCHEMA_WITH_HEADERS,
@@ -47,6 +49,10 @@ class ClientReader:
     skips_lost: bool
 
     default_trigger_ms: ClassVar[int] = 0
+    needs_connector: ClassVar[bool] = False
+
+    def brokers(self, _spark: SparkSession) -> Brokers:
+        return ClientBrokers(self.settings)
 
     def stream(self, spark: SparkSession, read: TopicRead, sources: Sequence[Source]) -> DataFrame:
         _register(spark)

@@ -1,0 +1,240 @@
+"""Facts about topics from Kafka's brokers through the client in the JVM of Spark."""
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from oriel.pipeline.errors import KafkaUnavailable
+from oriel.pipeline.sources.brokers import (
+    CHECK_CERTIFICATE,
+    CHECK_LOGIN,
+    CHECK_RIGHTS,
+    REQUEST_MS,
+    SAMPLE_BYTES,
+    SAMPLE_MS,
+    SAMPLE_RECORDS,
+    SILENT,
+    UNRESOLVED,
+    Brokers,
+    NoAnswer,
+    TopicLog,
+    missing_topic,
+)
+from oriel.pipeline.sources.kafka_options import without_secrets
+from oriel.pipeline.spark import first_line
+from oriel.storage import Offsets
+
+_CLIENTS = "org.apache.kafka.clients."
+_COMMON = "org.apache.kafka.common."
+#: Errors that may pass -> what they mean.
+_PASSING = {
+    "TimeoutException": SILENT,
+    "DisconnectException": "the broker ends the connection",
+    "No resolvable bootstrap urls": UNRESOLVED,
+}
+
+
+@dataclass(frozen=True)
+class Message:
+    """A message to send to a partition. Without ``timestamp_ms``, the client sets its time."""
+
+    topic: str
+    partition: int
+    timestamp_ms: int | None
+    key: bytes | None
+    value: bytes | None
+    headers: Sequence[tuple[str, bytes | None]] = ()
+
+
+class JvmBrokers(Brokers):
+    """The brokers of ``servers``, as the client in the JVM of Spark reaches them.
+
+    ``options`` are options of the client.
+    """
+
+    def __init__(self, spark: SparkSession, servers: str, options: Mapping[str, str]) -> None:
+        """Use the client in the JVM of ``spark``, which has the connector."""
+        self._jvm: Any = spark._jvm  # noqa: SLF001 - pyspark has no other way to Java
+        self._servers = servers
+        self._options = options
+
+    def topics(self, names: Sequence[str]) -> dict[str, TopicLog]:
+        with self._telling(), self._admin() as admin:
+            # The client itself waits for a bounded time only.
+            present = set(admin.listTopics().names().get())
+            for name in names:
+                if name not in present:
+                    raise missing_topic(name, present, self._servers)
+            described = admin.describeTopics(list(names)).allTopicNames().get()
+            partitions = _partitions(described)
+            spec = self._java(_CLIENTS + "admin.OffsetSpec")
+            earliest = self._offsets(admin, partitions, spec.earliest())
+            latest = self._offsets(admin, partitions, spec.latest())
+            return {
+                name: TopicLog(described[name].topicId().toString(), earliest[name], latest[name])
+                for name in names
+            }
+
+    def offsets_at(self, topic: str, partitions: Collection[str], time_ms: int) -> dict[str, int]:
+        with self._telling(), self._admin() as admin:
+            spec = self._java(_CLIENTS + "admin.OffsetSpec").forTimestamp(time_ms)
+            return self._offsets(admin, {topic: list(map(int, partitions))}, spec)[topic]
+
+    def ends(self, names: Sequence[str]) -> Offsets:
+        with self._telling(), self._admin() as admin:
+            described = admin.describeTopics(list(names)).allTopicNames().get()
+            latest = self._java(_CLIENTS + "admin.OffsetSpec").latest()
+            return self._offsets(admin, _partitions(described), latest)
+
+    def send(self, messages: Iterable[Message]) -> list[int]:
+        """Send messages to their partitions, each as it is, and return their offsets.
+
+        The brokers have all messages when this returns.
+
+        Raises:
+            NoAnswer: in a bounded time none of the brokers has taken one.
+            KafkaUnavailable: they refuse the client or a message.
+        """
+        as_they_are = _COMMON + "serialization.ByteArraySerializer"
+        properties = {
+            "key.serializer": as_they_are,
+            "value.serializer": as_they_are,
+            "acks": "all",
+            "max.block.ms": str(REQUEST_MS),
+            "request.timeout.ms": str(REQUEST_MS),
+            "delivery.timeout.ms": str(2 * REQUEST_MS),
+        }
+        record = self._java(_CLIENTS + "producer.ProducerRecord")
+        header = self._java(_COMMON + "header.internals.RecordHeader")
+        with self._telling("written to"):
+            producer = self._java(_CLIENTS + "producer.KafkaProducer")(self._properties(properties))
+            try:
+                sent = [
+                    producer.send(
+                        record(
+                            message.topic, message.partition, message.timestamp_ms, message.key,
+                            message.value, [header(name, value) for name, value in message.headers],
+                        )
+                    )
+                    for message in messages
+                ]  # fmt: skip
+                producer.flush()
+                return [answer.get().offset() for answer in sent]
+            finally:
+                producer.close()
+
+    def cluster_id(self) -> str:
+        with self._telling(), self._admin() as admin:
+            return str(admin.describeCluster().clusterId().get())
+
+    def sample(self, topic: str, positions: Mapping[str, int]) -> list[int]:
+        with self._telling():
+            return self._sampled(topic, positions)
+
+    def _sampled(self, topic: str, positions: Mapping[str, int]) -> list[int]:
+        bytes_as_they_are = _COMMON + "serialization.ByteArrayDeserializer"
+        properties = self._properties(
+            {
+                "max.poll.records": str(SAMPLE_RECORDS),
+                "max.partition.fetch.bytes": str(SAMPLE_BYTES),
+                "fetch.max.bytes": str(SAMPLE_BYTES),
+                "key.deserializer": bytes_as_they_are,
+                "value.deserializer": bytes_as_they_are,
+                "enable.auto.commit": "false",
+            }
+        )
+        consumer = self._java(_CLIENTS + "consumer.KafkaConsumer")(properties)
+        try:
+            places = {self._partition(topic, p): offset for p, offset in positions.items()}
+            consumer.assign(list(places))
+            for place, offset in places.items():
+                consumer.seek(place, offset)
+            records = consumer.poll(self._jvm.java.time.Duration.ofMillis(SAMPLE_MS))
+            return [
+                max(0, record.serializedKeySize()) + max(0, record.serializedValueSize())
+                for record in _each(records)
+            ]
+        finally:
+            consumer.close(self._jvm.java.time.Duration.ZERO)
+
+    def _offsets(
+        self, admin: Any, partitions: Mapping[str, Sequence[int]], spec: Any
+    ) -> dict[str, dict[str, int]]:
+        """Return the offset of each partition that an ``OffsetSpec`` of Java names."""
+        asked = {
+            self._partition(topic, number): spec
+            for topic, numbers in partitions.items()
+            for number in numbers
+        }
+        answers = admin.listOffsets(asked)
+        found: dict[str, dict[str, int]] = {topic: {} for topic in partitions}
+        for place in asked:
+            offset = answers.partitionResult(place).get().offset()
+            found[place.topic()][str(place.partition())] = offset
+        return found
+
+    @contextmanager
+    def _admin(self) -> Iterator[Any]:
+        properties = self._properties(
+            {
+                "default.api.timeout.ms": str(REQUEST_MS),
+                "request.timeout.ms": str(REQUEST_MS - 1_000),
+            }
+        )
+        admin = self._java(_CLIENTS + "admin.AdminClient").create(properties)
+        try:
+            yield admin
+        finally:
+            admin.close(self._jvm.java.time.Duration.ZERO)
+
+    def _properties(self, more: Mapping[str, str]) -> dict[str, str]:
+        return {**self._options, **more, "bootstrap.servers": self._servers}
+
+    def _partition(self, topic: str, number: int | str) -> Any:
+        return self._java(_COMMON + "TopicPartition")(topic, int(number))
+
+    def _java(self, name: str) -> Any:
+        """A class of Java's by its name."""
+        found = self._jvm
+        for part in name.split("."):
+            found = getattr(found, part)
+        return found
+
+    @contextmanager
+    def _telling(self, what: str = "read") -> Iterator[None]:
+        """Turn Java's errors into one line each, of Kafka that can't be ``what``."""
+        try:
+            yield
+        except (Py4JJavaError, PySparkException) as error:
+            # Spark converts a few Java exceptions to its own.
+            reason = without_secrets(first_line(error), self._options)
+            begin = f"Kafka at {self._servers} cannot be {what}: "
+            for word, meaning in _PASSING.items():
+                if word in reason:
+                    raise NoAnswer(begin + meaning) from error
+            raise KafkaUnavailable(begin + reason + _way_out(reason)) from error
+
+
+def _partitions(described: Any) -> dict[str, list[int]]:
+    """The partitions of topics, as the brokers describe them."""
+    return {name: [info.partition() for info in described[name].partitions()] for name in described}
+
+
+def _way_out(reason: str) -> str:
+    if "Sasl" in reason or "Ssl" in reason or "Authentication" in reason:
+        return CHECK_LOGIN
+    if "Cert" in reason:
+        return CHECK_CERTIFICATE
+    return CHECK_RIGHTS if "Authorization" in reason else ""
+
+
+def _each(iterable: Any) -> Iterator[Any]:
+    """The items of anything that Java can iterate over."""
+    iterator = iterable.iterator()
+    while iterator.hasNext():
+        yield iterator.next()

@@ -1,0 +1,281 @@
+"""Facts about topics from Kafka's brokers through librdkafka, without Java."""
+
+import re
+import time
+from collections.abc import Collection, Mapping, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from confluent_kafka import (
+    Consumer,
+    IsolationLevel,
+    KafkaError,
+    KafkaException,
+    TopicCollection,
+    TopicPartition,
+)
+from confluent_kafka.admin import AdminClient, OffsetSpec, TopicDescription
+
+from oriel.pipeline.errors import KafkaUnavailable
+from oriel.pipeline.sources.brokers import (
+    CHECK_CERTIFICATE,
+    CHECK_LOGIN,
+    CHECK_RIGHTS,
+    REQUEST_MS,
+    SAMPLE_BYTES,
+    SAMPLE_MS,
+    SAMPLE_RECORDS,
+    SILENT,
+    UNRESOLVED,
+    Brokers,
+    NoAnswer,
+    TopicLog,
+    missing_topic,
+)
+from oriel.pipeline.sources.kafka_options import without_secrets
+from oriel.storage import Offsets
+
+_T = TypeVar("_T")
+
+_REQUEST_SECONDS = REQUEST_MS / 1000
+#: A request that waits looks this often at the errors of the connections.
+_LOOK_SECONDS = 0.05
+
+_ADDRESS = re.compile(r"(?:[\w+]+://)?(?:\[[^\[\]]+\]|[^\s:\[\]]+):\d{1,5}")
+#: What librdkafka writes around a reason: the address of the broker, and the state.
+_AROUND = re.compile(r"^\S+/\S+: | \(after \d+ms in state \w+\)$")
+#: In the text of a login that ended because the connection ended. The client connects again.
+_INTERRUPTED = "failed: Local:"
+
+_SILENCE = {
+    KafkaError._TIMED_OUT,  # noqa: SLF001 - the library's name
+    KafkaError._TRANSPORT,  # noqa: SLF001
+    KafkaError._ALL_BROKERS_DOWN,  # noqa: SLF001
+    KafkaError.REQUEST_TIMED_OUT,
+}
+_PASSING = {
+    KafkaError.BROKER_NOT_AVAILABLE,
+    KafkaError.KAFKA_STORAGE_ERROR,
+    KafkaError.LEADER_NOT_AVAILABLE,
+    KafkaError.NETWORK_EXCEPTION,
+    KafkaError.NOT_LEADER_FOR_PARTITION,
+    KafkaError.OFFSET_NOT_AVAILABLE,
+    KafkaError.REPLICA_NOT_AVAILABLE,
+}
+_UNKNOWN = {KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError.TOPIC_EXCEPTION}
+_UNAUTHORIZED = {KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.CLUSTER_AUTHORIZATION_FAILED}
+
+
+@dataclass(frozen=True)
+class ClientBrokers(Brokers):
+    """The brokers of a cluster, as librdkafka reaches them.
+
+    The end of a partition is its last stable offset (KIP-98), because the reader reads up to it.
+
+    Each call has a client of its own, which connects in about 3 ms. So no client has to survive a
+    fork, and the next call finds a broker that has started again without a pause.
+
+    Attributes:
+        settings: Settings of librdkafka (``client_settings``), which can contain secrets.
+    """
+
+    settings: Mapping[str, str] = field(repr=False)
+
+    def topics(self, names: Sequence[str]) -> dict[str, TopicLog]:
+        client = _Client(self.settings)
+        described = client.described(names)
+        partitions = _partitions(described)
+        earliest = client.offsets(partitions, OffsetSpec.earliest())  # type: ignore[no-untyped-call]
+        latest = client.offsets(partitions, OffsetSpec.latest())  # type: ignore[no-untyped-call]
+        return {
+            name: TopicLog(_topic_id(topic), earliest[name], latest[name])
+            for name, topic in described.items()
+        }
+
+    def offsets_at(self, topic: str, partitions: Collection[str], time_ms: int) -> dict[str, int]:
+        spec = OffsetSpec.for_timestamp(time_ms)
+        return _Client(self.settings).offsets({topic: list(map(int, partitions))}, spec)[topic]
+
+    def ends(self, names: Sequence[str]) -> Offsets:
+        client = _Client(self.settings)
+        latest = OffsetSpec.latest()  # type: ignore[no-untyped-call]
+        return client.offsets(_partitions(client.described(names)), latest)
+
+    def cluster_id(self) -> str:
+        return _Client(self.settings).cluster_id()
+
+    def sample(self, topic: str, positions: Mapping[str, int]) -> list[int]:
+        consumer = Consumer({
+            **self.settings,
+            # The client requires a name, although it joins no group.
+            "group.id": "oriel",
+            "enable.auto.commit": False,
+            "enable.partition.eof": True,
+            "max.partition.fetch.bytes": SAMPLE_BYTES,
+            "queued.max.messages.kbytes": SAMPLE_BYTES // 1024,
+            "log_level": 0,
+        })  # fmt: skip
+        sizes: list[int] = []
+        ended = 0
+        give_up_at = time.monotonic() + SAMPLE_MS / 1000
+        try:
+            consumer.assign([TopicPartition(topic, int(p), at) for p, at in positions.items()])
+            while len(sizes) < SAMPLE_RECORDS and ended < len(positions):
+                message = consumer.poll(max(0.0, give_up_at - time.monotonic()))
+                if message is None:
+                    break
+                error = message.error()
+                if error is None:
+                    sizes.append(len(message.key() or b"") + len(message.value() or b""))
+                elif error.code() in _UNAUTHORIZED:
+                    raise _refused(self.settings, error)
+                elif error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001 - the library's name
+                    ended += 1
+        finally:
+            consumer.close()
+        return sizes
+
+
+class _Client:
+    """Sends requests. Each ends in a bounded time, with a result or an error in one line."""
+
+    def __init__(self, settings: Mapping[str, str]) -> None:
+        """Create the client.
+
+        Raises:
+            KafkaUnavailable: librdkafka refuses a setting, or the servers are not addresses.
+        """
+        self._settings = settings
+        #: Errors of connections since the client was created.
+        self._errors: list[KafkaError] = []
+        for address in settings["bootstrap.servers"].split(","):
+            # librdkafka would use its default port.
+            if not _ADDRESS.fullmatch(address.strip()):
+                raise _failed(settings, f"Invalid url in bootstrap.servers: {address}")
+        try:
+            self._admin = AdminClient({
+                **settings,
+                "log_level": 0,
+                "error_cb": self._errors.append,  # type: ignore[dict-item]
+            })  # fmt: skip
+        except KafkaException as error:
+            raise _refused(settings, error.args[0]) from error
+
+    def described(self, names: Sequence[str]) -> dict[str, TopicDescription]:
+        """Return the description of each topic.
+
+        Raises:
+            NoAnswer, NoTopic, KafkaUnavailable: See ``Brokers``.
+        """
+        collection = TopicCollection(list(names))
+        futures = self._admin.describe_topics(collection, request_timeout=_REQUEST_SECONDS)
+        for name, future in futures.items():
+            error = self._error_of(future)
+            if error is not None and error.code() in _UNKNOWN:
+                raise missing_topic(name, self._names(), self._settings["bootstrap.servers"])
+        return {name: self._result(future) for name, future in futures.items()}
+
+    def offsets(
+        self, partitions: Mapping[str, Sequence[int]], spec: OffsetSpec
+    ) -> dict[str, dict[str, int]]:
+        """Return the offset of each partition that ``spec`` names."""
+        wanted = {
+            TopicPartition(topic, number): spec
+            for topic, numbers in partitions.items()
+            for number in numbers
+        }
+        futures = self._admin.list_offsets(
+            wanted,
+            isolation_level=IsolationLevel.READ_COMMITTED,
+            request_timeout=_REQUEST_SECONDS,
+        )
+        found: dict[str, dict[str, int]] = {topic: {} for topic in partitions}
+        for place, future in futures.items():
+            found[place.topic][str(place.partition)] = self._result(future).offset
+        return found
+
+    def cluster_id(self) -> str:
+        """Return the id of the cluster."""
+        future = self._admin.describe_cluster(request_timeout=_REQUEST_SECONDS)
+        return str(self._result(future).cluster_id)
+
+    def _names(self) -> set[str]:
+        """Return the names of all topics that this user can see."""
+        try:
+            return set(self._admin.list_topics(timeout=_REQUEST_SECONDS).topics)
+        except KafkaException as error:
+            raise self._failure(error.args[0]) from error
+
+    def _result(self, future: "Future[_T]") -> _T:
+        """Return the result of a request.
+
+        Raises:
+            NoAnswer: No broker responds in time.
+            KafkaUnavailable: The brokers refuse the client or the request.
+        """
+        error = self._error_of(future)
+        if error is not None:
+            raise self._failure(error)
+        return future.result()
+
+    def _error_of(self, future: "Future[_T]") -> KafkaError | None:
+        """Wait for a request, and return its error. Raise early if no connection can succeed."""
+        while True:
+            try:
+                error = future.exception(timeout=_LOOK_SECONDS)
+            except TimeoutError:
+                self._refuse_connections()
+                continue
+            if not isinstance(error, KafkaException):
+                return None
+            self._refuse_connections()
+            reason: KafkaError = error.args[0]
+            return reason
+
+    def _refuse_connections(self) -> None:
+        """Raise the first error of a connection that cannot pass."""
+        self._admin.poll(0)
+        for error in self._errors:
+            text = error.str()
+            if "certificate verify failed" in text:
+                reason = "the certificate of the brokers cannot be verified"
+                raise _failed(self._settings, reason + CHECK_CERTIFICATE)
+            is_login = error.code() == KafkaError._AUTHENTICATION  # noqa: SLF001 - as above
+            is_tls = error.code() == KafkaError._SSL and "alert" in text  # noqa: SLF001
+            if (is_login and _INTERRUPTED not in text) or is_tls:
+                raise _failed(self._settings, _AROUND.sub("", text) + CHECK_LOGIN)
+        codes = {error.code() for error in self._errors}
+        if codes == {KafkaError._RESOLVE, KafkaError._ALL_BROKERS_DOWN}:  # noqa: SLF001
+            raise self._no_answer(UNRESOLVED)
+
+    def _failure(self, error: KafkaError) -> KafkaUnavailable:
+        if error.code() in _SILENCE:
+            return self._no_answer(SILENT)
+        if error.code() in _PASSING:
+            return self._no_answer(error.str())
+        return _refused(self._settings, error)
+
+    def _no_answer(self, reason: str) -> NoAnswer:
+        return NoAnswer(f"Kafka at {self._settings['bootstrap.servers']} cannot be read: {reason}")
+
+
+def _refused(settings: Mapping[str, str], error: KafkaError) -> KafkaUnavailable:
+    rights = CHECK_RIGHTS if error.code() in _UNAUTHORIZED else ""
+    return _failed(settings, error.str() + rights)
+
+
+def _failed(settings: Mapping[str, str], reason: str) -> KafkaUnavailable:
+    servers = settings["bootstrap.servers"]
+    return KafkaUnavailable(
+        f"Kafka at {servers} cannot be read: {without_secrets(reason, settings)}"
+    )
+
+
+def _partitions(described: Mapping[str, TopicDescription]) -> dict[str, list[int]]:
+    return {name: [each.id for each in topic.partitions] for name, topic in described.items()}
+
+
+def _topic_id(topic: TopicDescription) -> str:
+    """Return the id of a topic as the Java client writes it, because checkpoints contain it."""
+    return str(topic.topic_id).translate(str.maketrans("+/", "-_"))

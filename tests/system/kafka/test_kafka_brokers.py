@@ -1,0 +1,156 @@
+"""Facts from the brokers: librdkafka and Java's client return the same, and need a bounded time."""
+
+import os
+import subprocess
+import sys
+from dataclasses import asdict
+from pathlib import Path
+
+import orjson
+import pytest
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient, NewTopic
+from pyspark.sql import SparkSession
+
+from oriel.pipeline.errors import KafkaUnavailable
+from oriel.pipeline.sources import choose_reader
+from oriel.pipeline.sources.brokers import Brokers, NoAnswer, NoTopic
+from oriel.pipeline.sources.kafka_client.brokers import ClientBrokers
+from tests.e2e.kafka_broker import Broker
+from tests.e2e.runs_in_one_process import ROOT, Runs
+from tests.e2e.with_warm_python import warm_oriel
+from tests.ports import reserved_port
+from tests.storage.waiting import WAIT_SECONDS
+
+pytestmark = [pytest.mark.e2e, pytest.mark.kafka]
+
+_TOPOLOGY = """
+from oriel import StreamsBuilder, TimeWindows
+
+builder = StreamsBuilder()
+windows = TimeWindows.of_size_with_no_grace(1000)
+stream = builder.stream({topic!r}, "v INT").group_by_key().windowed_by(windows)
+stream.count().materialize("s")
+topology = builder.build()
+"""
+
+
+def main(arguments: list[str]) -> int:
+    """Print the facts that Java's client returns, in the process that has a JVM with it."""
+    servers, *topics = arguments
+    spark = SparkSession.builder.getOrCreate()
+    reader = choose_reader("spark", servers, {}, pytest.fail, skips_lost=False)
+    sys.stdout.write(orjson.dumps(_facts(reader.brokers(spark), topics)).decode())
+    return 0
+
+
+def _facts(brokers: Brokers, topics: list[str]) -> dict[str, object]:
+    logs = brokers.topics(topics)
+    starts = ("earliest", "latest", "0", "1005", "9999999")
+    return {
+        "logs": {name: asdict(log) for name, log in logs.items()},
+        "ends": brokers.ends(topics),
+        "cluster": brokers.cluster_id(),
+        "starts": {f"{t} {s}": brokers.starts_of(t, s, logs) for t in topics for s in starts},
+        "sizes": {t: brokers.record_bytes(t, {"0": 2}, logs[t]) for t in topics},
+    }
+
+
+def _client(broker: Broker) -> ClientBrokers:
+    return ClientBrokers({"bootstrap.servers": broker.address})
+
+
+def _create(broker: Broker, *topics: str) -> None:
+    admin = AdminClient({"bootstrap.servers": broker.address, "log_level": 0})
+    for future in admin.create_topics([NewTopic(topic, 3, 1) for topic in topics]).values():
+        future.result(timeout=WAIT_SECONDS)
+
+
+def test_both_clients_return_equal_facts(broker: Broker, kafka_runs: Runs) -> None:
+    """Also the ids of topics, whose text a checkpoint keeps."""
+    # Topic ids are random, and the two alphabets of Base64 differ in two of 64 characters.
+    topics = [f"facts-{number}" for number in range(20)]
+    _create(broker, *topics)
+    producer = Producer({"bootstrap.servers": broker.address, "log_level": 0})
+    for number in range(40):
+        producer.produce(topics[0], b"x" * 100, b"key", number % 2, timestamp=1000 + number)
+    producer.flush()
+    ended = kafka_runs.call("tests.system.kafka.test_kafka_brokers", broker.address, *topics)
+    assert ended.code == 0, ended.told
+    facts = _facts(_client(broker), topics)
+    assert orjson.loads(ended.output) == facts
+    ids = "".join(log.id for log in _client(broker).topics(topics).values())
+    assert len(ids) == 20 * 22
+    assert not set(ids) & set("+/=")
+
+
+def test_the_end_is_the_last_stable_offset(
+    tmp_path: Path, broker: Broker, kafka_runs: Runs
+) -> None:
+    """A checkpoint that begins at ``latest`` begins before the records of an open transaction."""
+    _create(broker, "stable")
+    producer = Producer({"bootstrap.servers": broker.address, "log_level": 0,
+                         "transactional.id": "stable"})  # fmt: skip
+    producer.init_transactions(30)
+    producer.begin_transaction()
+    for number in range(5):
+        producer.produce("stable", b'{"v": 1}', b"k", 0, timestamp=number)
+    producer.flush()
+    assert _client(broker).ends(["stable"]) == {"stable": {"0": 0, "1": 0, "2": 0}}
+    arguments = [*_arguments(tmp_path, broker, "stable"), "--start", "latest"]
+    ended = kafka_runs.run(*arguments)
+    assert ended.code == 0, ended.told
+    producer.commit_transaction(30)
+    assert _client(broker).ends(["stable"]) == {"stable": {"0": 6, "1": 0, "2": 0}}
+    ended = kafka_runs.run(*_arguments(tmp_path, broker, "stable"))
+    assert ended.code == 0, ended.told
+    assert ended.summary["stores"]["s"]["input"] == 5
+
+
+def test_errors_of_the_client_are_kinds_of_one_error(broker: Broker) -> None:
+    """A broker that does not respond can respond later. Every other error ends the run."""
+    with pytest.raises(NoTopic, match="has no topic 'none'"):
+        _client(broker).topics(["none"])
+    with pytest.raises(NoTopic, match="has no topic 'no/name'"):
+        _client(broker).ends(["no/name"])
+    silent = ClientBrokers({"bootstrap.servers": f"127.0.0.1:{reserved_port()}"})
+    with pytest.raises(NoAnswer, match="no broker responds there"):
+        silent.cluster_id()
+    assert silent.sample("none", {"0": 0}) == []
+    refused = ClientBrokers(
+        {"bootstrap.servers": broker.address, "ssl.key.password": "hidden-word", "acks": "hidden"}
+    )
+    with pytest.raises(KafkaUnavailable) as error:
+        refused.cluster_id()
+    assert "acks" in str(error.value)
+    assert "hidden-word" not in f"{error.value} {refused}"
+
+
+def test_a_run_with_the_client_loads_no_connector(
+    tmp_path: Path, broker: Broker, warm_python: None
+) -> None:
+    """A machine without Maven packages runs a pipeline over Kafka."""
+    assert warm_python is None
+    _create(broker, "without")
+    producer = Producer({"bootstrap.servers": broker.address, "log_level": 0})
+    producer.produce("without", b'{"v": 1}', b"k", 0, timestamp=1)
+    producer.flush()
+    home = tmp_path / "home"
+    home.mkdir()
+    # No address responds there, so the connector could not be downloaded.
+    nowhere = f"http://127.0.0.1:{reserved_port()}"
+    environment = {**os.environ, "HOME": str(home), "https_proxy": nowhere, "http_proxy": nowhere}
+    ended = subprocess.run(
+        warm_oriel("run", *_arguments(tmp_path, broker, "without")),
+        cwd=ROOT, env=environment, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert ended.returncode == 0, ended.stderr
+    assert orjson.loads(ended.stdout)["stores"]["s"]["input"] == 1
+    assert list(home.iterdir()) == []
+
+
+def _arguments(folder: Path, broker: Broker, topic: str) -> list[str]:
+    path = folder / "topology.py"
+    path.write_text(_TOPOLOGY.format(topic=topic))
+    return [str(path), "--data", str(folder / "data"), "--kafka", broker.address, "--cores", "2",
+            "--once"]  # fmt: skip
