@@ -5,6 +5,11 @@ output is aggregates as Python values, and the records on which a function raise
 aggregates from Arrow columns and writes them to Arrow columns.
 """
 
+from oriel.pipeline.windows.functions.compiled import (
+    CompiledFold,
+    compiled_fold,
+    if_compiled,
+)
 from oriel.pipeline.windows.functions.folds import (
     Aggregator,
     Fold,
@@ -15,14 +20,19 @@ from oriel.pipeline.windows.functions.folds import (
     in_partition_order,
     rejected_table,
 )
+from oriel.pipeline.windows.functions.sources import NotPlain
 
 __all__ = [
     "Aggregator",
+    "CompiledFold",
     "Fold",
     "Merger",
+    "NotPlain",
     "Rejected",
+    "compiled_fold",
     "fold_fields",
     "fold_values",
+    "if_compiled",
     "in_partition_order",
     "rejected_table",
 ]

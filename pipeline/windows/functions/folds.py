@@ -15,9 +15,10 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
-from oriel.pipeline.windows.arrays import python_rows, python_values
+from oriel.pipeline.windows.arrays import Ints, python_rows, python_values
 from oriel.pipeline.windows.definitions import IllegalArgument, said
 from oriel.pipeline.windows.functions.converters import Converter, converter
 from oriel.pipeline.windows.records import INPUT, NULL_VALUE, REJECTED_SCHEMA, SUBORDER
@@ -73,6 +74,12 @@ class Fold:
         stream = partition % streams
         number = stream if stream in self.of_updates else partition
         return number // streams if self.merger is None else number
+
+    def fold_partitions(self, partitions: Ints) -> Ints:
+        """Return ``fold_partition`` of each partition."""
+        distinct, place = np.unique(partitions, return_inverse=True)
+        numbers = [self.fold_partition(partition) for partition in distinct.tolist()]
+        return np.array(numbers, dtype=np.int64)[place]
 
     def initial(self) -> Any:
         """Return the aggregate of an empty session, the first argument of the merger.
@@ -157,7 +164,7 @@ class Fold:
 
     def columns(self, aggregates: Sequence[Any]) -> dict[str, pa.Array]:
         """Return aggregates as columns of their types, and a missing aggregate as nulls."""
-        if self._is_bare:
+        if not self.has_dicts:
             ((name, column_type),) = self.types.items()
             return {name: pa.array(aggregates, column_type)}
         return {
@@ -167,14 +174,14 @@ class Fold:
 
     def read(self, rows: pa.Table) -> list[Any]:
         """Return the aggregates of rows that have the columns of ``columns``, one per row."""
-        if self._is_bare:
+        if not self.has_dicts:
             return python_values(rows[next(iter(self.types))])
         return list(python_rows(rows.select(list(self.types))))
 
     @cached_property
-    def _is_bare(self) -> bool:
-        """True if the functions receive the value of the only column instead of a dict."""
-        return self.bare and len(self.types) == 1
+    def has_dicts(self) -> bool:
+        """False if the functions receive the value of the only column instead of a dict."""
+        return not self.bare or len(self.types) != 1
 
     @cached_property
     def _may_be_named(self) -> bool:
@@ -201,13 +208,13 @@ class Fold:
         """Return a copy that a function can change. For flat columns, only the dict is copied."""
         if aggregate is None or not self._is_flat:
             return self._typed(aggregate)
-        return aggregate if self._is_bare else dict(aggregate)
+        return dict(aggregate) if self.has_dicts else aggregate
 
     def _typed(self, aggregate: Any) -> Any:
         """Return the result of a function in the declared types, without objects of the user."""
         if aggregate is None:
             return None
-        if self._is_bare:
+        if not self.has_dicts:
             ((name, (_, convert)),) = self._converters
             if self._may_be_named and isinstance(aggregate, dict) and aggregate.keys() == {name}:
                 aggregate = aggregate[name]

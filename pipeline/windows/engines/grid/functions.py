@@ -1,4 +1,4 @@
-"""Tumbling, hopping or no windows with functions of the user, record by record.
+"""Tumbling, hopping or no windows with functions of the user.
 
 The state has one row per key, window and source partition. Within a partition, the aggregator is
 called in offset order. The value of a window is the merge of its partitions, the lowest partition
@@ -8,28 +8,43 @@ If a function returns None, the row is removed (semantics.md#9). The removed row
 it would have had. Within a partition, this is the greater of the times of the old row and the
 record. Of several partitions that removed their partial aggregate in this batch, the greatest time
 counts.
+
+If the functions are compiled, the records of each row are one run of the compiled loop. If the loop
+skips a run, or if a record has a null value, all records of the key are added record by record. A
+record on which a function raises is then in none of its windows.
 """
 
 from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from oriel.pipeline.windows.arrays import Ints, coded_keys, heads
+from oriel.pipeline.windows.arrays import (
+    Flags,
+    Ints,
+    Ranges,
+    coded_keys,
+    heads,
+    lexsort,
+    range_extremes,
+)
 from oriel.pipeline.windows.definitions import EmitStrategy, NoWindows, TimeWindows
 from oriel.pipeline.windows.engines.contract import EngineResult
 from oriel.pipeline.windows.engines.grid.declarative import GridEngine, WindowGrid
+from oriel.pipeline.windows.engines.grid.partitions import PartitionParts
 from oriel.pipeline.windows.functions import (
+    CompiledFold,
     Fold,
     Rejected,
     fold_fields,
     fold_values,
+    if_compiled,
     in_partition_order,
     rejected_table,
 )
 from oriel.pipeline.windows.records import (
     NOTHING_OBSERVED_MS,
+    NULL_VALUE,
     RECORD_FIELDS,
     arrival_keys,
     change_places,
@@ -39,8 +54,8 @@ from oriel.pipeline.windows.records import (
     takes_away,
 )
 
-#: A window: key and start in milliseconds.
-_Window = tuple[str, int]
+#: A window: the code of its key, and its start in milliseconds.
+_Window = tuple[int, int]
 
 
 class _Part(NamedTuple):
@@ -51,7 +66,7 @@ class _Part(NamedTuple):
 
 
 #: The partial aggregates of each window by their partition (``Fold.fold_partition``).
-_Parts = dict[_Window, dict[int, _Part]]
+_Windows = dict[_Window, dict[int, _Part]]
 
 
 class TimeFoldEngine(GridEngine):
@@ -71,6 +86,7 @@ class TimeFoldEngine(GridEngine):
         self._grid = WindowGrid(windows)
         self._emit = emit
         self._fold = fold
+        self._compiled = if_compiled(fold, values)
         self._values = values
         self._carried_names = [] if carried is None else carried.names
         self.aggregate_types = dict(fold.types)
@@ -84,22 +100,36 @@ class TimeFoldEngine(GridEngine):
         """Return the changes of a batch, after which the state has no final windows."""
         del previous_close_ms
         batch = self._read(batch)
+        (state_code, code), keys = coded_keys(state["key"], batch["key"])
         final_now = ~self._grid.is_open(np.asarray(state["window_start_ms"]), close_ms)
-        touched = np.asarray(pc.is_in(state["key"], batch["key"].unique())) | final_now
-        touched_rows = state.filter(pa.array(touched))
-        parts = self._read_parts(touched_rows)
-        known = set(parts)
-        changed, rejected = self._apply(batch, parts)
-        carried = self._carried_of(touched_rows, batch)
-        still_open = self._open_windows(parts, close_ms)
+        touched = np.isin(state_code, code) | final_now
+        before = PartitionParts.of_state(
+            state.filter(pa.array(touched)), state_code[touched], list(self._fold.types)
+        )
+        parts, rejected = self._added(before, batch, code, keys)
+        # The carried columns belong to the key, so every row of a key has them.
+        row_of_key = np.zeros(len(keys), dtype=np.int64)
+        row_of_key[state_code] = np.arange(len(state))
+        row_of_key[code] = len(state) + np.arange(len(batch))
+        carried = pa.concat_tables([rows.select(self._carried_names) for rows in (state, batch)])
+        kept = parts.keep(self._grid.is_open(parts.start_ms, close_ms) & ~parts.removed)
+        carried = carried.take(pa.array(row_of_key[kept.code]))
+        rows = {
+            "key": keys.take(pa.array(kept.code)),
+            "window_start_ms": pa.array(kept.start_ms),
+            "partition": pa.array(kept.partition, pa.int32()),
+            "timestamp_ms": pa.array(kept.time_ms),
+            **dict(zip(carried.column_names, carried.columns, strict=True)),
+            **dict(zip(self._fold.types, kept.aggregates.columns, strict=True)),
+        }
+        names = self.state_schema.names
+        kept_rows = pa.table([rows[name] for name in names], schema=self.state_schema)
         accepted = np.ones(len(batch), dtype=np.bool_)
         accepted[[row for row, _ in rejected]] = False
         last = self._grid.last_windows(np.asarray(batch["timestamp_ms"])[accepted])
         return EngineResult(
-            pa.concat_tables(
-                [state.filter(pa.array(~touched)), self._state_rows(parts, still_open, carried)]
-            ),
-            self._changes(parts, changed, known, still_open),
+            pa.concat_tables([state.filter(pa.array(~touched)), kept_rows]),
+            self._changes(parts, keys, close_ms),
             rejected=rejected_table(batch, rejected),
             # With on_window_close, only final windows are emitted, and they are never removed.
             defined_ms=NOTHING_OBSERVED_MS
@@ -107,51 +137,155 @@ class TimeFoldEngine(GridEngine):
             else greatest_ms(self._grid.starts(last)),
         )
 
-    def _read_parts(self, rows: pa.Table) -> _Parts:
-        """Return the partial aggregates of state rows."""
-        parts: _Parts = {}
-        names = ("key", "window_start_ms", "partition", "timestamp_ms")
-        columns = (rows[name].to_pylist() for name in names)
-        for key, start_ms, partition, timestamp_ms, aggregate in zip(
-            *columns, self._fold.read(rows), strict=True
-        ):
-            parts.setdefault((key, start_ms), {})[partition] = _Part(aggregate, timestamp_ms)
-        return parts
+    def _added(
+        self, before: PartitionParts, batch: pa.Table, code: Ints, keys: pa.Array
+    ) -> tuple[PartitionParts, list[tuple[int, str]]]:
+        """Add the records of a batch to the partial aggregates of their keys.
 
-    def _apply(self, batch: pa.Table, parts: _Parts) -> tuple[set[_Window], list[tuple[int, str]]]:
-        """Call the aggregator for every record and open window, and update ``parts``.
-
-        Returns the windows that changed, and the rows of rejected records with the reason. If one
-        call raises, the record is rejected in all of its windows.
+        Returns the partial aggregates, and the rows of rejected records with the reason.
         """
-        changed: set[_Window] = set()
+        if self._compiled is None or not self._compiled.is_valid():
+            return self._added_by_records(before, np.arange(len(batch)), batch, code)
+        by_record = np.zeros(len(keys), dtype=np.bool_)
+        by_record[code[np.asarray(batch[NULL_VALUE.name])]] = True
+        parts, skipped = self._added_by_runs(
+            self._compiled,
+            before.keep(~by_record[before.code]),
+            np.flatnonzero(~by_record[code]),
+            batch,
+            code,
+            keys,
+        )
+        by_record |= skipped
+        if not by_record.any():
+            return parts, []
+        others, rejected = self._added_by_records(
+            before.keep(by_record[before.code]), np.flatnonzero(by_record[code]), batch, code
+        )
+        return parts.keep(~by_record[parts.code]).followed_by(others), rejected
+
+    def _added_by_runs(
+        self,
+        compiled: CompiledFold,
+        before: PartitionParts,
+        rows: Ints,
+        batch: pa.Table,
+        code: Ints,
+        keys: pa.Array,
+    ) -> tuple[PartitionParts, Flags]:
+        """Add rows of the batch by the compiled loop, and return for each key if it was skipped."""
+        time_ms, close_ms, partition = (
+            np.asarray(batch[name])[rows] for name in ("timestamp_ms", "close_ms", "partition")
+        )
+        first_open = self._grid.first_open_windows(time_ms, close_ms)
+        windows = Ranges(first_open, self._grid.last_windows(time_ms) + 1)
+        record, number = windows.owners, windows.rows()[1]
+        places = self._fold.fold_partitions(partition)[record], number, code[rows][record]
+        arrival = (numbers[rows][record] for numbers in arrival_keys(batch))
+        order = lexsort((*arrival, *places))
+        record = record[order]
+        partition, number, own_code = (numbers[order] for numbers in places)
+        runs = Ranges.of_runs(heads(partition, number, own_code))
+        begin = runs.low
+        newest_ms = np.maximum.reduceat(time_ms[record], begin) if len(begin) else begin
+        places = partition[begin], self._grid.starts(number[begin]), own_code[begin]
+
+        # A run continues the partial aggregate of the state that has the same place.
+        both = [np.concatenate(own) for own in zip(before.places, places, strict=True)]
+        order = lexsort(both)
+        same = Ranges.of_runs(heads(*(numbers[order] for numbers in both)))
+        first, last = order[same.low], order[same.high - 1]
+        start = np.full(len(begin), -1, dtype=np.int64)
+        start[last[first != last] - len(before)] = first[first != last]
+        known = start >= 0
+        newest_ms[known] = np.maximum(newest_ms[known], before.time_ms[start[known]])
+
+        run_keys = keys.take(pa.array(places[-1]))
+        folded = compiled.folded(
+            batch.select(compiled.columns).take(pa.array(rows[record])),
+            runs.sizes, run_keys, before.aggregates, start,
+        )  # fmt: skip
+        changed = np.ones(len(begin), dtype=np.bool_)
+        partition, start_ms, own_code = places
+        new = PartitionParts(
+            own_code, start_ms, partition, newest_ms, known, changed, ~changed, folded.aggregates
+        )
+        skipped = np.zeros(len(keys), dtype=np.bool_)
+        skipped[new.code[folded.skipped]] = True
+        return before.followed_by(new).take(last), skipped
+
+    def _added_by_records(
+        self, before: PartitionParts, rows: Ints, batch: pa.Table, code: Ints
+    ) -> tuple[PartitionParts, list[tuple[int, str]]]:
+        """Call the aggregator for each row of ``rows`` and each open window.
+
+        Returns the partial aggregates, and the rejected rows with the reason. If one call raises,
+        the record is rejected in all of its windows.
+        """
+        windows: _Windows = {}
+        numbers = (before.code, before.start_ms, before.partition, before.time_ms)
+        columns = (column.tolist() for column in numbers)
+        for key, start, partition, time_ms, aggregate in zip(
+            *columns, self._fold.read(before.aggregates), strict=True
+        ):
+            windows.setdefault((key, start), {})[partition] = _Part(aggregate, time_ms)
+        known = {(*window, own) for window, own_parts in windows.items() for own in own_parts}
+        changed, rejected = self._apply(batch.take(pa.array(rows)), code[rows], windows)
+        entries = [
+            (*window, partition, part)
+            for window, own_parts in windows.items()
+            for partition, part in own_parts.items()
+        ]
+        places = [entry[:3] for entry in entries]
+        parts = [entry[3] for entry in entries]
+        own_code, start_ms, own_partition = np.array(places, dtype=np.int64).reshape(-1, 3).T
+        after = PartitionParts(
+            own_code,
+            start_ms,
+            own_partition,
+            np.array([part.timestamp_ms for part in parts], dtype=np.int64),
+            known=np.array([place in known for place in places], dtype=np.bool_),
+            changed=np.array([place in changed for place in places], dtype=np.bool_),
+            removed=np.array([part.aggregate is None for part in parts], dtype=np.bool_),
+            aggregates=pa.table(
+                self._fold.columns([part.aggregate for part in parts]),
+                schema=before.aggregates.schema,
+            ),
+        )
+        return after, [(int(rows[row]), reason) for row, reason in rejected]
+
+    def _apply(
+        self, batch: pa.Table, code: Ints, windows: _Windows
+    ) -> tuple[set[tuple[int, int, int]], list[tuple[int, str]]]:
+        """Call the aggregator for every record and open window, and update ``windows``.
+
+        Returns the places (key, window, partition) that changed, and the rejected rows.
+        """
+        changed: set[tuple[int, int, int]] = set()
         rejected: list[tuple[int, str]] = []
         time_ms, close_ms = np.asarray(batch["timestamp_ms"]), np.asarray(batch["close_ms"])
         first_open = self._grid.first_open_windows(time_ms, close_ms)
         first_start_ms = self._grid.starts(first_open).tolist()
         last_start_ms = self._grid.starts(self._grid.last_windows(time_ms)).tolist()
-        values = fold_values(batch, self._values)
-        names = ("key", "timestamp_ms", "partition", "input")
-        keys, times, partitions, inputs = (batch[name].to_pylist() for name in names)
-        order = np.lexsort(arrival_keys(batch))
+        values, codes = fold_values(batch, self._values), code.tolist()
+        names = ("key", "timestamp_ms", "input")
+        keys, times, inputs = (batch[name].to_pylist() for name in names)
+        partitions = self._fold.fold_partitions(np.asarray(batch["partition"])).tolist()
+        order = lexsort(arrival_keys(batch))
         subtracts, completes = self._changes_in(batch, order)
         for row in order.tolist():
-            key, timestamp_ms, fold_partition = (
-                keys[row],
-                times[row],
-                self._fold.fold_partition(partitions[row]),
-            )
+            timestamp_ms, partition = times[row], partitions[row]
             new_parts: dict[_Window, _Part] = {}
             try:
                 starts = range(first_start_ms[row], last_start_ms[row] + 1, self._grid.advance_ms)
                 for start_ms in starts:
-                    window = (key, start_ms)
-                    old = parts.get(window, {}).get(fold_partition)
+                    window = (codes[row], start_ms)
+                    old = windows.get(window, {}).get(partition)
                     aggregate = None if old is None else old.aggregate
                     if subtracts[row]:
-                        result = self._fold.subtracted(key, values[row], aggregate)
+                        result = self._fold.subtracted(keys[row], values[row], aggregate)
                     else:
-                        result = self._fold.applied(inputs[row], key, values[row], aggregate)
+                        result = self._fold.applied(inputs[row], keys[row], values[row], aggregate)
                     newest_ms = timestamp_ms
                     # After a removed row, the aggregate and its time start again. The exception is
                     # one update, whose subtractor removed the row before its adder.
@@ -161,9 +295,9 @@ class TimeFoldEngine(GridEngine):
             except Rejected as error:
                 rejected.append((row, str(error)))
                 continue
-            changed.update(new_parts)
             for window, part in new_parts.items():
-                parts.setdefault(window, {})[fold_partition] = part
+                windows.setdefault(window, {})[partition] = part
+                changed.add((*window, partition))
         return changed, rejected
 
     def _changes_in(self, batch: pa.Table, order: Ints) -> tuple[list[bool], list[bool]]:
@@ -183,75 +317,60 @@ class TimeFoldEngine(GridEngine):
         completes[order[1:]] = is_same & old[order[:-1]] & ~old[order[1:]]
         return old.tolist(), completes.tolist()
 
-    def _open_windows(self, parts: _Parts, close_ms: int) -> set[_Window]:
-        """Return the windows that are not final."""
-        windows = list(parts)
-        start_ms = np.array([start_ms for _, start_ms in windows], dtype=np.int64)
-        is_open = self._grid.is_open(start_ms, close_ms).tolist()
-        return {window for window, opened in zip(windows, is_open, strict=True) if opened}
-
-    def _changes(
-        self,
-        parts: _Parts,
-        changed: set[_Window],
-        known: set[_Window],
-        still_open: set[_Window],
-    ) -> pa.Table:
-        """Return the changed rows by key and start. ``known`` windows had rows before the batch."""
-        windows = sorted(parts, key=lambda window: (window[0].encode(), window[1]))
-        is_changed = np.array([window in changed for window in windows], dtype=np.bool_)
-        final = np.array([window not in still_open for window in windows], dtype=np.bool_)
+    def _changes(self, parts: PartitionParts, keys: pa.Array, close_ms: int) -> pa.Table:
+        """Return the changed rows by key and start."""
+        parts = parts.take(lexsort(parts.places))
+        windows = Ranges.of_runs(heads(parts.start_ms, parts.code))
+        final = ~self._grid.is_open(parts.start_ms[windows.low], close_ms)
         # Only rows that can be emitted are evaluated, because the merger is code of the user.
-        evaluated = self._emit.emits(is_changed, final)
-        windows = [windows[number] for number in np.flatnonzero(evaluated)]
-        final = final[evaluated]
-        aggregates, timestamps = [], []
-        for window in windows:
-            present = {p: part for p, part in parts[window].items() if part.aggregate is not None}
-            by_partition = [(partition, part.aggregate) for partition, part in present.items()]
-            aggregates.append(in_partition_order(self._fold, window[0], by_partition))
-            timestamps.append(
-                max(part.timestamp_ms for part in (present or parts[window]).values())
-            )
+        evaluated = self._emit.emits(windows.any_of(parts.changed), final)
+        parts, final = parts.keep(evaluated[windows.owners]), final[evaluated]
+        windows = Ranges.side_by_side(windows.sizes[evaluated])
+        was_known = windows.any_of(parts.known)
+        present = windows.totals(~parts.removed)
+        # A removed row has the greatest time of the partitions that removed their part.
+        counts = ~parts.removed | (present == 0)[windows.owners]
+        times_ms = np.where(counts, parts.time_ms, NOTHING_OBSERVED_MS)
+        timestamp_ms = range_extremes(times_ms, windows, np.maximum)
+
+        # The row of the aggregate of each window: of its only partition, merged, or the null row.
+        merged = self._merged(parts, windows.keep(present > 1), keys)
+        rows = np.where(parts.removed, len(parts) + len(merged), np.arange(len(parts)))
+        row = range_extremes(rows, windows, np.minimum)
+        row[present > 1] = len(parts) + np.arange(len(merged))
+        deleted = present == 0
+        deleted[present > 1] = [aggregate is None for aggregate in merged]
+        others = self._fold.columns([*merged, None])
+        aggregates = pa.concat_tables(
+            [parts.aggregates, pa.table(others, schema=parts.aggregates.schema)]
+        )
+
         # A removal changes a window that had a row, and is never final. With on_window_close, that
         # row was never emitted.
-        deleted = np.array([aggregate is None for aggregate in aggregates], dtype=np.bool_)
-        was_known = np.array([window in known for window in windows], dtype=np.bool_)
         emitted = self._emit.emits(was_known | ~deleted, final & ~deleted)
-        chosen = np.flatnonzero(emitted).tolist()
-        start_ms = np.array([windows[number][1] for number in chosen], dtype=np.int64)
+        chosen = aggregates.take(pa.array(row[emitted]))
+        first = windows.low[emitted]
+        start_ms = parts.start_ms[first]
         return changed_rows(
-            pa.array([windows[number][0] for number in chosen], pa.string()),
+            keys.take(pa.array(parts.code[first])),
             (start_ms, self._grid.ends(start_ms)),
-            self._fold.columns([aggregates[number] for number in chosen]),
-            np.array([timestamps[number] for number in chosen], dtype=np.int64),
+            dict(zip(self._fold.types, chosen.columns, strict=True)),
+            timestamp_ms[emitted],
             final=final[emitted],
             deleted=deleted[emitted],
         )
 
-    def _carried_of(self, rows: pa.Table, batch: pa.Table) -> dict[str, dict[str, Any]]:
-        """Return the carried columns of each key, which are equal in all of its rows."""
-        names = ["key", *self._carried_names]
-        both = pa.concat_tables([batch.select(names), rows.select(names)])
-        return {row.pop("key"): row for row in both.to_pylist()}
-
-    def _state_rows(
-        self, parts: _Parts, still_open: set[_Window], carried: dict[str, dict[str, Any]]
-    ) -> pa.Table:
-        """Return the state rows of open windows. A removed partial aggregate has no row."""
-        rows = [
-            (*window, partition, part)
-            for window, by_partition in parts.items()
-            if window in still_open
-            for partition, part in by_partition.items()
-            if part.aggregate is not None
+    def _merged(self, parts: PartitionParts, windows: Ranges, keys: pa.Array) -> list[Any]:
+        """Return the aggregate of each window that several partitions have."""
+        taken, owner = parts.take(windows.rows()[1]), windows.owners.tolist()
+        placed: list[list[tuple[int, Any]]] = [[] for _ in windows.low]
+        columns = owner, taken.partition.tolist(), self._fold.read(taken.aggregates)
+        entries = zip(*columns, strict=True)
+        for (window, partition, aggregate), removed in zip(entries, taken.removed, strict=True):
+            if not removed:
+                placed[window].append((partition, aggregate))
+        own_keys = keys.take(pa.array(parts.code[windows.low])).to_pylist()
+        return [
+            in_partition_order(self._fold, key, aggregates)
+            for key, aggregates in zip(own_keys, placed, strict=True)
         ]
-        columns = {
-            "key": [key for key, _, _, _ in rows],
-            "window_start_ms": [start_ms for _, start_ms, _, _ in rows],
-            "partition": [partition for _, _, partition, _ in rows],
-            **{name: [carried[key][name] for key, _, _, _ in rows] for name in self._carried_names},
-            **self._fold.columns([part.aggregate for _, _, _, part in rows]),
-            "timestamp_ms": [part.timestamp_ms for _, _, _, part in rows],
-        }
-        return pa.table(columns, schema=self.state_schema)

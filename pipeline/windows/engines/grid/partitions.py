@@ -1,0 +1,70 @@
+"""The partial aggregates of windows and source partitions, as arrays."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from oriel.pipeline.windows.arrays import Flags, Ints
+
+_ARRAYS = ("code", "start_ms", "partition", "time_ms", "known", "changed", "removed")
+
+
+@dataclass(frozen=True)
+class PartitionParts:
+    """Partial aggregates by functions, one entry each.
+
+    Args:
+        code: The code of the key.
+        start_ms: The start of the window.
+        partition: The partition (``Fold.fold_partition``).
+        time_ms: The time of the row.
+        known: True if the state has the row before the batch.
+        changed: True if the batch changed the row.
+        removed: True if the batch removed the row.
+        aggregates: The columns of the aggregate.
+    """
+
+    code: Ints
+    start_ms: Ints
+    partition: Ints
+    time_ms: Ints
+    known: Flags
+    changed: Flags
+    removed: Flags
+    aggregates: pa.Table
+
+    @classmethod
+    def of_state(cls, rows: pa.Table, code: Ints, columns: list[str]) -> "PartitionParts":
+        """Return the partial aggregates of state rows, with the code of each key."""
+        start_ms, partition, time_ms = (
+            np.asarray(rows[name]).astype(np.int64)
+            for name in ("window_start_ms", "partition", "timestamp_ms")
+        )
+        no = np.zeros(len(rows), dtype=np.bool_)
+        return cls(code, start_ms, partition, time_ms, ~no, no, no, rows.select(columns))
+
+    def __len__(self) -> int:
+        return len(self.code)
+
+    @property
+    def places(self) -> tuple[Ints, Ints, Ints]:
+        """Partition, window and key, as sort keys with the most significant last."""
+        return self.partition, self.start_ms, self.code
+
+    def take(self, rows: Ints) -> "PartitionParts":
+        """Return the entries with these indices."""
+        columns = {name: getattr(self, name)[rows] for name in _ARRAYS}
+        return PartitionParts(**columns, aggregates=self.aggregates.take(pa.array(rows)))
+
+    def keep(self, chosen: Flags) -> "PartitionParts":
+        """Return the entries for which ``chosen`` is set."""
+        return self.take(np.flatnonzero(chosen))
+
+    def followed_by(self, others: "PartitionParts") -> "PartitionParts":
+        """Return these entries, followed by others."""
+        columns = {
+            name: np.concatenate([getattr(self, name), getattr(others, name)]) for name in _ARRAYS
+        }
+        aggregates = pa.concat_tables([self.aggregates, others.aggregates])
+        return PartitionParts(**columns, aggregates=aggregates)

@@ -1,0 +1,335 @@
+"""Functions of users that are compiled into one loop over columns.
+
+Functions that are plain (see ``inlining``) are inlined into a loop over the records of *runs*. The
+records of a run are added to one aggregate, in order. The loop has one variable per column instead
+of dicts, and calls no function per record. If a record raises, or if a function returns None, the
+loop skips the run, and the engine computes it with the functions themselves. All errors and
+removals are therefore those of ``Fold``.
+"""
+
+import ast
+import warnings
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import islice
+from types import CodeType
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from oriel.pipeline.windows.arrays import Flags, Ints, python_values
+from oriel.pipeline.windows.functions.converters import converter
+from oriel.pipeline.windows.functions.folds import Fold, Rejected
+from oriel.pipeline.windows.functions.inlining import Bound, Inliner, Record, Result
+from oriel.pipeline.windows.functions.sources import NotPlain
+
+#: What adds a record to an aggregate: the aggregator, or for sessions the merger and then it.
+Step = Literal["aggregate", "merge and aggregate"]
+
+
+class Stop(Exception):
+    """A record needs the functions themselves."""
+
+
+class FoldedRuns(NamedTuple):
+    """The aggregates of runs.
+
+    Args:
+        aggregates: The aggregate after each run.
+        skipped: True for each run that the functions themselves must compute.
+    """
+
+    aggregates: pa.Table
+    skipped: Flags
+
+
+@dataclass(frozen=True)
+class CompiledFold:
+    """The loop of a ``Fold``.
+
+    Args:
+        types: The columns of the aggregate.
+        source: The source of the loop.
+        columns: The columns of the value that the loop reads.
+        reads_key: True if the loop reads the key.
+        constants: The globals of the loop: constants of the functions.
+        bound: The names of the functions whose values are compiled into the loop.
+        initial: The aggregate of a new run, one value per column. None for a reduce.
+    """
+
+    types: Mapping[str, pa.DataType]
+    source: str
+    columns: tuple[str, ...]
+    reads_key: bool
+    constants: Mapping[str, Any]
+    bound: tuple[Bound, ...]
+    initial: tuple[Any, ...] | None
+
+    def is_valid(self) -> bool:
+        """Return whether no global and no outer variable of the functions has another value."""
+        return all(name.is_unchanged() for name in self.bound)
+
+    def folded(
+        self,
+        values: pa.Table,
+        sizes: Ints,
+        keys: pa.Array | pa.ChunkedArray,
+        aggregates: pa.Table,
+        start: Ints,
+    ) -> FoldedRuns:
+        """Add the records of each run to its aggregate.
+
+        Args:
+            values: The values of the records, one run after the other. None of them is null.
+            sizes: The number of records of each run, at least 1.
+            keys: The key of each run.
+            aggregates: Aggregates as columns.
+            start: For each run, the row in ``aggregates`` that it continues, or -1 for a new one.
+        """
+        read = [_values(values[name]) for name in self.columns]
+        fresh = (start < 0).tolist()
+        rows = start.tolist()
+        starts = []
+        for number, name in enumerate(self.types):
+            # A new run reads the entry with the index -1.
+            own = _values(aggregates[name])
+            own.append(None if self.initial is None else self.initial[number])
+            starts.append([own[row] for row in rows])
+        namespace = {**self.constants, "Stop": Stop, "islice": islice, "deque": deque}
+        for number, (name, column_type) in enumerate(self.types.items()):
+            namespace[f"c{number}"] = converter(column_type, name).convert
+            namespace[f"i{number}"] = None if self.initial is None else self.initial[number]
+        # The source has only expressions of the functions, which would run anyway.
+        exec(_code(self.source), namespace)  # noqa: S102
+        of_run = [sizes.tolist(), fresh, *starts]
+        if self.reads_key:
+            of_run.append(keys.to_pylist())
+        results, skipped = namespace["loop"](range(len(values)), read, zip(*of_run, strict=True))
+        is_skipped = np.zeros(len(sizes), dtype=np.bool_)
+        is_skipped[skipped] = True
+        columns = [
+            pa.array(column, column_type)
+            for column, column_type in zip(results, self.types.values(), strict=True)
+        ]
+        return FoldedRuns(pa.table(columns, schema=aggregates.schema), is_skipped)
+
+
+@lru_cache(maxsize=100)
+def _code(source: str) -> CodeType:
+    with warnings.catch_warnings():
+        # Python warned of the functions themselves when it compiled them.
+        warnings.simplefilter("ignore", SyntaxWarning)
+        return compile(source, "<compiled fold>", "exec")
+
+
+def _values(column: pa.ChunkedArray) -> list[Any]:
+    """Return the values of a column as ``python_values`` does. numpy converts numbers faster."""
+    if not (pa.types.is_integer(column.type) or pa.types.is_floating(column.type)):
+        return python_values(column)
+    if not column.null_count:
+        return list(column.to_numpy().tolist())
+    numbers: list[Any] = column.fill_null(0).to_numpy().tolist()
+    for row in np.flatnonzero(column.is_null().to_numpy()).tolist():
+        numbers[row] = None
+    return numbers
+
+
+def compiled_fold(fold: Fold, values: pa.Schema, step: Step = "aggregate") -> CompiledFold:
+    """Compile the functions of a ``Fold``.
+
+    Args:
+        fold: The functions.
+        values: The columns of the values.
+        step: What adds a record to an aggregate.
+
+    Raises:
+        NotPlain: A function cannot be compiled. The message is the reason.
+    """
+    if fold.subtractor is not None:
+        message = "an aggregation of a table also subtracts rows"
+        raise NotPlain(message)
+    if any(each is not fold.aggregators[0] for each in fold.aggregators):
+        message = "a cogroup has several aggregators"
+        raise NotPlain(message)
+    for name, column_type in fold.types.items():
+        _refuse_nested(f"the column {name!r} of the aggregate", column_type)
+    try:
+        return _Loop(fold, values, step).compiled()
+    except (RecursionError, ValueError) as error:
+        # For example, a constant of more digits than Python writes.
+        raise NotPlain(str(error)) from error
+
+
+def _refuse_nested(column: str, column_type: pa.DataType) -> None:
+    if pa.types.is_nested(column_type):
+        message = f"{column} is of the type {column_type}, which functions can change in place"
+        raise NotPlain(message)
+
+
+class _Loop:
+    """The source of the loop, with v0, v1, ... for the value and a0, a1, ... for the aggregate."""
+
+    def __init__(self, fold: Fold, values: pa.Schema, step: Step) -> None:
+        self._fold, self._values = fold, values
+        self._merges = step == "merge and aggregate" and fold.initializer is not None
+        self._inliner = Inliner()
+        self._names = list(fold.types)
+
+    def compiled(self) -> CompiledFold:
+        """Return the compiled functions."""
+        initial = self._initial()
+        body = self._body()
+        nodes = ast.walk(ast.parse("\n".join(body)))
+        read = {node.id for node in nodes if isinstance(node, ast.Name)}
+        numbers = [n for n in range(len(self._values)) if f"v{n}" in read or initial is None]
+        for number in numbers:
+            field = self._values.field(number)
+            _refuse_nested(f"the column {field.name!r} of the value", field.type)
+        return CompiledFold(
+            types=dict(self._fold.types),
+            source="\n".join(self._source(body, numbers, reads_key="key" in read)),
+            columns=tuple(self._values.names[number] for number in numbers),
+            reads_key="key" in read,
+            constants=self._inliner.constants,
+            bound=tuple(self._inliner.bound),
+            initial=initial,
+        )
+
+    def _initial(self) -> tuple[Any, ...] | None:
+        """Return the aggregate of a new run, which a plain initializer always returns."""
+        initializer = self._fold.initializer
+        if initializer is None:
+            return None
+        if initializer not in (int, float, str, bool):
+            self._inliner.inline(initializer, (), lambda _: [])
+        try:
+            initial = self._fold.initial()
+        except Rejected as error:
+            message = f"the initializer raises: {error}"
+            raise NotPlain(message) from error
+        if initial is None:
+            message = "the initializer returns None"
+            raise NotPlain(message)
+        return tuple(initial.values()) if self._fold.has_dicts else (initial,)
+
+    def _source(self, body: list[str], columns: list[int], *, reads_key: bool) -> list[str]:
+        values = ", ".join(f"v{number}" for number in columns) or "_"
+        numbers = range(len(self._names))
+        of_run = ["size", "fresh", *(f"a{n}" for n in numbers), *(["key"] if reads_key else [])]
+        records = {0: "iter(rows)", 1: "iter(columns[0])"}.get(len(columns), "zip(*columns)")
+        first = []
+        if self._fold.initializer is None:
+            # A reduce stores the first value without a call.
+            values_of = {name: f"v{n}" for n, name in enumerate(self._values.names)}
+            first = ["if fresh:", f"    {values} = next(run)"]
+            first += [f"    {line}" for line in self._set("a", values_of)]
+        return [
+            "def loop(rows, columns, runs):",
+            *(f"    o{n} = []" for n in numbers),
+            "    skipped = []",
+            f"    records = {records}",
+            f"    for number, ({', '.join(of_run)},) in enumerate(runs):",
+            "        run = islice(records, size)",
+            "        try:",
+            *(f"            {line}" for line in first),
+            f"            for {values} in run:",
+            *(f"                {line}" for line in body),
+            "        except Exception:",
+            "            skipped.append(number)",
+            "            deque(run, 0)",
+            *(f"            a{n} = None" for n in numbers),
+            *(f"        o{n}.append(a{n})" for n in numbers),
+            f"    return ({''.join(f'o{n}, ' for n in numbers)}), skipped",
+        ]
+
+    def _body(self) -> list[str]:
+        """Return the statements that add a record."""
+        value = Record({name: f"v{number}" for number, name in enumerate(self._values.names)})
+
+        def aggregated(result: Result) -> list[str]:
+            return [*self._set("a", result), "continue"]
+
+        if not self._merges:
+            return self._inliner.inline(
+                self._fold.aggregators[0], ("key", value, self._aggregate("a")), aggregated
+            )
+        if self._fold.merger is None:
+            message = "the aggregation has no merger"
+            raise NotPlain(message)
+
+        def merged(result: Result) -> list[str]:
+            return [*self._set("m", result), "break"]
+
+        # Kafka Streams calls the merger also for one session, with a new aggregate as the left one.
+        merge = self._inliner.inline(
+            self._fold.merger, ("key", self._aggregate("i"), self._aggregate("a")), merged
+        )
+        variables = range(len(self._names))
+        return [
+            "if fresh:",
+            "    fresh = False",
+            *(f"    m{n} = a{n}" for n in variables),
+            "else:",
+            "    while True:",
+            *(f"        {line}" for line in merge),
+            *self._inliner.inline(
+                self._fold.aggregators[0], ("key", value, self._aggregate("m")), aggregated
+            ),
+        ]
+
+    def _aggregate(self, letter: str) -> Record | str:
+        """Return the variables of an aggregate as the functions see it."""
+        if not self._fold.has_dicts:
+            return f"{letter}0"
+        fields = {name: f"{letter}{number}" for number, name in enumerate(self._names)}
+        return Record(fields, writable=True)
+
+    def _set(self, letter: str, result: Result) -> list[str]:
+        """Return the statements that set an aggregate to a result, in the declared types."""
+        if isinstance(result, str):
+            result = {self._names[0]: result}
+            if self._fold.has_dicts:
+                message = f"a function returns one value instead of {sorted(self._names)}"
+                raise NotPlain(message)
+        if result.keys() != self._fold.types.keys():
+            message = f"a function returns {sorted(result)} instead of {sorted(self._names)}"
+            raise NotPlain(message)
+        lines, after = [], []
+        for number, name in enumerate(self._names):
+            variable = f"{letter}{number}"
+            if result[name] == variable:
+                continue
+            # All results are computed from the previous aggregate.
+            own = variable if len(self._names) == 1 else f"x{number}"
+            lines += [f"{own} = {result[name]}", *self._converted(own, number, name)]
+            after += [] if own == variable else [f"{variable} = {own}"]
+        return lines + after
+
+    def _converted(self, variable: str, number: int, name: str) -> list[str]:
+        """Return the statements that convert a variable as ``Fold`` does (``converters``)."""
+        column_type = self._fold.types[name]
+        types = pa.types
+        exact, _ = converter(column_type)
+        if exact is not None:
+            unfit = f"type({variable}) is not {exact.__name__}"
+        elif types.is_integer(column_type):
+            half = 2 ** (column_type.bit_width - 1)
+            unfit = f"type({variable}) is not int or not {-half} <= {variable} <= {half - 1}"
+        elif types.is_string(column_type):
+            unfit = f"type({variable}) is not str or not {variable}.isascii()"
+        else:
+            unfit = "True"
+        # A function that returns None removes the row. A column of a dict can be None.
+        is_none = [] if self._fold.has_dicts else [f"    if {variable} is None: raise Stop"]
+        return [f"if {unfit}:", *is_none, f"    {variable} = c{number}({variable})"]
+
+
+def if_compiled(fold: Fold, values: pa.Schema, step: Step = "aggregate") -> CompiledFold | None:
+    """Return the compiled functions, or None if a function cannot be compiled."""
+    try:
+        return compiled_fold(fold, values, step)
+    except NotPlain:
+        return None

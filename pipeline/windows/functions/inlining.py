@@ -1,0 +1,447 @@
+"""Statements that compute what a plain function returns, without a call and without dicts.
+
+A *record* is a dict with known keys: the value, an aggregate, or a dict that the function creates.
+It becomes one variable per key. All other values are numbers, strings, booleans or None, which
+nothing can change in place. The statements compute the same expressions with the same operators as
+the function, so they have the same results, or they raise.
+"""
+
+import ast
+import builtins
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from types import FunctionType
+from typing import Any
+
+from oriel.pipeline.windows.functions.sources import Definition, NotPlain, definition_of
+
+#: Functions of Python without side effects, whose results for plain values are plain values.
+_BUILTINS = ("abs", "bool", "float", "int", "len", "max", "min", "round", "str")
+_CONSTANTS = (bool, int, float, str, type(None))
+_MISSING = object()
+
+
+@dataclass(frozen=True)
+class Record:
+    """A dict with known keys: the variable of each. ``writable``: The function can change it."""
+
+    fields: Mapping[str, str]
+    writable: bool = False
+
+
+#: A name of the function is a variable with a plain value, or a record.
+Binding = str | Record
+#: What a function returns: an expression, or one expression per key of a dict.
+Result = str | dict[str, str]
+_Scope = dict[str, Binding]
+
+
+@dataclass(frozen=True)
+class Bound:
+    """A global or a variable of an outer scope, with the value that the statements use."""
+
+    function: FunctionType
+    name: str
+    value: Any
+
+    def is_unchanged(self) -> bool:
+        """Return whether the name still has the same value."""
+        now = looked_up(self.function, self.name)
+        if isinstance(self.value, float):
+            # The text distinguishes 0.0 and -0.0, and NaN equals itself.
+            return type(now) is float and repr(now) == repr(self.value)
+        if isinstance(self.value, _CONSTANTS):
+            return type(now) is type(self.value) and bool(now == self.value)
+        return now is self.value
+
+
+def looked_up(function: FunctionType, name: str) -> Any:
+    """Return the value of a name that a function does not assign, as Python looks it up."""
+    if name in function.__code__.co_freevars:
+        cell = (function.__closure__ or ())[function.__code__.co_freevars.index(name)]
+        try:
+            return cell.cell_contents
+        except ValueError:
+            return _MISSING
+    return function.__globals__.get(name, getattr(builtins, name, _MISSING))
+
+
+@dataclass
+class Inliner:
+    """Inlines functions into one generated function, which has ``constants`` as globals."""
+
+    constants: dict[str, Any] = field(default_factory=dict)
+    bound: list[Bound] = field(default_factory=list)
+    _scopes: int = 0
+
+    def inline(
+        self,
+        function: Callable[..., Any],
+        arguments: Sequence[Binding],
+        returned: Callable[[Result], list[str]],
+        callers: tuple[FunctionType, ...] = (),
+    ) -> list[str]:
+        """Return the statements of a function. They raise where the function returns None.
+
+        Args:
+            function: The function.
+            arguments: The variables or records that its parameters are.
+            returned: Returns the statements for a result, which must leave the statements.
+            callers: The functions that call this one, outermost first.
+
+        Raises:
+            NotPlain: The function uses something that cannot be compiled.
+        """
+        definition = definition_of(function)
+        if len(definition.parameters) != len(arguments):
+            message = f"{function.__name__} does not have {len(arguments)} parameters"
+            raise NotPlain(message)
+        if definition.function in callers:
+            message = f"{function.__name__} calls itself"
+            raise NotPlain(message)
+        self._scopes += 1
+        body = _Body(self, definition, self._scopes, returned, callers)
+        return body.statements(arguments)
+
+
+class _Body:
+    """The statements of one function."""
+
+    def __init__(
+        self,
+        inliner: Inliner,
+        definition: Definition,
+        scope: int,
+        returned: Callable[[Result], list[str]],
+        callers: tuple[FunctionType, ...],
+    ) -> None:
+        self._inliner, self._definition, self._number = inliner, definition, scope
+        self._function = definition.function
+        self._returned = returned
+        self._callers = (*callers, definition.function)
+        code = self._function.__code__
+        self._locals = {*code.co_varnames, *code.co_cellvars}
+
+    def statements(self, arguments: Sequence[Binding]) -> list[str]:
+        """Return the statements with ``arguments`` as parameters."""
+        lines: list[str] = []
+        scope: _Scope = {}
+        nodes = [node for each in self._definition.body for node in ast.walk(each)]
+        assigned = {node.id for node in nodes if isinstance(node, ast.Name) and _is_stored(node)}
+        changes_records = any(isinstance(n, ast.Subscript) and _is_stored(n) for n in nodes)
+        for name, binding in zip(self._definition.parameters, arguments, strict=True):
+            if isinstance(binding, str) and name in assigned:
+                scope[name] = self._local(name)
+                lines.append(f"{scope[name]} = {binding}")
+            elif isinstance(binding, Record) and binding.writable and changes_records:
+                own, copies = self._record_of(name, dict(binding.fields))
+                lines += copies
+                scope[name] = own
+            else:
+                scope[name] = binding
+        own_lines, goes_on = self._block(self._definition.body, scope)
+        # A function that ends without a return statement returns None.
+        return [*lines, *own_lines, *(["raise Stop"] if goes_on else [])]
+
+    def _record_of(self, name: str, fields: Mapping[str, str]) -> tuple[Record, list[str]]:
+        """Return the record that ``name`` is bound to, and the statement that sets it."""
+        own = {key: f"r{self._number}_{n}_{name}" for n, key in enumerate(sorted(fields))}
+        if not own:
+            return Record(own, writable=True), []
+        targets = ", ".join(own.values())
+        values = ", ".join(fields[key] for key in own)
+        return Record(own, writable=True), [f"{targets} = {values}"]
+
+    def _block(self, statements: Sequence[ast.stmt], scope: _Scope) -> tuple[list[str], bool]:
+        """Return statements, and whether the statement after them is reached."""
+        lines: list[str] = []
+        for statement in statements:
+            own, goes_on = self._statement(statement, scope)
+            lines += own
+            if not goes_on:
+                return lines, False
+        return lines, True
+
+    def _statement(self, node: ast.stmt, scope: _Scope) -> tuple[list[str], bool]:
+        match node:
+            case ast.Return(value=value):
+                return self._return(value, scope), False
+            case ast.If(test=test, body=body, orelse=orelse):
+                return self._if(test, body, orelse, scope)
+            case ast.Raise():
+                return ["raise Stop"], False
+        return self._simple_statement(node, scope), True
+
+    def _simple_statement(self, node: ast.stmt, scope: _Scope) -> list[str]:
+        match node:
+            case ast.Assert(test=test):
+                return [f"assert {self._text(test, scope)}"]
+            case ast.Pass() | ast.Expr(value=ast.Constant()):
+                return []
+            case (
+                ast.Assign(targets=[target], value=value)
+                | ast.AnnAssign(target=target, value=ast.expr() as value)
+            ):
+                return self._assign(target, value, scope)
+            case ast.AugAssign(target=ast.Name(id=name), value=value):
+                if scope.get(name) == self._local(name):
+                    return [f"{self._local(name)} {_sign(node)} {self._text(value, scope)}"]
+            case ast.AugAssign(target=ast.Subscript() as target, value=value):
+                return [f"{self._field(target, scope)} {_sign(node)} {self._text(value, scope)}"]
+        raise self._not_plain(node)
+
+    def _if(
+        self, test: ast.expr, body: list[ast.stmt], orelse: list[ast.stmt], scope: _Scope
+    ) -> tuple[list[str], bool]:
+        condition = self._text(test, scope)
+        scopes = dict(scope), dict(scope)
+        then_lines, then_goes_on = self._block(body, scopes[0])
+        else_lines, else_goes_on = self._block(orelse, scopes[1])
+        reaching = [
+            own
+            for own, goes_on in zip(scopes, (then_goes_on, else_goes_on), strict=True)
+            if goes_on
+        ]
+        if reaching:
+            # A name that has no value in one branch, or another record, must not be read later.
+            first, last = reaching[0], reaching[-1]
+            scope.clear()
+            scope.update({name: own for name, own in first.items() if last.get(name) == own})
+        lines = [f"if {condition}:", *_indented(then_lines)]
+        if else_lines:
+            lines += ["else:", *_indented(else_lines)]
+        return lines, then_goes_on or else_goes_on
+
+    def _return(self, value: ast.expr | None, scope: _Scope) -> list[str]:
+        match value:
+            case None | ast.Constant(value=None):
+                return ["raise Stop"]
+            case ast.IfExp(test=test, body=body, orelse=orelse):
+                condition = self._text(test, scope)
+                then_lines, else_lines = self._return(body, scope), self._return(orelse, scope)
+                return [
+                    f"if {condition}:", *_indented(then_lines), "else:", *_indented(else_lines)
+                ]  # fmt: skip
+            case ast.Call(func=ast.Name(id=name), args=arguments, keywords=[]):
+                called = looked_up(self._function, name)
+                if name not in self._locals and isinstance(called, FunctionType):
+                    self._bind(name, called)
+                    lines, bindings = self._arguments(arguments, scope)
+                    return lines + self._inliner.inline(
+                        called, bindings, self._returned, self._callers
+                    )
+        fields = self._fields(value, scope)
+        return self._returned(self._text(value, scope) if fields is None else fields)
+
+    def _arguments(
+        self, arguments: Sequence[ast.expr], scope: _Scope
+    ) -> tuple[list[str], list[Binding]]:
+        """Return the arguments of a call, and the statements that compute them."""
+        lines: list[str] = []
+        bindings: list[Binding] = []
+        for number, argument in enumerate(arguments):
+            binding = scope.get(argument.id) if isinstance(argument, ast.Name) else None
+            if binding is None:
+                binding = f"t{self._number}_{number}"
+                lines.append(f"{binding} = {self._text(argument, scope)}")
+            elif isinstance(binding, Record) and binding in bindings:
+                # A change of one argument would change both.
+                raise self._not_plain(argument)
+            bindings.append(binding)
+        return lines, bindings
+
+    def _assign(self, target: ast.expr, value: ast.expr, scope: _Scope) -> list[str]:
+        match target, value:
+            case ast.Name(id=name), _:
+                if name not in self._locals:
+                    # It is declared global or nonlocal.
+                    raise self._not_plain(target)
+                fields = self._fields(value, scope)
+                if fields is None:
+                    text = self._text(value, scope)
+                    scope[name] = self._local(name)
+                    return [f"{scope[name]} = {text}"]
+                if isinstance(value, ast.Name):
+                    # Both names are the same dict.
+                    scope[name] = scope[value.id]
+                    return []
+                record, lines = self._record_of(name, fields)
+                if any(
+                    isinstance(own, Record) and {*own.fields.values()} & {*record.fields.values()}
+                    for other, own in scope.items()
+                    if other != name
+                ):
+                    # Another name is still the dict that this name was.
+                    raise self._not_plain(target)
+                scope[name] = record
+                return lines
+            case ast.Subscript(), _:
+                return [f"{self._field(target, scope)} = {self._text(value, scope)}"]
+            case ast.Tuple(elts=names), ast.Tuple(elts=values) if len(names) == len(values):
+                texts = [self._text(each, scope) for each in values]
+                targets = []
+                for each in names:
+                    if not isinstance(each, ast.Name) or each.id not in self._locals:
+                        raise self._not_plain(target)
+                    scope[each.id] = self._local(each.id)
+                    targets.append(self._local(each.id))
+                return [f"{', '.join(targets)} = {', '.join(texts)}"]
+        raise self._not_plain(target)
+
+    def _field(self, node: ast.Subscript, scope: _Scope) -> str:
+        """Return the variable of a key that the function sets."""
+        match node:
+            case ast.Subscript(value=ast.Name(id=name), slice=ast.Constant(value=str() as key)):
+                record = scope.get(name)
+                if isinstance(record, Record) and record.writable and key in record.fields:
+                    return record.fields[key]
+        raise self._not_plain(node)
+
+    def _fields(self, node: ast.expr, scope: _Scope) -> dict[str, str] | None:
+        """Return the expressions of a dict, or None if ``node`` is not a dict."""
+        match node:
+            case ast.Name(id=name):
+                binding = scope.get(name)
+                return dict(binding.fields) if isinstance(binding, Record) else None
+            case ast.Call(func=ast.Name(id="dict"), args=[argument], keywords=[]):
+                if self._is_builtin("dict"):
+                    return self._fields(argument, scope)
+            case ast.Call(func=ast.Name(id="dict"), args=[], keywords=keywords):
+                if self._is_builtin("dict") and all(each.arg for each in keywords):
+                    return {str(own.arg): self._text(own.value, scope) for own in keywords}
+            case ast.Dict(keys=keys, values=values):
+                fields: dict[str, str] = {}
+                for key, value in zip(keys, values, strict=True):
+                    spread = self._fields(value, scope) if key is None else None
+                    if spread is not None:
+                        fields |= spread
+                    elif isinstance(key, ast.Constant) and isinstance(key.value, str):
+                        fields[key.value] = self._text(value, scope)
+                    else:
+                        raise self._not_plain(node)
+                return fields
+        return None
+
+    def _text(self, node: ast.expr, scope: _Scope) -> str:
+        """Return an expression with a plain value."""
+        return ast.unparse(self._expression(node, scope))
+
+    def _expression(self, node: ast.expr, scope: _Scope) -> ast.expr:
+        match node:
+            case ast.Constant(value=value) if isinstance(value, _CONSTANTS):
+                return node
+            case ast.Name(id=name):
+                return ast.Name(self._variable(node, name, scope), ast.Load())
+            case ast.Compare():
+                return self._comparison(node, scope)
+            case ast.Subscript() | ast.Call(func=ast.Attribute()):
+                return self._read_field(node, scope)
+            case ast.Call(func=ast.Name(id=name) as called, args=arguments, keywords=[]):
+                if name in _BUILTINS and self._is_builtin(name):
+                    return ast.Call(called, [self._expression(a, scope) for a in arguments], [])
+            case ast.BinOp(op=ast.MatMult()):
+                pass
+            case (
+                ast.BinOp()
+                | ast.UnaryOp()
+                | ast.BoolOp()
+                | ast.IfExp()
+                | ast.JoinedStr()
+                | ast.FormattedValue()
+            ):
+                return self._with_operands(node, scope)
+        raise self._not_plain(node)
+
+    def _read_field(self, node: ast.expr, scope: _Scope) -> ast.expr:
+        """Return the variable of ``record["key"]`` or ``record.get("key")``."""
+        match node:
+            case (
+                ast.Subscript(value=ast.Name(id=name), slice=ast.Constant(value=str() as key))
+                | ast.Call(
+                    func=ast.Attribute(value=ast.Name(id=name), attr="get"),
+                    args=[ast.Constant(value=str() as key)]
+                    | [ast.Constant(value=str() as key), ast.Constant()],
+                    keywords=[],
+                )
+            ):
+                record = scope.get(name)
+                if isinstance(record, Record) and key in record.fields:
+                    return ast.Name(record.fields[key], ast.Load())
+        raise self._not_plain(node)
+
+    def _with_operands(self, node: ast.expr, scope: _Scope) -> ast.expr:
+        """Return an operator with its operands as expressions."""
+        operands: dict[str, Any] = {}
+        for name, value in ast.iter_fields(node):
+            if isinstance(value, ast.expr):
+                operands[name] = self._expression(value, scope)
+            elif isinstance(value, list):
+                operands[name] = [self._expression(each, scope) for each in value]
+            else:
+                operands[name] = value
+        return type(node)(**operands)
+
+    def _comparison(self, node: ast.Compare, scope: _Scope) -> ast.expr:
+        """Return a comparison. A record is never None, and identity is compared with None only."""
+        if any(isinstance(each, ast.Is | ast.IsNot) for each in node.ops):
+            match node:
+                case ast.Compare(ops=[operator], comparators=[ast.Constant(value=None)]):
+                    if self._fields(node.left, scope) is not None:
+                        return ast.Constant(isinstance(operator, ast.IsNot))
+                case _:
+                    raise self._not_plain(node)
+        compared = [
+            ast.Tuple([self._expression(item, scope) for item in each.elts], ast.Load())
+            if isinstance(operator, ast.In | ast.NotIn) and isinstance(each, ast.Tuple | ast.List)
+            else self._expression(each, scope)
+            for operator, each in zip(node.ops, node.comparators, strict=True)
+        ]
+        return ast.Compare(self._expression(node.left, scope), node.ops, compared)
+
+    def _variable(self, node: ast.expr, name: str, scope: _Scope) -> str:
+        """Return the variable of a name with a plain value."""
+        if name in self._locals:
+            binding = scope.get(name)
+            if isinstance(binding, str):
+                return binding
+            raise self._not_plain(node)
+        value = looked_up(self._function, name)
+        if type(value) not in _CONSTANTS:
+            raise self._not_plain(node)
+        self._bind(name, value)
+        variable = f"g{len(self._inliner.constants)}"
+        self._inliner.constants[variable] = value
+        return variable
+
+    def _local(self, name: str) -> str:
+        """Return the variable of a name with a plain value that the function assigns."""
+        return f"l{self._number}_{name}"
+
+    def _is_builtin(self, name: str) -> bool:
+        value = looked_up(self._function, name)
+        if name in self._locals or value is not getattr(builtins, name):
+            return False
+        self._bind(name, value)
+        return True
+
+    def _bind(self, name: str, value: Any) -> None:
+        self._inliner.bound.append(Bound(self._function, name, value))
+
+    def _not_plain(self, node: ast.AST) -> NotPlain:
+        line = getattr(node, "lineno", 0)
+        text = ast.unparse(node).splitlines()[0]
+        return NotPlain(f"line {line} of {self._function.__name__} has {text!r}")
+
+
+def _is_stored(node: ast.Name | ast.Subscript) -> bool:
+    return isinstance(node.ctx, ast.Store)
+
+
+def _sign(node: ast.AugAssign) -> str:
+    """Return the sign of an assignment with an operator, for example ``+=``."""
+    statement = ast.AugAssign(ast.Name("x", ast.Store()), node.op, ast.Constant(0))
+    return ast.unparse(statement).split()[1]
+
+
+def _indented(lines: Sequence[str]) -> list[str]:
+    return [f"    {line}" for line in lines or ["pass"]]

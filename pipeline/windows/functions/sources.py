@@ -1,0 +1,117 @@
+"""The syntax tree of a Python function, checked against its byte code."""
+
+import ast
+import linecache
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from inspect import CO_ASYNC_GENERATOR, CO_COROUTINE, CO_GENERATOR, CO_VARARGS, CO_VARKEYWORDS
+from types import CodeType, FunctionType
+from typing import Any, NamedTuple
+
+_SPECIAL = CO_VARARGS | CO_VARKEYWORDS | CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR
+
+
+class NotPlain(Exception):
+    """A function cannot be compiled. The message is the reason."""
+
+
+@dataclass(frozen=True)
+class Definition:
+    """A function with positional parameters only."""
+
+    function: FunctionType
+    parameters: tuple[str, ...]
+    body: list[ast.stmt]
+
+
+class _File(NamedTuple):
+    """The syntax tree of a file and the code objects of its functions."""
+
+    tree: ast.Module
+    codes: tuple[CodeType, ...]
+
+
+def definition_of(function: Callable[..., Any]) -> Definition:
+    """Return the definition of a function.
+
+    The file can have changed after the import, and two lambdas can share a line. So the file is
+    compiled again, and one of its functions must have the byte code of ``function``.
+
+    Raises:
+        NotPlain: It is not a Python function with positional parameters only, or its source is not
+            available.
+    """
+    name = getattr(function, "__name__", repr(function))
+    if not isinstance(function, FunctionType):
+        message = f"{name} is not a function that is written in Python"
+        raise NotPlain(message)
+    code = function.__code__
+    has_defaults = function.__defaults__ or function.__kwdefaults__ or code.co_kwonlyargcount
+    if has_defaults or code.co_flags & _SPECIAL:
+        message = f"{name} has default values, * or **, or it is a generator or a coroutine"
+        raise NotPlain(message)
+    # A file can change while the process runs.
+    linecache.checkcache(code.co_filename)
+    lines = linecache.getlines(code.co_filename, function.__globals__)
+    file = _parsed("".join(lines), code.co_filename)
+    node = None if file is None or code not in file.codes else _node(file.tree, code)
+    if node is None:
+        message = f"the source of {name} is not available, or it changed after the import"
+        raise NotPlain(message)
+    body = node.body if isinstance(node, ast.FunctionDef) else [_returned(node.body)]
+    return Definition(function, code.co_varnames[: code.co_argcount], body)
+
+
+def _returned(expression: ast.expr) -> ast.stmt:
+    return ast.copy_location(ast.Return(expression), expression)
+
+
+@lru_cache(maxsize=100)
+def _parsed(source: str, name: str) -> _File | None:
+    with warnings.catch_warnings():
+        # Python warned when it imported the file.
+        warnings.simplefilter("ignore")
+        try:
+            tree = ast.parse(source, name)
+            return _File(tree, tuple(_codes(compile(source, name, "exec", dont_inherit=True))))
+        except (SyntaxError, ValueError):
+            return None
+
+
+def _codes(code: CodeType) -> Iterator[CodeType]:
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield constant
+            yield from _codes(constant)
+
+
+def _node(tree: ast.Module, code: CodeType) -> ast.FunctionDef | ast.Lambda | None:
+    """Return the node that ``code`` is compiled from, or None if it is not clear."""
+    if code.co_name != "<lambda>":
+        found = [
+            node
+            for node in ast.walk(tree)
+            if isinstance(node, ast.FunctionDef) and node.name == code.co_name
+            if min([node.lineno, *(each.lineno for each in node.decorator_list)])
+            == code.co_firstlineno
+        ]
+        return found[0] if len(found) == 1 else None
+    # The body of a lambda contains all of its instructions. Of nested lambdas, it is the smallest.
+    places = [
+        ((line, column), (end_line, end_column))
+        for line, end_line, column, end_column in code.co_positions()
+        if (line, column) != (end_line, end_column)
+    ]
+    if any(None in place for both in places for place in both):
+        return None
+    lambdas = [node for node in ast.walk(tree) if isinstance(node, ast.Lambda)]
+    around = [node for node in lambdas if all(_is_inside(place, node.body) for place in places)]
+    return max(around, key=lambda node: (node.body.lineno, node.body.col_offset), default=None)
+
+
+def _is_inside(place: Any, node: ast.expr) -> bool:
+    start, end = place
+    last = node.end_lineno, node.end_col_offset
+    return bool((node.lineno, node.col_offset) <= start and end <= last)
