@@ -7,8 +7,10 @@ aggregates from Arrow columns and writes them to Arrow columns.
 
 from oriel.pipeline.windows.functions.compiled import (
     CompiledFold,
+    FoldedRuns,
     compiled_fold,
     if_compiled,
+    skipped_runs,
 )
 from oriel.pipeline.windows.functions.folds import (
     Aggregator,
@@ -18,6 +20,7 @@ from oriel.pipeline.windows.functions.folds import (
     fold_fields,
     fold_values,
     in_partition_order,
+    merged_in_order,
     rejected_table,
 )
 from oriel.pipeline.windows.functions.sources import NotPlain
@@ -26,6 +29,7 @@ __all__ = [
     "Aggregator",
     "CompiledFold",
     "Fold",
+    "FoldedRuns",
     "Merger",
     "NotPlain",
     "Rejected",
@@ -34,5 +38,7 @@ __all__ = [
     "fold_values",
     "if_compiled",
     "in_partition_order",
+    "merged_in_order",
     "rejected_table",
+    "skipped_runs",
 ]

@@ -327,6 +327,13 @@ class _Loop:
         return [f"if {unfit}:", *is_none, f"    {variable} = c{number}({variable})"]
 
 
+def skipped_runs(fold: Fold, count: int) -> FoldedRuns:
+    """Return ``count`` runs that the functions themselves must compute."""
+    nulls = [pa.nulls(count, column_type) for column_type in fold.types.values()]
+    aggregates = pa.table(nulls, schema=pa.schema(fold.types))
+    return FoldedRuns(aggregates, np.ones(count, dtype=np.bool_))
+
+
 def if_compiled(fold: Fold, values: pa.Schema, step: Step = "aggregate") -> CompiledFold | None:
     """Return the compiled functions, or None if a function cannot be compiled."""
     try:

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from oriel.pipeline.windows.arrays import Ints, python_rows, python_values
+from oriel.pipeline.windows.arrays import Flags, Ints, Ranges, python_rows, python_values
 from oriel.pipeline.windows.definitions import IllegalArgument, said
 from oriel.pipeline.windows.functions.converters import Converter, converter
 from oriel.pipeline.windows.records import INPUT, NULL_VALUE, REJECTED_SCHEMA, SUBORDER
@@ -172,6 +172,15 @@ class Fold:
             for name, column_type in self.types.items()
         }
 
+    def replaced(self, aggregates: pa.Table, chosen: Flags, values: Sequence[Any]) -> pa.Table:
+        """Return aggregates as columns, in which ``values`` replace the chosen ones."""
+        if not len(values):
+            return aggregates
+        row = np.arange(len(aggregates))
+        row[chosen] = len(aggregates) + np.arange(len(values))
+        own = pa.table(self.columns(values), schema=aggregates.schema)
+        return pa.concat_tables([aggregates, own]).take(pa.array(row))
+
     def read(self, rows: pa.Table) -> list[Any]:
         """Return the aggregates of rows that have the columns of ``columns``, one per row."""
         if not self.has_dicts:
@@ -293,3 +302,28 @@ def in_partition_order(fold: Fold, key: str, aggregates: Sequence[tuple[Any, Any
             message = f"merging the partitions of key {key!r} failed: {error}"
             raise IllegalArgument(message) from error
     return result
+
+
+def merged_in_order(
+    fold: Fold,
+    keys: pa.Array | pa.ChunkedArray,
+    places: Sequence[Any],
+    aggregates: pa.Table,
+    ranges: Ranges,
+) -> list[Any]:
+    """Merge the aggregates of each range as ``in_partition_order`` does.
+
+    ``keys``, ``places`` and ``aggregates`` have an entry per row.
+    """
+    rows = ranges.rows()[1]
+    values = fold.read(aggregates.take(pa.array(rows)))
+    own_places = [places[row] for row in rows.tolist()]
+    own_keys = keys.take(pa.array(ranges.low)).to_pylist()
+    return [
+        in_partition_order(
+            fold, key, list(zip(own_places[low:high], values[low:high], strict=True))
+        )
+        for key, (low, high) in zip(
+            own_keys, Ranges.side_by_side(ranges.sizes).pairs(), strict=True
+        )
+    ]

@@ -39,7 +39,7 @@ from oriel.pipeline.windows.functions import (
     fold_fields,
     fold_values,
     if_compiled,
-    in_partition_order,
+    merged_in_order,
     rejected_table,
 )
 from oriel.pipeline.windows.records import (
@@ -333,22 +333,26 @@ class TimeFoldEngine(GridEngine):
         times_ms = np.where(counts, parts.time_ms, NOTHING_OBSERVED_MS)
         timestamp_ms = range_extremes(times_ms, windows, np.maximum)
 
-        # The row of the aggregate of each window: of its only partition, merged, or the null row.
-        merged = self._merged(parts, windows.keep(present > 1), keys)
-        rows = np.where(parts.removed, len(parts) + len(merged), np.arange(len(parts)))
-        row = range_extremes(rows, windows, np.minimum)
-        row[present > 1] = len(parts) + np.arange(len(merged))
-        deleted = present == 0
-        deleted[present > 1] = [aggregate is None for aggregate in merged]
-        others = self._fold.columns([*merged, None])
-        aggregates = pa.concat_tables(
-            [parts.aggregates, pa.table(others, schema=parts.aggregates.schema)]
+        several = present > 1
+        merged = merged_in_order(
+            self._fold,
+            keys.take(pa.array(parts.code)).filter(pa.array(~parts.removed)),
+            parts.partition[~parts.removed].tolist(),
+            parts.aggregates.filter(pa.array(~parts.removed)),
+            windows.among(~parts.removed).keep(several),
         )
+        # The first partial aggregate that is not removed. If all are removed, any row will do.
+        rows = np.where(parts.removed, len(parts) - 1, np.arange(len(parts)))
+        aggregates = parts.aggregates.take(pa.array(range_extremes(rows, windows, np.minimum)))
+        aggregates = self._fold.replaced(aggregates, several, merged)
+        deleted = present == 0
+        deleted[several] = [aggregate is None for aggregate in merged]
+        aggregates = self._fold.replaced(aggregates, deleted, [None] * int(deleted.sum()))
 
         # A removal changes a window that had a row, and is never final. With on_window_close, that
         # row was never emitted.
         emitted = self._emit.emits(was_known | ~deleted, final & ~deleted)
-        chosen = aggregates.take(pa.array(row[emitted]))
+        chosen = aggregates.filter(pa.array(emitted))
         first = windows.low[emitted]
         start_ms = parts.start_ms[first]
         return changed_rows(
@@ -359,18 +363,3 @@ class TimeFoldEngine(GridEngine):
             final=final[emitted],
             deleted=deleted[emitted],
         )
-
-    def _merged(self, parts: PartitionParts, windows: Ranges, keys: pa.Array) -> list[Any]:
-        """Return the aggregate of each window that several partitions have."""
-        taken, owner = parts.take(windows.rows()[1]), windows.owners.tolist()
-        placed: list[list[tuple[int, Any]]] = [[] for _ in windows.low]
-        columns = owner, taken.partition.tolist(), self._fold.read(taken.aggregates)
-        entries = zip(*columns, strict=True)
-        for (window, partition, aggregate), removed in zip(entries, taken.removed, strict=True):
-            if not removed:
-                placed[window].append((partition, aggregate))
-        own_keys = keys.take(pa.array(parts.code[windows.low])).to_pylist()
-        return [
-            in_partition_order(self._fold, key, aggregates)
-            for key, aggregates in zip(own_keys, placed, strict=True)
-        ]

@@ -27,7 +27,7 @@ from oriel.pipeline.windows.functions import (
     Fold,
     fold_fields,
     fold_values,
-    in_partition_order,
+    merged_in_order,
     rejected_table,
 )
 from oriel.pipeline.windows.records import greatest_ms
@@ -108,12 +108,9 @@ class SessionFoldEngine(SessionEngine):
         """Merge the aggregates of each range in the order of end, start and partition."""
         if (ranges.sizes == 1).all():
             return {name: rows[name] for name in self.aggregate_types}
-        aggregates = self._fold.read(rows)
-        keys = rows["key"].to_pylist()
         names = ("window_end_ms", "window_start_ms", "partition")
         places = list(zip(*(rows[name].to_pylist() for name in names), strict=True))
-        merged = []
-        for low, high in ranges.pairs():
-            placed = list(zip(places[low:high], aggregates[low:high], strict=True))
-            merged.append(in_partition_order(self._fold, keys[low], placed))
-        return self._fold.columns(merged)
+        aggregates = rows.select(list(self.aggregate_types))
+        return self._fold.columns(
+            merged_in_order(self._fold, rows["key"], places, aggregates, ranges)
+        )

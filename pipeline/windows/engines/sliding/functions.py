@@ -12,6 +12,9 @@ are merged in order (docs/decisions/0011).
 Tumbling and hopping windows reject a record completely if one of its windows raises, because all
 windows are known at its arrival. A sliding window can appear and receive members long after the
 record was accepted and emitted in others. Each sliding window therefore decides on its own.
+
+If the functions are compiled, each partition of a window is one run of the compiled loop. The
+functions themselves are called for the members of a window if the loop skips one of its runs.
 """
 
 from collections.abc import Sequence
@@ -21,7 +24,14 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from oriel.pipeline.windows.arrays import Flags
+from oriel.pipeline.windows.arrays import (
+    Flags,
+    Ints,
+    Ranges,
+    heads,
+    lexsort,
+    range_extremes,
+)
 from oriel.pipeline.windows.definitions import EmitStrategy, SlidingWindows
 from oriel.pipeline.windows.engines.contract import EngineResult
 from oriel.pipeline.windows.engines.sliding.declarative import (
@@ -32,13 +42,17 @@ from oriel.pipeline.windows.engines.sliding.declarative import (
 from oriel.pipeline.windows.engines.sliding.members import covered
 from oriel.pipeline.windows.functions import (
     Fold,
+    FoldedRuns,
     Rejected,
     fold_fields,
     fold_values,
+    if_compiled,
     in_partition_order,
+    merged_in_order,
     rejected_table,
+    skipped_runs,
 )
-from oriel.pipeline.windows.records import RECORD_FIELDS, arrival_keys
+from oriel.pipeline.windows.records import NULL_VALUE, RECORD_FIELDS, arrival_keys
 
 
 class _Member(NamedTuple):
@@ -76,6 +90,7 @@ class SlidingFoldEngine(SlidingWindowEngine):
         """Aggregate values of this schema by ``fold``. ``carried`` are columns of the record."""
         super().__init__(windows, {}, values, carried, emit=emit)
         self._fold = fold
+        self._compiled = if_compiled(fold, values)
         self._carried = list(carried or ())
         self._values = values
         self.aggregate_types = dict(fold.types)
@@ -102,13 +117,16 @@ class SlidingFoldEngine(SlidingWindowEngine):
 
     def _rejected(self, batch: pa.Table) -> list[tuple[int, str]]:
         """Return the rejected rows with the reason. Each record is tested with a new aggregate."""
+        each = Ranges.of_each(len(batch))
+        skipped = np.flatnonzero(self._folded_runs(batch, each.low, each).skipped)
+        batch = batch.take(pa.array(skipped))
         rejected = []
         inputs, keys = batch["input"].to_pylist(), batch["key"].to_pylist()
-        for row, value in enumerate(fold_values(batch, self._values)):
+        for number, value in enumerate(fold_values(batch, self._values)):
             try:
-                self._fold.applied(inputs[row], keys[row], value, None)
+                self._fold.applied(inputs[number], keys[number], value, None)
             except Rejected as error:
-                rejected.append((row, str(error)))
+                rejected.append((int(skipped[number]), str(error)))
         return rejected
 
     def _aggregated(self, changed: ChangedWindows) -> Aggregated:
@@ -117,29 +135,83 @@ class SlidingFoldEngine(SlidingWindowEngine):
         rows = changed.rows.take(pa.array(in_bounds))
         arrival = np.empty(len(rows), dtype=np.int64)
         arrival[np.lexsort(arrival_keys(rows))] = np.arange(len(rows))
-        members = self._members_of(rows, changed.new[in_bounds])
+        members: list[_Member] = []
         # With on_window_close, a window is evaluated only once, so nothing was reported earlier.
         evaluated_before = changed.known & (not self._emit.is_on_close)
-        aggregates, timestamps, left_out = [], [], []
+        tables, timestamps, removed, left_out = [], [], [], []
         for pieces in changed.members.listed():
             place = np.searchsorted(in_bounds, pieces.row)
-            place = place[np.lexsort((arrival[place], pieces.ranges.owners))]
-            for window, (low, high) in zip(pieces.window, pieces.ranges.pairs(), strict=True):
+            place = place[lexsort((arrival[place], pieces.ranges.owners))]
+            folded, timestamp_ms = self._folded_windows(rows, place, pieces.ranges)
+            called = []
+            for number in np.flatnonzero(folded.skipped).tolist():
+                members = members or self._members_of(rows, changed.new[in_bounds])
+                low, high = pieces.ranges.low[number], pieces.ranges.high[number]
                 own = [members[row] for row in place[low:high].tolist()]
-                aggregate, timestamp_ms, raised = self._folded(own)
-                aggregates.append(aggregate)
-                timestamps.append(timestamp_ms)
+                aggregate, timestamp_ms[number], raised = self._folded(own)
+                called.append(aggregate)
+                window = pieces.window[number]
                 if evaluated_before[window]:
                     raised = self._not_reported(raised, own)
                 for member, error, _ in raised:
                     bounds = f"[{changed.start_ms[window]}, {changed.end_ms[window]}]"
                     left_out.append((member.row, f"left out of the window {bounds}: {error}"))
+            is_removed = np.zeros(len(timestamp_ms), dtype=np.bool_)
+            is_removed[folded.skipped] = [aggregate is None for aggregate in called]
+            tables.append(self._fold.replaced(folded.aggregates, folded.skipped, called))
+            timestamps.append(timestamp_ms)
+            removed.append(is_removed)
+        aggregates = pa.concat_tables([pa.schema(self._fold.types).empty_table(), *tables])
         return Aggregated(
-            self._fold.columns(aggregates),
-            np.array(timestamps, dtype=np.int64),
-            np.array([aggregate is None for aggregate in aggregates], dtype=np.bool_),
+            dict(zip(aggregates.column_names, aggregates.columns, strict=True)),
+            np.concatenate([np.zeros(0, dtype=np.int64), *timestamps]),
+            np.concatenate([np.zeros(0, dtype=np.bool_), *removed]),
             rejected_table(rows, left_out, self._carried),
         )
+
+    def _folded_windows(
+        self, rows: pa.Table, place: Ints, windows: Ranges
+    ) -> tuple[FoldedRuns, Ints]:
+        """Aggregate ``place[windows]`` of ``rows`` by the compiled loop, and return their times.
+
+        The members of a window are in the order of arrival. Each partition of a window is a run.
+        """
+        if self._compiled is None or not self._compiled.is_valid():
+            return skipped_runs(self._fold, len(windows.low)), np.zeros_like(windows.low)
+        time_ms = range_extremes(np.asarray(rows["timestamp_ms"])[place], windows, np.maximum)
+        owners = windows.owners
+        partition = self._fold.fold_partitions(np.asarray(rows["partition"]))[place]
+        order = lexsort((partition, owners))
+        place, owners, partition = place[order], owners[order], partition[order]
+        runs = Ranges.of_runs(heads(owners, partition))
+        folded = self._folded_runs(rows, place, runs)
+        own = Ranges.of_runs(heads(owners[runs.low]))
+        skipped = own.any_of(folded.skipped)
+        several = (own.sizes > 1) & ~skipped
+        merged = merged_in_order(
+            self._fold,
+            rows["key"].take(pa.array(place[runs.low])),
+            partition[runs.low].tolist(),
+            folded.aggregates,
+            own.keep(several),
+        )
+        aggregates = folded.aggregates.take(pa.array(own.low))
+        return FoldedRuns(self._fold.replaced(aggregates, several, merged), skipped), time_ms
+
+    def _folded_runs(self, rows: pa.Table, place: Ints, runs: Ranges) -> FoldedRuns:
+        """Aggregate ``place[runs]`` of ``rows`` by the compiled loop, each from the start."""
+        count = len(runs.low)
+        if self._compiled is None or not self._compiled.is_valid():
+            return skipped_runs(self._fold, count)
+        folded = self._compiled.folded(
+            rows.select(self._compiled.columns).take(pa.array(place)),
+            runs.sizes,
+            rows["key"].take(pa.array(place[runs.low])),
+            pa.schema(self._fold.types).empty_table(),
+            np.full(count, -1),
+        )
+        is_null = np.asarray(rows[NULL_VALUE.name])[place]
+        return FoldedRuns(folded.aggregates, folded.skipped | runs.any_of(is_null))
 
     def _members_of(self, rows: pa.Table, new: Flags) -> list[_Member]:
         """Return each row as the functions see it."""
