@@ -4,33 +4,60 @@ The functions see the records of each pair in the order of arrival, as in Kafka 
 sessions that a record joins are merged in the order of their ends, and then the record is added.
 The partition sessions of one session of the store are merged in the order of end, start and
 partition.
+
+If the functions are compiled, each chain that is one session at each time is one run of the
+compiled loop. The functions themselves are called for the records of all other chains.
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from oriel.pipeline.windows.arrays import Ranges
+from oriel.pipeline.windows.arrays import Flags, Ints, Ranges, heads, lexsort
 from oriel.pipeline.windows.definitions import EmitStrategy, SessionWindows
 from oriel.pipeline.windows.engines.sessions.engine import ON_UPDATE, MergedBatch, SessionEngine
 from oriel.pipeline.windows.engines.sessions.merging import (
     AggregateOf,
     Arrival,
+    ChainedSessions,
     PartitionSession,
     SessionBounds,
     SessionRecords,
+    chained_sessions,
     merge_in_arrival_order,
+    single_sessions,
 )
 from oriel.pipeline.windows.functions import (
     Fold,
     fold_fields,
     fold_values,
+    if_compiled,
     merged_in_order,
     rejected_table,
 )
-from oriel.pipeline.windows.records import greatest_ms
+from oriel.pipeline.windows.records import NULL_VALUE, greatest_ms
+
+
+@dataclass(frozen=True)
+class _Looped:
+    """Chains that the compiled loop added: their first records and their aggregates."""
+
+    chains: Ints
+    first_records: Ints
+    aggregates: pa.Table
+
+
+@dataclass
+class _Called:
+    """The results of chains whose functions were called. See ``ArrivalResult``."""
+
+    sessions: list[PartitionSession] = field(default_factory=list)
+    late: list[int] = field(default_factory=list)
+    rejected: list[tuple[int, str]] = field(default_factory=list)
+    shrunk_pairs: list[int] = field(default_factory=list)
 
 
 class SessionFoldEngine(SessionEngine):
@@ -47,6 +74,7 @@ class SessionFoldEngine(SessionEngine):
     ) -> None:
         """Aggregate values of this schema by ``fold``. ``carried`` are columns of the key."""
         self._fold = fold
+        self._compiled = if_compiled(fold, values, "merge and aggregate")
         self._values = values
         self.aggregate_types = dict(fold.types)
         super().__init__(windows, pa.schema(fold.types), fold_fields(values), carried, emit=emit)
@@ -54,53 +82,132 @@ class SessionFoldEngine(SessionEngine):
     def _merge(
         self, state: pa.Table, old: SessionBounds, batch: pa.Table, records: SessionRecords
     ) -> MergedBatch:
-        """Call the functions record by record, pair by pair."""
-        sessions_of = old.sessions_by(old.pair, np.arange(len(old)), self._fold.read(state))
-        aggregate_of = self._aggregate_of(batch)
-        merged: list[PartitionSession] = []
-        late: list[int] = []
-        rejected: list[tuple[int, str]] = []
-        shrunk_pairs: list[int] = []
-        for pair, arrivals in records.in_arrival_order_by(records.pair, np.arange(len(batch))):
-            result = merge_in_arrival_order(
-                sessions_of.get(pair, []), arrivals, self._gap_ms, aggregate_of
-            )
-            merged += result.sessions
-            late += result.late
-            rejected += result.rejected
-            shrunk_pairs += [pair] if result.removed_any else []
+        """Add the records of each chain by the compiled loop, or by calls in their order."""
+        chained = chained_sessions(old, records, self._gap_ms)
+        looped = self._looped(state, old, batch, records, chained)
+        is_called = np.zeros(len(chained.sessions), dtype=np.bool_)
+        is_called[chained.of_record] = True
+        unchanged = np.flatnonzero(~is_called[chained.of_state_row])
+        is_called[looped.chains] = False
+        called = self._called(state, old, batch, records, chained, is_called)
 
         accepted = np.ones(len(batch), dtype=np.bool_)
-        accepted[[*late, *(row for row, _ in rejected)]] = False
+        accepted[[*called.late, *(row for row, _ in called.rejected)]] = False
         # The carried columns belong to the key, so every row of a session has them.
         names = [field.name for field in self._carried]
         rows = pa.concat_tables([state.select(names), batch.select(names)])
-        row_of = [
+        row_of_called = [
             session.state_rows[0] if session.state_rows else len(state) + session.record_rows[0]
-            for session in merged
+            for session in called.sessions
         ]
-        carried = rows.take(pa.array(row_of, pa.int64()))
+        row_of = np.concatenate(
+            [unchanged, len(state) + looped.first_records, np.array(row_of_called, dtype=np.int64)]
+        )
+        carried = rows.take(pa.array(row_of))
+        types = pa.schema(self._fold.types)
+        aggregates = pa.concat_tables([
+            state.select(types.names).take(pa.array(unchanged)),
+            looped.aggregates,
+            pa.table(
+                self._fold.columns([session.aggregate for session in called.sessions]), schema=types
+            ),
+        ])  # fmt: skip
+        is_unchanged = np.zeros(len(old), dtype=np.bool_)
+        is_unchanged[unchanged] = True
+        is_looped = np.zeros(len(chained.sessions), dtype=np.bool_)
+        is_looped[looped.chains] = True
+        touched = [bool(session.record_rows) for session in called.sessions]
         return MergedBatch(
-            sessions=SessionBounds.of_sessions(merged),
+            sessions=old.keep(is_unchanged)
+            .followed_by(chained.sessions.keep(is_looped))
+            .followed_by(SessionBounds.of_sessions(called.sessions)),
             kept=pa.table({
-                **{name: carried[name] for name in names},
-                **self._fold.columns([session.aggregate for session in merged]),
+                **dict(zip(names, carried.columns, strict=True)),
+                **dict(zip(types.names, aggregates.columns, strict=True)),
             }),
-            touched=np.array([bool(session.record_rows) for session in merged], dtype=np.bool_),
-            late=np.array(late, dtype=np.int64),
-            shrunk_pairs=np.array(shrunk_pairs, dtype=np.int64),
-            rejected=rejected_table(batch, rejected),
+            touched=np.concatenate([
+                np.zeros(len(unchanged), dtype=np.bool_),
+                np.ones(len(looped.chains), dtype=np.bool_),
+                np.array(touched, dtype=np.bool_),
+            ]),
+            late=np.array(called.late, dtype=np.int64),
+            shrunk_pairs=np.array(called.shrunk_pairs, dtype=np.int64),
+            rejected=rejected_table(batch, called.rejected),
             accepted_ms=greatest_ms(records.time_ms[accepted]),
         )  # fmt: skip
 
-    def _aggregate_of(self, batch: pa.Table) -> AggregateOf:
-        """Return the function for joined sessions and one record of ``batch``."""
-        keys, inputs = batch["key"].to_pylist(), batch["input"].to_pylist()
-        values = fold_values(batch, self._values)
+    def _looped(
+        self,
+        state: pa.Table,
+        old: SessionBounds,
+        batch: pa.Table,
+        records: SessionRecords,
+        chained: ChainedSessions,
+    ) -> "_Looped":
+        """Add the records of chains that are one session at each time by the compiled loop."""
+        none = np.zeros(0, dtype=np.int64)
+        types = pa.schema(self._fold.types)
+        if self._compiled is None or not self._compiled.is_valid():
+            return _Looped(none, none, types.empty_table())
+        is_single = single_sessions(old, records, chained, self._gap_ms)
+        is_single[chained.of_record[np.asarray(batch[NULL_VALUE.name])]] = False
+        rows = np.flatnonzero(is_single[chained.of_record])
+        arrival = (key[rows] for key in records.arrival_keys)
+        rows = rows[lexsort((*arrival, chained.of_record[rows]))]
+        chain = chained.of_record[rows]
+        runs = Ranges.of_runs(heads(chain))
+        first, chain = rows[runs.low], chain[runs.low]
+        old_row = np.full(len(chained.sessions), -1, dtype=np.int64)
+        old_row[chained.of_state_row] = np.arange(len(old))
+        folded = self._compiled.folded(
+            batch.select(self._compiled.columns).take(pa.array(rows)),
+            runs.sizes,
+            batch["key"].take(pa.array(first)),
+            state.select(types.names),
+            old_row[chain],
+        )
+        done = ~folded.skipped
+        return _Looped(chain[done], first[done], folded.aggregates.filter(pa.array(done)))
+
+    def _called(
+        self,
+        state: pa.Table,
+        old: SessionBounds,
+        batch: pa.Table,
+        records: SessionRecords,
+        chained: ChainedSessions,
+        is_called: Flags,
+    ) -> "_Called":
+        """Call the functions for each record of the chosen chains."""
+        state_rows = np.flatnonzero(is_called[chained.of_state_row])
+        read = self._fold.read(state.take(pa.array(state_rows)))
+        aggregates = dict(zip(state_rows.tolist(), read, strict=True))
+        sessions_of = old.sessions_by(chained.of_state_row, state_rows, aggregates)
+        rows = np.flatnonzero(is_called[chained.of_record])
+        aggregate_of = self._aggregate_of(batch, rows)
+        called = _Called()
+        for chain, arrivals in records.in_arrival_order_by(chained.of_record, rows):
+            result = merge_in_arrival_order(
+                sessions_of.get(chain, []), arrivals, self._gap_ms, aggregate_of
+            )
+            called.sessions += result.sessions
+            called.late += result.late
+            called.rejected += result.rejected
+            if result.removed_any:
+                called.shrunk_pairs.append(int(chained.sessions.pair[chain]))
+        return called
+
+    def _aggregate_of(self, batch: pa.Table, rows: Ints) -> AggregateOf:
+        """Return the function for joined sessions and one of these rows of ``batch``."""
+        chosen = batch.take(pa.array(rows))
+        columns = (chosen["input"].to_pylist(), chosen["key"].to_pylist())
+        fields = zip(*columns, fold_values(chosen, self._values), strict=True)
+        fields_of = dict(zip(rows.tolist(), fields, strict=True))
 
         def aggregate_of(joined: Sequence[PartitionSession], record: Arrival) -> Any:
-            row, aggregates = record.row, (session.aggregate for session in joined)
-            return self._fold.joined(inputs[row], keys[row], values[row], aggregates)
+            stream, key, value = fields_of[record.row]
+            aggregates = (session.aggregate for session in joined)
+            return self._fold.joined(stream, key, value, aggregates)
 
         return aggregate_of
 

@@ -16,14 +16,22 @@ Otherwise, it merges in the order of arrival.
 
 import math
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
-from oriel.pipeline.windows.arrays import Flags, Ints, Ranges, heads, pair_order, running_max
+from oriel.pipeline.windows.arrays import (
+    Flags,
+    Ints,
+    Ranges,
+    heads,
+    lexsort,
+    pair_order,
+    running_max,
+)
 from oriel.pipeline.windows.definitions import SessionWindows
 from oriel.pipeline.windows.functions import Rejected
 from oriel.pipeline.windows.records import arrival_keys
@@ -86,11 +94,14 @@ class SessionBounds:
         )
 
     def sessions_by(
-        self, group: Ints, rows: Ints, aggregates: Sequence[Any] | None = None
+        self,
+        group: Ints,
+        rows: Ints,
+        aggregates: Mapping[int, Any] | Sequence[Any] | None = None,
     ) -> dict[int, list[PartitionSession]]:
         """Return the sessions of the chosen state rows by their group.
 
-        ``group`` has an integer per state row, and ``aggregates`` an aggregate per state row.
+        ``group`` has an integer per state row, and ``aggregates`` the aggregate of each chosen row.
         """
         by_group: dict[int, list[PartitionSession]] = {}
         columns = (self.pair, self.start_ms, self.end_ms, self.reach_ms)
@@ -190,7 +201,8 @@ def assign_records(old: SessionBounds, records: SessionRecords, gap_ms: int) -> 
     and any order of such steps ends with the connected components of "within the gap". The old
     sessions must also be more than the gap apart.
     """
-    chained, of_state_row, of_record = _chained(old, records, gap_ms)
+    chains = chained_sessions(old, records, gap_ms)
+    chained, of_state_row, of_record = chains.sessions, chains.of_state_row, chains.of_record
     # If two old sessions are within the gap, one was closed when a record older than the grace
     # created or extended the other one. It is frozen, and a chain would wrongly join them. Such a
     # chain is crowded.
@@ -220,13 +232,17 @@ def assign_records(old: SessionBounds, records: SessionRecords, gap_ms: int) -> 
     return AssignedSessions(chained.keep(~is_ordered).followed_by(ordered), of_record, of_state_row)
 
 
-def _chained(
-    old: SessionBounds, records: SessionRecords, gap_ms: int
-) -> tuple[SessionBounds, Ints, Ints]:
-    """Return each chain of sessions and records as a session. A record is the interval [t, t].
+@dataclass(frozen=True)
+class ChainedSessions:
+    """Each chain of sessions and records as a session, and the chain of each of them."""
 
-    Returns (sessions, the index of the session of each state row, and of each record).
-    """
+    sessions: SessionBounds
+    of_state_row: Ints
+    of_record: Ints
+
+
+def chained_sessions(old: SessionBounds, records: SessionRecords, gap_ms: int) -> ChainedSessions:
+    """Return each chain of sessions and records as a session. A record is the interval [t, t]."""
     alone = SessionBounds(records.pair, records.time_ms, records.time_ms, records.reach_ms)
     every = old.followed_by(alone)
     # Two intervals are within the gap if and only if they overlap with both starts moved by the
@@ -243,7 +259,38 @@ def _chained(
         reach_ms=np.minimum.reduceat(every.reach_ms[order], chains.low),
     )
     of_state_row, of_record = np.split(number, [len(old)])
-    return sessions, of_state_row, of_record
+    return ChainedSessions(sessions, of_state_row, of_record)
+
+
+def single_sessions(
+    old: SessionBounds, records: SessionRecords, chained: ChainedSessions, gap_ms: int
+) -> Flags:
+    """Return the chains that are one session at each time, with a record and at most one old one.
+
+    In the order of arrival, each record of such a chain joins the session of all earlier ones. No
+    record of it is older than the grace, so this session is open.
+    """
+    chain = np.concatenate([chained.of_state_row, chained.of_record])
+    is_single = np.zeros(len(chained.sessions), dtype=np.bool_)
+    if not len(records.time_ms):
+        return is_single
+    low_ms = np.concatenate([old.start_ms, records.time_ms])
+    high_ms = np.concatenate([old.end_ms, records.time_ms])
+    is_record = np.arange(len(chain)) >= len(old)
+    none = np.zeros(len(old), dtype=np.int64)
+    arrival = (np.concatenate([none, key]) for key in records.arrival_keys)
+    order = lexsort((*arrival, is_record.astype(np.int64), chain))
+    chain, low_ms, high_ms = chain[order], low_ms[order], high_ms[order]
+    is_record = is_record[order]
+    head = heads(chain)
+    # The session of the earlier ones is their hull.
+    end_ms, start_ms = running_max(high_ms, head), -running_max(-low_ms, head)
+    is_apart = np.zeros(len(chain), dtype=np.bool_)
+    is_apart[1:] = (low_ms[1:] > end_ms[:-1] + gap_ms) | (high_ms[1:] < start_ms[:-1] - gap_ms)
+    is_single[chained.of_record] = True
+    is_single[chain[~head & (is_apart | ~is_record)]] = False
+    is_single[chained.of_record[records.is_behind_grace]] = False
+    return is_single
 
 
 #: Returns the aggregate of a session that replaces the joined sessions (by end, as Kafka Streams
