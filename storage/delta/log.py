@@ -224,7 +224,7 @@ class DeltaLog:
     def __init__(self, table: Path) -> None:
         """Follow the log of the table in this folder; nothing is opened yet."""
         self.table = table
-        self._folder = table / LOG_FOLDER
+        self.folder = table / LOG_FOLDER
 
     def stamp(self, version: int) -> Stamp | None:
         """Which file a version has, None when it has none; one look at it."""
@@ -232,7 +232,7 @@ class DeltaLog:
 
     def checkpoint_stamp(self) -> Stamp | None:
         """Which pointer to the newest Delta checkpoint there is, None when there is none."""
-        return current_files().stamp(self._folder / "_last_checkpoint")
+        return current_files().stamp(self.folder / "_last_checkpoint")
 
     def read(self, version: int) -> LogEntry | None:
         """Read one version's entry; None when it isn't there or isn't whole (yet).
@@ -353,10 +353,10 @@ class DeltaLog:
         return None if last is None else last[1]
 
     def _path(self, version: int) -> Path:
-        return self._folder / entry_name(version)
+        return self.folder / entry_name(version)
 
     def _named(self, pattern: re.Pattern[str]) -> list[int]:
-        names = current_files().names(self._folder)
+        names = current_files().names(self.folder)
         return sorted({int(match[1]) for match in map(pattern.fullmatch, names) if match})
 
     def _backwards(self, newest: int | None = None) -> Iterator[LogEntry]:

@@ -3,9 +3,11 @@
     poller:   due stores, one after the other: is there something to do?  -> ready
     workers:  ready -> StoreTailer.advance -> due again later
 
-A look is one ``stat``. A store that changed a short while ago is looked at every 10 ms, all others
-together a bounded number of times a second. A thread that one store holds for long (a mount that
-hangs, a long build) is given a substitute, up to a bound, so no store waits for another.
+A look is one ``stat``. A commit makes its store due at once, if the system reports changes of
+directories (``LogChanges``). In addition, a store that changed within the last seconds is polled
+every 10 ms, and all others together a bounded number of times per second. A thread that one store
+holds for long (a mount that hangs, a long build) is given a substitute, up to a bound, so no store
+waits for another.
 """
 
 import heapq
@@ -16,6 +18,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from oriel.storage.tailer.log_changes import LogChanges
 from oriel.storage.tailer.store import StoreTailer
 
 #: Seconds between two looks at a store that changed within the last seconds.
@@ -38,12 +41,15 @@ class Watched:
     """A store of the pool.
 
     ``is_out`` is true while it is with a worker, or on the way to one or back. ``is_removed``: who
-    has it next closes it and lets it go.
+    has it next closes it and lets it go. ``due_at`` is the time of its next look, in monotonic
+    seconds. ``has_changed``: its log has changed since a worker has it.
     """
 
     tailer: StoreTailer
     is_out: bool = True
     is_removed: bool = False
+    due_at: float = 0.0
+    has_changed: bool = False
 
 
 @dataclass(eq=False)
@@ -61,6 +67,32 @@ class _Thread:
         return now - moved_at > BLOCKED_SECONDS
 
 
+class _Schedule:
+    """The stores that a poller has, by the time at which they are due."""
+
+    def __init__(self) -> None:
+        self._due: list[tuple[float, int, Watched]] = []
+        self._numbers = itertools.count()
+
+    def put(self, watched: Watched, at: float) -> None:
+        """Look at a store at this time, and not at an earlier or later one."""
+        watched.due_at = at
+        heapq.heappush(self._due, (at, next(self._numbers), watched))
+
+    def next(self, now: float) -> Watched | None:
+        """Remove and return a store that is due."""
+        while self._due and self._due[0][0] <= now:
+            at, _, watched = heapq.heappop(self._due)
+            if at == watched.due_at and not watched.is_out:
+                return watched
+        return None
+
+    def pause(self, now: float) -> float:
+        """Return the seconds until a store is due, at most ``POLL_SECONDS``."""
+        pause = self._due[0][0] - now if self._due else POLL_SECONDS
+        return min(max(pause, 0.001), POLL_SECONDS)
+
+
 class StorePool:
     """The stores that are followed, by name, and the threads that do it."""
 
@@ -72,6 +104,7 @@ class StorePool:
         self._returned: queue.SimpleQueue[tuple[float, Watched]] = queue.SimpleQueue()
         self._ready: queue.SimpleQueue[Watched | None] = queue.SimpleQueue()
         self._hand_over = threading.Lock()
+        self._changes: LogChanges[Watched] = LogChanges()
         self._poller: _Thread | None = None
         #: The poller, and those that are held still.
         self._pollers: list[_Thread] = []
@@ -127,6 +160,8 @@ class StorePool:
         for watched in self._open.difference(at_work):
             watched.tailer.close()
         self._open.clear()
+        if not any(one.thread.is_alive() for one in self._pollers):
+            self._changes.close()
 
     def _start(self, one: _Thread, target: Callable[[_Thread], None]) -> None:
         name = f"tailer-{target.__name__}"
@@ -134,32 +169,46 @@ class StorePool:
         one.thread.start()
 
     def _poll(self, mine: _Thread) -> None:
-        numbers = itertools.count()
-        due = [(0.0, next(numbers), one) for one in list(self._open) if not one.is_out]
+        schedule = _Schedule()
+        for watched in list(self._open):
+            if not watched.is_out:
+                schedule.put(watched, 0.0)
         while not self._stop.is_set() and self._poller is mine:
             while not self._returned.empty():
                 at, watched = self._returned.get()
                 watched.is_out = False
-                heapq.heappush(due, (at, next(numbers), watched))
+                schedule.put(watched, 0.0 if watched.has_changed else at)
+                watched.has_changed = False
             now = time.monotonic()
-            while due and due[0][0] <= now:
-                watched = heapq.heappop(due)[2]
-                mine.since, mine.watched = time.monotonic(), watched
-                has_work = watched.is_removed or _has_work(watched.tailer)
-                with self._hand_over:
-                    mine.watched = None
-                    if self._poller is not mine:
-                        self._pollers.remove(mine)
-                        self._returned.put((now, watched))
-                        return
-                    if has_work:
-                        watched.is_out = True
+            while (due := schedule.next(now)) is not None:
+                has_work = self._look_at(due, mine)
+                if has_work is None:
+                    self._returned.put((now, due))
+                    return
                 if has_work:
-                    self._ready.put(watched)
+                    self._ready.put(due)
                 else:
-                    heapq.heappush(due, (now + self._pause(watched), next(numbers), watched))
-            pause = due[0][0] - now if due else POLL_SECONDS
-            self._stop.wait(min(max(pause, 0.001), POLL_SECONDS))
+                    schedule.put(due, now + self._pause(due))
+            for watched in self._changes.wait(schedule.pause(now)):
+                watched.has_changed = watched.is_out
+                if not watched.is_out:
+                    schedule.put(watched, 0.0)
+
+    def _look_at(self, watched: Watched, mine: _Thread) -> bool | None:
+        """Return whether there is something to do, None if another poller has taken over."""
+        mine.since, mine.watched = time.monotonic(), watched
+        has_work = watched.is_removed or _has_work(watched.tailer)
+        with self._hand_over:
+            mine.watched = None
+            if self._poller is not mine:
+                self._pollers.remove(mine)
+                return None
+            watched.is_out = has_work
+        if watched.is_removed:
+            self._changes.forget(watched)
+        elif (log := watched.tailer.local_log) is not None:
+            self._changes.watch(watched, log)
+        return has_work
 
     def _pause(self, watched: Watched) -> float:
         if time.monotonic() - watched.tailer.changed_at < _RECENT_SECONDS:

@@ -111,6 +111,11 @@ class StoreTailer:
         self._sweep_from: bytes | None = None
         self._swept_ms = 0
 
+    @property
+    def local_log(self) -> Path | None:
+        """The directory of the log's entries, None among objects."""
+        return None if self._is_remote else self.log.folder
+
     def spread(self, around_seconds: float, stores: int) -> None:
         """Be one of so many stores: look around more rarely, keep files open for less long."""
         self._look_around_seconds = max(self._least_around_seconds, around_seconds)

@@ -23,6 +23,7 @@ class FakeStore:
         self.moved_at = self.changed_at = 0.0
         self.status = StoreStatus("following", 7)
         self.waiting_since: float | None = None
+        self.local_log: Path | None = None
         self.let_go = threading.Event()
         self._has_work = has_work
         self._hangs_in = hangs_in
