@@ -138,24 +138,30 @@ def remaining_seconds(
     """Return the expected duration of the runs that are not done.
 
     ``done`` has the seconds of finished runs. A run needs as long as an earlier one of its case
-    and system. Without one, the rate of another machine is assumed.
+    and system. Without one, the rate of a quiet machine is assumed, and corrected by how much
+    longer the finished runs needed.
     """
     known: dict[tuple[Case, str], list[float]] = {}
     for run, seconds in done.items():
         known.setdefault((run.case, run.system), []).append(seconds)
+    assumed = sum(_assumed_seconds(run, most_records, latency_seconds) for run in done)
+    correction = sum(done.values()) / assumed if done else 1.0
     waiting = [run for run in runs if run not in done]
     seconds = 0.0
     for run in waiting:
-        earlier = known.get((run.case, run.system))
-        if earlier:
+        if earlier := known.get((run.case, run.system)):
             seconds += sum(earlier) / len(earlier)
-        elif isinstance(run.case, LatencyCase):
-            seconds += latency_seconds + _SERVICE_SECONDS
         else:
-            records = data_set(run, most_records).records
-            seconds += _START_SECONDS + records / _assumed_rate(run.case, run.system)
+            seconds += correction * _assumed_seconds(run, most_records, latency_seconds)
     written = sum(data.records for data in data_sets(waiting, most_records))
     return seconds + written / _WRITTEN_PER_SECOND
+
+
+def _assumed_seconds(run: Run, most_records: int, latency_seconds: float) -> float:
+    if isinstance(run.case, LatencyCase):
+        return latency_seconds + _SERVICE_SECONDS
+    records = data_set(run, most_records).records
+    return _START_SECONDS + records / _assumed_rate(run.case, run.system)
 
 
 def _assumed_rate(case: RateCase, system: str) -> float:

@@ -114,8 +114,15 @@ def test_the_remaining_time_is_that_of_earlier_runs() -> None:
     done = {runs[0]: 10.0, runs[1]: 14.0}
     assert remaining_seconds(runs, done, _ALL, 60.0) == 2 * 12.0 + writing
     assert remaining_seconds(runs, dict.fromkeys(runs, 1.0), _ALL, 60.0) == 0.0
-    latency = [Run(LatencyCase(10, 1), PEER, 0)]
-    assert remaining_seconds(latency, {}, _ALL, 60.0) > 60.0
+
+
+def test_a_slow_machine_corrects_what_is_assumed() -> None:
+    """A case without finished runs needs longer if the finished ones needed longer."""
+    latency = [Run(LatencyCase(rate, 1), PEER, 0) for rate in (10, 1_000)]
+    assumed = remaining_seconds(latency[1:], {}, _ALL, 60.0)
+    assert assumed > 60.0
+    done = {latency[0]: 3 * assumed}
+    assert remaining_seconds(latency, done, _ALL, 60.0) == pytest.approx(3 * assumed)
 
 
 def test_finished_runs_are_kept(tmp_path: Path) -> None:
