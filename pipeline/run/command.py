@@ -207,9 +207,9 @@ def _trigger_ms(options: argparse.Namespace, log: Log) -> int | None:
         return None
     if options.trigger is not None:
         return int(options.trigger)
-    # Each batch costs about 25 requests to an object store.
-    least_ms = 200 if is_object(options.data) else 0
-    return max(least_ms, log.default_trigger_ms)
+    # With Spark's connector, each poll of the brokers costs requests, and with an object store,
+    # each batch costs about 25 requests.
+    return 0 if log.plans_slices and not is_object(options.data) else 200
 
 
 def _check_folders(data: Path, event_log: Path | None) -> None:

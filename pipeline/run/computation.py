@@ -26,8 +26,11 @@ class Computation:
         """Read ``log`` by ``decoders``, for stores of ``plans``."""
         self._log = log
         self._decoders = decoders
+        plans = list(plans)
         #: The stores that this process can compute: Arrow decodes what they read, and runs steps.
         self._by_arrow = {plan.store.name for plan in plans if self._is_by_arrow(plan)}
+        #: Whether a store has steps or decoders in Spark.
+        self.needs_spark = len(self._by_arrow) < len(plans)
 
     def run(
         self,

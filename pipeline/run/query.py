@@ -192,6 +192,9 @@ class PipelineRun:
         sources, topics = self._topology.sources, self._topics
         wait_for = topics if self._settings.trigger_ms == 0 else ()
         streams = [self._log.stream(self._spark, topic, sources, wait_for) for topic in topics]
+        # For rows that only name slices, Spark would generate code in each batch (decision 0091).
+        generates = self._computation.needs_spark or not self._log.plans_slices
+        self._spark.conf.set("spark.sql.codegen.wholeStage", str(generates).lower())
         writer = (
             reduce(DataFrame.union, streams)
             .writeStream.foreachBatch(each_batch)
@@ -224,11 +227,7 @@ class PipelineRun:
 
     @property
     def failure(self) -> BaseException | None:
-        """Why a batch failed, None if none did.
-
-        Where another process has taken over, that is the reason, whatever was seen of it: a batch
-        that is committed already, a file of Spark's that is there or is gone.
-        """
+        """Why a batch failed, or None. If another process has taken over, this is the reason."""
         try:
             self._checkpoint.check_epoch()
         except Fenced as fenced:

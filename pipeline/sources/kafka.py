@@ -172,8 +172,8 @@ class Kafka(Log):
         self._opened = _Opened(brokers, record, batch_records)
 
     @property
-    def default_trigger_ms(self) -> int:
-        return self._reader.default_trigger_ms
+    def plans_slices(self) -> bool:
+        return self._reader.plans_slices
 
     def stream(
         self,

@@ -52,7 +52,7 @@ class KafkaReader(Protocol):
     """
 
     #: See ``Log``.
-    default_trigger_ms: ClassVar[int]
+    plans_slices: ClassVar[bool]
     needs_connector: ClassVar[bool]
 
     def brokers(self, spark: SparkSession) -> Brokers:
@@ -102,8 +102,7 @@ class ConnectorReader:
     options: Mapping[str, str] = field(repr=False)
     skips_lost: bool
 
-    #: The connector does not wait for records, so each batch without records costs requests.
-    default_trigger_ms: ClassVar[int] = 200
+    plans_slices: ClassVar[bool] = False
     needs_connector: ClassVar[bool] = True
 
     def brokers(self, spark: SparkSession) -> Brokers:

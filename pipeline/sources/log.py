@@ -37,9 +37,9 @@ class Log(Protocol):
     offset_unit: ClassVar[str] = "records"
 
     @property
-    def default_trigger_ms(self) -> int:
-        """The least ms between the starts of two batches. 0: a batch starts when records exist."""
-        return 0
+    def plans_slices(self) -> bool:
+        """Whether Spark sees only rows that name slices, and planning can wait for records."""
+        return True
 
     def decoder(self, source: Source) -> Decoder:
         """Return the decoder of a source: with Spark only if Arrow's reader lacks a type.

@@ -48,7 +48,7 @@ class ClientReader:
     settings: Mapping[str, str] = field(repr=False)
     skips_lost: bool
 
-    default_trigger_ms: ClassVar[int] = 0
+    plans_slices: ClassVar[bool] = True
     needs_connector: ClassVar[bool] = False
 
     def brokers(self, _spark: SparkSession) -> Brokers:
