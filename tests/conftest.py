@@ -48,6 +48,8 @@ settings.register_profile("ci", settings.get_profile("dev"), derandomize=False)
 settings.register_profile("long", settings.get_profile("dev"), max_examples=500)
 # Processes that tests start find what pytest finds (pyproject.toml: pythonpath).
 _ROOT = Path(__file__).resolve().parents[1]
+# Tests have an archive of their own, see tests/java.py.
+os.environ["ORIEL_CLASS_ARCHIVES"] = ""
 os.environ["PYTHONPATH"] = os.pathsep.join([str(_ROOT / "src"), str(_ROOT)])
 # What is compiled once is there for all processes, and for the next run. Where the environment
 # says otherwise, each of hundreds compiles all again: 7 s of processor for those that collect

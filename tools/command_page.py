@@ -44,6 +44,10 @@ VARIABLES = {
         "workers of `run`", "set by `run`",
         "The run to which a worker belongs. Do not set it yourself",
     ),
+    "ORIEL_CLASS_ARCHIVES": (
+        "`run`, `rebuild`", "`~/.cache/oriel`",
+        "Directory for the archive of Spark's classes (158 MB). Set it to nothing for no archive",
+    ),
     "AWS_ENDPOINT_URL": (_OF_OBJECTS, "AWS", "URL of the object store"),
     "AWS_ALLOW_HTTP": (
         _OF_OBJECTS, "`false`", "`true` allows an `http:` URL in `AWS_ENDPOINT_URL`"

@@ -38,7 +38,6 @@ from oriel.pipeline.run.options import (
 from oriel.pipeline.run.progress import Progress
 from oriel.pipeline.run.queries import Queries
 from oriel.pipeline.run.query import RunSettings
-from oriel.pipeline.run.spark_runner import warm_up
 from oriel.pipeline.run.topology_file import load_topology, needs_spark, send_modules
 from oriel.pipeline.sources import EventLog, Kafka, Log, kafka_settings
 from oriel.pipeline.spark import (
@@ -166,7 +165,6 @@ def _run(options: argparse.Namespace) -> int:
     needs_connector = is_publishing or (isinstance(log, Kafka) and log.needs_connector)
     spark, tasks = _session(options, name, phases, needs_connector=needs_connector)
     _log_file(options).keep_trimmed()
-    warm_up(spark, tasks)
     send_modules(spark, options.topology)
     phases.end()
     topology = topology or _load(options, name)

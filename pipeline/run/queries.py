@@ -19,8 +19,9 @@ from oriel.pipeline.plan import PreparedBatch
 from oriel.pipeline.run.progress import Progress
 from oriel.pipeline.run.query import PipelineRun, RunSettings
 from oriel.pipeline.run.run_report import RunReport
+from oriel.pipeline.run.spark_runner import warm_up
 from oriel.pipeline.sources import Log
-from oriel.pipeline.spark import first_line
+from oriel.pipeline.spark import create_in_background, first_line
 from oriel.storage import DataLayout, say
 
 #: Seconds between two checks that the query still runs.
@@ -44,6 +45,7 @@ class Queries:
         self._topology = topology
         self._log = log
         self._settings = settings
+        self._is_warm = False
 
     def run(self, progress: Progress, stop: threading.Event, most_seconds: float) -> None:
         """Run until the log's end (``--once``), or until ``stop`` is set.
@@ -84,6 +86,7 @@ class Queries:
             run = PipelineRun(self._spark, self._topology, self._log, self._settings)
             try:
                 query = _started(run, progress, report)
+                self._warm_up()
                 if isinstance(failure, Exception):
                     say(
                         "going-on",
@@ -120,8 +123,16 @@ class Queries:
             KafkaUnavailable: the log did not answer in time.
             PipelineError, StorageError: a store can't be computed again.
         """
+        self._warm_up()
         if self._has_answered(stop, most_seconds) is not None:
             PipelineRun(self._spark, self._topology, self._log, self._settings, stores).close()
+
+    def _warm_up(self) -> None:
+        """Prepare later batches and later starts, which the first batch does not wait for."""
+        if not self._is_warm:
+            self._is_warm = True
+            warm_up(self._spark, self._settings.tasks)
+            create_in_background()
 
     def _has_answered(
         self, stop: threading.Event, most_seconds: float, report: RunReport | None = None

@@ -6,6 +6,14 @@ what they are sent. Nothing here knows of topologies. An error of Spark's or Jav
 one line for people, and into its kind for programs.
 """
 
+from oriel.pipeline.spark.class_archive import (
+    archive_folder,
+    archive_prefix,
+    create_in_background,
+    find_archive,
+    use_archive,
+    write_archive,
+)
 from oriel.pipeline.spark.cluster import (
     MASTER,
     is_cluster,
@@ -30,8 +38,12 @@ __all__ = [
     "WORKER_ENVIRONMENT",
     "LogFile",
     "StartPhases",
+    "archive_folder",
+    "archive_prefix",
     "build_session",
+    "create_in_background",
     "error_kind",
+    "find_archive",
     "first_line",
     "is_cluster",
     "is_stopped",
@@ -42,5 +54,7 @@ __all__ = [
     "send_python_files",
     "stop_session",
     "tasks_at_a_time",
+    "use_archive",
     "with_conf",
+    "write_archive",
 ]

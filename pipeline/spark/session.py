@@ -13,8 +13,10 @@ import shutil
 import subprocess
 import tempfile
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 from py4j.protocol import Py4JError, Py4JJavaError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException
@@ -23,6 +25,7 @@ from pyspark.sql import SparkSession
 
 import oriel
 from oriel.pipeline.errors import ClusterUnavailable, JavaMissing
+from oriel.pipeline.spark.class_archive import delete_archive, find_archive, use_archive
 from oriel.pipeline.spark.cluster import (
     MASTER,
     STACK_OPTION,
@@ -32,7 +35,7 @@ from oriel.pipeline.spark.cluster import (
     with_conf,
     worker_python,
 )
-from oriel.pipeline.spark.errors import first_line
+from oriel.pipeline.spark.errors import error_kind, first_line
 from oriel.pipeline.spark.local_python import local_python
 from oriel.pipeline.spark.log_file import LogFile
 from oriel.pipeline.spark.memory import driver_memory
@@ -105,6 +108,15 @@ _JAVA_OPTIONS = (
 #: without threads for that. Its first 600,000 records from Kafka cost it 10 s of processor
 #: instead of 19, each further million 4 s instead of 2 (docs/decisions/0026).
 _SHORT_RUN_OPTIONS = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
+
+#: For a run of months: the JVM compiles a method well after ten times as many calls as by default.
+#: Otherwise the compiler uses 3 s of processor time before the first commit (decision 0090).
+_LONG_RUN_OPTIONS = (
+    "-XX:Tier4InvocationThreshold=50000",
+    "-XX:Tier4MinInvocationThreshold=6000",
+    "-XX:Tier4CompileThreshold=150000",
+    "-XX:Tier4BackEdgeThreshold=400000",
+)
 
 _SETTINGS = {
     "spark.ui.enabled": "false",
@@ -191,9 +203,7 @@ def build_session(
         JavaMissing: neither ``JAVA_HOME`` nor the ``PATH`` has Java.
         ClusterUnavailable: the cluster gives no session.
     """
-    java_home = os.environ.get("JAVA_HOME")
-    if shutil.which(f"{java_home}/bin/java" if java_home else "java") is None:
-        raise JavaMissing(java_home)
+    _require_java()
     threads = cores or os.cpu_count() or 1
     master = (extra or {}).get(MASTER, f"local[{threads}]")
     is_remote = is_cluster(master)
@@ -206,6 +216,7 @@ def build_session(
         # Otherwise Spark resolves the name of this host, which fails without a network.
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     _quiet_errors_told_twice()
+    archive = find_archive()
     settings = {
         MASTER: master,
         "spark.driver.memory": driver_memory(),
@@ -215,8 +226,9 @@ def build_session(
             [
                 *_JAVA_OPTIONS,
                 f'"-Djava.io.tmpdir={scratch}"',
-                *(_SHORT_RUN_OPTIONS if is_short_run else ()),
+                *(_SHORT_RUN_OPTIONS if is_short_run else _LONG_RUN_OPTIONS),
                 *(log.java_options(_LOGGING) if log else ()),
+                *use_archive(archive),
             ]
         ),
         "spark.sql.shuffle.partitions": str(threads),
@@ -231,21 +243,46 @@ def build_session(
     builder = SparkSession.builder.appName(application)
     is_first = SparkSession.getActiveSession() is None
     resolved = with_resolved_packages(settings)
-    for name, value in resolved.items():
-        builder = builder.config(name, value)
+    builder = builder.config(map={**resolved})
     try:
         spark = builder.getOrCreate()
     except (Py4JJavaError, PySparkException) as error:
+        if error_kind(error) == "JAVA_GATEWAY_EXITED" and delete_archive(archive):
+            return build_session(
+                application, cores=cores, packages=packages, extra=extra,
+                is_short_run=is_short_run, log=log,
+            )  # fmt: skip
         if not is_remote:
             raise
         raise _no_session(master, error) from error
     if is_first and resolved == settings:
         # Where spark-submit notes all jars; ``spark.jars`` has only those that were asked for.
         remember_packages(settings, spark.sparkContext.getConf().get("spark.repl.local.jars", ""))
+    _without_lookup_of_data_sources(spark)
     # Its thread would print a trace where Java ends first; what else fails then is told.
     server = spark.sparkContext._accumulatorServer  # noqa: SLF001 - Spark has no other way
     server.handle_error = lambda *_: None  # type: ignore[method-assign]
     return spark
+
+
+def _require_java() -> None:
+    java_home = os.environ.get("JAVA_HOME")
+    if shutil.which(f"{java_home}/bin/java" if java_home else "java") is None:
+        raise JavaMissing(java_home)
+
+
+def _without_lookup_of_data_sources(spark: SparkSession) -> None:
+    """Let Spark look for no data sources in Python packages: Oriel registers its own.
+
+    For the lookup, Spark starts two Python processes before the first query, which use 1 s of
+    processor time. Spark has no setting for it. If another version of Spark keeps the result
+    elsewhere, it looks for data sources.
+    """
+    jvm: Any = spark._jvm  # noqa: SLF001 - pyspark has no other way to Java
+    with suppress(Py4JError, TypeError):
+        manager = getattr(jvm.org.apache.spark.sql.execution.datasources, "DataSourceManager$")
+        no_sources = getattr(getattr(jvm.scala.collection.immutable, "Map$"), "MODULE$").empty()
+        getattr(getattr(manager, "MODULE$"), "dataSourceBuilders_$eq")(jvm.scala.Some(no_sources))
 
 
 def _no_session(master: str, error: Exception) -> ClusterUnavailable:

@@ -1,0 +1,78 @@
+"""Creates the archive of Spark's classes while the first run on a machine is running.
+
+The archive has the classes of a small run, which a process with the lowest priority computes. It
+uses about 20 s of processor time, once for each Java and each Spark.
+"""
+
+import fcntl
+import os
+import sys
+import tempfile
+from pathlib import Path
+
+import orjson
+from pyspark import SparkContext
+
+from oriel.pipeline import run
+from oriel.pipeline.spark import archive_folder, archive_prefix, find_archive, write_archive
+
+_TOPOLOGY = """
+from oriel import StreamsBuilder, TimeWindows
+
+windows = TimeWindows.of_size_with_no_grace(1000)
+builder = StreamsBuilder()
+builder.stream("t", "v INT").group_by_key().windowed_by(windows).count().materialize("s")
+topology = builder.build()
+"""
+#: The first batch is computed in the driver. These are enough for a second one, in Spark's tasks.
+_RECORDS = 60_000
+
+
+def main() -> int:
+    """Create the archive that fits. Return the exit code of the process."""
+    folder, prefix = archive_folder(), archive_prefix()
+    if folder is None or prefix is None:
+        return 1
+    folder.mkdir(parents=True, exist_ok=True)
+    os.nice(19)
+    with (folder / f"{prefix}.lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return 0
+        if find_archive() is not None:
+            return 0
+        with tempfile.TemporaryDirectory(prefix="making-", dir=folder) as name:
+            made = Path(name) / "spark.jsa"
+            _run(Path(name), made)
+            if made.is_file():
+                made.replace(folder / f"{prefix}-{made.stat().st_size}.jsa")
+                return 0
+        # The next run does not try again.
+        (folder / f"{prefix}.failed").touch()
+    return 1
+
+
+def _run(folder: Path, archive: Path) -> None:
+    """Run a small topology, whose Java writes the archive when it ends."""
+    (folder / "topology.py").write_text(_TOPOLOGY)
+    (folder / "log" / "t").mkdir(parents=True)
+    records = (
+        orjson.dumps({"key": f"k{number % 100}", "value": {"v": 1}, "timestamp_ms": number})
+        for number in range(_RECORDS)
+    )
+    (folder / "log" / "t" / "0.jsonl").write_bytes(b"\n".join([*records, b""]))
+    os.environ["ORIEL_CLASS_ARCHIVES"] = ""
+    given = os.environ.get("SPARK_SUBMIT_OPTS", "")
+    os.environ["SPARK_SUBMIT_OPTS"] = " ".join([given, *write_archive(archive)])
+    source, target = str(folder / "log"), str(folder / "data")
+    run.main([str(folder / "topology.py"), "--event-log", source, "--data", target, "--once"])
+    gateway = SparkContext._gateway  # noqa: SLF001 - Spark has no other way
+    if gateway is not None:
+        # Java ends when its input ends.
+        gateway.proc.stdin.close()
+        gateway.proc.wait()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
