@@ -215,7 +215,7 @@ class Benchmark:
             waits = latency.measure(
                 run, self._peer, self._broker.address, self._folder, self._options.seconds
             )
-            found = latency.latency_figures(waits.seconds)
+            found = latency.latency_figures(waits)
             usage = self._usage(waits.before, waits.after, waits.producer)
         else:
             data = data_set(run, self._options.records)
@@ -283,7 +283,9 @@ def _title(run: Run) -> str:
 
 def _line(found: dict[str, Any]) -> str:
     """Return a finished run in one line, for example ``11.0 s, then 294,000 records/s``."""
-    if "p50_ms" in found:
+    if not found.get("kept_up", True):
+        line = "does not keep up"
+    elif "p50_ms" in found:
         line = f"p50 {found['p50_ms']:.0f} ms, p99 {found['p99_ms']:.0f} ms"
     else:
         rate = found["steady_records_per_second"]

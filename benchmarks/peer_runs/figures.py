@@ -52,7 +52,12 @@ def rate_figures(figures: Figures, records: int) -> dict[str, Any]:
 
 
 def spread(runs: Sequence[Mapping[str, Any]], figure: str) -> dict[str, float] | None:
-    """Return median, minimum and maximum of a figure. None if no run has it."""
+    """Return median, minimum and maximum of a figure.
+
+    None if no run has it, or if the system did not keep up in one run.
+    """
+    if not kept_up(runs):
+        return None
     found = [run[figure] for run in runs if run.get(figure) is not None]
     if not found:
         return None
@@ -81,6 +86,11 @@ def results_of(
             words = {"windows": KINDS[case.kind].title, **case._asdict()}
             results["rates"].append(case_result(words, found_runs))
     return results
+
+
+def kept_up(runs: Sequence[Mapping[str, Any]]) -> bool:
+    """Return False if the system processed records more slowly than they were produced."""
+    return all(run.get("kept_up", True) for run in runs)
 
 
 def case_result(

@@ -19,7 +19,7 @@ from benchmarks.peer_runs.cases import EVENT_LOG, KINDS, PEER, STORE, Kind, topo
 from benchmarks.peer_runs.http_load import Connection
 from benchmarks.peer_runs.kafka_streams_runs import Peer
 from benchmarks.peer_runs.plan import LatencyCase, Run
-from benchmarks.peer_runs.processes import ORIEL_COMMAND, Failed, running
+from benchmarks.peer_runs.processes import ORIEL_COMMAND, Failed, running, say
 from benchmarks.peer_runs.processor import Snapshot, snapshot
 from benchmarks.peer_runs.producing import LogSink, Probe, Producing, Sink, TopicSink, producing
 from benchmarks.peer_runs.topics import delete_topics, make_topic
@@ -29,15 +29,25 @@ _PAUSE_SECONDS = 0.002
 #: Until the first response: two JVMs start, and the first batches are slow.
 _FIRST_SECONDS = 120.0
 _WARM_UP_SECONDS = 15.0
+#: If a later probe is not found for so long, the system does not keep up with the producer.
+_BEHIND_SECONDS = 30.0
 
 #: Five stores over one topic, one of each kind.
 _FIVE = {name: kind for name, kind in KINDS.items() if not kind.dense}
 
 
+class BehindError(Failed):
+    """A store does not have a probe in time."""
+
+
 class Waits(NamedTuple):
-    """The seconds until each probe was found, and the processor time before and after."""
+    """The seconds until each probe was found, and the processor time before and after.
+
+    ``kept_up``: False if the benchmark stopped because a probe was not found.
+    """
 
     seconds: list[float]
+    kept_up: bool
     before: Snapshot
     after: Snapshot
     producer: int
@@ -56,20 +66,19 @@ class Reader:
         """Close the connection."""
         self._connection.socket.close()
 
-    def find(self, probe: Probe) -> None:
+    def find(self, probe: Probe, within_seconds: float) -> None:
         """Wait until all stores have the probe.
 
         Raises:
-            Failed: a store does not have it for long.
+            BehindError: a store does not have it that many seconds after it was produced.
             OSError: the service does not respond.
         """
         for path in self._paths:
             request = f"GET {path}{probe.key} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode()
-            end = time.perf_counter() + _FIRST_SECONDS
             while not self._succeeds(request):
-                if time.perf_counter() > end:
-                    message = f"{path}{probe.key} was not found in {_FIRST_SECONDS:g} s"
-                    raise Failed(message)
+                if time.perf_counter() > probe.sent + within_seconds:
+                    message = f"{path}{probe.key} was not found in {within_seconds:g} s"
+                    raise BehindError(message)
                 time.sleep(_PAUSE_SECONDS)
 
     def _succeeds(self, request: bytes) -> bool:
@@ -85,19 +94,25 @@ def found_after(producer: Producing, reader: Reader, seconds: float) -> Waits:
     That time begins some seconds after the first probe was found.
     """
     probe = producer.next_probe(_FIRST_SECONDS)
-    reader.find(probe)
+    reader.find(probe, _FIRST_SECONDS)
     warm = time.perf_counter() + _WARM_UP_SECONDS
-    while probe.sent < warm:
-        probe = producer.next_probe(_FIRST_SECONDS)
-        reader.find(probe)
     before = snapshot()
-    waits = []
-    while probe.sent < before.at + seconds:
-        probe = producer.next_probe(_FIRST_SECONDS)
-        reader.find(probe)
-        if before.at <= probe.sent < before.at + seconds:
-            waits.append(time.perf_counter() - probe.sent)
-    return Waits(waits, before, snapshot(), producer.pid)
+    waits: list[float] = []
+    try:
+        while probe.sent < warm:
+            probe = producer.next_probe(_FIRST_SECONDS)
+            reader.find(probe, _BEHIND_SECONDS)
+        before = snapshot()
+        while probe.sent < before.at + seconds:
+            probe = producer.next_probe(_FIRST_SECONDS)
+            reader.find(probe, _BEHIND_SECONDS)
+            if before.at <= probe.sent < before.at + seconds:
+                waits.append(time.perf_counter() - probe.sent)
+        kept_up = True
+    except BehindError as error:
+        say(str(error))
+        kept_up = False
+    return Waits(waits, kept_up, before, snapshot(), producer.pid)
 
 
 def measure(run: Run, peer: Peer, servers: str, folder: Path, seconds: float) -> Waits:
@@ -131,14 +146,19 @@ def measure(run: Run, peer: Peer, servers: str, folder: Path, seconds: float) ->
     return waits
 
 
-def latency_figures(waits: Sequence[float]) -> dict[str, Any]:
-    """Return percentiles of the waits in milliseconds, as JSON."""
-    p50, p99, longest = np.percentile(waits, [50, 99, 100]) * 1000
+def latency_figures(waits: Waits) -> dict[str, Any]:
+    """Return percentiles of the waits in milliseconds, as JSON. None if it did not keep up."""
+    p50, p99, longest = (
+        [round(float(ms), 1) for ms in np.percentile(waits.seconds, [50, 99, 100]) * 1000]
+        if waits.kept_up
+        else [None] * 3
+    )
     return {
-        "probes": len(waits),
-        "p50_ms": round(float(p50), 1),
-        "p99_ms": round(float(p99), 1),
-        "longest_ms": round(float(longest), 1),
+        "probes": len(waits.seconds),
+        "kept_up": waits.kept_up,
+        "p50_ms": p50,
+        "p99_ms": p99,
+        "longest_ms": longest,
     }
 
 

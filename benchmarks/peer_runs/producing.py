@@ -1,7 +1,8 @@
 """Produce records at an even pace in a process of its own, with *probes* among them.
 
 About ten times per second, at random moments, a record has a key of its own: a probe, which the
-benchmark looks for. The pace includes the probes. At ten records per second, all are probes.
+benchmark looks for. The pace includes the probes. At ten records per second, all are probes. At a
+higher pace, there are more keys, so that a key has at most one record per second.
 """
 
 import multiprocessing
@@ -100,6 +101,7 @@ def produce(sink: Sink, records_per_second: float, probes: Probes, stop: Stop) -
     """Send records at an even pace until ``stop``, and put each probe into ``probes``."""
     chance = Random(9)
     others_per_tick = max(0.0, records_per_second - _PROBES_PER_SECOND) / _TICKS_PER_SECOND
+    keys = max(KEYS, int(records_per_second))
     began = time.perf_counter()
     tick = sent = 0
     # If one tick is late, the next waits less, so the mean pace is right.
@@ -112,7 +114,7 @@ def produce(sink: Sink, records_per_second: float, probes: Probes, stop: Stop) -
         tick += 1
         due = int(tick * others_per_tick)
         if due > sent:
-            sink.send([f"key-{number % KEYS}" for number in range(sent, due)], now_ms)
+            sink.send([f"key-{number % keys}" for number in range(sent, due)], now_ms)
             sent = due
 
 

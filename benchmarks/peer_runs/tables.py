@@ -5,7 +5,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from benchmarks.peer_runs.cases import EVENT_LOG, ORIEL, STEADY_RECORDS, STEADY_SECONDS, TITLES
-from benchmarks.peer_runs.figures import cores, processor_per_million
+from benchmarks.peer_runs.figures import cores, kept_up, processor_per_million
 from benchmarks.peer_runs.plan import COLD, STEADY
 
 #: The pace of the short table's rows.
@@ -146,6 +146,8 @@ def _latency(rows: Sequence[Row]) -> list[str]:
     for row in rows:
         for system, found in row["systems"].items():
             times = [_cell(found[figure], ",.0f") for figure in ("p50_ms", "p99_ms")]
+            if not kept_up(found["runs"]):
+                times = ["does not keep up", ""]
             ratio = row["p50_ratios"].get(system)
             cells.append(
                 [*_pace(row), TITLES[system], *times, "" if ratio is None else mark(ratio)]

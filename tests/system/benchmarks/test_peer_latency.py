@@ -4,6 +4,7 @@ import os
 import queue
 import socket
 import threading
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
@@ -15,8 +16,9 @@ import pytest
 
 from benchmarks.peer_runs import latency
 from benchmarks.peer_runs.http_load import Connection
-from benchmarks.peer_runs.latency import Reader, found_after, latency_figures
+from benchmarks.peer_runs.latency import BehindError, Reader, Waits, found_after, latency_figures
 from benchmarks.peer_runs.processes import Failed
+from benchmarks.peer_runs.processor import snapshot
 from benchmarks.peer_runs.producing import LogSink, Probe, Producing, produce, producing
 
 
@@ -137,21 +139,41 @@ def test_a_producer_without_probes_is_an_error() -> None:
 
 def test_percentiles_are_in_milliseconds() -> None:
     """p50, p99 and the longest wait."""
-    found = latency_figures([n / 1000 for n in range(101)])
-    assert found == {"probes": 101, "p50_ms": 50.0, "p99_ms": 99.0, "longest_ms": 100.0}
+    now = snapshot()
+    waits = Waits([n / 1000 for n in range(101)], True, now, now, 1)
+    assert latency_figures(waits) == {
+        "probes": 101, "kept_up": True, "p50_ms": 50.0, "p99_ms": 99.0, "longest_ms": 100.0,
+    }  # fmt: skip
+    behind = latency_figures(Waits([1.0], False, now, now, 1))
+    assert (behind["kept_up"], behind["p50_ms"], behind["probes"]) == (False, None, 1)
 
 
 def test_a_probe_is_found_when_the_last_store_has_it(
-    sink: Visible, address: tuple[str, int], monkeypatch: pytest.MonkeyPatch
+    sink: Visible, address: tuple[str, int]
 ) -> None:
-    """One store that never has it makes the wait an error, which names it."""
-    monkeypatch.setattr(latency, "_FIRST_SECONDS", 0.3)
+    """If one store never has it, the error names the store."""
     sink.behind = {"b"}
     sink.keys = ["probe-1"]
     reader = Reader(address, ["/a/", "/b/"])
-    with pytest.raises(Failed, match="/b/probe-1 was not found"):
-        reader.find(Probe("probe-1", 0.0))
+    with pytest.raises(BehindError, match="/b/probe-1 was not found in 0 s"):
+        reader.find(Probe("probe-1", 0.0), 0.0)
     reader.close()
+
+
+def test_a_system_that_does_not_keep_up_ends_the_run(
+    sink: Visible, address: tuple[str, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The run has no percentiles, and the benchmark continues with the next run."""
+    monkeypatch.setattr(latency, "_BEHIND_SECONDS", 0.3)
+    probes: queue.Queue[Probe] = queue.Queue()
+    for number in range(2):
+        probes.put(Probe(f"probe-{number}", time.perf_counter()))
+    sink.keys = ["probe-0"]
+    monkeypatch.setattr(latency, "_WARM_UP_SECONDS", 5.0)
+    reader = Reader(address, ["/a/"])
+    waits = found_after(Producing(probes, os.getpid()), reader, seconds=2)
+    reader.close()
+    assert (waits.kept_up, waits.seconds) == (False, [])
 
 
 def test_an_event_log_takes_records_of_both_partitions(tmp_path: Path) -> None:

@@ -118,6 +118,18 @@ def test_results_have_all_runs_of_each_case() -> None:
     assert results["topics"] == [topic]
 
 
+def test_a_system_that_does_not_keep_up_has_no_percentiles() -> None:
+    """One such run of three is enough."""
+    pace = {"records_per_second": 10_000, "stores": 1}
+    behind = _wait(0.0, 0.0) | {"p50_ms": None, "p99_ms": None, "kept_up": False}
+    runs = {ORIEL: [_wait(50.0, 90.0)], PEER: [_wait(5.0, 9.0), behind, _wait(5.0, 9.0)]}
+    row = latency_result(pace, runs)
+    assert row["systems"][PEER]["p50_ms"] is None
+    assert row["p50_ratios"] == {}
+    text = tables({"machine": _MACHINE, "rates": [], "latency": [row], "topics": []})
+    assert ["10,000", "1", "Kafka Streams", "does not keep up", "", ""] in _rows(text)
+
+
 def test_ratios_below_one_are_marked() -> None:
     """Also if two decimals show 1."""
     assert [mark(ratio) for ratio in (1.0, 12.345, 0.48, 0.9999)] == [
