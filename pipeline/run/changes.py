@@ -39,6 +39,7 @@ def refuse_unfit(
 
     Raises:
         InvalidTopology: a store to rebuild does not exist, or no cluster to publish to is named.
+        InvalidKafkaOption: the client that publishes does not have an option.
     """
     names = [unit.name for unit in topology.units]
     unknown = [name for name in rebuild if name not in names]
@@ -48,9 +49,9 @@ def refuse_unfit(
             f"{', '.join(names)}"
         )
         raise InvalidTopology(message)
-    if publish_options is None:
-        writing = topology.sinks if rebuild else topology.units
-        refuse_publications(u for u in writing if not rebuild or u.name in rebuild)
+    writing = topology.sinks if rebuild else topology.units
+    written = [unit for unit in writing if not rebuild or unit.name in rebuild]
+    refuse_publications(written, publish_options)
 
 
 def check_changes(

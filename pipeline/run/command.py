@@ -161,8 +161,7 @@ def _run(options: argparse.Namespace) -> int:
 
     say("starting", "starting Spark")
     phases = StartPhases(started, _log_file(options))
-    is_publishing = _may_publish(options, topology)
-    needs_connector = is_publishing or (isinstance(log, Kafka) and log.needs_connector)
+    needs_connector = isinstance(log, Kafka) and log.needs_connector
     spark, tasks = _session(options, name, phases, needs_connector=needs_connector)
     _log_file(options).keep_trimmed()
     send_modules(spark, options.topology)
@@ -275,13 +274,6 @@ def _session(
     if is_cluster(spark.sparkContext.master):
         send_package(spark)
     return spark, options.cores or tasks_at_a_time(spark)
-
-
-def _may_publish(options: argparse.Namespace, topology: Topology | None) -> bool:
-    """Return whether the topology writes to Kafka, or can do so because it is not loaded yet."""
-    if not (options.kafka or options.publish_to):
-        return False
-    return topology is None or any(unit.publications for unit in topology.units)
 
 
 def _log_file(options: argparse.Namespace) -> LogFile:

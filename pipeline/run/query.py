@@ -79,7 +79,7 @@ class RunSettings:
         tasks: the number of tasks after each shuffle. It can change with every start.
         key_groups: the key groups of new stores.
         sync: whether files are forced to disk before another file refers to them.
-        publish_options: Spark's options (``kafka.*``) to write to a Kafka cluster, or None.
+        publish_options: options of Kafka's Java client for the output cluster, or None.
         clocks: how wall-clock time limits the stream times of partitions.
         on_cluster: whether tasks run on other machines, with the same paths to all files.
         upkeep: the settings of the maintenance of tables.
@@ -138,9 +138,7 @@ class PipelineRun:
         self._resumption: Resumption | None = None
         self._layout = DataLayout(settings.data)
         folder = self._layout.checkpoint(settings.application)
-        self._publisher = Publisher(
-            spark, settings.publish_options or {}, folder, sync=settings.sync
-        )
+        self._publisher = Publisher(settings.publish_options or {}, folder, sync=settings.sync)
         self._checkpoint = Checkpoint(folder, sync=settings.sync, scratch=scratch_folder())
         try:
             identity = log.identity(spark)
@@ -246,6 +244,7 @@ class PipelineRun:
             is_done = self._settings.trigger_ms is None and self.failure is None
             self._maintenance.close(finish=is_done)
         finally:
+            self._publisher.close()
             self._checkpoint.close()
 
     def _plans(self) -> list[StorePlans]:

@@ -7,7 +7,8 @@ and keeps its bytes. The package raises ``EventLogError`` if an event log is not
 ``ConnectorUnavailable`` without Kafka's connector.
 """
 
-from oriel.pipeline.sources.brokers import NoTopic, TopicLog
+from oriel.pipeline.sources.brokers import NoAnswer, NoTopic, TopicLog
+from oriel.pipeline.sources.client_settings import NotTranslated, producer_settings
 from oriel.pipeline.sources.connector import kafka_settings
 from oriel.pipeline.sources.event_log_source import EventLog
 from oriel.pipeline.sources.jvm_brokers import JvmBrokers, Message
@@ -25,7 +26,9 @@ __all__ = [
     "Kafka",
     "Log",
     "Message",
+    "NoAnswer",
     "NoTopic",
+    "NotTranslated",
     "ReaderName",
     "SparkDecoder",
     "Start",
@@ -33,5 +36,6 @@ __all__ = [
     "choose_reader",
     "client_options",
     "kafka_settings",
+    "producer_settings",
     "spark_refuse_ahead",
 ]

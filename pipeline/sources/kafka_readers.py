@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 from typing import Literal
 
 from oriel.pipeline.errors import InvalidKafkaOption
+from oriel.pipeline.sources.client_settings import NotTranslated, client_settings
 from oriel.pipeline.sources.kafka_options import DEFAULT_OPTIONS
 from oriel.pipeline.sources.kafka_reader import ConnectorReader, KafkaReader
 
@@ -36,11 +37,7 @@ def choose_reader(
     """
     if name != "spark":
         # A run over an event log does not load the client.
-        from oriel.pipeline.sources.kafka_client import (  # noqa: PLC0415
-            ClientReader,
-            NotTranslated,
-            client_settings,
-        )
+        from oriel.pipeline.sources.kafka_client import ClientReader  # noqa: PLC0415
 
         shared = {option: DEFAULT_OPTIONS[option] for option in _SHARED_DEFAULTS}
         try:

@@ -16,6 +16,7 @@ from oriel.pipeline.state.segments import (
     Version,
     named_digest,
     open_segment,
+    segment_id,
     write_regrouped,
     write_segment,
 )
@@ -28,6 +29,7 @@ __all__ = [
     "key_hashes",
     "named_digest",
     "open_segment",
+    "segment_id",
     "write_regrouped",
     "write_segment",
 ]

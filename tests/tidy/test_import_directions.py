@@ -56,7 +56,7 @@ FLOORS = {
         "operations",
         "run",
         "commit",
-        "tasks",
+        "tasks sinks",
         "plan",
         "rows sources state",
         "arrow_steps decoding spark event_log kafka_slices",

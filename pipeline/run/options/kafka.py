@@ -86,13 +86,12 @@ def kafka_of(options: argparse.Namespace, registry: SchemaRegistry | None) -> Ka
 
 
 def publish_options(options: argparse.Namespace) -> dict[str, str] | None:
-    """Return the Spark options to write to the output cluster, None without a cluster."""
+    """Return the options of the Java client for the output cluster, None without a cluster."""
     servers = options.publish_to or options.kafka
     if servers is None:
         return None
     client = client_options(options.kafka_option or (), options.kafka_config)
-    named = {f"kafka.{name}": value for name, value in client.items()}
-    return {**named, "kafka.bootstrap.servers": servers}
+    return {**client, "bootstrap.servers": servers}
 
 
 def wait_seconds(options: argparse.Namespace) -> float:

@@ -1,10 +1,9 @@
-"""Kafka's records through librdkafka: settings, slices of partitions, and their reader.
+"""Kafka's records through librdkafka: slices of partitions, and their reader.
 
 Librdkafka uses about 1 us of processor time per record. Spark's connector uses about 5 us to fetch
 a record in the JVM and to hand it to Python (decision 0087).
 """
 
 from oriel.pipeline.sources.kafka_client.reader import ClientReader
-from oriel.pipeline.sources.kafka_client.settings import NotTranslated, client_settings
 
-__all__ = ["ClientReader", "NotTranslated", "client_settings"]
+__all__ = ["ClientReader"]

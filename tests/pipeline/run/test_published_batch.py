@@ -1,10 +1,8 @@
 """The note of the last batch of which all rows are in Kafka."""
 
 from pathlib import Path
-from typing import cast
 
 import pytest
-from pyspark.sql import SparkSession
 
 from oriel.pipeline.run.publishing import Publisher
 
@@ -12,7 +10,7 @@ from oriel.pipeline.run.publishing import Publisher
 @pytest.mark.parametrize("bit", range(8))
 def test_a_damaged_note_never_names_a_later_batch(tmp_path: Path, bit: int) -> None:
     """The rows of the last batch are then written again; those of no batch are left out."""
-    publisher = Publisher(cast("SparkSession", None), {}, tmp_path, sync=False)
+    publisher = Publisher({}, tmp_path, sync=False)
     publisher.remember(12)
     assert publisher.published_batch() == 12
     path = tmp_path / "published.json"

@@ -11,7 +11,12 @@ from cryptography.hazmat.primitives.serialization import BestAvailableEncryption
 from oriel.pipeline.errors import InvalidKafkaOption
 from oriel.pipeline.kafka_slices import unavailable
 from oriel.pipeline.sources import Kafka, choose_reader
-from oriel.pipeline.sources.kafka_client import ClientReader, NotTranslated, client_settings
+from oriel.pipeline.sources.client_settings import (
+    NotTranslated,
+    client_settings,
+    producer_settings,
+)
+from oriel.pipeline.sources.kafka_client import ClientReader
 from oriel.pipeline.sources.kafka_reader import ConnectorReader
 from tests.certificates import self_signed
 
@@ -85,6 +90,23 @@ def test_an_option_has_an_equal_setting(options: dict[str, str], expected: dict[
     settings = client_settings("kafka:9092", options)
     assert settings["bootstrap.servers"] == "kafka:9092"
     assert expected.items() <= settings.items()
+
+
+def test_readers_and_writers_use_their_own_options() -> None:
+    """One group of options is for both, and connections have the same settings."""
+    options = {
+        "security.protocol": "SSL", "max.request.size": "5", "delivery.timeout.ms": "6",
+        "fetch.min.bytes": "7", "isolation.level": "read_committed", "max.block.ms": "8",
+        "acks": "1",
+    }  # fmt: skip
+    shared = {"bootstrap.servers": "kafka:9092", "security.protocol": "SSL"}
+    reading = {"fetch.min.bytes": "7", "isolation.level": "read_committed"}
+    writing = {"message.max.bytes": "5", "message.timeout.ms": "6"}
+    assert client_settings("kafka:9092", options) == shared | reading
+    settings = producer_settings({**options, "bootstrap.servers": "kafka:9092"})
+    assert settings == shared | writing
+    with pytest.raises(NotTranslated, match=r"transactional\.id"):
+        producer_settings({"bootstrap.servers": "kafka:9092", "transactional.id": "mine"})
 
 
 @pytest.mark.parametrize(

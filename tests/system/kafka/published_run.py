@@ -37,7 +37,7 @@ def _run(spark: SparkSession, folder: Path, address: str, *times_ms: int) -> Non
         for time_ms in times_ms:
             record = {"key": "k", "value": {"v": 1}, "timestamp_ms": time_ms}
             file.write(orjson.dumps(record) + b"\n")
-    options = {"kafka.bootstrap.servers": address}
+    options = {"bootstrap.servers": address}
     settings = RunSettings(
         folder / "data", "app", None, tasks=1, sync=False, publish_options=options
     )

@@ -12,7 +12,7 @@ from pyspark.sql.streaming.datasource import ReadMaxRows
 
 from oriel.pipeline import kafka_slices
 from oriel.pipeline.kafka_slices import KafkaPlanner, latest_offsets
-from oriel.pipeline.sources.kafka_client.settings import client_settings
+from oriel.pipeline.sources.client_settings import client_settings
 from tests.e2e.kafka_broker import Broker
 from tests.storage.waiting import WAIT_SECONDS, wait_until
 

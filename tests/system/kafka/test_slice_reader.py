@@ -11,8 +11,8 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from oriel.pipeline.errors import RecordsLost
 from oriel.pipeline.kafka_slices import KafkaSlice
+from oriel.pipeline.sources.client_settings import client_settings
 from oriel.pipeline.sources.kafka_client.reading import SliceReader
-from oriel.pipeline.sources.kafka_client.settings import client_settings
 from tests.e2e.kafka_broker import Broker
 from tests.storage.waiting import WAIT_SECONDS
 

@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 
 from oriel import EmitStrategy, StreamsBuilder, TimeWindows, Topology, count, sum
 from oriel.pipeline.language import Publication
-from oriel.pipeline.run.publishing import messages
+from oriel.pipeline.sinks import row_messages
 from oriel.pipeline.sources import EventLog
 from oriel.storage import IncompatibleStore, StoreDefinition
 from oriel.storage.definition import STORE_PROPERTY
@@ -132,13 +132,14 @@ def test_a_row_that_left_is_a_message_without_a_value(bench: Bench) -> None:
     definition = StoreDefinition.from_json(table.metadata().configuration[STORE_PROPERTY])
     files = map(Path, table.file_uris())
     rows = pa.concat_tables([batch for file in files for batch in table_batches(file, definition)])
-    sent = messages(rows, Publication("out"), definition).to_pylist()
-    without = [message["value"] is None for message in sent]
+    sent = row_messages(rows.combine_chunks(), Publication("out"), definition)
+    without = [value is None for chunk in sent for value in chunk.values]
     assert without == rows["deleted"].to_pylist()
     assert True in without
-    final = messages(rows, Publication("out", final_only=True), definition)
-    assert final["value"].null_count == 0 < len(final)
-    assert len(final) == sum_of_final(newest_rows(folder))
+    sent = row_messages(rows, Publication("out", final_only=True), definition)
+    final = [value for chunk in sent for value in chunk.values]
+    assert None not in final
+    assert 0 < len(final) == sum_of_final(newest_rows(folder))
 
 
 def sum_of_final(rows: list[dict[str, Any]]) -> int:

@@ -57,7 +57,12 @@ class Site:
     def run(self, wanted: Topology | None = None, *rebuild: str) -> None:
         """Run to the end of the log, or until a publication fails."""
         settings = RunSettings(
-            self.data, "app", None, tasks=2, sync=False, publish_options={"none": ""}
+            self.data,
+            "app",
+            None,
+            tasks=2,
+            sync=False,
+            publish_options={"bootstrap.servers": "none"},
         )
         log = EventLog(self.log)
         run = PipelineRun(self.spark, wanted or topology(), log, settings, rebuild)

@@ -20,11 +20,6 @@ _RENAMED = {
             "client.id",
             "client.rack",
             "connections.max.idle.ms",
-            "fetch.max.bytes",
-            "fetch.min.bytes",
-            "group.id",
-            "isolation.level",
-            "max.partition.fetch.bytes",
             "metadata.max.age.ms",
             "reconnect.backoff.max.ms",
             "reconnect.backoff.ms",
@@ -38,7 +33,6 @@ _RENAMED = {
             "ssl.key.password",
         )
     },
-    "fetch.max.wait.ms": "fetch.wait.max.ms",
     "receive.buffer.bytes": "socket.receive.buffer.bytes",
     "request.timeout.ms": "socket.timeout.ms",
     "sasl.oauthbearer.token.endpoint.url": "sasl.oauthbearer.token.endpoint.url",
@@ -47,14 +41,38 @@ _RENAMED = {
     "ssl.keystore.key": "ssl.key.pem",
     "ssl.truststore.certificates": "ssl.ca.pem",
 }
-#: Options of consumer groups and of the poll loop, which Oriel does not use.
+#: Options of consumers only, as ``_RENAMED``.
+_OF_CONSUMERS = {
+    "fetch.max.bytes": "fetch.max.bytes",
+    "fetch.max.wait.ms": "fetch.wait.max.ms",
+    "fetch.min.bytes": "fetch.min.bytes",
+    "group.id": "group.id",
+    "isolation.level": "isolation.level",
+    "max.partition.fetch.bytes": "max.partition.fetch.bytes",
+}
+#: Options of producers only.
+_OF_PRODUCERS = {
+    "batch.size": "batch.size",
+    "compression.type": "compression.type",
+    "delivery.timeout.ms": "message.timeout.ms",
+    "linger.ms": "linger.ms",
+    "max.request.size": "message.max.bytes",
+    "transaction.timeout.ms": "transaction.timeout.ms",
+}
+#: Options that Oriel sets or does not use: of groups, of the poll loop and of transactions.
 _WITHOUT_EFFECT = {
+    "acks",
+    "buffer.memory",
     "default.api.timeout.ms",
+    "enable.idempotence",
     "group.instance.id",
     "heartbeat.interval.ms",
+    "max.block.ms",
+    "max.in.flight.requests.per.connection",
     "max.poll.interval.ms",
     "max.poll.records",
     "partition.assignment.strategy",
+    "retries",
     "session.timeout.ms",
     "ssl.protocol",
 }
@@ -83,7 +101,7 @@ class NotTranslated(InvalidKafkaOption):
 
 
 def client_settings(servers: str, options: Mapping[str, str]) -> dict[str, str]:
-    """Return the settings of librdkafka for options of the Java client.
+    """Return the settings of a consumer of librdkafka for options of the Java client.
 
     Args:
         servers: The addresses of brokers, ``host:port`` separated by commas.
@@ -99,11 +117,41 @@ def client_settings(servers: str, options: Mapping[str, str]) -> dict[str, str]:
         >>> client_settings("kafka:9092", {"fetch.max.wait.ms": "100"})
         {'bootstrap.servers': 'kafka:9092', 'fetch.wait.max.ms': '100'}
     """
+    return _translated(servers, options, _OF_CONSUMERS)
+
+
+def producer_settings(options: Mapping[str, str]) -> dict[str, str]:
+    """Return the settings of a producer of librdkafka for options of the Java client.
+
+    Args:
+        options: Options by their name in the Java client, with ``bootstrap.servers``.
+
+    Returns:
+        Settings by their name in librdkafka. Their values can be secrets.
+
+    Raises:
+        NotTranslated: librdkafka has no such option, or not this value of it.
+
+    Example:
+        >>> producer_settings({"bootstrap.servers": "kafka:9092", "max.request.size": "5000000"})
+        {'bootstrap.servers': 'kafka:9092', 'message.max.bytes': '5000000'}
+    """
+    own = {name: value for name, value in options.items() if name != "bootstrap.servers"}
+    return _translated(options["bootstrap.servers"], own, _OF_PRODUCERS)
+
+
+def _translated(
+    servers: str, options: Mapping[str, str], of_role: Mapping[str, str]
+) -> dict[str, str]:
+    """Return settings of a consumer or a producer, which has the options ``of_role``."""
     settings = {"bootstrap.servers": servers}
+    renamed = {**_RENAMED, **of_role}
+    # Users set one group of options for both clients, and each client uses its own.
+    unused = _WITHOUT_EFFECT | _READ_TOGETHER | _OF_CONSUMERS.keys() | _OF_PRODUCERS.keys()
     for name, value in options.items():
-        if name in _RENAMED:
-            settings[_RENAMED[name]] = value
-        elif name not in _WITHOUT_EFFECT and name not in _READ_TOGETHER:
+        if name in renamed:
+            settings[renamed[name]] = value
+        elif name not in unused:
             reason = "librdkafka has no such option"
             raise NotTranslated(name, reason)
     if "sasl.jaas.config" in options:

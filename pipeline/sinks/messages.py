@@ -1,0 +1,140 @@
+"""Rows of stores and records of streams as messages of Kafka.
+
+Of a row:
+
+    key        {"key": ..., "window_start_ms": ..., "window_end_ms": ...}; without windows the key
+    value      the window as the API returns it, with its ``revision``; null if it was removed
+    headers    ``store`` and ``revision``
+    time       the timestamp of the row
+
+Of a record:
+
+    key        the text of its key, null if it has none
+    value      all columns of its value as JSON; null if it has none
+    headers    ``source``, which record it is (``TOPIC/PARTITION/OFFSET``), and ``timestamp_ms``
+    time       the time of the record
+
+A window's messages have the same bytes as key, so Kafka keeps them in order, and a compacted topic
+keeps the newest one. All messages of a batch are the same whenever they are made.
+"""
+
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from oriel.pipeline.language import Publication
+from oriel.pipeline.plan import InputSource, record_sources
+from oriel.pipeline.sinks.record_json import record_json
+from oriel.pipeline.state import open_segment
+from oriel.pipeline.windows import NULL_VALUE
+from oriel.storage import StoreDefinition
+from oriel.storage.index import row_identity_json, row_json
+
+#: This many messages are made at a time.
+_CHUNK_ROWS = 20_000
+#: Brokers reject times more than an hour ahead (``message.timestamp.after.max.ms``). Half of it
+#: allows for different times of the driver and the brokers.
+_AHEAD_MS = 30 * 60_000
+
+
+class Messages(NamedTuple):
+    """Messages as columns of one length.
+
+    Attributes:
+        keys: The keys.
+        values: The values.
+        times_ms: The times, in ms since 1970.
+        header_names: The names of the two headers that each message has.
+        headers: Their values, one column per name.
+    """
+
+    keys: Sequence[bytes | None]
+    values: Sequence[bytes | None]
+    times_ms: Sequence[int]
+    header_names: tuple[str, str]
+    headers: tuple[Sequence[bytes], Sequence[bytes]]
+
+    def after(self, count: int) -> "Messages":
+        """Return the messages without the first ``count``."""
+        first, second = self.headers
+        return Messages(
+            self.keys[count:], self.values[count:], self.times_ms[count:], self.header_names,
+            (first[count:], second[count:]),
+        )  # fmt: skip
+
+
+def row_messages(
+    rows: pa.Table, publication: Publication, definition: StoreDefinition
+) -> Iterator[Messages]:
+    """Yield the messages of rows of a table, of removed windows also."""
+    if publication.final_only:
+        rows = rows.filter(rows["final"])
+    store = definition.name.encode()
+    for batch in rows.to_batches(max_chunksize=_CHUNK_ROWS):
+        chunk = pa.table(batch)
+        value = row_json(chunk, definition, with_revision=True)
+        removed = chunk["deleted"].combine_chunks()
+        times_ms = chunk["timestamp"].cast(pa.timestamp("ms", "UTC"), safe=False).cast(pa.int64())
+        yield Messages(
+            keys=row_identity_json(chunk).to_pylist(),
+            values=pc.if_else(removed, pa.scalar(None, pa.binary()), value).to_pylist(),
+            times_ms=message_times(np.asarray(times_ms)),
+            header_names=("store", "revision"),
+            headers=([store] * len(chunk), _texts(chunk["revision"])),
+        )
+
+
+def record_messages(
+    folder: Path, names: Sequence[str], values: pa.Schema, inputs: Sequence[InputSource]
+) -> Iterator[Messages]:
+    """Yield the messages of the records in state segments, in their order.
+
+    Args:
+        folder: The directory of the segments.
+        names: The segments.
+        values: The columns of a record's value.
+        inputs: The inputs of the sink, which identify its records.
+    """
+    for name in names:
+        for batch in open_segment(folder, name).to_batches(max_chunksize=_CHUNK_ROWS):
+            rows = pa.table(batch)
+            columns = [rows[each].cast(values.field(each).type) for each in values.names]
+            value = record_json(values.names, [_flat(each) for each in columns], len(rows))
+            has_none = _flat(rows[NULL_VALUE.name])
+            yield Messages(
+                keys=_flat(rows["key"]).cast(pa.binary()).to_pylist(),
+                values=pc.if_else(has_none, pa.scalar(None, pa.binary()), value).to_pylist(),
+                times_ms=message_times(np.asarray(rows["timestamp_ms"])),
+                header_names=("source", "timestamp_ms"),
+                headers=(
+                    record_sources(rows, inputs).cast(pa.binary()).to_pylist(),
+                    _texts(rows["timestamp_ms"]),
+                ),
+            )
+
+
+def message_times(times_ms: npt.NDArray[np.int64]) -> list[int]:
+    """Return the times of messages for times of records, in ms since 1970.
+
+    Librdkafka reads 0 as "no time", and brokers reject times in the far future. So a message has
+    at least 1, and the time of writing instead of a time that is ahead of it.
+    """
+    now_ms = time.time_ns() // 1_000_000
+    times_ms = np.where(times_ms > now_ms + _AHEAD_MS, now_ms, times_ms)
+    found: list[int] = np.maximum(times_ms, 1).tolist()
+    return found
+
+
+def _texts(numbers: pa.ChunkedArray) -> list[bytes]:
+    texts: list[bytes] = _flat(numbers).cast(pa.string()).cast(pa.binary()).to_pylist()
+    return texts
+
+
+def _flat(column: pa.ChunkedArray) -> pa.Array:
+    return column.combine_chunks()

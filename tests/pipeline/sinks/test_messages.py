@@ -1,0 +1,59 @@
+"""Messages of records and rows, and the identity of their batch."""
+
+import time
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from oriel.pipeline.plan import PreparedBatch
+from oriel.pipeline.sinks import Marker, Messages, batch_identity
+from oriel.pipeline.sinks.messages import message_times
+from oriel.storage import CommitRecord
+
+
+def _batch(*names: str, batch: int = 3) -> PreparedBatch:
+    record = CommitRecord(batch, {"t": {"0": batch + 1}}, {}, -1)
+    return PreparedBatch(record, dict(enumerate([[name] for name in names])), {}, [], [], 1, 0)
+
+
+def test_times_are_those_of_the_records() -> None:
+    """Except for 0, which the client reads as no time, and for the far future."""
+    now_ms = time.time_ns() // 1_000_000
+    far = now_ms + 3_600_000
+    found = message_times(np.array([0, 1, 1_357_034_400_000, now_ms + 60_000, far]))
+    assert found[:4] == [1, 1, 1_357_034_400_000, now_ms + 60_000]
+    assert now_ms <= found[4] < far
+
+
+def test_messages_after_a_count_keep_their_columns_together() -> None:
+    """As many of each column are left out."""
+    first = [b"a", b"b", b"c"]
+    found = Messages(first, [None, b"1", b"2"], [1, 2, 3], ("x", "y"), (first, first)).after(2)
+    assert found == Messages([b"c"], [b"2"], [3], ("x", "y"), ([b"c"], [b"c"]))
+
+
+def test_a_batch_has_one_identity() -> None:
+    """Its files name it, whatever their order and digests."""
+    one = "000000000003-0000-1b4e28ba-2fa1-11d2-883f-0016d3cca427-xxh3_0123456789abcdef.arrow"
+    other = one.replace("1b4e", "2b4e")
+    identity = batch_identity(_batch(one, other))
+    assert batch_identity(_batch(other, one)) == identity
+    # `oriel rescale` writes the file again.
+    assert batch_identity(_batch(one.replace("0123", "3210"), other)) == identity
+    assert batch_identity(_batch(one)) != identity
+    loaded = PreparedBatch.from_json(_batch(one, other).to_json())
+    assert batch_identity(replace(loaded, changed=7)) == identity
+
+
+@pytest.mark.parametrize("metadata", [None, "", "{}", "5", '{"batch": "a"}', "someone else's"])
+def test_an_unknown_marker_is_none(metadata: str | None) -> None:
+    """An offset that another program has committed for the group."""
+    assert Marker.of(3, metadata) is None
+
+
+def test_a_marker_counts_only_for_its_batch() -> None:
+    """Another batch of the number, or another number, is not sent."""
+    marker = Marker(3, "a", 10)
+    assert Marker.of(3, marker.to_metadata()) == marker
+    assert [marker.sent_of(*batch) for batch in ((3, "a"), (3, "b"), (4, "a"))] == [10, 0, 0]
