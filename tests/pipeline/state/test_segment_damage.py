@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from oriel.pipeline.errors import CheckpointError
-from oriel.pipeline.state import open_segment, write_regrouped, write_segment
+from oriel.pipeline.state import open_segment, segments, write_regrouped, write_segment
 from tests.campaigns import cases
 
 ROWS = pa.table({"key": [f"key {n}" for n in range(200)], "total": list(range(200))})
@@ -70,3 +70,22 @@ def test_a_file_of_an_earlier_version_has_no_digest(tmp_path: Path) -> None:
     written = write_regrouped(store, target, "000000000007-0001-old.arrow", 4, sync=False)
     assert written.startswith("000000000007-0001-old-xxh3_")
     assert open_segment(target, written).replace_schema_metadata(None) == ROWS
+
+
+def test_a_mapping_is_kept_while_the_file_is_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A deleted or damaged file is an error although a mapping is kept. Large files have none."""
+    store, name = _store(tmp_path, "orders")
+    kept = open_segment(store, name)
+    assert open_segment(store, name) is kept
+    content = (store / name).read_bytes()
+    (store / name).unlink()
+    with pytest.raises(CheckpointError, match="cannot be read"):
+        open_segment(store, name)
+    (store / name).write_bytes(content[:-1] + b"\0")
+    with pytest.raises(CheckpointError, match="its digest differs"):
+        open_segment(store, name)
+    monkeypatch.setattr(segments, "_KEPT_BYTES_MAX", len(content) - 1)
+    store, name = _store(tmp_path, "large")
+    assert open_segment(store, name) is not open_segment(store, name)
