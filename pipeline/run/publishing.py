@@ -74,11 +74,9 @@ class Publisher:
         """Write the rows that a committed batch changed in the ``table`` of a store."""
         if not publications or not prepared.changed:
             return
-        rows = list(rows_of_batch(table, definition, prepared))
-        for publication in publications:
-            messages = (
-                each for of_file in rows for each in row_messages(of_file, publication, definition)
-            )
+        tables = list(rows_of_batch(table, definition, prepared))
+        for publication in publications if tables else ():
+            messages = row_messages(pa.concat_tables(tables), publication, definition)
             self._send(f"rows of store {definition.name!r}", publication, prepared, messages)
 
     def publish_records(self, plans: StorePlans, folder: Path, prepared: PreparedBatch) -> None:

@@ -72,9 +72,15 @@ class Messages(NamedTuple):
 def row_messages(
     rows: pa.Table, publication: Publication, definition: StoreDefinition
 ) -> Iterator[Messages]:
-    """Yield the messages of rows of a table, of removed windows also."""
+    """Yield the messages of all rows that a batch changed, of removed windows also.
+
+    They are in the order of their windows. The order of a table's rows changes if it is compacted,
+    and the marker of a transaction counts messages.
+    """
     if publication.final_only:
         rows = rows.filter(rows["final"])
+    window = [name for name in ("key", "window_start", "window_end") if name in rows.column_names]
+    rows = rows.sort_by([(name, "ascending") for name in window])
     store = definition.name.encode()
     for batch in rows.to_batches(max_chunksize=_CHUNK_ROWS):
         chunk = pa.table(batch)

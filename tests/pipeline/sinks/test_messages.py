@@ -4,12 +4,16 @@ import time
 from dataclasses import replace
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
+from oriel.pipeline.language import Publication
 from oriel.pipeline.plan import PreparedBatch
-from oriel.pipeline.sinks import Marker, Messages, batch_identity
+from oriel.pipeline.sinks import Marker, Messages, batch_identity, row_messages
 from oriel.pipeline.sinks.messages import message_times
 from oriel.storage import CommitRecord
+from oriel.storage.delta import arrow_type, store_schema
+from tests.storage.store_tables import make_definition
 
 
 def _batch(*names: str, batch: int = 3) -> PreparedBatch:
@@ -31,6 +35,28 @@ def test_messages_after_a_count_keep_their_columns_together() -> None:
     first = [b"a", b"b", b"c"]
     found = Messages(first, [None, b"1", b"2"], [1, 2, 3], ("x", "y"), (first, first)).after(2)
     assert found == Messages([b"c"], [b"2"], [3], ("x", "y"), ([b"c"], [b"c"]))
+
+
+def test_rows_have_one_order_of_messages() -> None:
+    """A compacted table has the rows of a batch in another order, and a marker counts messages."""
+    rows = pa.Table.from_pylist(
+        [
+            {
+                "key": key, "window_start": start, "window_end": start + 10_000, "n": start,
+                "mean": None, "last": None, "all": None, "timestamp": 1_000 * start + 5_000,
+                "final": True, "deleted": start == 0, "revision": 3,
+            }
+            for key in "ab" for start in range(0, 30_000, 10_000)
+        ],
+        store_schema({a.name: arrow_type(a.type) for a in make_definition().aggregates}),
+    )  # fmt: skip
+    publication = Publication("out")
+    (sent,) = row_messages(rows, publication, make_definition())
+    shuffled = rows.take([4, 2, 5, 0, 3, 1])
+    assert [*row_messages(shuffled, publication, make_definition())] == [sent]
+    assert sent.times_ms == [5, 10_005, 20_005] * 2
+    assert [value is None for value in sent.values] == [True, False, False] * 2
+    assert sent.headers == ([b"store"] * 6, [b"3"] * 6)
 
 
 def test_a_batch_has_one_identity() -> None:

@@ -1,5 +1,6 @@
 """Steps behind an aggregation in real runs: restarts, tables, rebuilds, messages."""
 
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -134,7 +135,7 @@ def test_a_row_that_left_is_a_message_without_a_value(bench: Bench) -> None:
     rows = pa.concat_tables([batch for file in files for batch in table_batches(file, definition)])
     sent = row_messages(rows.combine_chunks(), Publication("out"), definition)
     without = [value is None for chunk in sent for value in chunk.values]
-    assert without == rows["deleted"].to_pylist()
+    assert Counter(without) == Counter(rows["deleted"].to_pylist())
     assert True in without
     sent = row_messages(rows, Publication("out", final_only=True), definition)
     final = [value for chunk in sent for value in chunk.values]
