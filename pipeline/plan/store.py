@@ -116,6 +116,18 @@ class StorePlans:
         return self.assembly.types
 
     @property
+    def functions(self) -> str | None:
+        """How the functions of the aggregation run (``Compilation``). None without functions."""
+        compilation = self.assembly.engine.compilation
+        return None if compilation is None else str(compilation)
+
+    @property
+    def explained(self) -> str:
+        """How the store is computed, for ``TopologyTestDriver.explain``."""
+        functions = f"\nFunctions: {self.functions}" if self.functions else ""
+        return f"Rows: {self.store.aggregation}{functions}"
+
+    @property
     def topics(self) -> tuple[str, ...]:
         """The topics of which the rows come, also by stores in front."""
         fronts = [self._in_front[source.store].topics for source in self.store.reads_stores]

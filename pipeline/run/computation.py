@@ -1,6 +1,6 @@
 """A batch computed: by the driver alone where it is small, else as one Spark job."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
@@ -21,7 +21,7 @@ class Computation:
     """Runs the stages of batches."""
 
     def __init__(
-        self, log: Log, decoders: Mapping[Source, Decoder], plans: Iterable[StorePlans]
+        self, log: Log, decoders: Mapping[Source, Decoder], plans: Sequence[StorePlans]
     ) -> None:
         """Read ``log`` by ``decoders``, for stores of ``plans``."""
         self._log = log
@@ -31,6 +31,9 @@ class Computation:
         self._by_arrow = {plan.store.name for plan in plans if self._is_by_arrow(plan)}
         #: Whether a store has steps or decoders in Spark.
         self.needs_spark = len(self._by_arrow) < len(plans)
+
+        #: How the functions of each store run, for stores with functions.
+        self.functions = {plan.store.name: plan.functions for plan in plans if plan.functions}
 
     def run(
         self,

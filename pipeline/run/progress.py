@@ -75,11 +75,14 @@ class Progress:
         }
         say("batch", line, batch=batch, stores=fields, since_last=since)
 
-    def on_start(self) -> None:
-        """Print once that the stores are open, and batches can begin."""
+    def on_start(self, functions: Mapping[str, str]) -> None:
+        """Print once that the stores are open, and how the functions of each store run."""
         if self._has_started:
             return
         self._has_started = True
+        for store, how in functions.items():
+            line = log_line("functions", store=store, run=how)
+            say("functions", line, store=store, run=how)
         seconds = round(time.monotonic() - self._started, 1)
         say("started", log_line("pipeline started", seconds=seconds), seconds=seconds)
 

@@ -167,6 +167,6 @@ def _started(run: PipelineRun, progress: Progress, report: RunReport) -> Streami
 
     progress.begin(run.counters)
     query = run.start(on_batch)
-    progress.on_start()
+    progress.on_start(run.computation.functions)
     report.beat()
     return query

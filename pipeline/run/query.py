@@ -131,7 +131,7 @@ class PipelineRun:
         self.phase_seconds: dict[str, float] = {}
         self._since_ms = wall_clock_ms()
         plans = self._plans()
-        self._computation = Computation(log, self._decoders, plans)
+        self.computation = Computation(log, self._decoders, plans)
         #: The last batch that ran, and where it ended.
         self._last_ends: tuple[int, Offsets] | None = None
         #: Where the first query continues.
@@ -323,7 +323,7 @@ class PipelineRun:
         readers = self._topology.readers_of(plans.store.name)
         refuse_readers_behind(self._layout, self._checkpoint, plans.store.name, readers, at.batch)
         rebuild = Rebuild(
-            self._spark, self._log, self._computation, self._layout, self._checkpoint,
+            self._spark, self._log, self.computation, self._layout, self._checkpoint,
             self._settings.tasks, self._settings.sync,
             # A partition can become idle from now on, and was not idle before.
             WallClock(self._since_ms, self._since_ms, self._settings.clocks),
@@ -387,7 +387,7 @@ class PipelineRun:
             begun = {name: self._stores[name].begin(batch, read_to, wall_clock) for name in wave}
             times.append(time.perf_counter())
             works = [work for work in begun.values() if work is not None]
-            reports = self._computation.run(rows, (starts, ends), works, wall_clock, final_rows)
+            reports = self.computation.run(rows, (starts, ends), works, wall_clock, final_rows)
             times.append(time.perf_counter())
             for name, work in begun.items():
                 computed = None if work is None else (work, reports[name])

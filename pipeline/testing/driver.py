@@ -30,15 +30,6 @@ from oriel.storage import sink_name
 #: Kafka's partitions have 32 bits.
 _PARTITIONS = range(2**31)
 
-#: Kind of windows -> the method that reads the store.
-_READ_BY = {
-    "tumbling": "window_store",
-    "hopping": "window_store",
-    "sliding": "window_store",
-    "session": "session_store",
-    "none": "key_value_store",
-}
-
 
 class TopologyTestDriver(DriverWords):
     """Runs a topology in a unit test with the engine of ``oriel run``.
@@ -327,7 +318,7 @@ class TopologyTestDriver(DriverWords):
         Raises:
             IllegalArgument: the store does not exist or has another kind.
         """
-        return ReadOnlyWindowStore(self._of_kind(name, "window_store").content)
+        return ReadOnlyWindowStore(self._store(name).read_by("window_store"))
 
     def session_store(self, name: str) -> ReadOnlySessionStore:
         """Return a store of sessions.
@@ -341,7 +332,7 @@ class TopologyTestDriver(DriverWords):
         Raises:
             IllegalArgument: the store does not exist or has another kind.
         """
-        return ReadOnlySessionStore(self._of_kind(name, "session_store").content)
+        return ReadOnlySessionStore(self._store(name).read_by("session_store"))
 
     def key_value_store(self, name: str) -> ReadOnlyKeyValueStore:
         """Return a table or an aggregation without windows.
@@ -355,7 +346,7 @@ class TopologyTestDriver(DriverWords):
         Raises:
             IllegalArgument: the store does not exist or has another kind.
         """
-        return ReadOnlyKeyValueStore(self._of_kind(name, "key_value_store").content)
+        return ReadOnlyKeyValueStore(self._store(name).read_by("key_value_store"))
 
     def counters(self, store: str) -> Counters:
         """Count the records of a store by what happened to them.
@@ -370,6 +361,26 @@ class TopologyTestDriver(DriverWords):
             IllegalArgument: the store does not exist.
         """
         return self._unit(store).counters
+
+    def explain(self, store: str) -> str:
+        """Return how a store or an output topic is computed.
+
+        Args:
+            store: The name of the store, or ``to(TOPIC)`` for an output topic.
+
+        Returns:
+            The aggregation, and if it has functions, whether they are compiled or why not.
+
+        Raises:
+            IllegalArgument: the store does not exist.
+
+        Example:
+            >>> last = flights.group_by_key().reduce(lambda kept, new: new).materialize("last")
+            >>> print(TopologyTestDriver(builder.build()).explain("last"))
+            Rows: reduce(functions)
+            Functions: compiled
+        """
+        return self._unit(store).plans.explained
 
     @property
     def late(self) -> int:
@@ -431,13 +442,3 @@ class TopologyTestDriver(DriverWords):
     def _unit(self, name: str) -> StoreDriver:
         """Return a store or an output topic."""
         return self._sinks.get(name) or self._store(name)
-
-    def _of_kind(self, name: str, method: str) -> StoreDriver:
-        store_driver = self._store(name)
-        kind = store_driver.store.windows.kind
-        fitting = _READ_BY[kind]
-        if fitting != method:
-            windows = "no windows" if kind == "none" else f"{kind} windows"
-            message = f"store {name!r} has {windows}: read it with {fitting}({name!r})"
-            raise IllegalArgument(message)
-        return store_driver

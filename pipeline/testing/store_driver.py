@@ -28,7 +28,7 @@ from oriel.pipeline.state import Version
 from oriel.pipeline.tasks import LocalRunner, StoreWork, run_stages
 from oriel.pipeline.testing.rows import Row, StoreRows
 from oriel.pipeline.testing.steps import steps_for
-from oriel.pipeline.windows import EngineResult, JoinResult
+from oriel.pipeline.windows import EngineResult, IllegalArgument, JoinResult
 from oriel.storage import Offsets
 from oriel.storage.delta import AddedFile
 
@@ -126,6 +126,16 @@ class MemoryFiles:
         return Version([name], len(state))
 
 
+#: Kind of windows -> the method of the driver that reads the store.
+_READ_BY = {
+    "tumbling": "window_store",
+    "hopping": "window_store",
+    "sliding": "window_store",
+    "session": "session_store",
+    "none": "key_value_store",
+}
+
+
 class StoreDriver:
     """Processes micro-batches of one store."""
 
@@ -159,6 +169,20 @@ class StoreDriver:
     def final_records(self, first_offset: int) -> pa.Table:
         """Return the final rows of the last batch as records. Offsets start at ``first_offset``."""
         return final_records(self.changes, self.plans.columns, first_offset)
+
+    def read_by(self, method: str) -> StoreRows:
+        """Return the rows for a method of the driver that reads the store.
+
+        Raises:
+            IllegalArgument: the method does not read stores with these windows.
+        """
+        name, kind = self.store.name, self.store.windows.kind
+        fitting = _READ_BY[kind]
+        if fitting != method:
+            windows = "no windows" if kind == "none" else f"{kind} windows"
+            message = f"store {name!r} has {windows}: read it with {fitting}({name!r})"
+            raise IllegalArgument(message)
+        return self.content
 
     @property
     def counters(self) -> Counters:

@@ -57,6 +57,8 @@ def _mixed(inner: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
         st.builds("({} is {}None)".format, inner, st.sampled_from(["", "not "])),
         st.builds("({} {}in ({}, 1))".format, inner, st.sampled_from(["", "not "]), inner),
         st.builds("(not {})".format, inner),
+        st.builds("({} if value and {} else {})".format, inner, inner, inner),
+        st.builds("({} if not aggregate or not value else {})".format, inner, inner),
         st.builds("f'{{{}}}+{{{}!r}}'".format, st.sampled_from(["y", "z", "key"]), st.just("y")),
         st.builds("len({})".format, inner),
         st.builds("str({})".format, inner),

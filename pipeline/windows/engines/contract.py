@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from oriel.pipeline.windows.arrays import Flags, Ints, Ranges
 from oriel.pipeline.windows.definitions import FOREVER_MS, Windows
+from oriel.pipeline.windows.functions import Compilation
 from oriel.pipeline.windows.records import (
     EFFECT,
     NOTHING_OBSERVED_MS,
@@ -98,6 +99,8 @@ class WindowEngine(ABC):
     state_schema: pa.Schema
     #: The aggregate columns of the store by name. ``changes`` has them and the fixed columns.
     aggregate_types: Mapping[str, pa.DataType]
+    #: How the functions of a user run. None without functions.
+    compilation: Compilation | None = None
     #: True if a row can be deleted after the close time has passed its ``due_ms``.
     rows_leave_when_due: bool = False
     #: True if rows never change until they are deleted. Otherwise, a batch can change its rows.

@@ -6,10 +6,10 @@ aggregates from Arrow columns and writes them to Arrow columns.
 """
 
 from oriel.pipeline.windows.functions.compiled import (
+    Compilation,
     CompiledFold,
     FoldedRuns,
     compiled_fold,
-    if_compiled,
     skipped_runs,
 )
 from oriel.pipeline.windows.functions.folds import (
@@ -27,6 +27,7 @@ from oriel.pipeline.windows.functions.sources import NotPlain
 
 __all__ = [
     "Aggregator",
+    "Compilation",
     "CompiledFold",
     "Fold",
     "FoldedRuns",
@@ -36,7 +37,6 @@ __all__ = [
     "compiled_fold",
     "fold_fields",
     "fold_values",
-    "if_compiled",
     "in_partition_order",
     "merged_in_order",
     "rejected_table",

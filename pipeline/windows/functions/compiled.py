@@ -23,8 +23,8 @@ import pyarrow as pa
 from oriel.pipeline.windows.arrays import Flags, Ints, python_values
 from oriel.pipeline.windows.functions.converters import converter
 from oriel.pipeline.windows.functions.folds import Fold, Rejected
-from oriel.pipeline.windows.functions.inlining import Bound, Inliner, Record, Result
-from oriel.pipeline.windows.functions.sources import NotPlain
+from oriel.pipeline.windows.functions.inlining import Inliner, Record, Result
+from oriel.pipeline.windows.functions.sources import Bound, NotPlain
 
 #: What adds a record to an aggregate: the aggregator, or for sessions the merger and then it.
 Step = Literal["aggregate", "merge and aggregate"]
@@ -334,9 +334,27 @@ def skipped_runs(fold: Fold, count: int) -> FoldedRuns:
     return FoldedRuns(aggregates, np.ones(count, dtype=np.bool_))
 
 
-def if_compiled(fold: Fold, values: pa.Schema, step: Step = "aggregate") -> CompiledFold | None:
-    """Return the compiled functions, or None if a function cannot be compiled."""
-    try:
-        return compiled_fold(fold, values, step)
-    except NotPlain:
-        return None
+@dataclass(frozen=True)
+class Compilation:
+    """Compiled functions, or the reason why Oriel calls the functions for each record."""
+
+    compiled: CompiledFold | None
+    reason: str | None = None
+
+    @classmethod
+    def of(cls, fold: Fold, values: pa.Schema, step: Step = "aggregate") -> "Compilation":
+        """Compile functions if that is possible. See ``compiled_fold``."""
+        try:
+            return cls(compiled_fold(fold, values, step))
+        except NotPlain as error:
+            return cls(None, str(error))
+
+    @property
+    def current(self) -> CompiledFold | None:
+        """The compiled functions, unless a name that they use has another value now."""
+        return self.compiled if self.compiled and self.compiled.is_valid() else None
+
+    def __str__(self) -> str:
+        if self.reason is None:
+            return "compiled"
+        return f"called for each record, because {self.reason}"

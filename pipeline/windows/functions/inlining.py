@@ -13,12 +13,17 @@ from dataclasses import dataclass, field
 from types import FunctionType
 from typing import Any
 
-from oriel.pipeline.windows.functions.sources import Definition, NotPlain, definition_of
+from oriel.pipeline.windows.functions.sources import (
+    CONSTANTS,
+    Bound,
+    Definition,
+    NotPlain,
+    definition_of,
+    looked_up,
+)
 
 #: Functions of Python without side effects, whose results for plain values are plain values.
 _BUILTINS = ("abs", "bool", "float", "int", "len", "max", "min", "round", "str")
-_CONSTANTS = (bool, int, float, str, type(None))
-_MISSING = object()
 
 
 @dataclass(frozen=True)
@@ -34,36 +39,6 @@ Binding = str | Record
 #: What a function returns: an expression, or one expression per key of a dict.
 Result = str | dict[str, str]
 _Scope = dict[str, Binding]
-
-
-@dataclass(frozen=True)
-class Bound:
-    """A global or a variable of an outer scope, with the value that the statements use."""
-
-    function: FunctionType
-    name: str
-    value: Any
-
-    def is_unchanged(self) -> bool:
-        """Return whether the name still has the same value."""
-        now = looked_up(self.function, self.name)
-        if isinstance(self.value, float):
-            # The text distinguishes 0.0 and -0.0, and NaN equals itself.
-            return type(now) is float and repr(now) == repr(self.value)
-        if isinstance(self.value, _CONSTANTS):
-            return type(now) is type(self.value) and bool(now == self.value)
-        return now is self.value
-
-
-def looked_up(function: FunctionType, name: str) -> Any:
-    """Return the value of a name that a function does not assign, as Python looks it up."""
-    if name in function.__code__.co_freevars:
-        cell = (function.__closure__ or ())[function.__code__.co_freevars.index(name)]
-        try:
-            return cell.cell_contents
-        except ValueError:
-            return _MISSING
-    return function.__globals__.get(name, getattr(builtins, name, _MISSING))
 
 
 @dataclass
@@ -175,7 +150,7 @@ class _Body:
     def _simple_statement(self, node: ast.stmt, scope: _Scope) -> list[str]:
         match node:
             case ast.Assert(test=test):
-                return [f"assert {self._text(test, scope)}"]
+                return [f"assert {self._condition(test, scope)}"]
             case ast.Pass() | ast.Expr(value=ast.Constant()):
                 return []
             case (
@@ -193,7 +168,7 @@ class _Body:
     def _if(
         self, test: ast.expr, body: list[ast.stmt], orelse: list[ast.stmt], scope: _Scope
     ) -> tuple[list[str], bool]:
-        condition = self._text(test, scope)
+        condition = self._condition(test, scope)
         scopes = dict(scope), dict(scope)
         then_lines, then_goes_on = self._block(body, scopes[0])
         else_lines, else_goes_on = self._block(orelse, scopes[1])
@@ -217,7 +192,7 @@ class _Body:
             case None | ast.Constant(value=None):
                 return ["raise Stop"]
             case ast.IfExp(test=test, body=body, orelse=orelse):
-                condition = self._text(test, scope)
+                condition = self._condition(test, scope)
                 then_lines, else_lines = self._return(body, scope), self._return(orelse, scope)
                 return [
                     f"if {condition}:", *_indented(then_lines), "else:", *_indented(else_lines)
@@ -328,7 +303,7 @@ class _Body:
 
     def _expression(self, node: ast.expr, scope: _Scope) -> ast.expr:
         match node:
-            case ast.Constant(value=value) if isinstance(value, _CONSTANTS):
+            case ast.Constant(value=value) if isinstance(value, CONSTANTS):
                 return node
             case ast.Name(id=name):
                 return ast.Name(self._variable(node, name, scope), ast.Load())
@@ -369,11 +344,27 @@ class _Body:
                     return ast.Name(record.fields[key], ast.Load())
         raise self._not_plain(node)
 
+    def _condition(self, node: ast.expr, scope: _Scope) -> str:
+        """Return an expression that is only tested for its truth."""
+        return ast.unparse(self._truth(node, scope))
+
+    def _truth(self, node: ast.expr, scope: _Scope) -> ast.expr:
+        """Return an expression that is as true as ``node``. A record has keys, so it is true."""
+        if isinstance(node, ast.BoolOp):
+            return ast.BoolOp(node.op, [self._truth(each, scope) for each in node.values])
+        if isinstance(node, ast.Name) and self._fields(node, scope):
+            return ast.Constant(value=True)
+        return self._expression(node, scope)
+
     def _with_operands(self, node: ast.expr, scope: _Scope) -> ast.expr:
         """Return an operator with its operands as expressions."""
         operands: dict[str, Any] = {}
+        is_not = isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not)
+        tested = {"test", "operand"} if is_not else {"test"}
         for name, value in ast.iter_fields(node):
-            if isinstance(value, ast.expr):
+            if isinstance(value, ast.expr) and name in tested:
+                operands[name] = self._truth(value, scope)
+            elif isinstance(value, ast.expr):
                 operands[name] = self._expression(value, scope)
             elif isinstance(value, list):
                 operands[name] = [self._expression(each, scope) for each in value]
@@ -406,7 +397,7 @@ class _Body:
                 return binding
             raise self._not_plain(node)
         value = looked_up(self._function, name)
-        if type(value) not in _CONSTANTS:
+        if type(value) not in CONSTANTS:
             raise self._not_plain(node)
         self._bind(name, value)
         variable = f"g{len(self._inliner.constants)}"

@@ -1,6 +1,7 @@
-"""The syntax tree of a Python function, checked against its byte code."""
+"""The syntax tree of a Python function, checked against its byte code, and its outer names."""
 
 import ast
+import builtins
 import linecache
 import warnings
 from collections.abc import Callable, Iterator
@@ -11,6 +12,11 @@ from types import CodeType, FunctionType
 from typing import Any, NamedTuple
 
 _SPECIAL = CO_VARARGS | CO_VARKEYWORDS | CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR
+
+
+#: Values that nothing can change in place.
+CONSTANTS = (bool, int, float, str, type(None))
+_MISSING = object()
 
 
 class NotPlain(Exception):
@@ -115,3 +121,33 @@ def _is_inside(place: Any, node: ast.expr) -> bool:
     start, end = place
     last = node.end_lineno, node.end_col_offset
     return bool((node.lineno, node.col_offset) <= start and end <= last)
+
+
+@dataclass(frozen=True)
+class Bound:
+    """A global or a variable of an outer scope, with the value that the statements use."""
+
+    function: FunctionType
+    name: str
+    value: Any
+
+    def is_unchanged(self) -> bool:
+        """Return whether the name still has the same value."""
+        now = looked_up(self.function, self.name)
+        if isinstance(self.value, float):
+            # The text distinguishes 0.0 and -0.0, and NaN equals itself.
+            return type(now) is float and repr(now) == repr(self.value)
+        if isinstance(self.value, CONSTANTS):
+            return type(now) is type(self.value) and bool(now == self.value)
+        return now is self.value
+
+
+def looked_up(function: FunctionType, name: str) -> Any:
+    """Return the value of a name that a function does not assign, as Python looks it up."""
+    if name in function.__code__.co_freevars:
+        cell = (function.__closure__ or ())[function.__code__.co_freevars.index(name)]
+        try:
+            return cell.cell_contents
+        except ValueError:
+            return _MISSING
+    return function.__globals__.get(name, getattr(builtins, name, _MISSING))

@@ -33,12 +33,12 @@ from oriel.pipeline.windows.engines.contract import EngineResult
 from oriel.pipeline.windows.engines.grid.declarative import GridEngine, WindowGrid
 from oriel.pipeline.windows.engines.grid.partitions import PartitionParts
 from oriel.pipeline.windows.functions import (
+    Compilation,
     CompiledFold,
     Fold,
     Rejected,
     fold_fields,
     fold_values,
-    if_compiled,
     merged_in_order,
     rejected_table,
 )
@@ -72,6 +72,8 @@ _Windows = dict[_Window, dict[int, _Part]]
 class TimeFoldEngine(GridEngine):
     """An aggregation by functions of a user over tumbling, hopping or no windows."""
 
+    compilation: Compilation
+
     def __init__(
         self,
         windows: TimeWindows | NoWindows,
@@ -86,7 +88,7 @@ class TimeFoldEngine(GridEngine):
         self._grid = WindowGrid(windows)
         self._emit = emit
         self._fold = fold
-        self._compiled = if_compiled(fold, values)
+        self.compilation = Compilation.of(fold, values)
         self._values = values
         self._carried_names = [] if carried is None else carried.names
         self.aggregate_types = dict(fold.types)
@@ -144,12 +146,13 @@ class TimeFoldEngine(GridEngine):
 
         Returns the partial aggregates, and the rows of rejected records with the reason.
         """
-        if self._compiled is None or not self._compiled.is_valid():
+        compiled = self.compilation.current
+        if compiled is None:
             return self._added_by_records(before, np.arange(len(batch)), batch, code)
         by_record = np.zeros(len(keys), dtype=np.bool_)
         by_record[code[np.asarray(batch[NULL_VALUE.name])]] = True
         parts, skipped = self._added_by_runs(
-            self._compiled,
+            compiled,
             before.keep(~by_record[before.code]),
             np.flatnonzero(~by_record[code]),
             batch,

@@ -31,10 +31,10 @@ from oriel.pipeline.windows.engines.sessions.merging import (
     single_sessions,
 )
 from oriel.pipeline.windows.functions import (
+    Compilation,
     Fold,
     fold_fields,
     fold_values,
-    if_compiled,
     merged_in_order,
     rejected_table,
 )
@@ -63,6 +63,8 @@ class _Called:
 class SessionFoldEngine(SessionEngine):
     """Sessions with an aggregation by functions of a user."""
 
+    compilation: Compilation
+
     def __init__(
         self,
         windows: SessionWindows,
@@ -74,7 +76,7 @@ class SessionFoldEngine(SessionEngine):
     ) -> None:
         """Aggregate values of this schema by ``fold``. ``carried`` are columns of the key."""
         self._fold = fold
-        self._compiled = if_compiled(fold, values, "merge and aggregate")
+        self.compilation = Compilation.of(fold, values, "merge and aggregate")
         self._values = values
         self.aggregate_types = dict(fold.types)
         super().__init__(windows, pa.schema(fold.types), fold_fields(values), carried, emit=emit)
@@ -147,7 +149,8 @@ class SessionFoldEngine(SessionEngine):
         """Add the records of chains that are one session at each time by the compiled loop."""
         none = np.zeros(0, dtype=np.int64)
         types = pa.schema(self._fold.types)
-        if self._compiled is None or not self._compiled.is_valid():
+        compiled = self.compilation.current
+        if compiled is None:
             return _Looped(none, none, types.empty_table())
         is_single = single_sessions(old, records, chained, self._gap_ms)
         is_single[chained.of_record[np.asarray(batch[NULL_VALUE.name])]] = False
@@ -159,8 +162,8 @@ class SessionFoldEngine(SessionEngine):
         first, chain = rows[runs.low], chain[runs.low]
         old_row = np.full(len(chained.sessions), -1, dtype=np.int64)
         old_row[chained.of_state_row] = np.arange(len(old))
-        folded = self._compiled.folded(
-            batch.select(self._compiled.columns).take(pa.array(rows)),
+        folded = compiled.folded(
+            batch.select(compiled.columns).take(pa.array(rows)),
             runs.sizes,
             batch["key"].take(pa.array(first)),
             state.select(types.names),
@@ -198,7 +201,7 @@ class SessionFoldEngine(SessionEngine):
         return called
 
     def _aggregate_of(self, batch: pa.Table, rows: Ints) -> AggregateOf:
-        """Return the function for joined sessions and one of these rows of ``batch``."""
+        """Return the function for joined sessions and one row of ``rows`` in ``batch``."""
         chosen = batch.take(pa.array(rows))
         columns = (chosen["input"].to_pylist(), chosen["key"].to_pylist())
         fields = zip(*columns, fold_values(chosen, self._values), strict=True)

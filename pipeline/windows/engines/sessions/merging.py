@@ -234,7 +234,7 @@ def assign_records(old: SessionBounds, records: SessionRecords, gap_ms: int) -> 
 
 @dataclass(frozen=True)
 class ChainedSessions:
-    """Each chain of sessions and records as a session, and the chain of each of them."""
+    """Each chain of sessions and records as a session, and the chain that each belongs to."""
 
     sessions: SessionBounds
     of_state_row: Ints

@@ -41,12 +41,12 @@ from oriel.pipeline.windows.engines.sliding.declarative import (
 )
 from oriel.pipeline.windows.engines.sliding.members import covered
 from oriel.pipeline.windows.functions import (
+    Compilation,
     Fold,
     FoldedRuns,
     Rejected,
     fold_fields,
     fold_values,
-    if_compiled,
     in_partition_order,
     merged_in_order,
     rejected_table,
@@ -78,6 +78,8 @@ class _LeftOut(NamedTuple):
 class SlidingFoldEngine(SlidingWindowEngine):
     """An aggregation of sliding windows by functions of a user."""
 
+    compilation: Compilation
+
     def __init__(
         self,
         windows: SlidingWindows,
@@ -90,7 +92,7 @@ class SlidingFoldEngine(SlidingWindowEngine):
         """Aggregate values of this schema by ``fold``. ``carried`` are columns of the record."""
         super().__init__(windows, {}, values, carried, emit=emit)
         self._fold = fold
-        self._compiled = if_compiled(fold, values)
+        self.compilation = Compilation.of(fold, values)
         self._carried = list(carried or ())
         self._values = values
         self.aggregate_types = dict(fold.types)
@@ -176,7 +178,7 @@ class SlidingFoldEngine(SlidingWindowEngine):
 
         The members of a window are in the order of arrival. Each partition of a window is a run.
         """
-        if self._compiled is None or not self._compiled.is_valid():
+        if self.compilation.current is None:
             return skipped_runs(self._fold, len(windows.low)), np.zeros_like(windows.low)
         time_ms = range_extremes(np.asarray(rows["timestamp_ms"])[place], windows, np.maximum)
         owners = windows.owners
@@ -200,11 +202,11 @@ class SlidingFoldEngine(SlidingWindowEngine):
 
     def _folded_runs(self, rows: pa.Table, place: Ints, runs: Ranges) -> FoldedRuns:
         """Aggregate ``place[runs]`` of ``rows`` by the compiled loop, each from the start."""
-        count = len(runs.low)
-        if self._compiled is None or not self._compiled.is_valid():
+        count, compiled = len(runs.low), self.compilation.current
+        if compiled is None:
             return skipped_runs(self._fold, count)
-        folded = self._compiled.folded(
-            rows.select(self._compiled.columns).take(pa.array(place)),
+        folded = compiled.folded(
+            rows.select(compiled.columns).take(pa.array(place)),
             runs.sizes,
             rows["key"].take(pa.array(place[runs.low])),
             pa.schema(self._fold.types).empty_table(),
