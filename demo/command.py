@@ -21,7 +21,15 @@ from oriel.demo.expected import Rules
 from oriel.demo.folder import DemoFolder, fresh_folder
 from oriel.demo.processes import HOST, IMPORT_ROOT, Child, choose_port, running
 from oriel.demo.progress import Progress, last_commit, say
-from oriel.demo.records import TOPIC, append_lines, log_sizes, read_flights, replay, to_lines
+from oriel.demo.records import (
+    TOPIC,
+    append_lines,
+    create_partitions,
+    log_sizes,
+    read_flights,
+    replay,
+    to_lines,
+)
 from oriel.demo.service import Service
 from oriel.storage import DataLayout
 from oriel.storage.delta import open_with_files
@@ -36,7 +44,7 @@ _STARTED = time.monotonic()
 
 _PORT = 8080
 _AT_ONCE = 0.9
-_POLL_SECONDS = 0.2
+_POLL_SECONDS = 0.1
 _READY_SECONDS = 120
 # A quarter of the log, so that a few batches show progress.
 _BATCH_BYTES = 16 * 2**20
@@ -151,12 +159,14 @@ def _run_and_check(folder: DemoFolder, port: int | None) -> dict[str, object]:
 def _run_live(folder: DemoFolder, port: int | None, speed: float) -> None:
     """Process most flights at once, then append the others until Ctrl-C."""
     with ExitStack() as stack:
+        # The flights are read while Java starts. A partition without a file would be a later one.
+        create_partitions(folder.event_log)
+        arguments = [*_pipeline(folder), "--trigger", "200ms"]
+        pipeline = stack.enter_context(running("pipeline", arguments, folder.logs))
         service = _start_service(stack, folder, port)
         flights = _read()
         first = int(len(flights.lines) * _AT_ONCE)
         append_lines(folder.event_log, flights.partition[:first], flights.lines[:first])
-        arguments = [*_pipeline(folder), "--trigger", "200ms"]
-        pipeline = stack.enter_context(running("pipeline", arguments, folder.logs))
         _follow(folder, pipeline, service)
         _wait_included(folder, service)
 

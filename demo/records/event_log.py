@@ -6,6 +6,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from oriel.demo.records.flight_data import ORIGINS
+
 TOPIC = "flights"
 
 
@@ -27,6 +29,14 @@ def to_lines(records: pa.Table) -> pa.Array:
     ]  # fmt: skip
     columns = [pa.scalar(part) if isinstance(part, str) else part for part in parts]
     return pc.binary_join_element_wise(*columns, "").combine_chunks()
+
+
+def create_partitions(root: Path) -> None:
+    """Create the empty files of all partitions."""
+    folder = root / TOPIC
+    folder.mkdir(parents=True)
+    for number in range(len(ORIGINS)):
+        (folder / f"{number}.jsonl").touch()
 
 
 def append_lines(root: Path, partition: np.ndarray, lines: pa.Array) -> None:

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 import pyarrow.csv
 import pytest
 
-from oriel.demo.records.event_log import append_lines, log_sizes, to_lines
+from oriel.demo.records.event_log import append_lines, create_partitions, log_sizes, to_lines
 from oriel.demo.records.flight_data import ORIGINS, read_flights, scheduled_ms
 
 
@@ -92,3 +92,13 @@ def test_lines_are_appended_to_their_partitions(tmp_path: Path) -> None:
     assert (tmp_path / "flights" / "0.jsonl").read_text() == "a\nc\na\n"
     assert (tmp_path / "flights" / "2.jsonl").read_text() == "b\n"
     assert log_sizes(tmp_path) == {"0": 6, "2": 2}
+
+
+def test_partitions_exist_before_their_flights(tmp_path: Path, flights: pa.Table) -> None:
+    """A pipeline that starts before the flights are written knows all partitions."""
+    create_partitions(tmp_path)
+    assert log_sizes(tmp_path) == {"0": 0, "1": 0, "2": 0}
+    first = flights.slice(0, 100)
+    append_lines(tmp_path, np.asarray(first["partition"]), to_lines(first))
+    assert sum(log_sizes(tmp_path).values()) == len("".join(to_lines(first).to_pylist()))
+    assert set(log_sizes(tmp_path)) == {str(number) for number in range(len(ORIGINS))}
