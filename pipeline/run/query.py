@@ -191,7 +191,7 @@ class PipelineRun:
         wait_for = topics if self._settings.trigger_ms == 0 else ()
         streams = [self._log.stream(self._spark, topic, sources, wait_for) for topic in topics]
         # For rows that only name slices, Spark would generate code in each batch (decision 0091).
-        generates = self._computation.needs_spark or not self._log.plans_slices
+        generates = self.computation.needs_spark or not self._log.plans_slices
         self._spark.conf.set("spark.sql.codegen.wholeStage", str(generates).lower())
         writer = (
             reduce(DataFrame.union, streams)

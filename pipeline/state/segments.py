@@ -138,7 +138,7 @@ def _mapped(path: Path) -> pa.Table:
 
 @lru_cache(maxsize=_KEPT_MAX)
 def _kept(path: Path, _stamp: Stamp | None) -> pa.Table:
-    """Return a mapping that the next batches share while the file has this stamp.
+    """Return a mapping that the next batches share while the file is the same.
 
     Each batch opens all segments of a state. That was an eighth of the time of a small batch.
     """

@@ -1,19 +1,18 @@
-"""What leaves a table's folder: old entries of the log, old checkpoints, files that are gone.
+"""Delete old log entries, old checkpoints and unused files of a table.
 
-Nothing is removed that somebody may still need:
+Nothing is deleted that a reader or a writer can still need:
 
-* an entry stays as long as ``delta.logRetentionDuration`` (in a log of more than 10,000 entries, as
-  ``delta.deletedFileRetentionDuration``, and of more than 20,000, at most ten minutes), and always
-  if it is behind the newest Delta checkpoint or behind the last entry that says the pipeline's
-  position. The oldest go first, so that what is left has no gap. A checkpoint is forced to disk
-  before it stands for an entry;
-* a file that left the table stays as long as ``delta.deletedFileRetentionDuration``;
-* a file that was never in the table stays as long, and until its batch is behind the last that
-  the table has: a batch that is prepared or still computed may commit it, however long it was
-  suspended. Files whose names are not ours are never touched.
+* An entry stays for ``delta.logRetentionDuration``. In a log of more than 10,000 entries it stays
+  for ``delta.deletedFileRetentionDuration``, and in a log of more than 20,000 for ten minutes.
+* An entry after the newest Delta checkpoint, or after the last position of the pipeline, always
+  stays. The oldest entries go first, so that the rest has no gap. A checkpoint is forced to disk
+  before it replaces an entry.
+* A file that left the table stays for ``delta.deletedFileRetentionDuration``.
+* A file that was never in the table stays that long, and until the table is past its batch. A batch
+  that is prepared or in progress can commit the file, even if its process was suspended. Files with
+  foreign names are never deleted.
 
-What is known of removed files and old entries is remembered; folders are listed at the start
-and once an hour.
+Removed files and old entries are remembered. Directories are listed at the start and once per hour.
 """
 
 import re
@@ -37,7 +36,7 @@ from oriel.storage.files import current_files, sync_file, sync_folder
 #: Entries above so many are kept for a shorter time: readers list all of a log.
 _ENTRIES_MAX = 10_000
 #: How long entries are kept in a log of twice as many. 20 batches per second write 12,000 entries
-#: in this time, and a tailer that is further behind rebuilds its index.
+#: in this time. A tailer with an older version rebuilds its index.
 _CROWDED_MS = 600_000
 #: A checkpoint of n files is written every n / 20 versions, so that it costs a version 20 rows.
 _ROWS_A_VERSION = 20

@@ -106,15 +106,12 @@ class StoreTailer:
         self._is_checked, self.is_verified = False, True
         self._looked_around_at = 0.0
         self._is_remote = is_object(log.table)
+        #: The directory of the log's entries, None among objects.
+        self.local_log = None if self._is_remote else log.folder
         self._looked_at = 0.0
         #: Where the sweep goes on, None between sweeps, and the clock at which the last one began.
         self._sweep_from: bytes | None = None
         self._swept_ms = 0
-
-    @property
-    def local_log(self) -> Path | None:
-        """The directory of the log's entries, None among objects."""
-        return None if self._is_remote else self.log.folder
 
     def spread(self, around_seconds: float, stores: int) -> None:
         """Be one of so many stores: look around more rarely, keep files open for less long."""

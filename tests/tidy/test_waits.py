@@ -18,6 +18,8 @@ PAUSES = {
     ("tests/e2e/kafka_broker.py", "admin.list_topics"): "one look of many",
     ("tests/system/kills/kill_campaign.py", "ends.wait"): "a reader pauses between two rounds",
     ("tests/storage/test_object_outages.py", "_never.wait"): "the object store sends slowly",
+    ("tests/storage/test_log_changes.py", "changes.wait"): "the wait is what the test checks",
+    ("tests/storage/test_log_changes.py", "without.wait"): "the wait is what the test checks",
     ("tests/storage/test_tailer_pool.py", "stop.wait"): "the pool is supervised in rounds",
 }
 _SLEEPS = {"time.sleep", "asyncio.sleep"}
