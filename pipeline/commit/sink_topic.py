@@ -6,9 +6,10 @@ A sink has no table. Beside its state versions are
     CHECKPOINT/state/to(<topic>)/published-<n>.json      batch n is in the topic, and what it was
 
 The state segments that version n names for the tasks behind the last shuffle are the records of
-batch n (``SinkFiles``). They are published once the batch is decided, and then it is noted. A crash
-between the two publishes the same records again. A batch is decided only after the one before it
-was published, so that is never more than one, and what was published needs no longer record.
+batch n (``SinkFiles``). They are published once the batch is decided, and then it is noted. After a
+crash between the two, the same records are offered again, and a marker in Kafka shows which of them
+are published (decision 0089). A batch is decided only after the one before it was published, so at
+most one batch is offered again.
 """
 
 from collections.abc import Callable

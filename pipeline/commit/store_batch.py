@@ -9,7 +9,7 @@ The order of effects, and what a crash between them means (docs/contributing/arc
     5. Spark writes its commit log entry n               batch n is never offered again
 
 A sink has no table: 3 is that its records are published from the state segments, and noted
-(``sink_topic``). Between the two a crash publishes them again.
+(``sink_topic``). After a crash between the two, a marker in Kafka shows what is published.
 
 A crash before 2 repeats the batch from state version n-1, and what its tasks wrote before is
 never read. A crash after 2 repeats nothing: only what is missing of 3 and 4 is done, with the

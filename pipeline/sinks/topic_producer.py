@@ -49,8 +49,8 @@ _DEFAULTS: Mapping[str, str | int | bool] = {
     # after this time, and read_committed consumers wait until then.
     "transaction.timeout.ms": 60_000,
     # Messages that wait for the brokers bound the memory.
-    "queue.buffering.max.messages": 500_000,
-    "queue.buffering.max.kbytes": 131_072,
+    "queue.buffering.max.messages": 200_000,
+    "queue.buffering.max.kbytes": 65_536,
 }
 #: A transaction is committed after this part of its timeout, also in the middle of a batch.
 _MOST_OF_TIMEOUT = 0.25
@@ -229,7 +229,7 @@ class TopicProducer:
                     )
                     break
                 except BufferError:
-                    producer.poll(0.1)
+                    producer.poll(0.02)
                     if self._undelivered is not None:
                         raise
 
@@ -255,14 +255,10 @@ class TopicProducer:
             )
             raise KafkaUnavailable(message)
         producer.init_transactions(self._timeout)
-        consumer = Consumer(
-            {
-                **self._client,
-                "group.id": self.name,
-                "error_cb": self._on_error,
-                "logger": _SILENT,
-            }
-        )
+        consumer = Consumer({
+            **self._client, "group.id": self.name,
+            "error_cb": self._on_error, "logger": _SILENT,
+        })  # fmt: skip
         try:
             self._found = self._read_marker(consumer)
             self._group = consumer.consumer_group_metadata()

@@ -35,11 +35,10 @@ topology = builder.build()
 """
 COPIED = 'orders.to("copied-{name}")'
 READER = """
-from oriel import Consumed, FieldTimestamp, StreamsBuilder, TimeWindows
+from oriel import StreamsBuilder, TimeWindows
 
 builder = StreamsBuilder()
-consumed = Consumed(timestamp=FieldTimestamp("time_ms", "ms"))
-enriched = builder.stream("enriched-{name}", "v BIGINT, city STRING, time_ms BIGINT", consumed)
+enriched = builder.stream("enriched-{name}", "v BIGINT, city STRING")
 windows = TimeWindows.of_size_and_grace(1000, 10**9)
 enriched.group_by("city").windowed_by(windows).count().materialize("by_city")
 topology = builder.build()
@@ -259,7 +258,7 @@ def test_other_steps_are_refused_or_write_all_anew(pipeline: Pipeline, kafka_run
 def test_another_pipeline_reads_the_records_with_their_own_times(
     tmp_path: Path, survived: Survived, kafka_runs: Runs
 ) -> None:
-    """By a column that the first one has put there."""
+    """By the times of the messages."""
     pipeline = survived.pipeline
     (tmp_path / "reader.py").write_text(READER.format(name=pipeline.name))
     ended = kafka_runs.run(
