@@ -3,7 +3,7 @@
     poller:   due stores, one after the other: is there something to do?  -> ready
     workers:  ready -> StoreTailer.advance -> due again later
 
-A look is one ``stat``. A commit makes its store due at once, if the system reports changes of
+A look is one ``stat``. After a commit, the store is due at once, if the system reports changes of
 directories (``LogChanges``). In addition, a store that changed within the last seconds is polled
 every 10 ms, and all others together a bounded number of times per second. A thread that one store
 holds for long (a mount that hangs, a long build) is given a substitute, up to a bound, so no store
@@ -40,9 +40,12 @@ _FINISH_SECONDS = 5.0
 class Watched:
     """A store of the pool.
 
-    ``is_out`` is true while it is with a worker, or on the way to one or back. ``is_removed``: who
-    has it next closes it and lets it go. ``due_at`` is the time of its next look, in monotonic
-    seconds. ``has_changed``: its log has changed since a worker has it.
+    Attributes:
+        tailer: The store.
+        is_out: Whether it is with a worker, or on the way to one or back.
+        is_removed: Whether the thread that has it next closes it.
+        due_at: The time of its next look, in monotonic seconds.
+        has_changed: Whether its log has changed while it was out.
     """
 
     tailer: StoreTailer

@@ -90,9 +90,10 @@ class StoreTailer:
         self._state: IndexState | None = None
         self._generation = folder.path
         self._bytes_seen = 0
-        self._least_around_seconds = (
-            _OBJECTS_LOOK_AROUND_SECONDS if is_object(log.table) else _LOOK_AROUND_SECONDS
-        )
+        #: The directory of the log's entries, None among objects.
+        self.local_log = None if is_object(log.table) else log.folder
+        least = _LOOK_AROUND_SECONDS if self.local_log else _OBJECTS_LOOK_AROUND_SECONDS
+        self._least_around_seconds = least
         self._look_around_seconds, self._rest_seconds = self._least_around_seconds, _REST_SECONDS
         #: Identity of the last applied version's log file, and of the next one's if it was torn.
         self._stamp: Stamp | None = None
@@ -105,9 +106,6 @@ class StoreTailer:
         #: every page and record was verified: else the scrub begins with it.
         self._is_checked, self.is_verified = False, True
         self._looked_around_at = 0.0
-        self._is_remote = is_object(log.table)
-        #: The directory of the log's entries, None among objects.
-        self.local_log = None if self._is_remote else log.folder
         self._looked_at = 0.0
         #: Where the sweep goes on, None between sweeps, and the clock at which the last one began.
         self._sweep_from: bytes | None = None
@@ -126,7 +124,7 @@ class StoreTailer:
         """
         if self._state is None:
             return True
-        if self._is_remote:
+        if self.local_log is None:
             now = time.monotonic()
             if now - self._looked_at < _OBJECTS_POLL_SECONDS:
                 return False

@@ -74,7 +74,7 @@ def test_a_forgotten_store_is_not_reported(changes: LogChanges[str], tmp_path: P
 def test_logs_that_cannot_be_watched_are_polled(
     changes: LogChanges[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A missing directory, too many logs, and a system without reports."""
+    """The tailer works without reports of a log."""
     changes.watch("missing", tmp_path / "missing")
     monkeypatch.setattr(log_changes, "_LOGS_MAX", 0)
     changes.watch("too-many", tmp_path)

@@ -75,7 +75,7 @@ def test_a_record_of_any_topic_ends_a_wait(
 
 
 def test_a_record_between_two_calls_is_not_waited_for(topics: Topics) -> None:
-    """A line that another topic got after the previous call makes the planner return at once."""
+    """The planner returns at once if another topic got a line after the previous call."""
     topics.end(0)
     topics.append("b")
     assert topics.end(len(_LINE)) == len(_LINE)

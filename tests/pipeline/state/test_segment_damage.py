@@ -75,7 +75,7 @@ def test_a_file_of_an_earlier_version_has_no_digest(tmp_path: Path) -> None:
 def test_a_mapping_is_kept_while_the_file_is_the_same(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A deleted or damaged file is an error although a mapping is kept. Large files have none."""
+    """A deleted or damaged file is an error although a mapping is kept."""
     store, name = _store(tmp_path, "orders")
     kept = open_segment(store, name)
     assert open_segment(store, name) is kept
