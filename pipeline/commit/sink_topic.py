@@ -1,6 +1,6 @@
 """A sink's topic: where its records are published, and what the checkpoint knows of that.
 
-A sink has no table. Beside its state versions are
+A sink has no table. Next to its state versions are
 
     CHECKPOINT/state/to(<topic>)/sink.json               what it is, as a store's table says it
     CHECKPOINT/state/to(<topic>)/published-<n>.json      batch n is in the topic, and what it was
