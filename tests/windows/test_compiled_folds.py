@@ -128,6 +128,29 @@ BARE = {
     "key": ("''", "return total + key", pa.string()),
     "raises": ("0", "if not value['b']:\n        raise ValueError\n    return 1", pa.int64()),
     "pair": ("0", "a, b = value['j'], total\n    a, b = b, a\n    return a + b", pa.int64()),
+    "chain": (
+        "0",
+        "\n    ".join(
+            ["if total < 0:\n        return 0"]
+            + [f"elif total == {n}:\n        total += value['j']" for n in range(200)]
+            + ["else:\n        return 1\n    return total"]
+        ),
+        pa.int64(),
+    ),
+    "else": (
+        "0",
+        (
+            "if value['b']:\n        total += 1\n    else:\n        if value['j']:\n"
+            "            total += 2\n        else:\n            total -= 1\n"
+            "        total += 5\n    return total"
+        ),
+        pa.int64(),
+    ),
+    "choices": (
+        "0",
+        "return 1 if value['b'] else 2 if value['j'] else 3 if total else 4",
+        pa.int64(),
+    ),
     "helper": ("0", "return helper(value, total)", pa.int64()),
 }
 

@@ -157,10 +157,12 @@ def compiled_fold(fold: Fold, values: pa.Schema, step: Step = "aggregate") -> Co
     for name, column_type in fold.types.items():
         _refuse_nested(f"the column {name!r} of the aggregate", column_type)
     try:
-        return _Loop(fold, values, step).compiled()
-    except (RecursionError, ValueError) as error:
-        # For example, a constant of more digits than Python writes.
+        compiled = _Loop(fold, values, step).compiled()
+        _code(compiled.source)
+    except (RecursionError, SyntaxError, ValueError) as error:
+        # For example, Python does not write a constant of many digits.
         raise NotPlain(str(error)) from error
+    return compiled
 
 
 def _refuse_nested(column: str, column_type: pa.DataType) -> None:

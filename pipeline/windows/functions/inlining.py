@@ -182,10 +182,7 @@ class _Body:
             first, last = reaching[0], reaching[-1]
             scope.clear()
             scope.update({name: own for name, own in first.items() if last.get(name) == own})
-        lines = [f"if {condition}:", *_indented(then_lines)]
-        if else_lines:
-            lines += ["else:", *_indented(else_lines)]
-        return lines, then_goes_on or else_goes_on
+        return _either(condition, then_lines, else_lines), then_goes_on or else_goes_on
 
     def _return(self, value: ast.expr | None, scope: _Scope) -> list[str]:
         match value:
@@ -193,10 +190,7 @@ class _Body:
                 return ["raise Stop"]
             case ast.IfExp(test=test, body=body, orelse=orelse):
                 condition = self._condition(test, scope)
-                then_lines, else_lines = self._return(body, scope), self._return(orelse, scope)
-                return [
-                    f"if {condition}:", *_indented(then_lines), "else:", *_indented(else_lines)
-                ]  # fmt: skip
+                return _either(condition, self._return(body, scope), self._return(orelse, scope))
             case ast.Call(func=ast.Name(id=name), args=arguments, keywords=[]):
                 called = looked_up(self._function, name)
                 if name not in self._locals and isinstance(called, FunctionType):
@@ -299,7 +293,7 @@ class _Body:
 
     def _text(self, node: ast.expr, scope: _Scope) -> str:
         """Return an expression with a plain value."""
-        return ast.unparse(self._expression(node, scope))
+        return self._unparsed(self._expression(node, scope))
 
     def _expression(self, node: ast.expr, scope: _Scope) -> ast.expr:
         match node:
@@ -346,7 +340,13 @@ class _Body:
 
     def _condition(self, node: ast.expr, scope: _Scope) -> str:
         """Return an expression that is only tested for its truth."""
-        return ast.unparse(self._truth(node, scope))
+        return self._unparsed(self._truth(node, scope))
+
+    def _unparsed(self, node: ast.expr) -> str:
+        text = ast.unparse(node)
+        if ast.dump(ast.parse(text, mode="eval").body) != ast.dump(node):
+            raise self._not_plain(node)
+        return text
 
     def _truth(self, node: ast.expr, scope: _Scope) -> ast.expr:
         """Return an expression that is as true as ``node``. A record has keys, so it is true."""
@@ -432,6 +432,16 @@ def _sign(node: ast.AugAssign) -> str:
     """Return the sign of an assignment with an operator, for example ``+=``."""
     statement = ast.AugAssign(ast.Name("x", ast.Store()), node.op, ast.Constant(0))
     return ast.unparse(statement).split()[1]
+
+
+def _either(condition: str, then_lines: list[str], else_lines: list[str]) -> list[str]:
+    """Return a conditional statement. A chain of conditions is not nested, as in the function."""
+    lines = [f"if {condition}:", *_indented(then_lines)]
+    outer = [line for line in else_lines if not line.startswith(" ")]
+    is_one_if = all(line.startswith(("elif ", "else:")) for line in outer[1:])
+    if outer and outer[0].startswith("if ") and is_one_if:
+        return [*lines, f"el{else_lines[0]}", *else_lines[1:]]
+    return [*lines, "else:", *_indented(else_lines)] if else_lines else lines
 
 
 def _indented(lines: Sequence[str]) -> list[str]:
