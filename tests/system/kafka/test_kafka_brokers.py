@@ -20,7 +20,7 @@ from tests.e2e.kafka_broker import Broker
 from tests.e2e.runs_in_one_process import ROOT, Runs
 from tests.e2e.with_warm_python import warm_oriel
 from tests.ports import reserved_port
-from tests.storage.waiting import WAIT_SECONDS
+from tests.storage.waiting import WAIT_SECONDS, wait_for
 
 pytestmark = [pytest.mark.e2e, pytest.mark.kafka]
 
@@ -90,7 +90,7 @@ def test_the_end_is_the_last_stable_offset(
     """A checkpoint that begins at ``latest`` begins before the records of an open transaction."""
     _create(broker, "stable")
     producer = Producer({"bootstrap.servers": broker.address, "log_level": 0,
-                         "transactional.id": "stable"})  # fmt: skip
+                         "transactional.id": "stable", "transaction.timeout.ms": 600_000})  # fmt: skip
     producer.init_transactions(30)
     producer.begin_transaction()
     for number in range(5):
@@ -101,7 +101,9 @@ def test_the_end_is_the_last_stable_offset(
     ended = kafka_runs.run(*arguments)
     assert ended.code == 0, ended.told
     producer.commit_transaction(30)
-    assert _client(broker).ends(["stable"]) == {"stable": {"0": 6, "1": 0, "2": 0}}
+    # The broker writes the marker after it has confirmed the commit.
+    committed = {"stable": {"0": 6, "1": 0, "2": 0}}
+    wait_for(committed, lambda: _client(broker).ends(["stable"]), "the marker of the transaction")
     ended = kafka_runs.run(*_arguments(tmp_path, broker, "stable"))
     assert ended.code == 0, ended.told
     assert ended.summary["stores"]["s"]["input"] == 5
