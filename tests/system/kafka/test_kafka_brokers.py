@@ -89,8 +89,10 @@ def test_the_end_is_the_last_stable_offset(
 ) -> None:
     """A checkpoint that begins at ``latest`` begins before the records of an open transaction."""
     _create(broker, "stable")
-    producer = Producer({"bootstrap.servers": broker.address, "log_level": 0,
-                         "transactional.id": "stable", "transaction.timeout.ms": 600_000})  # fmt: skip
+    producer = Producer({
+        "bootstrap.servers": broker.address, "log_level": 0, "transactional.id": "stable",
+        "transaction.timeout.ms": 600_000,
+    })  # fmt: skip
     producer.init_transactions(30)
     producer.begin_transaction()
     for number in range(5):
