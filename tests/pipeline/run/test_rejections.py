@@ -8,12 +8,14 @@ import pytest
 from pyspark.sql import SparkSession
 
 from oriel import StreamsBuilder, Topology
+from oriel.pipeline.run import rejections
 from oriel.pipeline.run.progress import Progress
 from oriel.pipeline.run.rejections import Rejections
 from oriel.pipeline.sources import EventLog
 from oriel.storage import DataLayout
 from tests.bits import flip_bit
 from tests.pipeline.run.topic_logs import Stores, write_topics
+from tests.storage.waiting import WAIT_SECONDS
 
 pytestmark = pytest.mark.slow
 
@@ -106,16 +108,24 @@ def test_a_run_does_not_report_damaged_dead_letters(
 
 
 def test_a_report_repeats_a_reason_only_if_its_count_has_changed(
-    spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    spark: SparkSession,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """A live run reports at most every 10 s, and its last report has the remaining counts."""
+    monkeypatch.setattr(rejections, "_REPORT_SECONDS", 10 * WAIT_SECONDS)
     write_topics(tmp_path / "log", {"t": {0: [b"hello", b"world", ("k", 1, {"v": 1})]}})
     progress = Progress(0, EventLog(tmp_path / "log"), tmp_path / "data")
     stores = Stores(spark, tmp_path, progress=progress)
     stores.run(topology(), batch_bytes=1)
     assert stores.batches == 3
     progress.rejections.report()
-    assert len(capsys.readouterr().err.splitlines()) == 3
+    reports = [line for line in capsys.readouterr().err.splitlines() if line.startswith("dead")]
+    assert [line.split(" topic=")[0] for line in reports] == [
+        "dead letters: reason=not-json count=2",
+        "dead letters: reason=function-raised count=1",
+    ]
     write_topics(tmp_path / "log", {"t": {0: [b"again"]}})
     stores.run(topology())
     capsys.readouterr()
