@@ -85,7 +85,9 @@ COPY storage storage
 COPY pipeline pipeline
 COPY demo/flights.py demo/
 RUN chmod -R a+rX .
-ENV PATH=/opt/venv/bin:$PATH PYTHONPATH=/opt/oriel/src
+# No archive of Spark's classes (docs/contributing/start.md): its creation starts a second Java, for
+# which a container may lack memory, and each new container would create it again.
+ENV PATH=/opt/venv/bin:$PATH PYTHONPATH=/opt/oriel/src ORIEL_CLASS_ARCHIVES=
 USER 10001
 # Spark's Kafka connector is put into the image, so that a start needs no network for it. Its jars
 # are used by name, so Ivy's cache of descriptions and second copies is not needed.

@@ -14,7 +14,13 @@ import orjson
 from pyspark import SparkContext
 
 from oriel.pipeline import run
-from oriel.pipeline.spark import archive_folder, archive_prefix, find_archive, write_archive
+from oriel.pipeline.spark import (
+    archive_folder,
+    archive_prefix,
+    delete_unused,
+    find_archive,
+    write_archive,
+)
 
 _TOPOLOGY = """
 from oriel import StreamsBuilder, TimeWindows
@@ -42,6 +48,7 @@ def main() -> int:
             return 0
         if find_archive() is not None:
             return 0
+        delete_unused(folder)
         with tempfile.TemporaryDirectory(prefix="making-", dir=folder) as name:
             made = Path(name) / "spark.jsa"
             _run(Path(name), made)

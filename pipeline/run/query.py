@@ -60,7 +60,7 @@ from oriel.pipeline.run.publishing import Publisher
 from oriel.pipeline.run.rebuild import Rebuild
 from oriel.pipeline.run.run_report import note_rebuilt
 from oriel.pipeline.sources import Log
-from oriel.pipeline.spark import first_line, scratch_folder
+from oriel.pipeline.spark import first_line, generated_code, scratch_folder
 from oriel.storage import DataLayout, Offsets, StoreDefinition, is_sink_name, say
 from oriel.storage.delta import TableUpkeep, UpkeepSettings
 
@@ -190,9 +190,6 @@ class PipelineRun:
         sources, topics = self._topology.sources, self._topics
         wait_for = topics if self._settings.trigger_ms == 0 else ()
         streams = [self._log.stream(self._spark, topic, sources, wait_for) for topic in topics]
-        # For rows that only name slices, Spark would generate code in each batch (decision 0091).
-        generates = self.computation.needs_spark or not self._log.plans_slices
-        self._spark.conf.set("spark.sql.codegen.wholeStage", str(generates).lower())
         writer = (
             reduce(DataFrame.union, streams)
             .writeStream.foreachBatch(each_batch)
@@ -200,9 +197,13 @@ class PipelineRun:
             .option("checkpointLocation", str(self._checkpoint.spark))
         )
         self._maintenance.start()
-        if self._settings.trigger_ms is None:
-            return writer.trigger(availableNow=True).start()
-        return writer.trigger(processingTime=f"{self._settings.trigger_ms} milliseconds").start()
+        # For rows that only name slices, Spark would generate code in each batch (decision 0091).
+        generates = self.computation.needs_spark or not self._log.plans_slices
+        with generated_code(self._spark, wanted=generates):
+            pause_ms = self._settings.trigger_ms
+            if pause_ms is None:
+                return writer.trigger(availableNow=True).start()
+            return writer.trigger(processingTime=f"{pause_ms} milliseconds").start()
 
     def note_first_offsets(self) -> None:
         """Keep the first offsets of the first query, once Spark has written them."""

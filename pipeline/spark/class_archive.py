@@ -11,6 +11,7 @@ import os
 import shutil
 import subprocess
 import sys
+import time
 from contextlib import suppress
 from pathlib import Path
 
@@ -19,6 +20,7 @@ import pyspark
 #: The directory of archives. If it is set to nothing, no archive is created or used.
 _FOLDER = "ORIEL_CLASS_ARCHIVES"
 _CREATOR = "oriel.pipeline.operations.class_archive"
+_UNUSED_SECONDS = 30 * 86_400
 #: Java logs nothing if an archive does not fit.
 _QUIET = ("-Xlog:cds=off", "-Xlog:cds+dynamic=off")
 
@@ -63,6 +65,9 @@ def use_archive(path: Path | None) -> tuple[str, ...]:
     """Return the options with which Java uses an archive."""
     if path is None:
         return ()
+    # Its time shows when it was used (``delete_unused``).
+    with suppress(OSError):
+        os.utime(path)
     return (f"-XX:SharedArchiveFile={path}", "-XX:+VerifySharedSpaces", *_QUIET)
 
 
@@ -89,6 +94,14 @@ def create_in_background() -> None:
 def write_archive(path: Path) -> tuple[str, ...]:
     """Return the options with which Java writes an archive when it ends."""
     return (f"-XX:ArchiveClassesAtExit={path}", *_QUIET)
+
+
+def delete_unused(folder: Path) -> None:
+    """Delete archives that no run has used for 30 days, for example those of an earlier Spark."""
+    for path in folder.glob("spark-*"):
+        with suppress(OSError):
+            if time.time() - path.stat().st_mtime > _UNUSED_SECONDS:
+                path.unlink()
 
 
 def delete_archive(path: Path | None) -> bool:

@@ -12,8 +12,8 @@ import os
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -117,6 +117,8 @@ _LONG_RUN_OPTIONS = (
     "-XX:Tier4CompileThreshold=150000",
     "-XX:Tier4BackEdgeThreshold=400000",
 )
+
+_GENERATES = "spark.sql.codegen.wholeStage"
 
 _SETTINGS = {
     "spark.ui.enabled": "false",
@@ -323,6 +325,17 @@ def _prepare_children(here: str, of_workers: str) -> None:
     folders = os.environ.get("PYTHONPATH", "").split(os.pathsep)
     if str(_IMPORT_ROOT) not in folders:
         os.environ["PYTHONPATH"] = os.pathsep.join([str(_IMPORT_ROOT), *filter(None, folders)])
+
+
+@contextmanager
+def generated_code(spark: SparkSession, *, wanted: bool) -> Iterator[None]:
+    """Let queries that start in this block have generated code, or not. They copy the setting."""
+    before = spark.conf.get(_GENERATES)
+    spark.conf.set(_GENERATES, str(wanted).lower())
+    try:
+        yield
+    finally:
+        spark.conf.set(_GENERATES, str(before))
 
 
 def is_stopped(spark: SparkSession) -> bool:

@@ -3,21 +3,37 @@
 from pathlib import Path
 
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from oriel import StreamsBuilder, TimeWindows, count
+from oriel.pipeline.plan import PreparedBatch
+from oriel.pipeline.run import PipelineRun
 from tests.pipeline.run.test_run import Bench
 
 pytestmark = pytest.mark.slow
+
+_SETTING = "spark.sql.codegen.wholeStage"
 
 
 @pytest.mark.parametrize(
     ("condition", "generates"), [("v <> 'x'", "false"), ("sha2(v, 256) <> v", "true")]
 )
 def test_steps_in_spark_have_generated_code(
-    spark: SparkSession, tmp_path: Path, condition: str, generates: str
+    spark: SparkSession,
+    tmp_path: Path,
+    condition: str,
+    generates: str,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """In one session after the other, and both count the records."""
+    """The query has its own setting, and the setting of the session is as before."""
+    found = set()
+    run_batch = PipelineRun._run_batch
+
+    def noting(run: PipelineRun, rows: DataFrame, batch: int) -> dict[str, PreparedBatch]:
+        found.add(rows.sparkSession.conf.get(_SETTING))
+        return run_batch(run, rows, batch)
+
+    monkeypatch.setattr(PipelineRun, "_run_batch", noting)
     bench = Bench(spark, tmp_path)
     bench.append(("a", 1), ("b", 2))
     builder = StreamsBuilder()
@@ -25,5 +41,6 @@ def test_steps_in_spark_have_generated_code(
     windows = TimeWindows.of_size_and_grace(10, 100)
     stream.windowed_by(windows).aggregate(n=count()).materialize("s")
     last = bench.run(builder.build())
-    assert spark.conf.get("spark.sql.codegen.wholeStage") == generates
+    assert found == {generates}
+    assert spark.conf.get(_SETTING) == "true"
     assert last["s"].record.counters["applied"] == 2

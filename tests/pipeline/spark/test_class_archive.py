@@ -100,6 +100,19 @@ def test_an_archive_that_cannot_be_created_is_not_tried_again(
     assert [path.suffix for path in sorted(folder.iterdir())] == [".failed", ".lock"]
 
 
+def test_an_archive_without_use_is_deleted(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A new archive replaces archives that no run has used for 30 days."""
+    monkeypatch.setattr(os, "nice", lambda _: 0)
+    monkeypatch.setattr(class_archive, "_run", lambda _folder, _archive: None)
+    used, unused, foreign = (folder / name for name in ("spark-a-1.jsa", "spark-b-1.jsa", "mine"))
+    for path in (used, unused, foreign):
+        path.touch()
+        os.utime(path, (1, 1))
+    use_archive(used)
+    assert class_archive.main() == 1
+    assert [used.exists(), unused.exists(), foreign.exists()] == [True, False, True]
+
+
 def test_a_start_without_the_archive_follows_a_crash_with_it(folder: Path) -> None:
     """Java ends with the archive. The session starts without it, and the archive is deleted."""
     java = shutil.which(f"{os.environ.get('JAVA_HOME', '')}/bin/java") or shutil.which("java")
