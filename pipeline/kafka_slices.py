@@ -9,6 +9,7 @@ classes of this module. Its clients are created in that process, after the fork.
 outside ``sources`` because each such process imports it, and few imports start fast.
 """
 
+import time
 from collections.abc import Iterator, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -253,22 +254,29 @@ class NewMessages:
                 for partition, end in ends.items()
             ]
         )
-        self._consumer.poll(IDLE_SECONDS)
+        until = time.monotonic() + IDLE_SECONDS
+        while (left := until - time.monotonic()) > 0:
+            message = self._consumer.poll(left)
+            # The client reports connections that it restores, and a group that it does not need.
+            if message is None or message.error() is None:
+                break
         self._consumer.unassign()
         self.have_come()
 
     @cached_property
     def _consumer(self) -> Consumer:
-        waiting = {
-            "group.id": "oriel-planner",
-            "enable.auto.commit": False,
-            "enable.auto.offset.store": False,
-            "queued.min.messages": 1,
-            "fetch.message.max.bytes": 1,
-            "fetch.wait.max.ms": int(1000 * IDLE_SECONDS),
-            "log_level": 0,
-        }
-        return Consumer({**self._settings, **waiting})
+        return Consumer(
+            {
+                "group.id": "oriel",
+                **self._settings,
+                "enable.auto.commit": False,
+                "enable.auto.offset.store": False,
+                "queued.min.messages": 1,
+                "fetch.message.max.bytes": 1,
+                "fetch.wait.max.ms": int(1000 * IDLE_SECONDS),
+                "log_level": 0,
+            }
+        )
 
 
 def latest_offsets(admin: AdminClient, topics: Sequence[str]) -> dict[str, dict[str, int]]:

@@ -73,10 +73,10 @@ _HARMLESS = {
     KafkaError._TIMED_OUT,  # noqa: SLF001
     KafkaError._TRANSPORT,  # noqa: SLF001
 }
-#: Topic and partition.
 #: Several times the messages that exist at a time, which are freed without a collection.
 _OBJECTS_BEFORE_COLLECTION = 200_000
 
+#: Topic and partition.
 _Place = tuple[str, int]
 
 
