@@ -42,6 +42,7 @@ def runs(topology: Topology, delays: KStream) -> None:
         assert_type(driver.create_output_reader("departures"), OutputReader)
         assert_type(driver.create_output_reader(delays), StreamReader)
         assert_type(driver.create_output_topic("delays"), StreamReader)
+        assert_type(driver.explain("departures"), str)
         assert_type(driver.window_store("departures"), ReadOnlyWindowStore)
         assert_type(driver.session_store("visits"), ReadOnlySessionStore)
         assert_type(driver.key_value_store("totals"), ReadOnlyKeyValueStore)
