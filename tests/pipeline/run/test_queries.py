@@ -3,6 +3,7 @@
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, ClassVar, cast
 
 import pytest
@@ -62,6 +63,7 @@ def run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
             failure = None
             maintenance_failures = 0
             counters: ClassVar[dict[str, dict[str, int]]] = {}
+            computation = SimpleNamespace(functions={})
 
             def __init__(self, *_: Any) -> None:
                 """Take what a run takes."""
