@@ -11,6 +11,7 @@ outside ``sources`` because each such process imports it, and few imports start 
 
 import time
 from collections.abc import Iterator, Mapping, MutableMapping, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -26,7 +27,7 @@ from confluent_kafka import (
     TopicCollection,
     TopicPartition,
 )
-from confluent_kafka.admin import AdminClient, OffsetSpec
+from confluent_kafka.admin import AdminClient, ListOffsetsResultInfo, OffsetSpec
 from pyspark.sql.datasource import (
     DataSource,
     DataSourceStreamReader,
@@ -41,6 +42,8 @@ from oriel.pipeline.new_records import IDLE_SECONDS, waiting_ends
 from oriel.pipeline.planned_slices import PlannedSlices, slice_row
 
 FORMAT = "oriel_kafka"
+#: The client requires the name of a group, although its consumers join none.
+GROUP = "oriel"
 
 #: The first batch of a new checkpoint has at most this many records. The driver computes it alone,
 #: so the first results are committed while Spark starts its Python workers.
@@ -267,7 +270,7 @@ class NewMessages:
     def _consumer(self) -> Consumer:
         return Consumer(
             {
-                "group.id": "oriel",
+                "group.id": GROUP,
                 **self._settings,
                 "enable.auto.commit": False,
                 "enable.auto.offset.store": False,
@@ -288,19 +291,34 @@ def latest_offsets(admin: AdminClient, topics: Sequence[str]) -> dict[str, dict[
     described = admin.describe_topics(
         TopicCollection(list(topics)), request_timeout=_REQUEST_SECONDS
     )
-    latest = OffsetSpec.latest()  # type: ignore[no-untyped-call]
-    wanted = {
-        TopicPartition(topic, each.id): latest
-        for topic, found in described.items()
-        for each in found.result().partitions
+    partitions = {
+        topic: [each.id for each in found.result().partitions] for topic, found in described.items()
     }
+    latest = OffsetSpec.latest()  # type: ignore[no-untyped-call]
     ends: dict[str, dict[str, int]] = {topic: {} for topic in topics}
-    answers = admin.list_offsets(
-        wanted, isolation_level=IsolationLevel.READ_COMMITTED, request_timeout=_REQUEST_SECONDS
-    )
-    for place, answer in answers.items():
+    for place, answer in requested_offsets(admin, partitions, latest, _REQUEST_SECONDS).items():
         ends[place.topic][str(place.partition)] = answer.result().offset
     return ends
+
+
+def requested_offsets(
+    admin: AdminClient,
+    partitions: Mapping[str, Sequence[int]],
+    spec: OffsetSpec,
+    timeout_seconds: float,
+) -> dict[TopicPartition, "Future[ListOffsetsResultInfo]"]:
+    """Request the offset of each partition that ``spec`` names.
+
+    The end of a partition is its last stable offset (KIP-98), because a slice is read up to it.
+    """
+    wanted = {
+        TopicPartition(topic, number): spec
+        for topic, numbers in partitions.items()
+        for number in numbers
+    }
+    return admin.list_offsets(
+        wanted, isolation_level=IsolationLevel.READ_COMMITTED, request_timeout=timeout_seconds
+    )
 
 
 def unavailable(what: str, error: KafkaError) -> KafkaUnavailable:

@@ -15,7 +15,8 @@ Of a record:
     time       the time of the record
 
 A window's messages have the same bytes as key, so Kafka keeps them in order, and a compacted topic
-keeps the newest one. All messages of a batch are the same whenever they are made.
+keeps the newest one. The messages of a batch are the same whenever they are made, except for times
+that are replaced because they are in the future.
 """
 
 import time

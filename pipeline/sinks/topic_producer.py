@@ -167,7 +167,7 @@ class TopicProducer:
         Args:
             batch: The number of the batch.
             identity: What distinguishes it from other batches of this number.
-            messages: All messages of the batch. They are the same whenever the batch is sent.
+            messages: All messages of the batch, in an order that is the same in each call.
 
         Raises:
             NoAnswer: The brokers do not respond in time.

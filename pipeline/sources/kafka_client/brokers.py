@@ -9,7 +9,6 @@ from typing import TypeVar
 
 from confluent_kafka import (
     Consumer,
-    IsolationLevel,
     KafkaError,
     KafkaException,
     TopicCollection,
@@ -18,6 +17,7 @@ from confluent_kafka import (
 from confluent_kafka.admin import AdminClient, OffsetSpec, TopicDescription
 
 from oriel.pipeline.errors import KafkaUnavailable
+from oriel.pipeline.kafka_slices import GROUP, requested_offsets
 from oriel.pipeline.sources.brokers import (
     CHECK_CERTIFICATE,
     CHECK_LOGIN,
@@ -108,8 +108,7 @@ class ClientBrokers(Brokers):
     def sample(self, topic: str, positions: Mapping[str, int]) -> list[int]:
         consumer = Consumer({
             **self.settings,
-            # The client requires a name, although it joins no group.
-            "group.id": "oriel",
+            "group.id": GROUP,
             "enable.auto.commit": False,
             "enable.partition.eof": True,
             "max.partition.fetch.bytes": SAMPLE_BYTES,
@@ -180,16 +179,7 @@ class _Client:
         self, partitions: Mapping[str, Sequence[int]], spec: OffsetSpec
     ) -> dict[str, dict[str, int]]:
         """Return the offset of each partition that ``spec`` names."""
-        wanted = {
-            TopicPartition(topic, number): spec
-            for topic, numbers in partitions.items()
-            for number in numbers
-        }
-        futures = self._admin.list_offsets(
-            wanted,
-            isolation_level=IsolationLevel.READ_COMMITTED,
-            request_timeout=_REQUEST_SECONDS,
-        )
+        futures = requested_offsets(self._admin, partitions, spec, _REQUEST_SECONDS)
         found: dict[str, dict[str, int]] = {topic: {} for topic in partitions}
         for place, future in futures.items():
             found[place.topic][str(place.partition)] = self._result(future).offset

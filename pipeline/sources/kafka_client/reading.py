@@ -17,7 +17,7 @@ import pyarrow as pa
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
 from oriel.pipeline.errors import KafkaUnavailable, RecordsLost
-from oriel.pipeline.kafka_slices import KafkaSlice, unavailable
+from oriel.pipeline.kafka_slices import GROUP, KafkaSlice, unavailable
 
 #: Settings of the consumer that protect a guarantee, so users cannot change them.
 _FIXED: Mapping[str, str | int | bool] = {
@@ -30,8 +30,7 @@ _FIXED: Mapping[str, str | int | bool] = {
     "enable.partition.eof": True,
 }
 _DEFAULTS: Mapping[str, str | int | bool] = {
-    # The client requires a name, although it joins no group.
-    "group.id": "oriel",
+    "group.id": GROUP,
     # Records that are fetched before they are read. This bounds the memory of each process, and the
     # work for records that a task drops because they are after its slice.
     "queued.max.messages.kbytes": 32_768,

@@ -170,14 +170,14 @@ def test_mistakes_are_one_line_in_a_bounded_time(
     for servers, options, said in cases:
         given = [text for option in options for text in ("--kafka-option", option)]
         waits = ["--once", "--kafka-wait", "1ms", *given]
-        ended = runs.run(*_arguments(tmp_path, ["order"], servers, *waits))
-        assert ended.code == 1, said
-        # A login that only Java's client can read is first reported with the choice of the reader.
-        told = [line for line in ended.told if not line.startswith("Kafka reader chosen: ")]
-        assert len(told) == 1, ended.told
-        assert told[0].startswith("oriel run: Kafka at ")
-        assert said in told[0]
-        assert "not-this-one" not in "".join(ended.told)
+        code, _, lines = runs.run(*_arguments(tmp_path, ["order"], servers, *waits))
+        assert code == 1, said
+        # For a login that only Java's client can read, the first line names the chosen reader.
+        errors = [line for line in lines if not line.startswith("Kafka reader chosen: ")]
+        assert len(errors) == 1, lines
+        assert errors[0].startswith("oriel run: Kafka at ")
+        assert said in errors[0]
+        assert "not-this-one" not in "".join(lines)
     assert not (tmp_path / "data" / "tables").exists() or not list(
         (tmp_path / "data" / "tables").glob("*/_delta_log/*1.json")
     )
