@@ -94,7 +94,7 @@ def end() -> None:
 
 def _make_archive() -> None:
     """Run a small topology, whose Java writes the archive as it ends."""
-    from oriel.pipeline import run  # noqa: PLC0415
+    from oriel.pipeline import run_command  # noqa: PLC0415
 
     archive = _archive()
     assert archive is not None
@@ -108,7 +108,10 @@ def _make_archive() -> None:
         made = folder / archive.name
         os.environ["SPARK_SUBMIT_OPTS"] = _with_archive(made, "ArchiveClassesAtExit")
         arguments = [str(folder / "topology.py"), "--event-log", str(folder / "log")]
-        assert run.main([*arguments, "--data", str(folder / "data"), "--once", "--cores", "1"]) == 0
+        assert (
+            run_command.main([*arguments, "--data", str(folder / "data"), "--once", "--cores", "1"])
+            == 0
+        )
         end()
         made.replace(archive)
 

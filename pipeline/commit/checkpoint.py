@@ -33,7 +33,6 @@ import orjson
 from oriel.pipeline.commit.epochs import EPOCHS_KEPT, Epoch
 from oriel.pipeline.commit.resumption import (
     Resumption,
-    batch_time_ms,
     end_offsets,
     keep_first_offsets,
     note_first_offsets,
@@ -169,14 +168,6 @@ class Checkpoint:
             CheckpointError: the entry is missing or not understood.
         """
         return end_offsets(self.spark, batch)
-
-    def batch_time_ms(self, batch: int) -> int:
-        """When Spark planned batch ``batch``, by wall clock; 0 where that is not known.
-
-        Raises:
-            CheckpointError: the entry of Spark's offset log is missing or not understood.
-        """
-        return batch_time_ms(self.spark, batch)
 
     def close(self) -> None:
         """Give the lock back."""

@@ -153,21 +153,6 @@ def end_offsets(folder: Path, batch: int) -> Offsets:
     return ends
 
 
-def batch_time_ms(folder: Path, batch: int) -> int:
-    """When Spark planned a batch, which is ``current_timestamp()`` in it, in ms; 0: unknown.
-
-    Raises:
-        CheckpointError: the entry of Spark's offset log is missing or not understood.
-    """
-    path = folder / _OFFSETS / str(batch)
-    try:
-        metadata = current_files().read(path).splitlines()[1]
-        return int(orjson.loads(metadata)["batchTimestampMs"])
-    except (OSError, ValueError, LookupError, TypeError) as error:
-        message = f"Spark's offset log entry {path} cannot be read: {error}"
-        raise CheckpointError(message) from error
-
-
 def _entry(topics: Sequence[str], offsets: Offsets, time_ms: int) -> str:
     # Written as the event log's source does: Spark compares its offsets as texts.
     sources = [json.dumps({t: offsets[t]}) if t in offsets else "-" for t in topics]

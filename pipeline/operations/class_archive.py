@@ -13,7 +13,7 @@ from pathlib import Path
 import orjson
 from pyspark import SparkContext
 
-from oriel.pipeline import run
+from oriel.pipeline import run_command
 from oriel.pipeline.spark import (
     archive_folder,
     archive_prefix,
@@ -73,7 +73,9 @@ def _run(folder: Path, archive: Path) -> None:
     given = os.environ.get("SPARK_SUBMIT_OPTS", "")
     os.environ["SPARK_SUBMIT_OPTS"] = " ".join([given, *write_archive(archive)])
     source, target = str(folder / "log"), str(folder / "data")
-    run.main([str(folder / "topology.py"), "--event-log", source, "--data", target, "--once"])
+    run_command.main(
+        [str(folder / "topology.py"), "--event-log", source, "--data", target, "--once"]
+    )
     gateway = SparkContext._gateway  # noqa: SLF001 - Spark has no other way
     if gateway is not None:
         # Java ends when its input ends.

@@ -10,7 +10,7 @@ from typing import Any
 import orjson
 import pyarrow as pa
 
-from oriel.pipeline.kafka_arguments import add_client_options
+from oriel.pipeline.arguments import add_client_options
 from oriel.pipeline.operations.letters import add_selection, letters, selection
 from oriel.pipeline.operations.messages import EXPECTED, print_error
 from oriel.pipeline.spark import log_folder

@@ -1,12 +1,12 @@
 """``oriel rebuild STORE... TOPOLOGY.py``: compute stores again, and replace each in one step.
 
-It is a run of the topology over the log (``oriel.pipeline.run.rebuild``), so its options are those
-of ``oriel run``. The service goes on answering from the old rows until the new ones are there.
+It is a run of the topology over the log (``run_command.rebuild``), so its options are those of
+``oriel run``. The service goes on answering from the old rows until the new ones are there.
 """
 
 from collections.abc import Sequence
 
-from oriel.pipeline.run import rebuild
+from oriel.pipeline.run_command import rebuild
 
 
 def main(arguments: Sequence[str]) -> int:

@@ -20,7 +20,7 @@ from oriel.pipeline.dead_letters import Reason
 from oriel.pipeline.errors import PipelineError, ReplayRefused
 from oriel.pipeline.operations.letters import letters
 from oriel.pipeline.sources import JvmBrokers, Message, kafka_settings
-from oriel.pipeline.spark import LogFile, build_session
+from oriel.pipeline.spark import LogFile, SparkStart
 from oriel.storage import DataLayout, current_files, is_object, sync_folder, uri
 from oriel.storage.dead_letters import Replays, Selection, note_line, read_replays
 
@@ -212,10 +212,8 @@ def brokers_for(command: str, servers: str, options: Mapping[str, str], logs: Pa
         message = "Kafka's client needs Java 17 or 21. Install it, or set JAVA_HOME"
         raise ReplayRefused(message)
     log = LogFile(logs, command)
-    with log.outputs_of_children():
-        spark = build_session(
-            f"oriel {command}", cores=1, extra=kafka_settings(), is_short_run=True, log=log
-        )
+    start = SparkStart(cores=1, extra=kafka_settings(), is_short_run=True, log=log)
+    spark = start.session(f"oriel {command}")
     return JvmBrokers(spark, servers, options)
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import orjson
 
-from oriel.pipeline.kafka_arguments import add_client_options
+from oriel.pipeline.arguments import add_client_options
 from oriel.pipeline.operations.messages import EXPECTED, print_error
 from oriel.pipeline.operations.verification import (
     Finding,

@@ -31,6 +31,7 @@ from oriel.pipeline.commit import (
     stores_left,
 )
 from oriel.pipeline.decoding import BlockDecoder
+from oriel.pipeline.disk_errors import in_words
 from oriel.pipeline.errors import CheckpointError, Fenced, InvalidTopology
 from oriel.pipeline.hops import decoded_schema
 from oriel.pipeline.language import (
@@ -54,13 +55,13 @@ from oriel.pipeline.plan import (
 from oriel.pipeline.rows import RowSteps, row_steps
 from oriel.pipeline.run.changes import Defined, check_changes, refuse_unfit
 from oriel.pipeline.run.computation import Computation
-from oriel.pipeline.run.disk_errors import in_words
 from oriel.pipeline.run.final_rows import FinalRows, refuse_readers_behind
+from oriel.pipeline.run.planned_batch import RARE_LOGS, planned_batch
 from oriel.pipeline.run.publishing import Publisher
 from oriel.pipeline.run.rebuild import Rebuild
 from oriel.pipeline.run.run_report import note_rebuilt
 from oriel.pipeline.sources import Log
-from oriel.pipeline.spark import first_line, generated_code, scratch_folder
+from oriel.pipeline.spark import first_line, generated_code, no_rows, scratch_folder
 from oriel.storage import DataLayout, Offsets, StoreDefinition, is_sink_name, say
 from oriel.storage.delta import TableUpkeep, UpkeepSettings
 
@@ -203,7 +204,8 @@ class PipelineRun:
             pause_ms = self._settings.trigger_ms
             if pause_ms is None:
                 return writer.trigger(availableNow=True).start()
-            return writer.trigger(processingTime=f"{pause_ms} milliseconds").start()
+            live = writer.options(**RARE_LOGS)
+            return live.trigger(processingTime=f"{pause_ms} milliseconds").start()
 
     def note_first_offsets(self) -> None:
         """Keep the first offsets of the first query, once Spark has written them."""
@@ -268,11 +270,11 @@ class PipelineRun:
         """Steps as Spark reads them, over a source's records, a join's results or aggregates."""
         if isinstance(read, StoreSource):
             read_schema = decoded_schema(pa.struct(list(arrow_schema(read.schema))))
-            records = self._spark.createDataFrame([], from_arrow_schema(read_schema))
+            records = no_rows(self._spark, from_arrow_schema(read_schema))
         elif isinstance(read, Source):
             records = empty[read]
         else:
-            records = self._spark.createDataFrame([], from_arrow_schema(read))
+            records = no_rows(self._spark, from_arrow_schema(read))
         return row_steps(records, origin, store)
 
     def _defined(self, plans: StorePlans) -> StoreDefinition:
@@ -364,12 +366,10 @@ class PipelineRun:
 
     def _run_batch(self, rows: DataFrame, batch: int) -> dict[str, PreparedBatch]:
         began = time.perf_counter()
-        ends = self._checkpoint.end_offsets(batch)
-        # Decision 0032: a batch has one wall clock and one bound. If a crash left it decided for
-        # some stores, the others judge as they did.
-        # It is Spark's, which is that of `current_timestamp()` as well.
-        now_ms = self._checkpoint.batch_time_ms(batch) or wall_clock_ms()
-        wall_clock = WallClock(now_ms, self._since_ms, self._settings.clocks)
+        ends, time_ms = planned_batch(self._spark, self._checkpoint.application)
+        # Decision 0032: a batch has one wall clock (that of `current_timestamp()`) and one bound.
+        # If a crash left it decided for some stores, the others judge as they did.
+        wall_clock = WallClock(time_ms or wall_clock_ms(), self._since_ms, self._settings.clocks)
         notes = (store.decided_notes(batch) for store in self._stores.values())
         decided = next((each for each in notes if each is not None), None)
         if decided is not None:
@@ -436,8 +436,8 @@ class PipelineRun:
         """No record of a source, decoded: its schema is checked."""
         decoder = self._decoders[source]
         if isinstance(decoder, BlockDecoder):
-            return self._spark.createDataFrame([], from_arrow_schema(decoder.schema))
-        raw = self._spark.createDataFrame([], self._log.raw_schema)
+            return no_rows(self._spark, from_arrow_schema(decoder.schema))
+        raw = no_rows(self._spark, self._log.raw_schema)
         try:
             return decoder.decode(raw)
         except PySparkException as error:

@@ -38,6 +38,7 @@ from oriel.pipeline.plan import PreparedBatch, StorePlans, WallClock
 from oriel.pipeline.run.computation import Computation
 from oriel.pipeline.run.final_rows import ends_at, final_rows_up_to
 from oriel.pipeline.sources import Log
+from oriel.pipeline.spark import map_in_arrow, no_rows
 from oriel.pipeline.tasks import StoreWork, WindowsReport
 from oriel.storage import DataLayout, Offsets, StoreDefinition, current_files, log_line, say
 from oriel.storage.delta import (
@@ -197,7 +198,7 @@ class Rebuild:
                 said = time.monotonic()
                 read = f"{1 - _distance(starts, ends) / all_:.0%}"
                 say("rebuild", log_line("rebuilding", store=store.name, log_read=read))
-        nothing = self.spark.createDataFrame([], "topic STRING")
+        nothing = no_rows(self.spark, "topic STRING")
         for source in store.reads_stores:
             for first in range(0, len(final_rows[source]), _FINAL_ROWS):
                 some = final_rows[source].slice(first, _FINAL_ROWS)
@@ -260,7 +261,7 @@ class Rebuild:
                 report = orjson.dumps(write_file(target, table, name, sync=sync)).decode()
                 yield pa.RecordBatch.from_pydict({"report": [report]})
 
-        reports = rows.mapInArrow(write, _REPORT).toArrow()["report"].to_pylist()
+        reports = map_in_arrow(rows, write, _REPORT).toArrow()["report"].to_pylist()
         return [AddedFile(**orjson.loads(report)) for report in reports]
 
     def _table_rows(self, table: Path, snapshot: TableSnapshot, schema: pa.Schema) -> DataFrame:
@@ -274,7 +275,7 @@ class Rebuild:
 
         names = self.spark.createDataFrame(pa.table({"name": list(snapshot.files)}))
         names = names.repartition(min(len(snapshot.files), self.tasks))
-        return names.mapInArrow(read, from_arrow_schema(schema))
+        return map_in_arrow(names, read, from_arrow_schema(schema))
 
     def _say_what_is_gone(self, store: str, begins: Offsets) -> None:
         for topic, partitions in begins.items():

@@ -28,7 +28,7 @@ from oriel.pipeline.language import Source, StoreSource
 from oriel.pipeline.plan import Steps, StorePlans
 from oriel.pipeline.rows import RowSteps
 from oriel.pipeline.sources import Decoder, Log, SparkDecoder, spark_refuse_ahead
-from oriel.pipeline.spark import first_line
+from oriel.pipeline.spark import first_line, map_in_arrow
 from oriel.pipeline.tasks import (
     CHANNEL,
     MESSAGE_SCHEMA,
@@ -102,7 +102,9 @@ class SparkRunner(RouteRunner):
             routes = self.routes_from(level)
             in_hop = [route for route in routes if route.base not in self._spark_steps]
             behind_spark = [route for route in routes if route.base in self._spark_steps]
-            frame = frame.repartitionById(self._tasks, TASK.name).mapInArrow(hop(in_hop), _MESSAGES)
+            frame = map_in_arrow(
+                frame.repartitionById(self._tasks, TASK.name), hop(in_hop), _MESSAGES
+            )
             for route in behind_spark:
                 frame = self._through_spark(frame, route)
         try:
@@ -122,7 +124,7 @@ class SparkRunner(RouteRunner):
                 decoding = decode_task(self._log.row_opener(), source, decoder, self._latest_ms)
                 schema = from_arrow_schema(decoder.schema)
                 of_topic = self._rows.filter(F.col("topic") == source.topic)
-                self._records[source] = of_topic.mapInArrow(decoding, schema)
+                self._records[source] = map_in_arrow(of_topic, decoding, schema)
         return self._records[source]
 
     def _of_one_partition(self, records: pa.Table) -> DataFrame:
@@ -153,7 +155,7 @@ class SparkRunner(RouteRunner):
                 if isinstance(decoder, BlockDecoder) and source not in with_spark
             }
             feeding = feed(self._log.row_opener(), decoders, in_feed, self._latest_ms)
-            frames.append(self._rows.mapInArrow(feeding, _MESSAGES))
+            frames.append(map_in_arrow(self._rows, feeding, _MESSAGES))
         for source in with_spark:
             assert isinstance(source, Source)
             of_source = [route for route in routes if route.base == source]
@@ -165,9 +167,9 @@ class SparkRunner(RouteRunner):
                 first, *others = route.operations
                 if isinstance(first, RowSteps):
                     behind = replace(route, operations=tuple(others))
-                    frames.append(first.rows(records).mapInArrow(behind.run, _MESSAGES))
+                    frames.append(map_in_arrow(first.rows(records), behind.run, _MESSAGES))
                 else:
-                    frames.append(records.mapInArrow(route.run, _MESSAGES))
+                    frames.append(map_in_arrow(records, route.run, _MESSAGES))
         return reduce(DataFrame.union, frames)
 
     def _through_spark(self, messages: DataFrame, route: Route) -> DataFrame:
@@ -176,9 +178,9 @@ class SparkRunner(RouteRunner):
         steps, schema = self._spark_steps[route.base]
         opened_schema = pa.schema([*_CARRIED, *schema])
         opening = _open_channel(route.base, opened_schema)
-        rows = messages.mapInArrow(opening, from_arrow_schema(opened_schema))
+        rows = map_in_arrow(messages, opening, from_arrow_schema(opened_schema))
         stepped = steps.rows(rows, carried=_CARRIED.names)
-        return stepped.mapInArrow(_close_channel(route), _MESSAGES)
+        return map_in_arrow(stepped, _close_channel(route), _MESSAGES)
 
 
 def _open_channel(channel: int, schema: pa.Schema) -> TaskFunction:
@@ -289,6 +291,6 @@ def warm_up(spark: SparkSession, cores: int) -> None:
     def run_a_job() -> None:
         # It only helps: if the run ends before it, or no worker starts, the batches will tell.
         with suppress(Exception):
-            spark.range(0, cores, 1, cores).mapInArrow(importing, "id BIGINT").collect()
+            map_in_arrow(spark.range(0, cores, 1, cores), importing, "id BIGINT").collect()
 
     threading.Thread(target=run_a_job, name="warm-up", daemon=True).start()

@@ -32,6 +32,7 @@ from pyspark.sql import SparkSession
 
 from oriel.pipeline.errors import InvalidTopology, PipelineError
 from oriel.pipeline.language import Topology, check_topic
+from oriel.pipeline.late_pandas import use_imported_pandas
 from oriel.pipeline.spark import send_python_files
 from oriel.pipeline.windows import IllegalArgument
 
@@ -59,6 +60,7 @@ def load_topology(path: Path) -> Topology:
         loader.exec_module(module)
     except Exception as error:
         raise InvalidTopology(_at_users_line(error, path)) from error
+    use_imported_pandas()
     topology = getattr(module, "topology", None)
     if not isinstance(topology, Topology):
         message = f"{path} must define `topology = builder.build()`"

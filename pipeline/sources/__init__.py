@@ -12,9 +12,9 @@ from oriel.pipeline.sources.client_settings import NotTranslated, producer_setti
 from oriel.pipeline.sources.connector import kafka_settings
 from oriel.pipeline.sources.event_log_source import EventLog
 from oriel.pipeline.sources.jvm_brokers import JvmBrokers, Message
-from oriel.pipeline.sources.kafka import SMALL_BATCH_RECORDS, Kafka, Start
+from oriel.pipeline.sources.kafka import SMALL_BATCH_RECORDS, Kafka
 from oriel.pipeline.sources.kafka_options import client_options
-from oriel.pipeline.sources.kafka_readers import ReaderName, choose_reader
+from oriel.pipeline.sources.kafka_readers import choose_reader
 from oriel.pipeline.sources.log import Decoder, Log
 from oriel.pipeline.sources.spark_decoding import SparkDecoder, spark_refuse_ahead
 
@@ -29,9 +29,7 @@ __all__ = [
     "NoAnswer",
     "NoTopic",
     "NotTranslated",
-    "ReaderName",
     "SparkDecoder",
-    "Start",
     "TopicLog",
     "choose_reader",
     "client_options",

@@ -30,6 +30,7 @@ from oriel.pipeline.hops import ReadBlocks
 from oriel.pipeline.language import Source, check_topic
 from oriel.pipeline.sources.log import Batches, Decoder, Log, RawRows, distance
 from oriel.pipeline.sources.spark_decoding import spark_event_log_decoder
+from oriel.pipeline.spark import map_in_arrow
 from oriel.storage import Offsets, say
 from oriel.storage.files import digest
 
@@ -120,7 +121,7 @@ class EventLog(Log):
         def lines(batches: Batches) -> Batches:
             return (block for _, block in opened_slices(batches))
 
-        return rows.mapInArrow(lines, from_arrow_schema(RAW_SCHEMA))
+        return map_in_arrow(rows, lines, from_arrow_schema(RAW_SCHEMA))
 
     def is_small(self, starts: Offsets, ends: Offsets) -> bool:
         return distance(starts, ends) <= self.small_batch_bytes

@@ -16,13 +16,14 @@ from typing import ClassVar, Literal
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
+from oriel.pipeline.arguments import ReaderName, Start
 from oriel.pipeline.decoding import SchemaRegistry, kafka_decoder
 from oriel.pipeline.errors import InvalidKafkaOption, InvalidTopology
 from oriel.pipeline.event_log import DEFAULT_MAX_BATCH_BYTES
 from oriel.pipeline.language import Source
 from oriel.pipeline.sources.brokers import Brokers, NoAnswer
 from oriel.pipeline.sources.kafka_reader import KafkaReader, TopicRead
-from oriel.pipeline.sources.kafka_readers import ReaderName, choose_reader
+from oriel.pipeline.sources.kafka_readers import choose_reader
 from oriel.pipeline.sources.log import Decoder, Log, RawRows, distance
 from oriel.pipeline.sources.losses import KAFKA_RECORD, KafkaRecord, gaps, refuse_another_log
 from oriel.pipeline.sources.spark_decoding import spark_kafka_decoder
@@ -31,9 +32,6 @@ from oriel.storage import Offsets, say
 #: The driver computes a batch with at most this many records (``SMALL_BATCH_BYTES``).
 SMALL_BATCH_RECORDS = 30_000
 
-#: The start of a new checkpoint: the first records, the end, or the first records at or after a
-#: time (ms since 1970).
-Start = Literal["earliest", "latest"] | int
 OnDataLoss = Literal["fail", "continue"]
 
 #: Errors of Spark and librdkafka after which another query can succeed: a broker did not respond

@@ -1,15 +1,12 @@
 """The choice of the reader of Kafka's records (``--kafka-reader``)."""
 
 from collections.abc import Callable, Mapping
-from typing import Literal
 
+from oriel.pipeline.arguments import ReaderName
 from oriel.pipeline.errors import InvalidKafkaOption
 from oriel.pipeline.sources.client_settings import NotTranslated, client_settings
 from oriel.pipeline.sources.kafka_options import DEFAULT_OPTIONS
 from oriel.pipeline.sources.kafka_reader import ConnectorReader, KafkaReader
-
-#: ``auto`` is ``client`` (librdkafka) if it has all options, and otherwise ``spark``.
-ReaderName = Literal["auto", "client", "spark"]
 
 #: Defaults that protect a guarantee or the brokers. The others suit the Java client only.
 _SHARED_DEFAULTS = ("isolation.level", "allow.auto.create.topics", "reconnect.backoff.max.ms")

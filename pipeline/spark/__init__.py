@@ -19,14 +19,18 @@ from oriel.pipeline.spark.cluster import (
     MASTER,
     is_cluster,
     object_settings,
+    session_conf,
     tasks_at_a_time,
     with_conf,
 )
 from oriel.pipeline.spark.errors import error_kind, first_line
+from oriel.pipeline.spark.fork_server import start_fork_server
+from oriel.pipeline.spark.frames import map_in_arrow, no_rows
 from oriel.pipeline.spark.log_file import LogFile, log_folder
 from oriel.pipeline.spark.python_files import send_package, send_python_files
 from oriel.pipeline.spark.session import (
     WORKER_ENVIRONMENT,
+    SparkStart,
     build_session,
     generated_code,
     is_stopped,
@@ -39,6 +43,7 @@ __all__ = [
     "MASTER",
     "WORKER_ENVIRONMENT",
     "LogFile",
+    "SparkStart",
     "StartPhases",
     "archive_folder",
     "archive_prefix",
@@ -52,10 +57,14 @@ __all__ = [
     "is_cluster",
     "is_stopped",
     "log_folder",
+    "map_in_arrow",
+    "no_rows",
     "object_settings",
     "scratch_folder",
     "send_package",
     "send_python_files",
+    "session_conf",
+    "start_fork_server",
     "stop_session",
     "tasks_at_a_time",
     "use_archive",

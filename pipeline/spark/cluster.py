@@ -11,10 +11,12 @@ import sys
 import time
 import uuid
 from collections.abc import Mapping
+from pathlib import Path
 
 from pyspark.sql import SparkSession
 
 from oriel.pipeline.errors import ClusterUnavailable
+from oriel.storage import is_object
 from oriel.storage.files import CACHE_RUN, CACHE_SETTINGS
 
 #: The setting that names the cluster, or this machine.
@@ -106,6 +108,12 @@ def object_settings() -> dict[str, str]:
         "spark.redaction.regex": _SECRETS,
         **{f"spark.executorEnv.{name}": os.environ[name] for name in names},
     }
+
+
+def session_conf(data: Path, master: str | None, conf: Mapping[str, str]) -> dict[str, str]:
+    """Return the Spark settings of a run: ``conf``, its master, and those of its data directory."""
+    settings = {**conf, **({MASTER: master} if master else {})}
+    return object_settings() | settings if is_object(data) else settings
 
 
 def worker_python(conf: Mapping[str, str]) -> str:

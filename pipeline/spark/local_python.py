@@ -14,8 +14,11 @@ _SCRIPT = """\
 #!/bin/sh
 PYTHONPATH=${{PYTHONPATH#*/pyspark.zip:*-src.zip:}}
 export PYTHONPATH
+test ! -S {address} || exec {python} -S -E {client} {address} "$@"
 exec {python} "$@"
 """
+#: Requests a process from the fork server, if one runs.
+_CLIENT = Path(__file__).with_name("fork_client.py")
 
 
 def local_python(folder: Path) -> str:
@@ -29,7 +32,14 @@ def local_python(folder: Path) -> str:
     if PathFinder.find_spec("pyspark", list(folders)) is None:
         return sys.executable
     command = folder / "python"
-    command.write_text(_SCRIPT.format(python=shlex.quote(sys.executable)))
+    words = {"python": sys.executable, "client": _CLIENT, "address": fork_address(folder)}
+    quoted = {name: shlex.quote(str(word)) for name, word in words.items()}
+    command.write_text(_SCRIPT.format(**quoted))
     command.chmod(0o700)
     # Not so where temporary files must not be executed.
     return str(command) if os.access(command, os.X_OK) else sys.executable
+
+
+def fork_address(folder: Path) -> Path:
+    """Return the address of the fork server, a socket in ``folder``."""
+    return folder / "fork.socket"

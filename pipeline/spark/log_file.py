@@ -9,16 +9,13 @@ Both are bounded: the log by log4j2, the other by a look every minute.
 import os
 import re
 import shutil
-import sys
 import tempfile
 import threading
 import time
 import traceback
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TextIO
 
 from oriel.storage import is_object
 
@@ -70,35 +67,13 @@ class LogFile:
             f'"-Doriel.log={self.log.resolve()}"',
         ]
 
-    @contextmanager
-    def outputs_of_children(self) -> Iterator[None]:
-        """Let processes that are started inside write to ``outputs``, as long as they live.
-
-        What this process prints to ``sys.stderr`` inside is not redirected.
-        """
+    def open_outputs(self) -> int:
+        """Open ``outputs`` for the output of Java and its children, and return the descriptor."""
         self.folder.mkdir(parents=True, exist_ok=True)
         self.trim()
-        sys.stdout.flush()
-        sys.stderr.flush()
-        own = os.dup(1), os.dup(2)
         file = os.open(self.outputs, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
         os.write(file, f"{_START}{_time()}\n".encode())
-        stderr = sys.stderr
-        try:
-            os.dup2(file, 1)
-            os.dup2(file, 2)
-            if stderr is sys.__stderr__:
-                sys.stderr = _text_of(own[1])
-            yield
-        finally:
-            sys.stderr.flush()
-            sys.stderr = stderr
-            sys.stdout.flush()
-            sys.stderr.flush()
-            for number, descriptor in enumerate(own, start=1):
-                os.dup2(descriptor, number)
-                os.close(descriptor)
-            os.close(file)
+        return file
 
     def trim(self) -> None:
         """Put ``outputs`` aside if it has grown; what was put aside before goes."""
@@ -142,11 +117,6 @@ class LogFile:
         with self.log.open("a", encoding="utf-8") as file:
             file.write(f"{_time()} ERROR oriel run\n")
             file.writelines(traceback.format_exception(error))
-
-
-def _text_of(descriptor: int) -> TextIO:
-    """Return a file like ``sys.stderr`` for a descriptor that the caller closes."""
-    return os.fdopen(descriptor, "w", buffering=1, errors="backslashreplace", closefd=False)
 
 
 def _time() -> str:

@@ -14,11 +14,12 @@ import subprocess
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
 from py4j.protocol import Py4JError, Py4JJavaError  # type: ignore[import-untyped]
+from pyspark import SparkContext
 from pyspark.errors import PySparkException
 from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
@@ -36,6 +37,7 @@ from oriel.pipeline.spark.cluster import (
     worker_python,
 )
 from oriel.pipeline.spark.errors import error_kind, first_line
+from oriel.pipeline.spark.java_process import JavaProcess
 from oriel.pipeline.spark.local_python import local_python
 from oriel.pipeline.spark.log_file import LogFile
 from oriel.pipeline.spark.memory import driver_memory
@@ -137,9 +139,8 @@ _SETTINGS = {
     # The stamp and the engine are vectorised: fewer, larger Arrow batches cost less.
     "spark.sql.execution.arrow.maxRecordsPerBatch": "100000",
     "spark.sql.catalogImplementation": "in-memory",
-    # Spark writes two small log files a batch (what it is to read, that it is done). Its usual
-    # way to write to a local disk makes a checksum file beside each and starts a process for
-    # the rights of each: three quarters of their time (docs/decisions/0025).
+    # Spark writes two small log files per batch of a run that ends. By default, it also writes a
+    # checksum file for each (decisions 0025 and 0094).
     "spark.sql.streaming.checkpointFileManagerClass": (
         "org.apache.spark.sql.execution.streaming.checkpointing."
         "FileSystemBasedCheckpointFileManager"
@@ -176,95 +177,143 @@ WORKER_ENVIRONMENT = {
 }
 
 
+class SparkStart:
+    """A start of Spark: Java starts at once, and ``session`` waits for it.
+
+    Only one session runs in a process. Settings of Java (memory, packages, Java options) hold from
+    its first start.
+    """
+
+    def __init__(
+        self,
+        *,
+        cores: int | None = None,
+        packages: Sequence[str] = (),
+        extra: Mapping[str, str] | None = None,
+        is_short_run: bool = False,
+        log: LogFile | None = None,
+    ) -> None:
+        """Start Java 17 or 21 of ``JAVA_HOME`` or the ``PATH``, unless this process has one.
+
+        Args:
+            cores: Threads for tasks, which is also the number of shuffle partitions. None: all of
+                the machine's, or all that the cluster gives.
+            packages: Maven coordinates (``group:artifact:version``) that Spark fetches with their
+                dependencies into its Ivy cache.
+            extra: Spark settings that override those made here, and make lists of them longer.
+                With ``spark.master`` the session is one of a cluster.
+            is_short_run: Java is to start quickly rather than to run fast for hours.
+            log: Where the output of Java and the log of Spark go. None: to stderr.
+
+        Raises:
+            JavaMissing: Neither ``JAVA_HOME`` nor the ``PATH`` has Java.
+            ClusterUnavailable: No master listens.
+        """
+        _require_java()
+        self._again = partial(
+            SparkStart, cores=cores, packages=packages, extra=extra, is_short_run=is_short_run,
+            log=log,
+        )  # fmt: skip
+        threads = cores or os.cpu_count() or 1
+        self._master = (extra or {}).get(MASTER, f"local[{threads}]")
+        is_remote = is_cluster(self._master)
+        if is_remote:
+            refuse_unreachable(self._master)
+        self._scratch = scratch_folder()
+        python = local_python(self._scratch)
+        _prepare_children(python, worker_python(extra or {}) if is_remote else python)
+        if not is_remote:
+            # Otherwise Spark resolves the name of this host, which fails without a network.
+            os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+        _quiet_errors_told_twice()
+        self._archive = find_archive()
+        settings = {
+            MASTER: self._master,
+            "spark.driver.memory": driver_memory(),
+            **_SETTINGS,
+            **(cluster_settings(cores) if is_remote else _LOCAL_SETTINGS),
+            "spark.driver.extraJavaOptions": " ".join(
+                [
+                    *_JAVA_OPTIONS,
+                    f'"-Djava.io.tmpdir={self._scratch}"',
+                    *(_SHORT_RUN_OPTIONS if is_short_run else _LONG_RUN_OPTIONS),
+                    *(log.java_options(_LOGGING) if log else ()),
+                    *use_archive(self._archive),
+                ]
+            ),
+            "spark.sql.shuffle.partitions": str(threads),
+            # Spark would make the folder in the current one.
+            "spark.sql.warehouse.dir": str(self._scratch / "warehouse"),
+            # Named here, because Java's idea of the home folder does not follow HOME.
+            "spark.jars.ivy": str(Path.home() / ".ivy2.5.2"),
+            **{f"spark.executorEnv.{name}": value for name, value in WORKER_ENVIRONMENT.items()},
+            **({"spark.jars.packages": ",".join(packages)} if packages else {}),
+        }
+        self._settings = with_conf(settings, extra or {})
+        self._resolved = with_resolved_packages(self._settings)
+        self._log = log
+        self._java = self._started()
+
+    def _started(self) -> JavaProcess | None:
+        if SparkContext._gateway is not None:  # noqa: SLF001 - pyspark has no other way
+            return None
+        output = None if self._log is None else self._log.open_outputs()
+        try:
+            return JavaProcess(self._resolved, self._scratch, output)
+        finally:
+            if output is not None:
+                os.close(output)
+
+    def session(self, application: str) -> SparkSession:
+        """Return the session for ``application`` (its name in Spark's logs), or the running one.
+
+        Raises:
+            ClusterUnavailable: The cluster gives no session.
+        """
+        is_first = SparkSession.getActiveSession() is None
+        try:
+            if self._java is not None:
+                self._java.connect()
+            spark = (
+                SparkSession.builder.appName(application)
+                .config(map={**self._resolved})
+                .getOrCreate()
+            )
+        except (Py4JJavaError, PySparkException) as error:
+            if error_kind(error) == "JAVA_GATEWAY_EXITED" and delete_archive(self._archive):
+                return self._again().session(application)
+            if not is_cluster(self._master):
+                raise
+            raise _no_session(self._master, error) from error
+        if is_first and self._resolved == self._settings:
+            # Where spark-submit notes all jars; ``spark.jars`` has only those that were asked for.
+            jars = spark.sparkContext.getConf().get("spark.repl.local.jars", "")
+            remember_packages(self._settings, jars)
+        _without_lookup_of_data_sources(spark)
+        # Its thread would print a trace where Java ends first; what else fails then is told.
+        server = spark.sparkContext._accumulatorServer  # noqa: SLF001 - Spark has no other way
+        server.handle_error = lambda *_: None  # type: ignore[method-assign]
+        return spark
+
+    def cancel(self) -> None:
+        """End Java, if it was started for a session that is not wanted."""
+        if self._java is not None:
+            self._java.end()
+
+
 def build_session(
     application: str,
     *,
     cores: int | None = None,
     packages: Sequence[str] = (),
     extra: Mapping[str, str] | None = None,
-    is_short_run: bool = False,
     log: LogFile | None = None,
 ) -> SparkSession:
-    """Start the Spark session for ``application``, or return the one that runs.
+    """Start Spark and return the session for ``application``, or return the one that runs.
 
-    Args:
-        application: name of the application in Spark's logs.
-        cores: threads for tasks, which is also the number of shuffle partitions; None: all of
-            the machine's, or all that the cluster gives.
-        packages: Maven coordinates (``group:artifact:version``) that Spark fetches with
-            their dependencies into its Ivy cache.
-        extra: Spark settings that override those made here, and make lists of them longer. With
-            ``spark.master`` the session is one of a cluster.
-        is_short_run: the JVM is to start quickly rather than to run fast for hours.
-        log: where Spark's log goes; None: to stderr.
-
-    Needs Java 17 or 21 in ``JAVA_HOME`` or on the ``PATH``. Only one session runs in a
-    process: settings of the JVM (memory, packages, Java options) hold from its first start.
-
-    Raises:
-        JavaMissing: neither ``JAVA_HOME`` nor the ``PATH`` has Java.
-        ClusterUnavailable: the cluster gives no session.
+    The other arguments are those of ``SparkStart``.
     """
-    _require_java()
-    threads = cores or os.cpu_count() or 1
-    master = (extra or {}).get(MASTER, f"local[{threads}]")
-    is_remote = is_cluster(master)
-    if is_remote:
-        refuse_unreachable(master)
-    scratch = scratch_folder()
-    python = local_python(scratch)
-    _prepare_children(python, worker_python(extra or {}) if is_remote else python)
-    if not is_remote:
-        # Otherwise Spark resolves the name of this host, which fails without a network.
-        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-    _quiet_errors_told_twice()
-    archive = find_archive()
-    settings = {
-        MASTER: master,
-        "spark.driver.memory": driver_memory(),
-        **_SETTINGS,
-        **(cluster_settings(cores) if is_remote else _LOCAL_SETTINGS),
-        "spark.driver.extraJavaOptions": " ".join(
-            [
-                *_JAVA_OPTIONS,
-                f'"-Djava.io.tmpdir={scratch}"',
-                *(_SHORT_RUN_OPTIONS if is_short_run else _LONG_RUN_OPTIONS),
-                *(log.java_options(_LOGGING) if log else ()),
-                *use_archive(archive),
-            ]
-        ),
-        "spark.sql.shuffle.partitions": str(threads),
-        # Spark would make the folder in the current one.
-        "spark.sql.warehouse.dir": str(scratch / "warehouse"),
-        # Named here, because Java's idea of the home folder does not follow HOME.
-        "spark.jars.ivy": str(Path.home() / ".ivy2.5.2"),
-        **{f"spark.executorEnv.{name}": value for name, value in WORKER_ENVIRONMENT.items()},
-        **({"spark.jars.packages": ",".join(packages)} if packages else {}),
-    }
-    settings = with_conf(settings, extra or {})
-    builder = SparkSession.builder.appName(application)
-    is_first = SparkSession.getActiveSession() is None
-    resolved = with_resolved_packages(settings)
-    builder = builder.config(map={**resolved})
-    try:
-        spark = builder.getOrCreate()
-    except (Py4JJavaError, PySparkException) as error:
-        if error_kind(error) == "JAVA_GATEWAY_EXITED" and delete_archive(archive):
-            return build_session(
-                application, cores=cores, packages=packages, extra=extra,
-                is_short_run=is_short_run, log=log,
-            )  # fmt: skip
-        if not is_remote:
-            raise
-        raise _no_session(master, error) from error
-    if is_first and resolved == settings:
-        # Where spark-submit notes all jars; ``spark.jars`` has only those that were asked for.
-        remember_packages(settings, spark.sparkContext.getConf().get("spark.repl.local.jars", ""))
-    _without_lookup_of_data_sources(spark)
-    # Its thread would print a trace where Java ends first; what else fails then is told.
-    server = spark.sparkContext._accumulatorServer  # noqa: SLF001 - Spark has no other way
-    server.handle_error = lambda *_: None  # type: ignore[method-assign]
-    return spark
+    return SparkStart(cores=cores, packages=packages, extra=extra, log=log).session(application)
 
 
 def _require_java() -> None:

@@ -28,6 +28,7 @@ import pyarrow as pa
 from oriel.pipeline.decoding import BlockDecoder, refuse_ahead
 from oriel.pipeline.hops import REPORT
 from oriel.pipeline.language import Source
+from oriel.pipeline.late_pandas import use_imported_pandas
 from oriel.pipeline.plan import Steps
 from oriel.pipeline.tasks.messages import (
     CHANNEL,
@@ -159,7 +160,7 @@ def feed(
     routes_of = {source: [r for r in routes if r.base == source] for source in decoders}
 
     def feeding(batches: Batches) -> Batches:
-        _freeze_imports()
+        _prepare_worker()
         for topic, blocks in groupby(open_rows(batches), key=itemgetter(0)):
             of_topic = [(source, r) for source, r in routes_of.items() if source.topic == topic]
             raw: Iterable[pa.RecordBatch] = (block for _, block in blocks)
@@ -192,7 +193,7 @@ def hop(routes: Sequence[Route]) -> TaskFunction:
     """The task of one level: messages of its channels through their routes, others as they are."""
 
     def hopping(batches: Batches) -> Batches:
-        _freeze_imports()
+        _prepare_worker()
         values_of: dict[Source | int, list[pa.Scalar]] = {route.base: [] for route in routes}
         for batch in batches:
             channels = batch[CHANNEL.name].to_pylist()
@@ -210,12 +211,13 @@ def hop(routes: Sequence[Route]) -> TaskFunction:
 
 
 @cache
-def _freeze_imports() -> None:
+def _prepare_worker() -> None:
     """Leave the objects of imported modules out of all later collections of this worker.
 
     Spark's worker collects garbage after each task. Collections of the objects of modules, which
     are never garbage, were a fifth of the time of a task.
     """
+    use_imported_pandas()
     gc.freeze()
 
 

@@ -15,7 +15,7 @@ _COMMANDS = {
     "demo": ("oriel.demo", "demo"),
     "new": ("oriel.project", "pipeline"),
     "get": ("oriel.client.terminal", "client"),
-    "run": ("oriel.pipeline.run", "pipeline"),
+    "run": ("oriel.pipeline.run_command", "pipeline"),
     "serve": ("oriel.app.server", "app"),
     "token": ("oriel.app.guards.token", "app"),
     "status": ("oriel.status_check", "pipeline"),

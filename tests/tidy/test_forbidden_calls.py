@@ -13,16 +13,22 @@ Handler = ast.ExceptHandler | ast.Call
 #: A handler that ends by raising again needs no entry. `suppress(Exception)` is a handler.
 BROAD_HANDLERS = {
     (
+        "pipeline/spark/fork_server.py",
+        "_run",
+    ): "a forked process prints any error and ends with code 1, as Python does",
+    (
         "app/server/service.py",
         "_serve",
     ): "any failure becomes a problem document; "
     "problem_answer logs what it does not know and answers 500",
     (
-        "pipeline/run/command.py",
+        "pipeline/run_command.py",
         "_main",
     ): "any failure becomes one line and exit code 1; its trace goes to the run's log",
-    ("pipeline/run/command.py", "_run"): "whatever fails where Java has ended, that is the reason; "
-    "any other is raised again",
+    (
+        "pipeline/run/topology_run.py",
+        "run_topology",
+    ): "whatever fails where Java has ended, that is the reason; any other is raised again",
     ("tests/e2e/runs_in_one_process.py", "_main"): "the test that asked is told, and others go on",
     ("tests/app/api_client.py", "_call"): "an error after a whole answer is the server's to log; "
     "any other is raised again",

@@ -54,6 +54,7 @@ FLOORS = {
     "pipeline": (
         "testing",
         "operations",
+        "run_command",
         "run",
         "commit",
         "tasks sinks",
@@ -63,7 +64,7 @@ FLOORS = {
         "planned_slices new_records",
         "language",
         "dead_letters",
-        "hops kafka_arguments",
+        "hops arguments disk_errors late_pandas",
         "errors",
         "windows",
     ),

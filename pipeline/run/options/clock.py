@@ -1,7 +1,7 @@
 """The options of ``oriel run`` that relate stream times to wall-clock time."""
 
 import argparse
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 
 from oriel.pipeline.plan import NO_CLOCK_NOTES, ClockNotes, ClockSettings, PreparedBatch
 from oriel.storage import log_line
@@ -9,25 +9,6 @@ from oriel.storage import log_line
 #: Times of producers and time zones are wrong by hours, so a day rejects no record of them.
 #: After a record that is a day ahead, its partition accepts current records again a day later.
 DEFAULT_MAX_AHEAD_MS = 86_400_000
-
-
-def add_clock_options(parser: argparse.ArgumentParser, duration_ms: Callable[[str], int]) -> None:
-    """Add the options. ``duration_ms`` reads a time with its unit."""
-
-    def duration_or_off(text: str) -> int | None:
-        return None if text == "off" else duration_ms(text)
-
-    parser.add_argument(
-        "--max-ahead", type=duration_or_off, default=argparse.SUPPRESS, metavar="TIME|off",
-        help="reject records whose time is further ahead of wall-clock time. They become dead "
-        "letters. 'off' accepts all times. Default: 1d, for oriel rebuild the bound of the last "
-        "batch",
-    )  # fmt: skip
-    parser.add_argument(
-        "--idle-after", type=duration_or_off, metavar="TIME|off",
-        help="treat a partition without new records for this time as idle, so that windows become "
-        "final without it. Default: off",
-    )  # fmt: skip
 
 
 def clock_settings(options: argparse.Namespace, last: ClockNotes = NO_CLOCK_NOTES) -> ClockSettings:

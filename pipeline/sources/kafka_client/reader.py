@@ -30,7 +30,7 @@ from oriel.pipeline.sources.kafka_client.reading import (
 )
 from oriel.pipeline.sources.kafka_reader import TopicRead, reads_headers, reads_ingestion_time
 from oriel.pipeline.sources.log import Batches
-from oriel.pipeline.spark import scratch_folder
+from oriel.pipeline.spark import map_in_arrow, scratch_folder
 from oriel.storage import Offsets
 
 _INGESTED = "ingested"
@@ -94,7 +94,7 @@ class ClientReader:
         def records(batches: Batches) -> Batches:
             return (block for _, block in opened(batches))
 
-        return rows.mapInArrow(records, from_arrow_schema(schema))
+        return map_in_arrow(rows, records, from_arrow_schema(schema))
 
     def read(
         self, rows: DataFrame, starts: Offsets, ends: Offsets, sources: Sequence[Source]

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from oriel.pipeline.disk_errors import in_words
 from oriel.pipeline.operations import backup, clock, compact
-from oriel.pipeline.run.disk_errors import in_words
 from oriel.storage.files import FailingFiles, use_files
 from tests.disks import small_disk
 from tests.pipeline.commit.writers import Writer, write_log

@@ -12,9 +12,9 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from oriel import Topology
-from oriel.pipeline.commit import Checkpoint
 from oriel.pipeline.plan import UNPROTECTED, ClockSettings, PreparedBatch
 from oriel.pipeline.run import PipelineRun, RunSettings, query
+from oriel.pipeline.run.planned_batch import PlannedBatch, planned_batch
 from oriel.pipeline.sources import EventLog
 from oriel.storage.delta import UpkeepSettings
 from tests.pipeline.run.topic_logs import Record, write_topics
@@ -37,14 +37,13 @@ class ClockRuns:
 
     def __post_init__(self) -> None:
         self.patch.setattr(query, "wall_clock_ms", lambda: self.now_ms)
+
         # Spark's clock can't be set: so it says nothing of new batches, and what was decided stays.
-        planned_ms = Checkpoint.batch_time_ms
+        def of_old_batches(session: SparkSession, application: str) -> PlannedBatch:
+            batch = planned_batch(session, application)
+            return batch if batch.time_ms < 10**12 else batch._replace(time_ms=0)
 
-        def of_old_batches(checkpoint: Checkpoint, batch: int) -> int:
-            time_ms = planned_ms(checkpoint, batch)
-            return time_ms if time_ms < 10**12 else 0
-
-        self.patch.setattr(Checkpoint, "batch_time_ms", of_old_batches)
+        self.patch.setattr(query, "planned_batch", of_old_batches)
 
     @property
     def data(self) -> Path:

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from oriel.pipeline import run_command as command_line
 from oriel.pipeline.commit import Checkpoint
 from oriel.pipeline.commit import checkpoint as checkpoints
-from oriel.pipeline.run import command as command_line
-from oriel.pipeline.run.command import main, rebuild
+from oriel.pipeline.run_command import main, rebuild
 
 _PLAIN = """
 from oriel import StreamsBuilder, TimeWindows, count
@@ -26,16 +26,25 @@ _WITH_SPARK = f"from pyspark.sql import functions as F\n{_PLAIN}"
 Command = Callable[..., str]
 
 
+class _NoSession:
+    """A start of Java, which is canceled before a session begins."""
+
+    def __init__(self, **_: object) -> None:
+        """Start no Java."""
+
+    def session(self, _: str) -> None:
+        pytest.fail("Spark was started")
+
+    def cancel(self) -> None:
+        """Leave no process."""
+
+
 @pytest.fixture
 def command(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> Command:
     """Run a command that must fail without Spark; return its line on stderr."""
-
-    def no_session(*_: object, **__: object) -> None:
-        pytest.fail("Spark was started")
-
-    monkeypatch.setattr(command_line, "build_session", no_session)
+    monkeypatch.setattr(command_line, "SparkStart", _NoSession)
     monkeypatch.setattr(checkpoints, "LOCK_WAIT_SECONDS", 0.0)
     (tmp_path / "log" / "t").mkdir(parents=True)
 

@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import pytest
 
+from oriel.pipeline.arguments import rebuild_parser, run_parser
 from oriel.pipeline.plan import NO_CLOCK_NOTES, ClockNotes, ClockSettings, PreparedBatch
 from oriel.pipeline.run.options.clock import clock_settings, idle_lines
-from oriel.pipeline.run.options.parsers import rebuild_parser, run_parser
 from oriel.storage import CommitRecord
 
 DAY_MS, HOUR_MS = 86_400_000, 3_600_000

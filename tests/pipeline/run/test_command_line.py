@@ -10,9 +10,9 @@ from pathlib import Path
 import orjson
 import pytest
 
-from oriel.pipeline.run.command import main, rebuild
-from oriel.pipeline.run.options.kafka import add_kafka_arguments
-from oriel.pipeline.run.options.parsers import run_parser
+from oriel.pipeline.arguments import run_parser
+from oriel.pipeline.arguments.kafka import add_kafka_arguments
+from oriel.pipeline.run_command import main, rebuild
 from oriel.pipeline.spark import is_cluster
 from oriel.storage import DataLayout, is_object
 from tests.storage.store_tables import StoreTable, make_definition

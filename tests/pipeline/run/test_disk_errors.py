@@ -6,7 +6,7 @@ import os
 import pytest
 from pyspark.errors import PySparkException
 
-from oriel.pipeline.run.disk_errors import disk_error_in, in_words
+from oriel.pipeline.disk_errors import disk_error_in, in_words
 
 FREE = "Free space on the file system of "
 

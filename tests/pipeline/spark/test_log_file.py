@@ -1,5 +1,6 @@
 """The files of a run's noise: what children print, and traces."""
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -19,51 +20,30 @@ print("more")
 """
 
 
-def _child(text: str) -> None:
+def _child(log_file: LogFile, text: str) -> None:
     code = f"import sys; print({text!r}, end='', flush=True); sys.stderr.write('to stderr\\n')"
-    subprocess.run([sys.executable, "-c", code], check=True)
+    outputs = log_file.open_outputs()
+    subprocess.run([sys.executable, "-c", code], stdout=outputs, stderr=outputs, check=True)
+    os.close(outputs)
 
 
-def test_what_children_print_goes_to_a_file(
-    tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
-    """Only of those that start inside; our own lines before and after stay where they are."""
+def test_what_java_prints_goes_to_a_file(tmp_path: Path) -> None:
+    """A line with the time comes before it."""
     log_file = LogFile(tmp_path / "a folder", "run")
-    sys.stderr.write("before\n")
-    with log_file.outputs_of_children():
-        _child("inside\n")
-    _child("after\n")
-    sys.stderr.write("ours\n")
+    _child(log_file, "inside\n")
     begun, *lines = log_file.outputs.read_text().splitlines()
     assert begun.startswith("---- oriel run ")
     assert lines == ["inside", "to stderr"]
-    assert capfd.readouterr() == ("after\n", "before\nto stderr\nours\n")
-
-
-def test_a_process_still_prints_to_its_own_stderr(tmp_path: Path) -> None:
-    """Only its children write to the file."""
-    script = f"""
-import subprocess, sys
-from pathlib import Path
-from oriel.pipeline.spark import LogFile
-
-with LogFile(Path({str(tmp_path)!r}), "run").outputs_of_children():
-    print("ours", file=sys.stderr)
-    subprocess.run(["sh", "-c", "echo theirs >&2"], check=True)
-print("after", file=sys.stderr)
-"""
-    ended = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, check=True
-    )
-    assert ended.stderr == "ours\nafter\n"
-    assert LogFile(tmp_path, "run").of_last_start().endswith("\ntheirs\n")
 
 
 def test_outputs_that_have_grown_are_put_aside(tmp_path: Path) -> None:
     """While somebody writes to them, too, who goes on in what is left."""
     log_file = LogFile(tmp_path, "run")
-    with log_file.outputs_of_children():
-        writer = subprocess.Popen([sys.executable, "-c", _WRITER], stdin=subprocess.PIPE)
+    outputs = log_file.open_outputs()
+    writer = subprocess.Popen(
+        [sys.executable, "-c", _WRITER], stdin=subprocess.PIPE, stdout=outputs
+    )
+    os.close(outputs)
     assert writer.stdin is not None
     with writer:
         wait_until(
@@ -84,8 +64,9 @@ def test_what_a_start_said_leaves_out_noise(tmp_path: Path) -> None:
     """Lines of Ivy's reports and of traces say nothing by themselves."""
     log_file = LogFile(tmp_path, "run")
     assert log_file.first_words() == ""
-    with log_file.outputs_of_children():
-        _child("\n:: loading settings\nWARNING: Using incubator\n\tat java.lang\nError: no VM\n")
+    _child(
+        log_file, "\n:: loading settings\nWARNING: Using incubator\n\tat java.lang\nError: no VM\n"
+    )
     assert log_file.first_words() == "Error: no VM; to stderr"
 
 

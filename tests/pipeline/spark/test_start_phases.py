@@ -1,8 +1,8 @@
 """The lines about Spark's start."""
 
 import io
+import os
 import re
-import subprocess
 import time
 from contextlib import redirect_stderr
 from pathlib import Path
@@ -25,8 +25,10 @@ def test_each_phase_of_a_start_is_one_line(tmp_path: Path, monkeypatch: pytest.M
     log = LogFile(tmp_path, "run")
     phases = StartPhases(time.monotonic(), log)
 
+    outputs = log.open_outputs()
+
     def java_writes(*lines: str) -> None:
-        subprocess.run(["printf", "%s\\n", *lines], check=True)
+        os.write(outputs, "".join(f"{line}\n" for line in lines).encode())
 
     with redirect_stderr(io.StringIO()) as told:
 
@@ -35,7 +37,7 @@ def test_each_phase_of_a_start_is_one_line(tmp_path: Path, monkeypatch: pytest.M
                 told.getvalue, phase, lambda text: f'starting Spark: phase="{phase}" ' in text
             )
 
-        with log.outputs_of_children(), phases.watched():
+        with phases.watched():
             wait_for_phase("starting Java")
             java_writes("WARNING: Using incubator modules", _RESOLVES)
             wait_for_phase("resolving packages")
@@ -45,6 +47,7 @@ def test_each_phase_of_a_start_is_one_line(tmp_path: Path, monkeypatch: pytest.M
             monkeypatch.setattr(SparkContext, "_gateway", object())
             wait_for_phase("creating the session")
         phases.end()
+    os.close(outputs)
     *begun, ended = told.getvalue().splitlines()
     assert len(begun) == 4
     assert [line for line in begun if not re.search(r" seconds=\d+\.\d$", line)] == []

@@ -7,8 +7,8 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
+from oriel.pipeline import run_command as command_line
 from oriel.pipeline.commit import SinkTopic, sink_topic
-from oriel.pipeline.run import command as command_line
 from tests.system.kills.killed_run import kill_before, kill_everything
 
 

@@ -6,7 +6,7 @@
 import errno
 import sys
 
-from oriel.pipeline.run import command as command_line
+from oriel.pipeline import run_command as command_line
 from oriel.storage.files import FailingFiles, use_files
 
 if __name__ == "__main__":

@@ -7,8 +7,8 @@ group of its own.
 import sys
 from typing import Any
 
+from oriel.pipeline import run_command as command_line
 from oriel.pipeline.commit import StoreBatches
-from oriel.pipeline.run import command as command_line
 from tests.system.kills.killed_run import STEPS
 
 

@@ -12,8 +12,8 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from oriel.pipeline import run_command as command_line
 from oriel.pipeline.commit import Maintenance, maintenance
-from oriel.pipeline.run import command as command_line
 from oriel.storage.delta import cleanup, compaction
 from tests.system.kills.killed_run import kill_everything
 

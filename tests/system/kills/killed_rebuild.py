@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from oriel.pipeline.commit import Replacement
-from oriel.pipeline.run import rebuild
+from oriel.pipeline.run_command import rebuild
 from tests.system.kills.killed_run import kill_everything, kill_while_computing
 
 

@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from oriel.pipeline.run import command as command_line
-from oriel.pipeline.run.command import main
+from oriel.pipeline.run import topology_run
+from oriel.pipeline.run_command import main
+from oriel.pipeline.spark import SparkStart
 from tests.e2e.runs_in_one_process import after_start
 
 # Spark runs: not for the inner loop.
@@ -49,8 +50,8 @@ def command(
     capfd: pytest.CaptureFixture[str],
 ) -> Callable[[str], str]:
     """Run a topology's text in this process to its failure; return its line on stderr."""
-    monkeypatch.setattr(command_line, "build_session", lambda *_, **__: spark)
-    monkeypatch.setattr(command_line, "stop_on_signal", threading.Event)
+    monkeypatch.setattr(SparkStart, "session", lambda *_: spark)
+    monkeypatch.setattr(topology_run, "stop_on_signal", threading.Event)
 
     def run(text: str) -> str:
         path = tmp_path / "topology.py"

@@ -19,13 +19,14 @@ from oriel import (
     collect_list,
     count,
 )
+from oriel.pipeline.arguments import run_parser
 from oriel.pipeline.commit import Checkpoint
 from oriel.pipeline.commit.versions import StateVersions
 from oriel.pipeline.errors import FilesFailed
 from oriel.pipeline.operations import clock
 from oriel.pipeline.plan import ClockSettings, PreparedBatch
 from oriel.pipeline.run import PipelineRun, RunSettings
-from oriel.pipeline.run.options import clock_settings, run_parser
+from oriel.pipeline.run.options import clock_settings
 from oriel.pipeline.sources import EventLog
 from oriel.storage import WindowRange
 from oriel.storage.delta import DeltaLog, Limits, UpkeepSettings

@@ -1,0 +1,155 @@
+"""The commands ``oriel run TOPOLOGY.py ...`` and ``oriel rebuild STORE ... TOPOLOGY.py ...``.
+
+Java needs as long to start as Python to import the pipeline. So this module imports little, starts
+Java, and imports the rest meanwhile (decision 0093).
+"""
+
+import argparse
+import re
+import shutil
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from pyspark.errors import PySparkException
+
+from oriel.pipeline.arguments import check_kafka_arguments, rebuild_parser, run_parser
+from oriel.pipeline.disk_errors import disk_error_in, in_words
+from oriel.pipeline.errors import InvalidTopology, PipelineError
+from oriel.pipeline.late_pandas import without_pandas
+from oriel.pipeline.spark import (
+    LogFile,
+    SparkStart,
+    error_kind,
+    first_line,
+    log_folder,
+    session_conf,
+)
+from oriel.pipeline.windows import IllegalArgument
+from oriel.storage import (
+    InvalidDefinition,
+    StorageError,
+    check_store_name,
+    current_files,
+    is_object,
+    say,
+    set_up_console,
+)
+
+_OUR_ERROR = re.compile(r"\boriel\.(?:pipeline|storage)\.\S*errors\.\w+: (.+)")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a topology until it is done or stopped by a signal, and return the exit code.
+
+    0: done or stopped, 1: an error, in one line on stderr. The trace of an unexpected error is in
+    the log of the run. 3: all records that a run with --once has read are dead letters.
+    """
+    return _main(run_parser(), arguments)
+
+
+def rebuild(arguments: Sequence[str] | None = None) -> int:
+    """Compute stores of a topology again, and return the exit code as ``main`` does."""
+    return _main(rebuild_parser(), arguments)
+
+
+def _main(parser: argparse.ArgumentParser, arguments: Sequence[str] | None) -> int:
+    started = time.monotonic()
+    options = check_kafka_arguments(parser, parser.parse_args(arguments))
+    application = options.name or options.topology.stem
+    set_up_console(options.log_format, application=application)
+    is_new = not is_object(options.data) and not options.data.exists()
+    start: SparkStart | None = None
+    try:
+        # Spark needs seconds to start, so mistakes are reported first.
+        name = _checkpoint_name(options)
+        _check_folders(options.data, options.event_log)
+        if options.kafka_reader != "spark":
+            start = SparkStart(
+                cores=options.cores,
+                extra=session_conf(options.data, options.master, dict(options.conf)),
+                is_short_run=options.once,
+                log=_log_file(options),
+            )
+        with without_pandas():
+            from oriel.pipeline.run import run_topology  # noqa: PLC0415 - see above
+
+        return run_topology(options, name, start, _log_file(options), started)
+    except (PipelineError, StorageError, IllegalArgument, OSError) as error:
+        if start is not None:
+            start.cancel()
+        if is_new:
+            _remove_logs(options.data)
+        line = str(error)
+        # Mistakes in options are OSErrors without a number.
+        if isinstance(error, OSError) and (error.errno is not None or "\n" in line):
+            line = str(in_words(error))
+    except KeyboardInterrupt:
+        line = "interrupted before the first batch"
+    except Exception as error:  # noqa: BLE001 - each becomes one line and a trace in the log
+        line = _told(error, _log_file(options))
+    say("error", f"{parser.prog}: {line}", level="error")
+    return 1
+
+
+def _remove_logs(data: Path) -> None:
+    """Remove a new data directory that has only the logs of a run that was rejected."""
+    if data.is_dir() and {path.name for path in data.iterdir()} <= {log_folder(data).name}:
+        shutil.rmtree(data)
+
+
+def _told(error: Exception, log_file: LogFile) -> str:
+    """One line about an error that is not of our own classes."""
+    from deltalake.exceptions import DeltaError  # noqa: PLC0415 - see above
+
+    is_spark = isinstance(error, PySparkException)
+    # An error of Oriel in a worker of Spark is text inside another error.
+    ours = _OUR_ERROR.search(str(error)) if is_spark else None
+    if ours is not None:
+        return ours[1]
+    is_of_file = is_spark or isinstance(error, DeltaError)
+    if is_of_file and (of_disk := disk_error_in(error)) is not None:
+        return str(of_disk)
+    if is_spark and error_kind(error) == "JAVA_GATEWAY_EXITED":
+        words = log_file.first_words() or "it printed nothing"
+        return f"Java did not start: {words} (see its output in {log_file.outputs})"
+    with suppress(OSError):  # raised where the disk is full, and then the line has to do
+        log_file.write_trace(error)
+    # The store and the step, where they are known.
+    where = "".join(f"{note}: " for note in getattr(error, "__notes__", ()))
+    return f"{where}{first_line(error)} (see the stack trace in {log_file.log})"
+
+
+def _check_folders(data: Path, event_log: Path | None) -> None:
+    current_files().reach(data)
+    if not is_object(data) and data.exists() and not data.is_dir():
+        message = f"--data {data} is a file. Name a directory, which is created if it is missing"
+        raise NotADirectoryError(message)
+    if event_log and not event_log.is_dir():
+        # A slip of the pen would look like an empty log.
+        message = (
+            f"--event-log {event_log} is not a directory. Name the directory that has a "
+            "directory per topic, or create it"
+        )
+        raise NotADirectoryError(message)
+
+
+def _checkpoint_name(options: argparse.Namespace) -> str:
+    """``--name``, or the name of the topology's file."""
+    name = options.topology.stem if options.name is None else options.name
+    try:
+        return check_store_name(name)
+    except InvalidDefinition as error:
+        origin = "--name" if options.name is not None else "the name of the topology file"
+        message = (
+            f"{origin} must be a valid name of a pipeline, not {name!r}. Use --name with 1 to 128 "
+            "letters, digits, '.', '_' or '-', which begin with a letter or digit"
+        )
+        raise InvalidTopology(message) from error
+
+
+def _log_file(options: argparse.Namespace) -> LogFile:
+    """Where the run's noise goes."""
+    logs = options.logs or log_folder(options.data)
+    return LogFile(logs, options.name or options.topology.stem)

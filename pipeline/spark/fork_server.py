@@ -1,0 +1,184 @@
+"""A process that forks Spark's Python processes, so that they start with all modules imported.
+
+For a query, Java starts seven Python processes one after the other. Each would import pyspark,
+Arrow and Oriel for about a second. So ``oriel run`` forks a server once its own modules are
+imported, and the command that Java starts as Python requests a process from it (decision 0093).
+
+    Java  --starts-->  python (sh, fork_client)  --arguments, environment, 0, 1, 2-->  server
+                                                 <--exit code--                          |
+    Java  <----------------------- stdin, stdout, stderr ----------------------------  fork
+"""
+
+import ctypes
+import gc
+import os
+import runpy
+import selectors
+import signal
+import socket
+import sys
+import threading
+from contextlib import suppress
+from importlib import import_module
+from pathlib import Path
+from typing import NoReturn
+
+from oriel.pipeline.spark.fork_client import MESSAGE_BYTES
+from oriel.pipeline.spark.local_python import fork_address
+from oriel.pipeline.spark.session import scratch_folder
+
+#: What the forked processes run or import.
+_IMPORTED = (
+    "pyspark.daemon",
+    "pyspark.worker",
+    "pyspark.sql.worker.create_data_source",
+    "pyspark.sql.worker.plan_data_source_read",
+    "pyspark.sql.streaming.python_streaming_source_runner",
+    "oriel.pipeline.event_log",
+    "oriel.pipeline.sources.kafka_client",
+    "oriel.pipeline.tasks",
+)
+#: The longest path of a socket.
+_ADDRESS_BYTES = 100
+#: Environment variable of glibc -> the parameter of ``mallopt``. glibc reads these variables when a
+#: program starts, and not after a fork.
+_MALLOC_PARAMETERS = {"MALLOC_TRIM_THRESHOLD_": -1, "MALLOC_MMAP_THRESHOLD_": -3}
+_MOST_INT = 2**31 - 1
+
+#: Ends of pipes. They close when this process ends, and then the server ends.
+_lifelines: list[int] = []
+
+
+def start_fork_server() -> None:
+    """Start the server, for the command of ``local_python``.
+
+    Only a process with one thread can fork safely. Otherwise, and on systems other than Linux, the
+    command starts Python as usual.
+    """
+    address = fork_address(scratch_folder())
+    if (
+        sys.platform != "linux"
+        or threading.active_count() > 1
+        or len(os.fsencode(address)) > _ADDRESS_BYTES
+    ):
+        return
+    # Only this user can use the directory of the process, so nobody else can connect.
+    listening = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    listening.bind(str(address))
+    listening.listen()
+    ends, lifeline = os.pipe()
+    if not os.fork():
+        _serve(listening, ends)
+    os.close(ends)
+    listening.close()
+    _lifelines.append(lifeline)
+
+
+def _serve(listening: socket.socket, ends: int) -> NoReturn:
+    """Fork a process for each client until the process at the other end of ``ends`` has ended."""
+    try:
+        # A signal from the terminal is for the process that runs the topology.
+        os.setsid()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, signal.SIG_IGN)
+        _close_others({listening.fileno(), ends})
+        _set_title("server of Spark's Python processes")
+        for module in _IMPORTED:
+            # Without an extra, a module is missing. The process that needs it reports this.
+            with suppress(ImportError):
+                import_module(module)
+        gc.freeze()
+        _accept(listening, ends)
+    finally:
+        os._exit(0)
+
+
+def _close_others(kept: set[int]) -> None:
+    """Close inherited descriptors, because some are locks and pipes of the other process."""
+    null = os.open(os.devnull, os.O_RDWR)
+    for descriptor in range(3):
+        os.dup2(null, descriptor)
+    for path in list(Path("/proc/self/fd").iterdir()):
+        descriptor = int(path.name)
+        if descriptor > 2 and descriptor not in kept:
+            with suppress(OSError):
+                os.close(descriptor)
+
+
+def _accept(listening: socket.socket, ends: int) -> None:
+    selector = selectors.DefaultSelector()
+    selector.register(listening, selectors.EVENT_READ)
+    selector.register(ends, selectors.EVENT_READ)
+    #: Descriptor of a forked process -> its number and the connection of its client.
+    clients: dict[int, tuple[int, socket.socket]] = {}
+    while True:
+        for key, _ in selector.select():
+            if key.fd == ends:
+                return
+            if key.fd in clients:
+                selector.unregister(key.fd)
+                process, client = clients.pop(key.fd)
+                os.close(key.fd)
+                code = os.waitstatus_to_exitcode(os.waitpid(process, 0)[1])
+                with suppress(OSError), client:
+                    client.send(str(code).encode())
+                continue
+            client, _ = listening.accept()
+            process = os.fork()
+            if not process:
+                _run(client)
+            descriptor = os.pidfd_open(process)
+            clients[descriptor] = process, client
+            selector.register(descriptor, selectors.EVENT_READ)
+
+
+def _run(client: socket.socket) -> NoReturn:
+    """Become the Python process that a client has requested."""
+    code = 1
+    try:
+        _close_others({client.fileno()})
+        message, received, _, _ = socket.recv_fds(client, MESSAGE_BYTES, 3)
+        client.close()
+        for descriptor, place in zip(received, range(3), strict=True):
+            os.dup2(descriptor, place)
+            os.close(descriptor)
+        count, *parts = message.split(b"\0")
+        words, variables = parts[: int(count)], parts[int(count) :]
+        # ``python -m MODULE ARGUMENT ...``
+        directory, module, *arguments = map(os.fsdecode, words)
+        os.chdir(directory)
+        os.environ.clear()
+        for variable in variables:
+            name, _, value = variable.partition(b"=")
+            os.environb[name] = value
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, signal.SIG_DFL)
+        _set_malloc()
+        sys.argv = [module, *arguments]
+        _set_title(" ".join([module, *arguments]))
+        code = 0
+        runpy.run_module(module, run_name="__main__", alter_sys=True)
+    except SystemExit as end:
+        code = end.code if isinstance(end.code, int) else int(end.code is not None)
+    except BaseException:  # noqa: BLE001 - printed, as Python does at the end of a process
+        sys.excepthook(*sys.exc_info())
+        code = 1
+    finally:
+        with suppress(OSError, ValueError):
+            sys.stdout.flush()
+            sys.stderr.flush()
+        os._exit(code)
+
+
+def _set_malloc() -> None:
+    libc = ctypes.CDLL(None)
+    for name, parameter in _MALLOC_PARAMETERS.items():
+        if name in os.environ and hasattr(libc, "mallopt"):
+            libc.mallopt(parameter, min(int(os.environ[name]), _MOST_INT))
+
+
+def _set_title(title: str) -> None:
+    """Name this process in lists of processes, where it would have the name of the driver."""
+    from setproctitle import setproctitle  # noqa: PLC0415 - only installed on Linux
+
+    setproctitle(f"oriel: {title}")

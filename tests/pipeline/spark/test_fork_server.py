@@ -1,0 +1,131 @@
+"""The server that forks Spark's Python processes, and the command that uses it."""
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import orjson
+import psutil  # type: ignore[import-untyped]
+import pytest
+
+from tests.storage.waiting import wait_until
+
+#: Prints the command and waits for the end of its input, as ``oriel run`` does with Java.
+_DRIVER = """
+import sys, threading
+from oriel.pipeline.spark import fork_server, start_fork_server
+from oriel.pipeline.spark.local_python import local_python
+from oriel.pipeline.spark.session import scratch_folder
+
+if "thread" in sys.argv:
+    threading.Thread(target=threading.Event().wait, daemon=True).start()
+start_fork_server()
+print(local_python(scratch_folder()), flush=True)
+sys.stdin.read()
+"""
+_REPORT = "tests.pipeline.spark.forked_report"
+
+
+class _Driver:
+    """A process with a fork server."""
+
+    def __init__(self, folder: Path, *words: str) -> None:
+        environment = {**os.environ, "TMPDIR": str(folder)}
+        self.process = subprocess.Popen(
+            [sys.executable, "-c", _DRIVER, *words],
+            env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+        )  # fmt: skip
+        assert self.process.stdout is not None
+        self.python = self.process.stdout.readline().strip()
+
+    def report(self, folder: Path, *arguments: str, **variables: str) -> tuple[dict[str, Any], int]:
+        """Return what a process that the command starts prints, and its exit code."""
+        ended = subprocess.run(
+            [self.python, "-m", _REPORT, *arguments],
+            input="some\ninput", cwd=folder, env={**os.environ, **variables},
+            capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        assert ended.stderr == "to stderr"
+        return orjson.loads(ended.stdout), ended.returncode
+
+    @property
+    def servers(self) -> list[psutil.Process]:
+        """The forked processes of the driver."""
+        children = psutil.Process(self.process.pid).children()
+        return [child for child in children if "server of Spark" in " ".join(child.cmdline())]
+
+
+@pytest.fixture
+def driver(tmp_path: Path) -> Iterator[_Driver]:
+    """Start a process with a fork server."""
+    running = _Driver(tmp_path)
+    yield running
+    running.process.kill()
+    running.process.communicate()
+
+
+def test_a_forked_process_has_what_the_command_was_given(driver: _Driver, tmp_path: Path) -> None:
+    """Arguments, input, directory, environment, outputs and exit code are those of the command."""
+    folder = tmp_path / "a folder"
+    folder.mkdir()
+    found, code = driver.report(folder, "one", "", "ü", FORKED_REPORT="a=b\nc")
+    (server,) = driver.servers
+    assert found == {
+        "arguments": ["one", "", "ü"],
+        "input": "some\ninput",
+        "directory": str(folder),
+        "variable": "a=b\nc",
+        "has_tasks": True,
+        # No lock, pipe or connection of another process.
+        "descriptors": [0, 1, 2],
+        "parent": server.pid,
+        "title": f"oriel: {_REPORT} one  ü",
+    }
+    assert code == 3
+
+
+def test_a_long_environment_gets_a_process_of_its_own(driver: _Driver, tmp_path: Path) -> None:
+    """The message of the command has a limit."""
+    found, code = driver.report(tmp_path, FORKED_REPORT="x" * 130_000)
+    assert (len(found["variable"]), found["has_tasks"], code) == (130_000, False, 0)
+
+
+def test_other_arguments_of_python_are_run_by_python(driver: _Driver) -> None:
+    """Only modules are forked."""
+    told = subprocess.run(
+        [driver.python, "-c", "print(1 + 1)"], capture_output=True, text=True, check=True
+    )
+    assert told.stdout == "2\n"
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+def test_the_server_ends_with_its_process(driver: _Driver, number: int) -> None:
+    """However that ends. The command then starts Python."""
+    (server,) = driver.servers
+    driver.process.send_signal(number)
+    driver.process.wait()
+    wait_until(server.is_running, "the end of the server", lambda runs: not runs)
+
+
+def test_a_signal_for_all_processes_leaves_the_server_to_its_process(
+    driver: _Driver, tmp_path: Path
+) -> None:
+    """A service manager signals all processes, and the run then needs its workers to stop."""
+    (server,) = driver.servers
+    server.send_signal(signal.SIGTERM)
+    server.send_signal(signal.SIGINT)
+    found, _ = driver.report(tmp_path)
+    assert found["parent"] == server.pid
+
+
+def test_a_process_with_threads_has_no_server(tmp_path: Path) -> None:
+    """A lock that another thread holds would never be released in a forked process."""
+    driver = _Driver(tmp_path, "thread")
+    found, code = driver.report(tmp_path, "one")
+    assert (driver.servers, found["has_tasks"], code) == ([], False, 1)
+    driver.process.kill()
+    driver.process.communicate()
