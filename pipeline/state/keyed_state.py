@@ -46,7 +46,7 @@ from oriel.pipeline.state.segments import (
     TaskShare,
     Version,
     in_share,
-    open_segment,
+    map_segment,
     own_files,
     write_segment,
 )
@@ -97,6 +97,7 @@ class KeyedState:
         """
         self._folder = folder
         self._layout = layout
+        self._file_schema = pa.schema([*_OWN_FIELDS, *layout.schema])
         self._rows, self._runs = 0, Runs([])
         if names:
             segments, metadata = zip(*map(self._opened, names), strict=True)
@@ -360,7 +361,7 @@ class KeyedState:
         order = np.argsort(due_ms, kind="stable")
         due_ms, due_hash = due_ms[order], hashes[order]
         columns = [hashes, due_ms, due_hash, *covered.columns[1:]]
-        table = pa.table(columns, schema=self._file_schema()).combine_chunks()
+        table = pa.table(columns, schema=self._file_schema).combine_chunks()
         # One without rows tells how many there are, and goes with a merge.
         leave_ms = int(self._leave_ms(covered).max()) if len(covered) else FOREVER_MS
         metadata = {**metadata, _LEAVE_KEY: str(leave_ms).encode()}
@@ -379,22 +380,18 @@ class KeyedState:
 
     def _opened(self, name: str) -> tuple[Segment, Mapping[bytes, bytes]]:
         """A segment and its metadata."""
-        table = open_segment(self._folder, name)
-        if not table.schema.equals(self._file_schema()):
+        mapped = map_segment(self._folder, name)
+        if not mapped.table.schema.equals(self._file_schema):
             message = (
                 f"state file {self._folder / name} has other columns than the topology needs. Run "
                 "the topology and the version that wrote it, or start again with an empty data "
                 "directory"
             )
             raise CheckpointError(message)
-        metadata = table.schema.metadata
-        hashes, due_ms, due_hash = (_mapped(table.column(column)) for column in range(3))
-        covered = table.select([0, *range(3, table.num_columns)]).replace_schema_metadata(None)
-        leave_ms = int(metadata[_LEAVE_KEY])
-        return Segment(name, leave_ms, covered, hashes, due_ms, due_hash), metadata
-
-    def _file_schema(self) -> pa.Schema:
-        return pa.schema([*_OWN_FIELDS, *self._layout.schema])
+        if mapped.parsed is None:
+            mapped.parsed = _parsed(name, mapped.table)
+        found: tuple[Segment, Mapping[bytes, bytes]] = mapped.parsed
+        return found
 
     def _covered_schema(self) -> pa.Schema:
         return pa.schema([_OWN_FIELDS[0], *self._layout.schema])
@@ -426,6 +423,14 @@ def _due_units(segments: Sequence[Segment], due: Due) -> Ints:
         return hashes
     first = np.full(len(hashes), due.first_unit, dtype=np.int64)
     return neighbours(hashes, Ranges(first, first + 1 + due.last_unit - due.first_unit))
+
+
+def _parsed(name: str, table: pa.Table) -> tuple[Segment, Mapping[bytes, bytes]]:
+    """A segment and its metadata."""
+    metadata = table.schema.metadata
+    hashes, due_ms, due_hash = (_mapped(table.column(column)) for column in range(3))
+    covered = table.select([0, *range(3, table.num_columns)]).replace_schema_metadata(None)
+    return Segment(name, int(metadata[_LEAVE_KEY]), covered, hashes, due_ms, due_hash), metadata
 
 
 def _mapped(column: pa.ChunkedArray) -> Ints:

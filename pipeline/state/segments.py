@@ -21,6 +21,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -96,8 +97,21 @@ def read_segment(folder: Path, name: str, schema: pa.Schema) -> pa.Table:
         raise CheckpointError(message) from error
 
 
+@dataclass
+class MappedSegment:
+    """A segment that is mapped into memory. ``parsed`` is what its reader keeps with it."""
+
+    table: pa.Table
+    parsed: Any = None
+
+
 def open_segment(folder: Path, name: str) -> pa.Table:
-    """Map a segment into memory.
+    """Map a segment into memory, and return its rows. Raises what ``map_segment`` raises."""
+    return map_segment(folder, name).table
+
+
+def map_segment(folder: Path, name: str) -> MappedSegment:
+    """Map a segment into memory. Batches share the mapping of a small segment.
 
     The first time, the whole file is read to compare its digest. Later, a batch only reads the
     rows that it needs.
@@ -111,7 +125,7 @@ def open_segment(folder: Path, name: str) -> pa.Table:
         stamp = None if is_object(path) else current_files().stamp(path)
         _compare_digest(path, stamp)
         is_small = stamp is not None and stamp[2] <= _KEPT_BYTES_MAX
-        table = _kept(path, stamp) if is_small else _mapped(path)
+        mapped = _kept(path, stamp) if is_small else _mapped(path)
     except ObjectStoreFailed:
         raise
     except (OSError, pa.ArrowInvalid) as error:
@@ -120,7 +134,7 @@ def open_segment(folder: Path, name: str) -> pa.Table:
             f"a backup, or compute the store again from its topics with {_rebuild(folder)}"
         )
         raise CheckpointError(message) from error
-    found = (table.schema.metadata or {}).get(_FORMAT_KEY, b"none").decode(errors="replace")
+    found = (mapped.table.schema.metadata or {}).get(_FORMAT_KEY, b"none").decode(errors="replace")
     if found != FORMAT.decode():
         message = (
             f"state file {folder / name} has format {found}, but this version reads format "
@@ -128,16 +142,16 @@ def open_segment(folder: Path, name: str) -> pa.Table:
             "or run the version that wrote it"
         )
         raise CheckpointError(message)
-    return table
+    return mapped
 
 
-def _mapped(path: Path) -> pa.Table:
+def _mapped(path: Path) -> MappedSegment:
     with current_files().map(path) as source:
-        return pa.ipc.open_file(source).read_all()
+        return MappedSegment(pa.ipc.open_file(source).read_all())
 
 
 @lru_cache(maxsize=_KEPT_MAX)
-def _kept(path: Path, _stamp: Stamp | None) -> pa.Table:
+def _kept(path: Path, _stamp: Stamp | None) -> MappedSegment:
     """Return a mapping that the next batches share while the file is the same.
 
     Each batch opens all segments of a state. That was an eighth of the time of a small batch.
