@@ -12,9 +12,11 @@ import pytest
 
 from oriel.pipeline.arguments import run_parser
 from oriel.pipeline.arguments.kafka import add_kafka_arguments
+from oriel.pipeline.run.options import upkeep_settings
 from oriel.pipeline.run_command import main, rebuild
 from oriel.pipeline.spark import is_cluster
 from oriel.storage import DataLayout, is_object
+from oriel.storage.delta import Limits
 from tests.storage.store_tables import StoreTable, make_definition
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -54,6 +56,18 @@ def test_wrong_options_are_explained(
         main(["topology.py", "--data", "d", *options])
     assert ended.value.code == 2
     assert said in capsys.readouterr().err
+
+
+def test_the_help_has_the_limits_of_compaction() -> None:
+    """The parser does not import them, because Java waits for it."""
+    defaults = " ".join(run_parser().format_help().split())
+    assert f"has this many. Default: {Limits().small_files}" in defaults
+    options = run_parser().parse_args(["t.py", "--event-log", "x", "--data", "d"])
+    assert upkeep_settings(options).limits == Limits()
+    options = run_parser().parse_args(
+        ["t.py", "--event-log", "x", "--data", "d", "--compact-files", "7"]
+    )
+    assert upkeep_settings(options).limits == Limits(small_files=7)
 
 
 def _documented_commands() -> list[str]:
