@@ -255,7 +255,9 @@ class SparkStart:
         self._java = self._started()
 
     def _started(self) -> JavaProcess | None:
-        if SparkContext._gateway is not None:  # noqa: SLF001 - pyspark has no other way
+        is_running = SparkContext._gateway is not None  # noqa: SLF001 - pyspark has no other way
+        # The variable is set if spark-submit has started this process.
+        if is_running or "PYSPARK_GATEWAY_PORT" in os.environ:
             return None
         output = None if self._log is None else self._log.open_outputs()
         try:
@@ -274,6 +276,7 @@ class SparkStart:
         try:
             if self._java is not None:
                 self._java.connect()
+                self._java = None
             spark = (
                 SparkSession.builder.appName(application)
                 .config(map={**self._resolved})
@@ -296,7 +299,7 @@ class SparkStart:
         return spark
 
     def cancel(self) -> None:
-        """End Java, if it was started for a session that is not wanted."""
+        """End Java if it has no session."""
         if self._java is not None:
             self._java.end()
 
