@@ -42,10 +42,10 @@ def test_a_live_query_writes_no_log_per_batch(spark: SparkSession, tmp_path: Pat
     (checkpoint / "metadata").write_text(f'{{"id": "{query_ids[0]}"}}')
     writer = rows.writeStream.foreachBatch(each_batch).options(**RARE_LOGS)
     query = writer.option("checkpointLocation", str(checkpoint)).start()
-    for batch in range(3):
-        wait_until(lambda: len(batches), f"batch {batch}", lambda count, n=batch: count > n)
-        write_topics(root, {"a": {0: [("k", batch + 2, {})]}})
-    wait_until(lambda: len(batches), "the last batch", lambda count: count > 3)
+    for batch in range(4):
+        wait_until(lambda: max(batches, default=-1), f"batch {batch}", batch.__eq__)
+        if batch < 3:
+            write_topics(root, {"a": {0: [("k", batch + 2, {})]}})
     query.stop()
     sizes = [batches[batch][0].ends["a"]["0"] for batch in range(4)]
     assert sizes == sorted(set(sizes))

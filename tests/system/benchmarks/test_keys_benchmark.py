@@ -5,16 +5,12 @@ import json
 import pytest
 
 from benchmarks import keys
-from tests.e2e.with_warm_python import warm_oriel
 
 pytestmark = pytest.mark.e2e
 
 
-def test_each_kind_is_measured(
-    warm_python: None, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_each_kind_is_measured(capsys: pytest.CaptureFixture[str]) -> None:
     """Both runs, the three places on disk, and the index."""
-    monkeypatch.setattr(keys, "ORIEL_COMMAND", warm_oriel())
     keys.main(["--keys", "2000", "--kinds", "tumbling"])
     figures = json.loads(capsys.readouterr().out.splitlines()[-1])["kinds"]["tumbling"]
     assert figures.keys() > {"index_s"}

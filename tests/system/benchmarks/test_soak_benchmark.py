@@ -6,17 +6,15 @@ import sys
 import pytest
 
 from benchmarks import soak
-from tests.e2e.with_warm_python import warm_oriel
 
 pytestmark = pytest.mark.e2e
 
 
 def test_batch_after_batch_is_looked_at(
-    warm_python: None, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Samples with all figures; no batch leaves its files of state or of Spark for ever."""
     monkeypatch.setattr(sys, "argv", ["soak", "--quick"])
-    monkeypatch.setattr(soak, "ORIEL_COMMAND", warm_oriel())
     soak.main()
     samples = json.loads(capsys.readouterr().out.splitlines()[-1])["samples"]
     assert [sample["batch"] for sample in samples] == list(range(3, 61, 3))

@@ -18,7 +18,6 @@ from oriel.pipeline.sources.brokers import Brokers, NoAnswer, NoTopic
 from oriel.pipeline.sources.kafka_client.brokers import ClientBrokers
 from tests.e2e.kafka_broker import Broker
 from tests.e2e.runs_in_one_process import ROOT, Runs
-from tests.e2e.with_warm_python import warm_oriel
 from tests.ports import reserved_port
 from tests.storage.waiting import WAIT_SECONDS, wait_for
 
@@ -130,11 +129,8 @@ def test_errors_of_the_client_are_kinds_of_one_error(broker: Broker) -> None:
     assert "hidden-word" not in f"{error.value} {refused}"
 
 
-def test_a_run_with_the_client_loads_no_connector(
-    tmp_path: Path, broker: Broker, warm_python: None
-) -> None:
+def test_a_run_with_the_client_loads_no_connector(tmp_path: Path, broker: Broker) -> None:
     """A machine without Maven packages runs a pipeline over Kafka."""
-    assert warm_python is None
     _create(broker, "without")
     producer = Producer({"bootstrap.servers": broker.address, "log_level": 0})
     producer.produce("without", b'{"v": 1}', b"k", 0, timestamp=1)
@@ -145,7 +141,7 @@ def test_a_run_with_the_client_loads_no_connector(
     nowhere = f"http://127.0.0.1:{reserved_port()}"
     environment = {**os.environ, "HOME": str(home), "https_proxy": nowhere, "http_proxy": nowhere}
     ended = subprocess.run(
-        warm_oriel("run", *_arguments(tmp_path, broker, "without")),
+        [sys.executable, "-m", "oriel", "run", *_arguments(tmp_path, broker, "without")],
         cwd=ROOT, env=environment, capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert ended.returncode == 0, ended.stderr

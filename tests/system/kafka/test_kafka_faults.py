@@ -3,6 +3,7 @@
 import os
 import signal
 import subprocess
+import sys
 from pathlib import Path
 from typing import NamedTuple
 
@@ -13,7 +14,6 @@ from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 from oriel.storage.monitoring import overview
 from tests.e2e.kafka_broker import PASSWORD, USER, Broker
 from tests.e2e.runs_in_one_process import ROOT, Runs, after_start
-from tests.e2e.with_warm_python import warm_oriel
 from tests.ports import reserved_port
 from tests.storage.waiting import WAIT_SECONDS, wait_for, wait_until
 
@@ -335,9 +335,7 @@ def test_batches_are_bounded_by_bytes(tmp_path: Path, cluster: Cluster, runs: Ru
 
 
 @pytest.mark.parametrize("reader", ["client", "spark"])
-def test_a_run_survives_its_broker(
-    tmp_path: Path, cluster: Cluster, warm_python: None, reader: str
-) -> None:
+def test_a_run_survives_its_broker(tmp_path: Path, cluster: Cluster, reader: str) -> None:
     """It waits for a broker that hangs or is down, writes one line, and continues with the broker.
 
     With the connector of Spark, records that are deleted before it has read them end the run. The
@@ -354,7 +352,8 @@ def test_a_run_survives_its_broker(
     told = tmp_path / "told"
     with told.open("w") as errors:
         run = subprocess.Popen(
-            warm_oriel("run", *arguments), cwd=ROOT, stdout=subprocess.DEVNULL, stderr=errors,
+            [sys.executable, "-m", "oriel", "run", *arguments], cwd=ROOT,
+            stdout=subprocess.DEVNULL, stderr=errors,
         )  # fmt: skip
     watched = _Watched(tmp_path / "data", told, run)
     said, said_more, committed = watched.said, watched.said_more, watched.committed

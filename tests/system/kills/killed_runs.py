@@ -63,7 +63,7 @@ def killed_at_steps(folder: Path, seed: int, runs: Runs, *, all_steps: bool) -> 
 def start(module: str, *arguments: str) -> "subprocess.CompletedProcess[str]":
     """Run a module of ours in a process group of its own, to its end."""
     return subprocess.run(
-        [sys.executable, "-m", "tests.e2e.with_warm_python", module, *arguments],
+        [sys.executable, "-m", module, *arguments],
         cwd=ROOT,
         start_new_session=True,
         capture_output=True,

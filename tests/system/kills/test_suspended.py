@@ -17,7 +17,6 @@ from deltalake import DeltaTable
 from oriel.storage.delta import DeltaLog
 from tests.campaigns import full
 from tests.e2e.runs_in_one_process import ROOT, Runs
-from tests.e2e.with_warm_python import warm_oriel
 from tests.storage.waiting import wait_until
 
 pytestmark = pytest.mark.e2e
@@ -117,7 +116,7 @@ def test_a_suspended_pipeline_wakes_after_its_successor_ran_on(
         checkpoint = folder.data / "checkpoints" / "topology"
         (checkpoint / "lock").unlink()
         epochs = checkpoint / "epochs"
-        with folder.running(*warm_oriel(), stderr="second") as second:
+        with folder.running(sys.executable, "-m", "oriel", stderr="second") as second:
             wait_until(
                 lambda: sorted(epochs.iterdir()), "the epoch of the successor",
                 lambda found: len(found) == 2, process=second,

@@ -3,10 +3,10 @@
 import os
 import signal
 import subprocess
+import sys
 from pathlib import Path
 
 from oriel.storage.delta import open_delta
-from tests.e2e.with_warm_python import warm_oriel
 from tests.storage.waiting import wait_until
 
 
@@ -18,7 +18,7 @@ class LiveRun:
         self._log = log
         with log.open("wb") as output:
             self.process = subprocess.Popen(
-                warm_oriel("run", *options),
+                [sys.executable, "-m", "oriel", "run", *options],
                 stderr=output,
                 stdout=subprocess.DEVNULL,
                 start_new_session=True,

@@ -2,6 +2,7 @@
 
 import signal
 import subprocess
+import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
@@ -15,7 +16,6 @@ from oriel.pipeline.operations import backup, restore
 from oriel.storage.monitoring import RunStatus, overview
 from tests.e2e.event_logs import random_logs, write_lines
 from tests.e2e.runs_in_one_process import ROOT, Runs
-from tests.e2e.with_warm_python import warm_oriel
 from tests.storage.waiting import wait_until
 from tests.system.kills import kinds_topology
 from tests.system.kills.expected_rows import bad_for_all, expected_stores
@@ -42,7 +42,7 @@ def _has_run(batches: int, runs: Mapping[str, tuple[RunStatus, bool]]) -> bool:
 
 @contextmanager
 def _running(folder: Path, data: Path) -> Iterator["subprocess.Popen[bytes]"]:
-    command = warm_oriel(*_arguments(folder, data, _SMALL, "--trigger", "1ms"))
+    command = [sys.executable, "-m", "oriel", *_arguments(folder, data, _SMALL, "--trigger", "1ms")]
     with (folder / "stderr").open("wb") as told, subprocess.Popen(
         command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=told
     ) as run:  # fmt: skip
