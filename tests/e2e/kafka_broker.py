@@ -130,7 +130,8 @@ def class_path(folder: Path) -> str:
 def messages_of(address: str, topic: str, partitions: int) -> Iterator[Message]:
     """All messages of a topic, partition by partition in their order."""
     consumer = Consumer({
-        "bootstrap.servers": address, "group.id": topic, "enable.partition.eof": True,
+        "bootstrap.servers": address, "log_level": 0, "group.id": topic,
+        "enable.partition.eof": True,
         "auto.offset.reset": "earliest", "enable.auto.commit": False,
     })  # fmt: skip
     consumer.subscribe([topic])

@@ -46,9 +46,9 @@ def test_kip_450_windows_come_from_a_kafka_topic(
 ) -> None:
     """Records, tombstones and rubbish of a topic end up as windows and dead letters, once."""
     (tmp_path / "readings.py").write_text(TOPOLOGY)
-    admin = AdminClient({"bootstrap.servers": broker.address})
+    admin = AdminClient({"bootstrap.servers": broker.address, "log_level": 0})
     admin.create_topics([NewTopic("readings", 1, 1)])["readings"].result(timeout=WAIT_SECONDS)
-    producer = Producer({"bootstrap.servers": broker.address})
+    producer = Producer({"bootstrap.servers": broker.address, "log_level": 0})
     for value, time_ms in ((1, 10), (2, 14), (4, 19)):
         _send(producer, b"a/b", orjson.dumps({"v": value}), time_ms)
     _send(producer, b"a/b", b"rubbish", 20)

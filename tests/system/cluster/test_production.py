@@ -175,7 +175,7 @@ class Production:
     def produce(self, keys: list[str], at_ms: int) -> None:
         """Send a record of each key to the topic."""
         with self.machines.inside():
-            producer = Producer({"bootstrap.servers": self.broker.address})
+            producer = Producer({"bootstrap.servers": self.broker.address, "log_level": 0})
             for key in keys:
                 producer.produce("flights", b'{"dest": "IAH"}', key.encode(), timestamp=at_ms)
             assert producer.flush(60) == 0
@@ -275,7 +275,7 @@ def _put_connector(machines: Machines) -> None:
 def _start_pipeline(production: Production) -> tuple[Started, str]:
     page = production.page
     with production.machines.inside():
-        admin = AdminClient({"bootstrap.servers": production.broker.address})
+        admin = AdminClient({"bootstrap.servers": production.broker.address, "log_level": 0})
         admin.create_topics([NewTopic("flights", 2, 1)])["flights"].result(60)
         del admin
     production.produce(["EWR", "JFK"], _NOW_MS)

@@ -32,7 +32,9 @@ class _KafkaPageRun(PageRun):
 
     def _log_bytes(self) -> int:
         """Return how many records the topic has, because a live pipeline reads what is added."""
-        consumer = Consumer({"bootstrap.servers": self._broker.address, "group.id": "tutorial"})
+        consumer = Consumer(
+            {"bootstrap.servers": self._broker.address, "log_level": 0, "group.id": "tutorial"}
+        )
         try:
             if _TOPIC not in consumer.list_topics(timeout=WAIT_SECONDS).topics:
                 return 0

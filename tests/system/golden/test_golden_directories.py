@@ -130,7 +130,7 @@ def test_a_sink_continues_after_the_records_that_it_has_written(
     directory: Directory, broker: Broker
 ) -> None:
     """The topic gets the records of the second half of the log, and none of the first half."""
-    admin = AdminClient({"bootstrap.servers": broker.address})
+    admin = AdminClient({"bootstrap.servers": broker.address, "log_level": 0})
     if TOPIC not in admin.list_topics().topics:
         admin.create_topics([NewTopic(TOPIC, 1, 1)])[TOPIC].result(WAIT_SECONDS)
     before = len(list(messages_of(broker.address, TOPIC, 1)))

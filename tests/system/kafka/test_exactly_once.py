@@ -193,7 +193,7 @@ def test_a_topic_that_is_created_again_gets_the_batch(broker: Broker, topic: str
     producer = Site(Path(), broker.address, topic).producer()
     producer.send(0, "a", [messages(range(10))])
     producer.close()
-    admin = AdminClient({"bootstrap.servers": broker.address})
+    admin = AdminClient({"bootstrap.servers": broker.address, "log_level": 0})
     admin.delete_topics([topic])[topic].result(timeout=WAIT_SECONDS)
     # The broker deletes it in the background.
     wait_until(lambda: make_topic(broker.address, topic), "a new topic", passing=(KafkaException,))
@@ -207,7 +207,7 @@ def test_a_topic_that_does_not_exist_is_named(broker: Broker) -> None:
     producer = Site(Path(), broker.address, "no-such-topic").producer()
     with pytest.raises(KafkaUnavailable, match="no topic 'no-such-topic'"):
         producer.send(0, "a", [messages(range(10))])
-    admin = AdminClient({"bootstrap.servers": broker.address})
+    admin = AdminClient({"bootstrap.servers": broker.address, "log_level": 0})
     assert "no-such-topic" not in admin.list_topics(timeout=WAIT_SECONDS).topics
 
 
@@ -255,7 +255,9 @@ def test_the_marker_is_an_offset_of_the_producers_group(broker: Broker, topic: s
     """The group has the name of the transactional id, and the metadata name the batch."""
     producer = Site(Path(), broker.address, topic).producer()
     producer.send(7, "a", [messages(range(10))])
-    consumer = Consumer({"bootstrap.servers": broker.address, "group.id": producer.name})
+    consumer = Consumer(
+        {"bootstrap.servers": broker.address, "log_level": 0, "group.id": producer.name}
+    )
     (found,) = consumer.committed([TopicPartition(topic, 0)], timeout=WAIT_SECONDS)
     consumer.close()
     producer.close()

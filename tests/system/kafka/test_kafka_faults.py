@@ -83,7 +83,7 @@ class Cluster:
     def offsets(self, topic: str) -> list[int]:
         """The offsets that a consumer finds in partition 0."""
         consumer = Consumer({
-            "bootstrap.servers": self.broker.address, "group.id": "tests",
+            "bootstrap.servers": self.broker.address, "log_level": 0, "group.id": "tests",
             "enable.auto.commit": False, "enable.partition.eof": True,
         })  # fmt: skip
         consumer.assign([TopicPartition(topic, 0, 0)])

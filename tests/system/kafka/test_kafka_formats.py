@@ -94,11 +94,11 @@ def test_topics_of_several_formats_in_one_run(
 
 
 def _produce(address: str) -> None:
-    admin = AdminClient({"bootstrap.servers": address})
+    admin = AdminClient({"bootstrap.servers": address, "log_level": 0})
     topics = ("avro", "protobuf", "numbers", "texts")
     for made in admin.create_topics([NewTopic(topic, 1, 1) for topic in topics]).values():
         made.result(timeout=WAIT_SECONDS)
-    producer = Producer({"bootstrap.servers": address})
+    producer = Producer({"bootstrap.servers": address, "log_level": 0})
 
     def send(topic: str, key: bytes, value: bytes, headers: Any = None) -> None:
         producer.produce(topic, key=key, value=value, timestamp=10, partition=0, headers=headers)

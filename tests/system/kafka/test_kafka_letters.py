@@ -41,10 +41,10 @@ def test_a_message_is_kept_whole_and_sent_again_as_it_was(
     (tmp_path / "readings.py").write_text(TOPOLOGY)
     data = str(tmp_path / "data")
     address = broker.address
-    admin = AdminClient({"bootstrap.servers": address})
+    admin = AdminClient({"bootstrap.servers": address, "log_level": 0})
     for made in admin.create_topics([NewTopic("poisoned", 3, 1)]).values():
         made.result(timeout=WAIT_SECONDS)
-    producer = Producer({"bootstrap.servers": address})
+    producer = Producer({"bootstrap.servers": address, "log_level": 0})
     for key, value, time_ms, headers in POISON:
         producer.produce(
             "poisoned", key=key, value=value, timestamp=time_ms, partition=2, headers=headers
@@ -93,7 +93,7 @@ def test_a_message_is_kept_whole_and_sent_again_as_it_was(
 
 def _messages(address: str, count: int) -> list[tuple[bytes | None, bytes | None, int, Any]]:
     """The messages of partition 2 in order."""
-    consumer = Consumer({"bootstrap.servers": address, "group.id": "test"})
+    consumer = Consumer({"bootstrap.servers": address, "log_level": 0, "group.id": "test"})
     consumer.assign([TopicPartition("poisoned", 2, 0)])
     found = consumer.consume(count, timeout=WAIT_SECONDS)
     consumer.close()

@@ -32,7 +32,7 @@ class Cluster:
         self.folder = folder
         self.address = address
         self._runs = runs
-        self.admin = AdminClient({"bootstrap.servers": address})
+        self.admin = AdminClient({"bootstrap.servers": address, "log_level": 0})
 
     def create(self, topic: str, *values: int) -> None:
         """Make a topic with one record for each value."""
@@ -41,7 +41,7 @@ class Cluster:
 
     def send(self, topic: str, *values: int) -> None:
         """Append records of key ``k``."""
-        producer = Producer({"bootstrap.servers": self.address})
+        producer = Producer({"bootstrap.servers": self.address, "log_level": 0})
         for value in values:
             producer.produce(topic, key=b"k", value=orjson.dumps({"v": value}), timestamp=value)
         producer.flush()
@@ -111,7 +111,7 @@ def test_stores_of_a_cluster_are_rebuilt_and_other_logs_refused(
 def _wait_for_deletion(cluster: Cluster) -> None:
     from confluent_kafka import Consumer  # noqa: PLC0415 - only here
 
-    consumer = Consumer({"bootstrap.servers": cluster.address, "group.id": "look"})
+    consumer = Consumer({"bootstrap.servers": cluster.address, "log_level": 0, "group.id": "look"})
     wait_for(
         3, lambda: consumer.get_watermark_offsets(TopicPartition("a", 0), timeout=WAIT_SECONDS)[0],
         "the first offset",

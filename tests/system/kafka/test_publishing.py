@@ -27,7 +27,7 @@ def _messages(
 ) -> dict[str, list[Message]]:
     """The messages of each store's topic, by revision and key."""
     folder = tmp_path_factory.mktemp("published")
-    admin = AdminClient({"bootstrap.servers": broker.address})
+    admin = AdminClient({"bootstrap.servers": broker.address, "log_level": 0})
     topics = [NewTopic(f"{store}-out", 2, 1) for store in STORES]
     for future in admin.create_topics(topics).values():
         future.result(timeout=WAIT_SECONDS)

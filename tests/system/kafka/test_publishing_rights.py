@@ -54,7 +54,7 @@ def test_each_missing_right_is_named(tmp_path: Path) -> None:
             "ssl.truststore.type": "PEM", "ssl.truststore.location": str(broker.certificate),
         })  # fmt: skip
         producer = TopicProducer(settings, "app", _TOPIC, timeout_seconds=10)
-        admin = AdminClient({"bootstrap.servers": broker.address})
+        admin = AdminClient({"bootstrap.servers": broker.address, "log_level": 0})
         for kind, name, operation, message in _RIGHTS:
             with pytest.raises(KafkaUnavailable) as refused:
                 producer.send(0, "a", [messages(range(10))])

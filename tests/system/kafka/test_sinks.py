@@ -113,7 +113,7 @@ def _pipeline(tmp_path: Path, broker: Broker) -> Pipeline:
 def _made(parent: Path, broker: Broker) -> Pipeline:
     """Records of two partitions; some have no key or no value, one is none."""
     folder, name = parent / "sinks", parent.name
-    admin = AdminClient({"bootstrap.servers": broker.address})
+    admin = AdminClient({"bootstrap.servers": broker.address, "log_level": 0})
     topics = [NewTopic(f"{topic}-{name}", 3, 1) for topic in ("enriched", "copied")]
     for made in admin.create_topics(topics).values():
         made.result(timeout=WAIT_SECONDS)

@@ -21,11 +21,11 @@ _BAD_MESSAGES = {
 
 def produced(address: str, logs: dict[int, list[Line]]) -> dict[int, list[Line]]:
     """Make the topic anew with a log's records; returns them with their offsets and values."""
-    admin = AdminClient({"bootstrap.servers": address})
+    admin = AdminClient({"bootstrap.servers": address, "log_level": 0})
     if TOPIC in admin.list_topics(timeout=WAIT_SECONDS).topics:
         admin.delete_topics([TOPIC])[TOPIC].result(timeout=WAIT_SECONDS)
     admin.create_topics([NewTopic(TOPIC, len(logs), 1)])[TOPIC].result(timeout=WAIT_SECONDS)
-    producer = Producer({"bootstrap.servers": address})
+    producer = Producer({"bootstrap.servers": address, "log_level": 0})
     lines: dict[int, list[Line]] = {}
     for partition, log in logs.items():
         lines[partition] = []

@@ -80,7 +80,7 @@ import json, sys
 from confluent_kafka import Consumer, TopicPartition
 
 reached = {int(partition): offset for partition, offset in json.loads(sys.argv[1]).items()}
-consumer = Consumer({"bootstrap.servers": "broker:9092", "group.id": "test"})
+consumer = Consumer({"bootstrap.servers": "broker:9092", "log_level": 0, "group.id": "test"})
 consumer.assign([TopicPartition("flights", partition, 0) for partition in reached])
 found = {partition: [] for partition in reached}
 while any(len(found[partition]) < offset for partition, offset in reached.items()):
