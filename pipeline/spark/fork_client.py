@@ -12,6 +12,8 @@ import sys
 
 #: The longest message. With a longer environment, no process is forked.
 MESSAGE_BYTES = 2**17
+#: The first response of the server. The second one is the exit code of the process.
+FORKED = b"forked"
 
 
 def main() -> int:
@@ -25,20 +27,32 @@ def main() -> int:
     if (
         arguments[:1] != ["-m"]
         or len(message) > MESSAGE_BYTES
-        or not _sent(server, address, message)
+        or not _forked(server, address, message)
     ):
         os.execv(sys.executable, [sys.executable, *arguments])  # noqa: S606 - Python itself
-    code = server.recv(16)
-    return int(code or b"1") & 0xFF
+    # Without a code, the server has been killed, and the process may still run.
+    return int(server.recv(16) or b"1") & 0xFF
 
 
-def _sent(server: socket.socket, address: str, message: bytes) -> bool:
+def _forked(server: socket.socket, address: str, message: bytes) -> bool:
     try:
-        server.connect(address)
+        folder, path = short_address(address)
+        server.connect(path)
+        os.close(folder)
         socket.send_fds(server, [message], [0, 1, 2])
+        return server.recv(16) == FORKED
     except OSError:
         return False
-    return True
+
+
+def short_address(address: str) -> tuple[int, str]:
+    """Return a path of at most 100 bytes to a socket, because longer paths are not allowed.
+
+    The path is valid until the caller closes the descriptor, which is the first result.
+    """
+    folder, name = os.path.split(address)
+    descriptor = os.open(folder, os.O_PATH | os.O_DIRECTORY)
+    return descriptor, f"/proc/self/fd/{descriptor}/{name}"
 
 
 if __name__ == "__main__":

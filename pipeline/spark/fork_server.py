@@ -23,7 +23,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import NoReturn
 
-from oriel.pipeline.spark.fork_client import MESSAGE_BYTES
+from oriel.pipeline.spark.fork_client import FORKED, MESSAGE_BYTES, short_address
 from oriel.pipeline.spark.local_python import fork_address
 from oriel.pipeline.spark.session import scratch_folder
 
@@ -38,8 +38,6 @@ _IMPORTED = (
     "oriel.pipeline.sources.kafka_client",
     "oriel.pipeline.tasks",
 )
-#: The longest path of a socket.
-_ADDRESS_BYTES = 100
 #: Environment variable of glibc -> the parameter of ``mallopt``. glibc reads these variables when a
 #: program starts, and not after a fork.
 _MALLOC_PARAMETERS = {"MALLOC_TRIM_THRESHOLD_": -1, "MALLOC_MMAP_THRESHOLD_": -3}
@@ -55,16 +53,13 @@ def start_fork_server() -> None:
     Only a process with one thread can fork safely. Otherwise, and on systems other than Linux, the
     command starts Python as usual.
     """
-    address = fork_address(scratch_folder())
-    if (
-        sys.platform != "linux"
-        or threading.active_count() > 1
-        or len(os.fsencode(address)) > _ADDRESS_BYTES
-    ):
+    if sys.platform != "linux" or threading.active_count() > 1:
         return
     # Only this user can use the directory of the process, so nobody else can connect.
     listening = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    listening.bind(str(address))
+    folder, address = short_address(os.fspath(fork_address(scratch_folder())))
+    listening.bind(address)
+    os.close(folder)
     listening.listen()
     ends, lifeline = os.pipe()
     if not os.fork():
@@ -127,6 +122,8 @@ def _accept(listening: socket.socket, ends: int) -> None:
             process = os.fork()
             if not process:
                 _run(client)
+            with suppress(OSError):
+                client.send(FORKED)
             descriptor = os.pidfd_open(process)
             clients[descriptor] = process, client
             selector.register(descriptor, selectors.EVENT_READ)
@@ -156,6 +153,8 @@ def _run(client: socket.socket) -> NoReturn:
         _set_malloc()
         sys.argv = [module, *arguments]
         _set_title(" ".join([module, *arguments]))
+        # ``runpy`` runs the code of the module again, and warns if the module is imported.
+        sys.modules.pop(module, None)
         code = 0
         runpy.run_module(module, run_name="__main__", alter_sys=True)
     except SystemExit as end:

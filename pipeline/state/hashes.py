@@ -26,7 +26,7 @@ UNIT_STEP = np.int64(-0x2152_41D7_9A3B_5E61)
 #: The bits of a hash that tell the members of a key apart.
 MEMBER_BITS = np.int64(0xFFFF_FFFF)
 
-#: Up to so many units of all hashes are not grouped before they are listed.
+#: The hashes of up to this number of units are listed without grouping.
 _FEW_UNITS = 4096
 
 #: Keys are taken in slices of about so many bytes: a byte takes dozens while it is hashed.
@@ -79,7 +79,7 @@ def neighbours(hashes: Ints, units: Ranges) -> Ints:
     ``units`` has a range for each of ``hashes``, counted from its own unit, which is 0.
     """
     if units.sizes.sum() <= _FEW_UNITS:
-        # A group by costs more than all of it.
+        # Grouping would cost more than the rest.
         return np.unique(hashes[units.owners] + units.rows()[1] * UNIT_STEP)
     # Most records of a key and batch have one range: a table without keys is grouped by hashing.
     table = pa.table({"low": hashes + units.low * UNIT_STEP, "size": units.sizes})

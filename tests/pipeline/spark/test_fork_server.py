@@ -27,6 +27,7 @@ start_fork_server()
 print(local_python(scratch_folder()), flush=True)
 sys.stdin.read()
 """
+ROOT = Path(__file__).resolve().parents[3]
 _REPORT = "tests.pipeline.spark.forked_report"
 
 
@@ -36,7 +37,7 @@ class _Driver:
     def __init__(self, folder: Path, *words: str) -> None:
         environment = {**os.environ, "TMPDIR": str(folder)}
         self.process = subprocess.Popen(
-            [sys.executable, "-c", _DRIVER, *words],
+            [sys.executable, "-W", "error::RuntimeWarning", "-c", _DRIVER, *words],
             env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
         )  # fmt: skip
         assert self.process.stdout is not None
@@ -86,6 +87,36 @@ def test_a_forked_process_has_what_the_command_was_given(driver: _Driver, tmp_pa
         "title": f"oriel: {_REPORT} one  ü",
     }
     assert code == 3
+
+
+def test_the_module_that_is_run_may_be_imported_already(driver: _Driver) -> None:
+    """Warnings can be errors, and Python warns if the module that it runs is imported."""
+    ended = subprocess.run(
+        [driver.python, "-m", "pyspark.daemon", "pyspark.worker"],
+        stdin=subprocess.DEVNULL, capture_output=True, check=False,
+    )  # fmt: skip
+    # The port on which the daemon listens, until its input ends.
+    assert (len(ended.stdout), ended.stderr) == (4, b"")
+
+
+def test_a_server_that_ends_leaves_its_clients_to_python(driver: _Driver) -> None:
+    """A client that has connected starts Python itself."""
+    (server,) = driver.servers
+    server.suspend()
+    asking = subprocess.Popen(
+        [driver.python, "-m", _REPORT, "one"],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=ROOT,
+    )  # fmt: skip
+    client = psutil.Process(asking.pid)
+    wait_until(
+        lambda: (client.cmdline(), client.status()),
+        "the client waits",
+        lambda found: "fork_client.py" in " ".join(found[0]) and found[1] == "sleeping",
+    )
+    server.kill()
+    told, _ = asking.communicate(b"input")
+    found = orjson.loads(told)
+    assert (found["arguments"], found["has_tasks"], asking.returncode) == (["one"], False, 1)
 
 
 def test_a_long_environment_gets_a_process_of_its_own(driver: _Driver, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""DataFrames that pyspark makes without pandas."""
+"""DataFrames without pandas."""
 
 from collections.abc import Iterator
 
