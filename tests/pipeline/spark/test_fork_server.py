@@ -53,6 +53,11 @@ class _Driver:
         assert ended.stderr == "to stderr"
         return orjson.loads(ended.stdout), ended.returncode
 
+    def server(self) -> psutil.Process:
+        """Return the server, once it has its name."""
+        (server,) = wait_until(lambda: self.servers, "the server", lambda found: len(found) == 1)
+        return server
+
     @property
     def servers(self) -> list[psutil.Process]:
         """The forked processes of the driver."""
@@ -74,7 +79,7 @@ def test_a_forked_process_has_what_the_command_was_given(driver: _Driver, tmp_pa
     folder = tmp_path / "a folder"
     folder.mkdir()
     found, code = driver.report(folder, "one", "", "ü", FORKED_REPORT="a=b\nc")
-    (server,) = driver.servers
+    server = driver.server()
     assert found == {
         "arguments": ["one", "", "ü"],
         "input": "some\ninput",
@@ -101,7 +106,7 @@ def test_the_module_that_is_run_may_be_imported_already(driver: _Driver) -> None
 
 def test_a_server_that_ends_leaves_its_clients_to_python(driver: _Driver) -> None:
     """A client that has connected starts Python itself."""
-    (server,) = driver.servers
+    server = driver.server()
     server.suspend()
     asking = subprocess.Popen(
         [driver.python, "-m", _REPORT, "one"],
@@ -136,7 +141,7 @@ def test_other_arguments_of_python_are_run_by_python(driver: _Driver) -> None:
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
 def test_the_server_ends_with_its_process(driver: _Driver, number: int) -> None:
     """However that ends. The command then starts Python."""
-    (server,) = driver.servers
+    server = driver.server()
     driver.process.send_signal(number)
     driver.process.wait()
     wait_until(server.is_running, "the end of the server", lambda runs: not runs)
@@ -146,7 +151,7 @@ def test_a_signal_for_all_processes_leaves_the_server_to_its_process(
     driver: _Driver, tmp_path: Path
 ) -> None:
     """A service manager signals all processes, and the run then needs its workers to stop."""
-    (server,) = driver.servers
+    server = driver.server()
     server.send_signal(signal.SIGTERM)
     server.send_signal(signal.SIGINT)
     found, _ = driver.report(tmp_path)
