@@ -1,7 +1,8 @@
 """``oriel rebuild STORE... TOPOLOGY.py``: compute stores again, and replace each in one step.
 
 It is a run of the topology over the log (``run_command.rebuild``), so its options are those of
-``oriel run``. The service goes on answering from the old rows until the new ones are there.
+``oriel run``. Until the new rows are committed, the service
+responds with the rows from before.
 """
 
 from collections.abc import Sequence

@@ -32,6 +32,7 @@ from oriel.pipeline.spark import (
     StartPhases,
     is_cluster,
     is_stopped,
+    scratch_folder,
     send_package,
     session_conf,
     start_fork_server,
@@ -76,7 +77,7 @@ def run_topology(
         PipelineError, StorageError, IllegalArgument, OSError: An error for the user.
     """
     # Before the user's modules are imported: a process of Spark imports them itself.
-    start_fork_server()
+    start_fork_server(scratch_folder())
     registry = _schema_registry(options)
     layout = DataLayout(absolute(options.data))
     topology = None if needs_spark(options.topology) else _load(options, name)

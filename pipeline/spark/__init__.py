@@ -24,9 +24,9 @@ from oriel.pipeline.spark.cluster import (
     with_conf,
 )
 from oriel.pipeline.spark.errors import error_kind, first_line
-from oriel.pipeline.spark.fork_server import start_fork_server
 from oriel.pipeline.spark.frames import map_in_arrow, no_rows
 from oriel.pipeline.spark.log_file import LogFile, log_folder
+from oriel.pipeline.spark.python import start_fork_server
 from oriel.pipeline.spark.python_files import send_package, send_python_files
 from oriel.pipeline.spark.session import (
     WORKER_ENVIRONMENT,

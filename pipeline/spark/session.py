@@ -38,10 +38,10 @@ from oriel.pipeline.spark.cluster import (
 )
 from oriel.pipeline.spark.errors import error_kind, first_line
 from oriel.pipeline.spark.java_process import JavaProcess
-from oriel.pipeline.spark.local_python import local_python
 from oriel.pipeline.spark.log_file import LogFile
 from oriel.pipeline.spark.memory import driver_memory
 from oriel.pipeline.spark.packages import remember_packages, with_resolved_packages
+from oriel.pipeline.spark.python import local_python
 
 _PREFIX = "oriel-spark-"
 _LOCK = "lock"

@@ -13,7 +13,7 @@ Handler = ast.ExceptHandler | ast.Call
 #: A handler that ends by raising again needs no entry. `suppress(Exception)` is a handler.
 BROAD_HANDLERS = {
     (
-        "pipeline/spark/fork_server.py",
+        "pipeline/spark/python/fork_server.py",
         "_run",
     ): "a forked process prints any error and ends with code 1, as Python does",
     (

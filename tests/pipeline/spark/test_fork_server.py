@@ -17,13 +17,14 @@ from tests.storage.waiting import wait_until
 #: Prints the command and waits for the end of its input, as ``oriel run`` does with Java.
 _DRIVER = """
 import sys, threading
-from oriel.pipeline.spark import fork_server, start_fork_server
-from oriel.pipeline.spark.local_python import local_python
-from oriel.pipeline.spark.session import scratch_folder
+from oriel.pipeline.spark import scratch_folder, start_fork_server
+from oriel.pipeline.spark.python import local_python
 
 if "thread" in sys.argv:
     threading.Thread(target=threading.Event().wait, daemon=True).start()
-start_fork_server()
+start_fork_server(scratch_folder())
+# A second call has no effect.
+start_fork_server(scratch_folder())
 print(local_python(scratch_folder()), flush=True)
 sys.stdin.read()
 """

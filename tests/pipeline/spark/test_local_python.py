@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from oriel.pipeline.spark.local_python import local_python
+from oriel.pipeline.spark.python import local_python
 
 
 @pytest.mark.parametrize(

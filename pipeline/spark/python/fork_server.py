@@ -23,9 +23,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import NoReturn
 
-from oriel.pipeline.spark.fork_client import FORKED, MESSAGE_BYTES, short_address
-from oriel.pipeline.spark.local_python import fork_address
-from oriel.pipeline.spark.session import scratch_folder
+from oriel.pipeline.spark.python.fork_client import FORKED, MESSAGE_BYTES, short_address
+from oriel.pipeline.spark.python.local_python import fork_address
 
 #: What the forked processes run or import.
 _IMPORTED = (
@@ -47,29 +46,42 @@ _MOST_INT = 2**31 - 1
 _lifelines: list[int] = []
 
 
-def start_fork_server() -> None:
-    """Start the server, for the command of ``local_python``.
+def start_fork_server(folder: Path) -> None:
+    """Start the server, for the command that ``local_python`` has written into ``folder``.
 
-    Only a process with one thread can fork safely. Otherwise, and on systems other than Linux, the
-    command starts Python as usual.
+    Only a process with one thread can fork safely. Otherwise, and on systems without descriptors
+    of processes, the command starts Python as usual. A second call has no effect.
+
+    Args:
+        folder: A directory of this user alone, because who can use the socket gets processes.
     """
-    if sys.platform != "linux" or threading.active_count() > 1:
+    if _lifelines or threading.active_count() > 1 or not _has_process_descriptors():
         return
-    # Only this user can use the directory of the process, so nobody else can connect.
     listening = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    folder, address = short_address(os.fspath(fork_address(scratch_folder())))
+    descriptor, address = short_address(os.fspath(fork_address(folder)))
     listening.bind(address)
-    os.close(folder)
+    os.close(descriptor)
     listening.listen()
     ends, lifeline = os.pipe()
     if not os.fork():
-        _serve(listening, ends)
+        serve_forks(listening, ends)
     os.close(ends)
     listening.close()
     _lifelines.append(lifeline)
 
 
-def _serve(listening: socket.socket, ends: int) -> NoReturn:
+def _has_process_descriptors() -> bool:
+    """Return whether ``pidfd_open`` works, which only Linux has, and some sandboxes lack."""
+    if sys.platform != "linux":
+        return False
+    try:
+        os.close(os.pidfd_open(os.getpid()))
+    except OSError:
+        return False
+    return True
+
+
+def serve_forks(listening: socket.socket, ends: int) -> NoReturn:
     """Fork a process for each client until the process at the other end of ``ends`` has ended."""
     try:
         # A signal from the terminal is for the process that runs the topology.

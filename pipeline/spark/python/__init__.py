@@ -1,0 +1,11 @@
+"""The Python processes of Spark on this machine: the command that starts them, and their server."""
+
+from oriel.pipeline.spark.python.fork_server import serve_forks, start_fork_server
+from oriel.pipeline.spark.python.local_python import fork_address, local_python
+
+__all__ = [
+    "fork_address",
+    "local_python",
+    "serve_forks",
+    "start_fork_server",
+]
