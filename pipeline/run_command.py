@@ -31,7 +31,6 @@ from oriel.storage import (
     InvalidDefinition,
     StorageError,
     check_store_name,
-    current_files,
     is_object,
     say,
     set_up_console,
@@ -122,7 +121,6 @@ def _told(error: Exception, log_file: LogFile) -> str:
 
 
 def _check_folders(data: Path, event_log: Path | None) -> None:
-    current_files().reach(data)
     if not is_object(data) and data.exists() and not data.is_dir():
         message = f"--data {data} is a file. Name a directory, which is created if it is missing"
         raise NotADirectoryError(message)

@@ -44,6 +44,7 @@ from oriel.storage import (
     DataLayout,
     StorageError,
     absolute,
+    current_files,
     is_object,
     is_sink_name,
     say,
@@ -76,8 +77,10 @@ def run_topology(
     Raises:
         PipelineError, StorageError, IllegalArgument, OSError: An error for the user.
     """
-    # Before the user's modules are imported: a process of Spark imports them itself.
+    # Before the user's modules are imported: a process of Spark imports them itself. Also before
+    # the first request to an object store, because its client has threads.
     start_fork_server(scratch_folder())
+    current_files().reach(options.data)
     registry = _schema_registry(options)
     layout = DataLayout(absolute(options.data))
     topology = None if needs_spark(options.topology) else _load(options, name)

@@ -41,6 +41,9 @@ _IMPORTED = (
 #: program starts, and not after a fork.
 _MALLOC_PARAMETERS = {"MALLOC_TRIM_THRESHOLD_": -1, "MALLOC_MMAP_THRESHOLD_": -3}
 _MOST_INT = 2**31 - 1
+#: Python does not count the threads of this module. After a fork it signals to threads that do not
+#: exist, through a descriptor that is another file or socket then.
+_WITH_THREADS = "obstore"
 
 #: Ends of pipes. They close when this process ends, and then the server ends.
 _lifelines: list[int] = []
@@ -49,13 +52,15 @@ _lifelines: list[int] = []
 def start_fork_server(folder: Path) -> None:
     """Start the server, for the command that ``local_python`` has written into ``folder``.
 
-    Only a process with one thread can fork safely. Otherwise, and on systems without descriptors
-    of processes, the command starts Python as usual. A second call has no effect.
+    Only a process with one thread can fork safely, so this comes before the first request to an
+    object store. Otherwise, and on systems without descriptors of processes, the command starts
+    Python as usual. A second call has no effect.
 
     Args:
         folder: A directory of this user alone, because who can use the socket gets processes.
     """
-    if _lifelines or threading.active_count() > 1 or not _has_process_descriptors():
+    has_threads = threading.active_count() > 1 or _WITH_THREADS in sys.modules
+    if _lifelines or has_threads or not _has_process_descriptors():
         return
     listening = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     descriptor, address = short_address(os.fspath(fork_address(folder)))

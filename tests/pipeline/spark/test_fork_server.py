@@ -22,6 +22,8 @@ from oriel.pipeline.spark.python import local_python
 
 if "thread" in sys.argv:
     threading.Thread(target=threading.Event().wait, daemon=True).start()
+if "object store" in sys.argv:
+    import obstore
 start_fork_server(scratch_folder())
 # A second call has no effect.
 start_fork_server(scratch_folder())
@@ -159,9 +161,14 @@ def test_a_signal_for_all_processes_leaves_the_server_to_its_process(
     assert found["parent"] == server.pid
 
 
-def test_a_process_with_threads_has_no_server(tmp_path: Path) -> None:
-    """A lock that another thread holds would never be released in a forked process."""
-    driver = _Driver(tmp_path, "thread")
+@pytest.mark.parametrize("word", ["thread", "object store"])
+def test_a_process_with_threads_has_no_server(tmp_path: Path, word: str) -> None:
+    """A lock that another thread holds would never be released in a forked process.
+
+    The client of object stores writes to a descriptor to wake its threads. In a forked process,
+    the descriptor was a connection to Java, and Java read eight bytes that no one had sent to it.
+    """
+    driver = _Driver(tmp_path, word)
     found, code = driver.report(tmp_path, "one")
     assert (driver.servers, found["has_tasks"], code) == ([], False, 1)
     driver.process.kill()

@@ -10,6 +10,7 @@ from functools import partial
 from pathlib import Path
 from random import Random
 
+import psutil  # type: ignore[import-untyped]
 import pytest
 
 from oriel.__main__ import main
@@ -60,6 +61,8 @@ class Finished:
         killed.kill()
         second = LiveRun(folder / "second.err", *over_s3)
         self._wait_for_batch(second, self.local.batches - 1)
+        children = psutil.Process(second.process.pid).children()
+        self.children_of_second = [" ".join(child.cmdline()) for child in children]
         self.digests = digests_of(self.data)
         third = LiveRun(folder / "third.err", *over_s3)
         epoch = self.data / "checkpoints" / "topology" / "epochs" / f"{3:012d}.json"
@@ -108,6 +111,13 @@ def test_a_killed_run_goes_on_and_leaves_the_rows_of_a_local_run(finished: Finis
     """Every row of every table, revisions and dead letters included."""
     assert finished.local.batches > 2
     assert finished.digests == finished.local.digests
+
+
+def test_a_run_has_a_fork_server(finished: Finished) -> None:
+    """It starts before the first request to the store, because the client then has threads."""
+    children = finished.children_of_second
+    servers = [child for child in children if "server of Spark's Python processes" in child]
+    assert len(servers) == 1, children
 
 
 def test_of_two_runs_the_later_one_writes(finished: Finished) -> None:
