@@ -50,6 +50,9 @@ GROUP = "oriel"
 _FIRST_BATCH_RECORDS = 10_000
 #: Timeout of one request.
 _REQUEST_SECONDS = 15.0
+#: How long a request for new messages waits at the broker. The client has one such request at a
+#: time. It can begin before all partitions are assigned, and then the others wait for its end.
+_FETCH_WAIT_MS = 25
 
 #: The rows of the source.
 SLICE_SCHEMA = pa.schema([
@@ -274,9 +277,11 @@ class NewMessages:
                 **self._settings,
                 "enable.auto.commit": False,
                 "enable.auto.offset.store": False,
-                "queued.min.messages": 1,
+                # Messages of an earlier wait can still be in the queue. With a limit of 1, the
+                # client would leave their partition out of its only request, which waits.
+                "queued.min.messages": 1_000,
                 "fetch.message.max.bytes": 1,
-                "fetch.wait.max.ms": int(1000 * IDLE_SECONDS),
+                "fetch.wait.max.ms": _FETCH_WAIT_MS,
                 "log_level": 0,
             }
         )

@@ -57,35 +57,39 @@ def _end(planner: KafkaPlanner, start: int) -> int:
     return int(ends["1"])
 
 
-def _send(broker: Broker, topic: str, *, transactional: bool) -> None:
-    settings: dict[str, str | int | bool] = {"bootstrap.servers": broker.address, "log_level": 0}
+def _send(broker: Broker, topic: str, *, transactional: bool, count: int = 1) -> None:
+    """Send messages as one batch, which the consumer gets as a whole."""
+    settings: dict[str, str | int | bool] = {
+        "bootstrap.servers": broker.address, "log_level": 0, "linger.ms": 1_000,
+    }  # fmt: skip
     if transactional:
         settings["transactional.id"] = "waiting"
     producer = Producer(settings)
     if transactional:
         producer.init_transactions(WAIT_SECONDS)
         producer.begin_transaction()
-    producer.produce(topic, b"v", b"k", 1)
+    for _ in range(count):
+        producer.produce(topic, b"v", b"k", 1)
     producer.flush()
     if transactional:
         producer.commit_transaction(WAIT_SECONDS)
 
 
 @pytest.mark.parametrize(
-    ("number", "transactional", "step"),
-    # The marker of a transaction has an offset.
-    [(0, False, 1), (0, True, 2), (1, False, 0)],
-    ids=["its-topic", "transaction", "another-topic"],
+    # The number of the topic, whether it is a transaction, and the number of messages.
+    "sent",
+    # A wait reads the first of several messages. The others stay in the queue for the next wait.
+    [(0, False, 1), (0, True, 1), (0, False, 3), (1, False, 1)],
+    ids=["its-topic", "transaction", "several", "another-topic"],
 )
 def test_a_message_of_any_topic_ends_a_wait(
     broker: Broker,
     topics: list[str],
     planner: KafkaPlanner,
-    number: int,
-    transactional: bool,
-    step: int,
+    sent: tuple[int, bool, int],
 ) -> None:
     """A message ends each of several waits, and one of a transaction when it is committed."""
+    number, transactional, count = sent
     assert _end(planner, 0) == 0, "the first call notes the ends"
     records = planner._records
     assert records is not None
@@ -106,8 +110,10 @@ def test_a_message_of_any_topic_ends_a_wait(
 
     def send() -> None:
         assert waits.wait(WAIT_SECONDS)
-        _send(broker, topics[number], transactional=transactional)
+        _send(broker, topics[number], transactional=transactional, count=count)
 
+    # The marker of a transaction has an offset.
+    step = 0 if number else count + transactional
     for start in (0, step, 2 * step):
         waits.clear()
         with ThreadPoolExecutor() as pool:
