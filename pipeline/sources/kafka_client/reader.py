@@ -3,7 +3,7 @@
 import os
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache, reduce
 from pathlib import Path
 from typing import ClassVar
@@ -99,7 +99,8 @@ class ClientReader:
     def read(
         self, rows: DataFrame, starts: Offsets, ends: Offsets, sources: Sequence[Source]
     ) -> list[tuple[str, list[pa.RecordBatch]]]:
-        opener = self.row_opener(sources)
+        # A batch often has no records of a partition, and the next one has.
+        opener = replace(self.row_opener(sources), keeps_partitions=True)
         if reads_ingestion_time(sources):
             # Only Spark knows the time of the batch.
             found = opener(iter(rows.toArrow().to_batches()))
@@ -129,11 +130,13 @@ class SliceOpener:
         settings: Settings of librdkafka.
         headers: Topic -> whether a source reads its headers. Empty if no source does.
         skips_lost: If True, records that Kafka has deleted are skipped.
+        keeps_partitions: See ``SliceReader``.
     """
 
     settings: Mapping[str, str] = field(repr=False)
     headers: Mapping[str, bool]
     skips_lost: bool
+    keeps_partitions: bool = False
 
     def __call__(self, rows: Batches) -> Iterator[tuple[str, pa.RecordBatch]]:
         """Yield the topic and the raw records of each slice, in turn."""
@@ -149,7 +152,9 @@ class SliceOpener:
 
     def opened(self, planned: Sequence[KafkaSlice]) -> Iterator[tuple[str, pa.RecordBatch]]:
         """Yield the topic and the raw records of slices that are read together."""
-        reader = reader_of(self.settings, skips_lost=self.skips_lost)
+        reader = reader_of(
+            self.settings, skips_lost=self.skips_lost, keeps_partitions=self.keeps_partitions
+        )
         return reader.read(planned, self.headers)
 
 

@@ -45,6 +45,8 @@ _DEFAULTS: Mapping[str, str | int | bool] = {
 #: One batch has at most about this many bytes and this many records.
 _BATCH_BYTES = 4 * 2**20
 _BATCH_RECORDS = 10_000
+#: A partition has at most about this many records, or ``_BATCH_BYTES``, after its slice.
+_MOST_AHEAD = 1_000
 #: The first records of a slice show how large records are.
 _SAMPLE_RECORDS = 500
 #: A batch waits this long for more records.
@@ -86,15 +88,24 @@ class SliceReader:
     that are fetched already. Not thread-safe.
     """
 
-    def __init__(self, settings: Mapping[str, str], *, skips_lost: bool = False) -> None:
+    def __init__(
+        self,
+        settings: Mapping[str, str],
+        *,
+        skips_lost: bool = False,
+        keeps_partitions: bool = False,
+    ) -> None:
         """Create the consumer.
 
         Args:
             settings: Settings of librdkafka (``client_settings``).
             skips_lost: If True, a slice whose first records Kafka has deleted begins at the first
                 record that exists. The pipeline counts the deleted offsets.
+            keeps_partitions: If True, a partition stays assigned during a read without a slice of
+                it. False for tasks: another process may read its next slice.
         """
         self._skips_lost = skips_lost
+        self._keeps_partitions = keeps_partitions
         self._consumer = Consumer({**_DEFAULTS, **settings, **_FIXED})
         #: The offset after the last record that was returned, per assigned partition.
         self._positions: dict[_Place, int] = {}
@@ -136,11 +147,13 @@ class SliceReader:
         arrived_at = time.monotonic()
         while True:
             for place, messages in found.items():
-                records = self._without_errors(place, messages)
                 part = unread.get(place)
+                if part is None and place in self._positions:
+                    self._keep(place, messages)
+                    continue
+                records = self._without_errors(place, messages)
                 if part is None:
-                    if records and place in self._positions:
-                        self._ahead.setdefault(place, []).extend(records)
+                    # The client can return a record after its partition was unassigned.
                     continue
                 of_slice, is_done = self._cut(part, records)
                 if of_slice:
@@ -154,14 +167,34 @@ class SliceReader:
                     del unread[place]
             if not unread:
                 return
-            # A partition with more records would delay the others.
-            self._unassign([place for place in self._ahead if place not in unread])
+            # A partition with many more records would delay the others.
+            self._unassign([p for p in self._ahead if p not in unread and self._is_far_ahead(p)])
             left = sum(part.end - self._positions[place] for place, part in unread.items())
             found = self._fetch(min(size, left))
-            if found:
+            if not unread.keys().isdisjoint(found):
                 arrived_at = time.monotonic()
             elif time.monotonic() - arrived_at > _SILENT_SECONDS:
                 raise _unavailable(next(iter(unread)), KafkaError(KafkaError._TIMED_OUT))  # noqa: SLF001
+
+    def _keep(self, place: _Place, messages: list[Message]) -> None:
+        """Keep records for the next slice of a partition, which this read does not need."""
+        try:
+            records = self._without_errors(place, messages)
+        except (KafkaUnavailable, RecordsLost):
+            # If it persists, the next slice of the partition reports it.
+            self._unassign([place])
+            return
+        if records:
+            self._ahead.setdefault(place, []).extend(records)
+
+    def _is_far_ahead(self, place: _Place) -> bool:
+        """Return whether the records that are kept for the next slice are many or large.
+
+        Live slices are short, and new records arrive during a read. If their partition were
+        unassigned, the next batch would wait longer for them than it needs in total.
+        """
+        ahead = self._ahead[place]
+        return len(ahead) > _MOST_AHEAD or sum(map(len, ahead)) > _BATCH_BYTES
 
     def close(self) -> None:
         """Close the connections."""
@@ -174,7 +207,8 @@ class SliceReader:
             for place, part in wanted.items()
             if self._positions.get(place) != part.start
         }
-        self._unassign([p for p in self._positions if p in moved or p not in wanted])
+        unwanted = () if self._keeps_partitions else self._positions.keys() - wanted.keys()
+        self._unassign([p for p in self._positions if p in moved or p in unwanted])
         if moved:
             starts = [TopicPartition(*place, part.start) for place, part in moved.items()]
             self._consumer.incremental_assign(starts)
@@ -313,21 +347,32 @@ def _records_at_a_time(messages: Sequence[Message]) -> int:
 
 @cache
 def _readers(
-    _process: int, settings: tuple[tuple[str, str], ...], *, skips_lost: bool
+    _process: int,
+    settings: tuple[tuple[str, str], ...],
+    *,
+    skips_lost: bool,
+    keeps_partitions: bool,
 ) -> SliceReader:
     # Each message is a Python object. By default, Python looks for garbage after 700 new objects,
     # which was 8 percent of the time of a task.
     gc.set_threshold(_OBJECTS_BEFORE_COLLECTION)
     try:
-        return SliceReader(dict(settings), skips_lost=skips_lost)
+        return SliceReader(dict(settings), skips_lost=skips_lost, keeps_partitions=keeps_partitions)
     except KafkaException as error:
         message = f"Kafka's client cannot be created: {error.args[0].str()}"
         raise KafkaUnavailable(message) from error
 
 
-def reader_of(settings: Mapping[str, str], *, skips_lost: bool) -> SliceReader:
-    """Return the reader of this process for a cluster.
+def reader_of(
+    settings: Mapping[str, str], *, skips_lost: bool, keeps_partitions: bool
+) -> SliceReader:
+    """Return the reader of this process for a cluster. See ``SliceReader`` for the arguments.
 
     It is created in the process that uses it, because a client does not survive a fork.
     """
-    return _readers(os.getpid(), tuple(sorted(settings.items())), skips_lost=skips_lost)
+    return _readers(
+        os.getpid(),
+        tuple(sorted(settings.items())),
+        skips_lost=skips_lost,
+        keeps_partitions=keeps_partitions,
+    )

@@ -1,17 +1,18 @@
 """Slices of a real broker's partitions, read with librdkafka."""
 
 import random
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import pairwise
 
 import pyarrow as pa
 import pytest
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from oriel.pipeline.errors import RecordsLost
 from oriel.pipeline.kafka_slices import KafkaSlice
 from oriel.pipeline.sources.client_settings import client_settings
+from oriel.pipeline.sources.kafka_client import reading
 from oriel.pipeline.sources.kafka_client.reading import SliceReader
 from tests.e2e.kafka_broker import Broker
 from tests.storage.waiting import WAIT_SECONDS
@@ -86,10 +87,10 @@ def log(broker: Broker, request: pytest.FixtureRequest) -> Log:
     return Log(broker, f"slices-{request.node.name.strip(']').replace('[', '-')}")
 
 
-@pytest.fixture
-def reader(log: Log) -> Iterator[SliceReader]:
-    """Yield a reader without assigned partitions."""
-    made = SliceReader(log.settings)
+@pytest.fixture(params=[False, True])
+def reader(log: Log, request: pytest.FixtureRequest) -> Iterator[SliceReader]:
+    """Yield a reader without assigned partitions, of a task and of the driver."""
+    made = SliceReader(log.settings, keeps_partitions=request.param)
     yield made
     made.close()
 
@@ -168,6 +169,78 @@ def test_records_arrive_while_a_partition_is_assigned(log: Log, reader: SliceRea
         expected = [offset for offset in log.committed() if start <= offset < end]
         assert _offsets(reader, log.slice(start, end)) == {0: expected}
         start = end
+
+
+class _Noting:
+    """A consumer that counts assignments. ``before_second`` is called before its second poll."""
+
+    def __init__(
+        self,
+        consumer: Consumer,
+        before_second: Callable[[], None] = lambda: None,
+        first: Message | None = None,
+    ) -> None:
+        """Return ``first`` from the first poll, if it is given."""
+        self.consume = consumer.consume
+        self.incremental_unassign = consumer.incremental_unassign
+        self.close = consumer.close
+        self._consumer = consumer
+        self._before_second = before_second
+        self._first = first
+        self._polls = 0
+        self.assignments = 0
+
+    def incremental_assign(self, places: list[TopicPartition]) -> None:
+        """Count, and assign."""
+        self.assignments += 1
+        self._consumer.incremental_assign(places)
+
+    def poll(self, seconds: float) -> Message | None:
+        """Return the next message."""
+        self._polls += 1
+        if self._polls == 1 and self._first is not None:
+            return self._first
+        if self._polls == 2:
+            self._before_second()
+        return self._consumer.poll(seconds)
+
+
+@pytest.mark.parametrize(("most_ahead", "assignments"), [(1_000, 1), (4, 2)])
+def test_a_partition_stays_assigned_unless_it_is_far_ahead(
+    log: Log, monkeypatch: pytest.MonkeyPatch, most_ahead: int, assignments: int
+) -> None:
+    """A new assignment costs a live batch more than the few records that it would drop."""
+    monkeypatch.setattr(reading, "_MOST_AHEAD", most_ahead)
+    reader = SliceReader(log.settings, keeps_partitions=True)
+    log.send(15, 0)
+    noting = _Noting(reader._consumer, lambda: log.send(5, 1))
+    vars(reader)["_consumer"] = noting
+    # The first fetch finds ten records, all of the first partition.
+    both = [log.slice(0, 5, 0), log.slice(0, 5, 1)]
+    assert _offsets(reader, *both) == {0: [*range(5)], 1: [*range(5)]}
+    assert _offsets(reader, log.slice(5, 15, 0)) == {0: [*range(5, 15)]}
+    log.send(5, 1)
+    # A partition that a read does not need keeps its records.
+    assert _offsets(reader, log.slice(5, 10, 1)) == {1: [*range(5, 10)]}
+    assert noting.assignments == assignments
+    reader.close()
+
+
+def test_an_error_of_a_partition_that_is_not_needed_does_not_end_a_read(log: Log) -> None:
+    """The partition has lost its records. The read that needs them reports it."""
+    reader = SliceReader(log.settings, keeps_partitions=True)
+    log.send(5, 0)
+    log.send(5, 1)
+    assert _offsets(reader, log.slice(0, 5, 0), log.slice(0, 5, 1)) == {
+        0: [*range(5)], 1: [*range(5)],
+    }  # fmt: skip
+    out_of_range = KafkaError(KafkaError.OFFSET_OUT_OF_RANGE)
+    lost = Message(topic=log.topic, partition=1, offset=5, error=out_of_range)
+    vars(reader)["_consumer"] = _Noting(reader._consumer, first=lost)
+    log.send(5, 0)
+    assert _offsets(reader, log.slice(5, 10, 0)) == {0: [*range(5, 10)]}
+    assert list(reader._positions) == [(log.topic, 0)]
+    reader.close()
 
 
 def test_deleted_records_are_an_error_unless_they_are_skipped(
