@@ -11,6 +11,7 @@ from pathlib import Path
 from tempfile import mkdtemp
 
 _LOOK_SECONDS = 0.01
+_EXECUTOR_VARIABLES = "spark.executorEnv."
 
 
 class JavaProcess:
@@ -25,7 +26,14 @@ class JavaProcess:
             output: The descriptor of a file for stdout and stderr. None: those of this process.
         """
         home = os.environ.get("SPARK_HOME") or _pyspark_folder()
-        conf = [word for name, value in settings.items() for word in ("--conf", f"{name}={value}")]
+        # The variables of executors can be secrets of an object store, and everyone can list the
+        # arguments of a process. Java needs them only with the session, which sets them again.
+        conf = [
+            word
+            for name, value in settings.items()
+            if not name.startswith(_EXECUTOR_VARIABLES)
+            for word in ("--conf", f"{name}={value}")
+        ]
         arguments = shlex.split(os.environ.get("PYSPARK_SUBMIT_ARGS", "pyspark-shell"))
         #: Java renames a file to this name when its gateway listens.
         self._address = Path(mkdtemp(dir=folder)) / "gateway"
