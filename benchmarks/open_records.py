@@ -116,7 +116,7 @@ class Task:
         records = pa.table([batch[name] for name in schema.names], schema=schema)
         before = {path.name for path in self.files.state.iterdir()}
         began = time.process_time()
-        _, version = self.files.process_records(self.plan, 0, records, NEVER_CLOSED_MS)
+        _, (version,) = self.files.process_records(self.plan, [0], records, NEVER_CLOSED_MS)
         seconds = time.process_time() - began
         written = [path for path in self.files.state.iterdir() if path.name not in before]
         if took is not None:

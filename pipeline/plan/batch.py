@@ -161,9 +161,19 @@ class TaskFiles(Protocol):
     """
 
     def process_records(
-        self, plan: "BatchPlan", task: int, records: pa.Table, close_ms: int
-    ) -> tuple[EngineResult, Version]:
-        """Run the window engine on the task's state of the batch before; write the next state."""
+        self, plan: "BatchPlan", tasks: Sequence[int], records: pa.Table, close_ms: int
+    ) -> tuple[EngineResult, list[Version]]:
+        """Run the window engine once for all ``tasks``, and write the next state of each.
+
+        Args:
+            plan: The batch.
+            tasks: The tasks whose records these are, at least one.
+            records: Rows of the engine's ``record_schema``.
+            close_ms: The close time after the batch.
+
+        Returns:
+            The result of the engine, and the next version of each task's state.
+        """
 
     def join_records(
         self,
@@ -179,7 +189,10 @@ class TaskFiles(Protocol):
         """
 
     def write_changes(self, plan: "BatchPlan", task: int, changes: pa.Table) -> list[AddedFile]:
-        """Write the windows that a task changed, behind their steps, for the table."""
+        """Write changed windows, after their steps, into a file of the table.
+
+        ``task`` is the first task of ``process_records``, whose number is in the file's name.
+        """
 
     def write_dead_letters(self, plan: "BatchPlan", letters: Sequence[pa.Table]) -> list[AddedFile]:
         """Write dead letters, if there are any, for their table."""

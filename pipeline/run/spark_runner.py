@@ -92,9 +92,9 @@ class SparkRunner(RouteRunner):
         self._spark_steps[channel] = (steps, chain.schema)
         return (Chain(channel),)
 
-    def by_task(self, rows: Chains, tasks: int) -> Chains:
+    def by_task(self, rows: Chains, tasks: int, *, together: bool = False) -> Chains:
         self._tasks = max(self._tasks, tasks)
-        return super().by_task(rows, tasks)
+        return super().by_task(rows, tasks, together=together)
 
     def messages(self) -> pa.Table:
         frame = self._fed()

@@ -13,7 +13,9 @@ from oriel.pipeline.state.keyed_state import KeyedState
 from oriel.pipeline.state.layout import Layout
 from oriel.pipeline.state.open_records import OpenRecords
 from oriel.pipeline.state.segments import (
+    TaskShare,
     Version,
+    in_share,
     named_digest,
     open_segment,
     segment_id,
@@ -25,7 +27,9 @@ __all__ = [
     "KeyedState",
     "Layout",
     "OpenRecords",
+    "TaskShare",
     "Version",
+    "in_share",
     "key_hashes",
     "named_digest",
     "open_segment",

@@ -15,7 +15,15 @@ import pyarrow as pa
 
 from oriel.pipeline.errors import FolderNotShared
 from oriel.pipeline.plan import BatchPlan, Clocks, JoinPlan
-from oriel.pipeline.state import KeyedState, Layout, OpenRecords, Version, write_segment
+from oriel.pipeline.state import (
+    KeyedState,
+    Layout,
+    OpenRecords,
+    TaskShare,
+    Version,
+    in_share,
+    write_segment,
+)
 from oriel.pipeline.windows import EngineResult, JoinResult
 from oriel.storage import is_object, sync_folder
 from oriel.storage.delta import AddedFile, table_rows, write_file
@@ -36,22 +44,30 @@ class FolderFiles:
     on_cluster: bool = False
 
     def process_records(
-        self, plan: BatchPlan, task: int, records: pa.Table, close_ms: int
-    ) -> tuple[EngineResult, Version]:
+        self, plan: BatchPlan, tasks: Sequence[int], records: pa.Table, close_ms: int
+    ) -> tuple[EngineResult, list[Version]]:
         self._refuse_not_shared(self.state)
-        engine, share = plan.assembly.engine, (task, plan.tasks)
+        engine = plan.assembly.engine
         layout = Layout.of_engine(engine)
-        keyed = KeyedState.of_task(self.state, plan.segments, share, layout)
+        shares = [(task, plan.tasks) for task in tasks]
+        states = [KeyedState.of_task(self.state, plan.segments, share, layout) for share in shares]
         # The rows near the batch's records are enough, and those near what closes now
         # (decision 0022).
-        units = engine.touched_units(records)
-        touched = keyed.touched(records["key"], (plan.close_ms, close_ms), units)
-        result = engine.process(touched.rows, records, plan.close_ms, close_ms)
-        version = keyed.replaced(
-            touched, result.state, _name(plan, task), sync=self.sync, added=result.added
-        )
+        touched = [
+            state.touched(own["key"], (plan.close_ms, close_ms), engine.touched_units(own))
+            for state, own in zip(states, _by_share(records, shares), strict=True)
+        ]
+        rows = pa.concat_tables([of_state.rows for of_state in touched])
+        result = engine.process(rows, records, plan.close_ms, close_ms)
+        added = [None] * len(shares) if result.added is None else _by_share(result.added, shares)
+        versions = [
+            state.replaced(of_state, rows, _name(plan, task), sync=self.sync, added=new)
+            for task, state, of_state, rows, new in zip(
+                tasks, states, touched, _by_share(result.state, shares), added, strict=True
+            )
+        ]
         self._sync_names(self.state)
-        return result, version
+        return result, versions
 
     def join_records(
         self,
@@ -161,21 +177,30 @@ class SinkFiles(FolderFiles):
     """
 
     def process_records(
-        self, plan: BatchPlan, task: int, records: pa.Table, close_ms: int
-    ) -> tuple[EngineResult, Version]:
+        self, plan: BatchPlan, tasks: Sequence[int], records: pa.Table, close_ms: int
+    ) -> tuple[EngineResult, list[Version]]:
         self._refuse_not_shared(self.state)
         engine = plan.assembly.engine
         result = engine.process(engine.empty_state(), records, plan.close_ms, close_ms)
-        if not len(result.changes):
-            return result, Version([], 0)
-        name = write_segment(self.state, result.changes, _name(plan, task), sync=self.sync)
-        self._sync_names(self.state)
-        return result, Version([name], 0)
+        versions = [Version([], 0) for _ in tasks]
+        if len(result.changes):
+            # One segment contains the records of all tasks. The first task has it.
+            name = write_segment(self.state, result.changes, _name(plan, tasks[0]), sync=self.sync)
+            self._sync_names(self.state)
+            versions[0] = Version([name], 0)
+        return result, versions
 
     def write_changes(self, plan: BatchPlan, task: int, changes: pa.Table) -> list[AddedFile]:
         """See ``TaskFiles``: they are written."""
         del plan, task, changes
         return []
+
+
+def _by_share(rows: pa.Table, shares: Sequence[TaskShare]) -> list[pa.Table]:
+    """Return the rows of each task, from the rows of all tasks."""
+    if len(shares) == 1:
+        return [rows]
+    return [rows.filter(pa.array(in_share(rows, share))) for share in shares]
 
 
 def _name(plan: BatchPlan, task: int) -> str:

@@ -46,11 +46,11 @@ class LocalRunner:
     def union(self, rows: Shares, others: Shares) -> Shares:
         return [*rows, *others]
 
-    def by_task(self, rows: Shares, tasks: int) -> Shares:
+    def by_task(self, rows: Shares, tasks: int, *, together: bool = False) -> Shares:
         if not rows:
             return []
         everything = pa.concat_tables(rows)
-        if tasks == 1:
+        if tasks == 1 or together:
             return [everything]
         task_of_row = np.asarray(everything[TASK.name])
         return [everything.filter(pa.array(task_of_row == task)) for task in range(tasks)]

@@ -179,21 +179,28 @@ class Reports:
 
 @dataclass
 class WindowsReport:
-    """What one task of the window engine did: its files, its counts, the reports before it.
+    """The result of one task of the window engine: its files, its counts, the reports before it.
 
-    ``changed`` is the number of changed windows, ``close_ms`` the close time after the batch,
-    ``observed_ms`` the greatest start (of a session the end) of a window that the batch put.
+    If one call computes several tasks, the report of the first has all but the state of the others.
+
+    Attributes:
+        task: The number of the task.
+        segments: The files of its state.
+        open_records: The rows of its state.
+        close_ms: The close time after the batch.
+        changed: The number of changed windows.
+        observed_ms: The greatest start (for sessions, end) of a window of the batch.
     """
 
     task: int
     segments: list[str]
     open_records: int
-    changed: int
     close_ms: int
-    counters: Counters
-    files: list[AddedFile]
-    dead_letters: list[AddedFile]
-    upstream: Reports
+    changed: int = 0
+    counters: Counters = field(default_factory=Counters)
+    files: list[AddedFile] = field(default_factory=list)
+    dead_letters: list[AddedFile] = field(default_factory=list)
+    upstream: Reports = field(default_factory=Reports)
     observed_ms: int = NOTHING_OBSERVED_MS
 
     def to_text(self) -> str:

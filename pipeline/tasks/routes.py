@@ -113,7 +113,8 @@ class RouteRunner(ABC):
     def union(self, rows: Chains, others: Chains) -> Chains:
         return (*rows, *others)
 
-    def by_task(self, rows: Chains, tasks: int) -> Chains:
+    def by_task(self, rows: Chains, tasks: int, *, together: bool = False) -> Chains:
+        del together  # Each task is a process.
         channel = self.add_channel(rows, tasks)
         self._levels[channel] = 1 + max(self.level(chain.base) for chain in rows)
         return (Chain(channel, (), rows[0].schema),)

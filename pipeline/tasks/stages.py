@@ -40,8 +40,11 @@ class Runner(Protocol[Rows]):
     def union(self, rows: Rows, others: Rows) -> Rows:
         """Rows of two stages as those of one."""
 
-    def by_task(self, rows: Rows, tasks: int) -> Rows:
-        """Each row at the task that its column ``task`` names; there are ``tasks``."""
+    def by_task(self, rows: Rows, tasks: int, *, together: bool = False) -> Rows:
+        """Send each row to the task in its column ``task``; there are ``tasks``.
+
+        ``together``: the next function accepts the rows of several tasks in one call.
+        """
 
     def reports(self, rows_of: Mapping[str, Rows]) -> dict[str, list[str]]:
         """The column ``report`` of the rows of each store, by the store's name; all at once."""
@@ -69,7 +72,7 @@ def _stages(runner: Runner[Rows], work: StoreWork) -> Rows:
     """One store's stages, up to the rows in which its window engine's tasks report."""
     plan, join_of = work.plan, {join.number: join for join in work.joins}
     inputs = [_arriving(runner, each, plan, join_of) for each in work.plans.inputs]
-    rows = runner.by_task(reduce(runner.union, inputs), plan.tasks)
+    rows = runner.by_task(reduce(runner.union, inputs), plan.tasks, together=True)
     return runner.map(rows, windows_task(plan), REPORT_SCHEMA)
 
 

@@ -87,12 +87,12 @@ class MemoryFiles:
     dead_letters: list[dict[str, Any]] = field(default_factory=list)
 
     def process_records(
-        self, plan: BatchPlan, task: int, records: pa.Table, close_ms: int
-    ) -> tuple[EngineResult, Version]:
+        self, plan: BatchPlan, tasks: Sequence[int], records: pa.Table, close_ms: int
+    ) -> tuple[EngineResult, list[Version]]:
         engine = plan.assembly.engine
-        state = self._read(plan.segments, task, engine.state_schema)
+        state = self._read(plan.segments, tasks[0], engine.state_schema)
         result = engine.process(state, records, plan.close_ms, close_ms)
-        return result, self._written(f"{plan.batch}", result.state)
+        return result, [self._written(f"{plan.batch}", result.state)]
 
     def join_records(
         self,

@@ -52,9 +52,9 @@ _lifelines: list[int] = []
 def start_fork_server(folder: Path) -> None:
     """Start the server, for the command that ``local_python`` has written into ``folder``.
 
-    Only a process with one thread can fork safely, so this comes before the first request to an
-    object store. Otherwise, and on systems without descriptors of processes, the command starts
-    Python as usual. A second call has no effect.
+    Only a process with one thread can fork safely. Call it before the first request to an object
+    store. If the process has more threads, or the system has no descriptors of processes, the
+    command starts Python as usual. A second call has no effect.
 
     Args:
         folder: A directory of this user alone, because who can use the socket gets processes.

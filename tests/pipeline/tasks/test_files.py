@@ -39,7 +39,7 @@ def test_a_machine_without_the_folders_says_so(plan: BatchPlan, on_cluster: Fold
     with pytest.raises(
         FolderNotShared, match=f"has no directory {on_cluster.state}\\. --data must"
     ):
-        on_cluster.process_records(plan, 0, records, NEVER_CLOSED_MS)
+        on_cluster.process_records(plan, [0], records, NEVER_CLOSED_MS)
     on_cluster.dead_letters.rmdir()
     with pytest.raises(
         FolderNotShared, match=f"has no directory {on_cluster.dead_letters}\\. --data"
@@ -63,6 +63,6 @@ def test_names_are_on_disk_where_the_driver_can_not_see_to_it(
     monkeypatch.setattr(files, "sync_folder", lambda folder: folders.append(folder.name))
     task_files = replace(files_of(plan), sync=sync, on_cluster=on_cluster)
     records = plan.assembly.engine.record_schema.empty_table()
-    task_files.process_records(plan, 0, records, NEVER_CLOSED_MS)
+    task_files.process_records(plan, [0], records, NEVER_CLOSED_MS)
     task_files.write_dead_letters(plan, [LETTERS])
     assert folders == synced

@@ -50,9 +50,9 @@ class InProcess(RouteRunner):
         #: How often a line was given to a task.
         self.reads = 0
 
-    def by_task(self, rows: Any, tasks: int) -> Any:
+    def by_task(self, rows: Any, tasks: int, *, together: bool = False) -> Any:
         self._tasks = max(self._tasks, tasks)
-        return super().by_task(rows, tasks)
+        return super().by_task(rows, tasks, together=together)
 
     def messages(self) -> pa.Table:
         feeding = feed(self._opened, self._decoders, self.routes_from(0))
