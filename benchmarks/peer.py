@@ -325,7 +325,8 @@ def parsed(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument(
         "--save", action="store_true",
         help="write benchmarks/results/peer.json and the tables of benchmarks.md and README.md. "
-        "Needs a quiet machine and all runs",
+        "Keeps the saved cases that this benchmark does not measure. Needs a quiet machine, all "
+        "systems and at least three runs",
     )  # fmt: skip
     options = parser.parse_args(arguments)
     options.records = options.records or (_QUICK_RECORDS if options.quick else STEADY_RECORDS)

@@ -1,17 +1,20 @@
 """Save results to benchmarks/results/peer.json and to the tables of the pages.
 
+A full run needs hours. So a benchmark of some kinds or parts replaces only their cases, and each
+case has the date and the machine of its runs.
+
 docs/reference/benchmarks.md has all tables, README.md has one table with the most important rows.
 The tables are between two comments. A test compares them with the saved results.
 """
 
 import argparse
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 from benchmarks.peer_runs.cases import KINDS, STEADY_RECORDS, STEADY_SECONDS, TITLES
-from benchmarks.peer_runs.plan import CHOSEN_PARTS, LATENCY_SECONDS, STEADY
+from benchmarks.peer_runs.plan import LATENCY_SECONDS, STEADY
 from benchmarks.peer_runs.processor import LOADED_CORES
 from benchmarks.peer_runs.tables import summary_table, tables, too_short
 
@@ -26,6 +29,12 @@ _END = "<!-- End of the generated table. -->\n"
 
 
 _MIN_REPEAT = 3
+#: Part of the results -> the case of a row. Rows are in the order of their cases.
+_CASE_OF: Mapping[str, Callable[[Mapping[str, Any]], tuple[Any, ...]]] = {
+    "rates": lambda row: ([*KINDS].index(row["kind"]), row["disorder_s"], row["part"]),
+    "latency": lambda row: (row["records_per_second"], row["stores"]),
+    "topics": lambda row: (row["topic"],),
+}
 
 
 def refused_options(options: argparse.Namespace) -> list[str]:
@@ -39,10 +48,9 @@ def refused_options(options: argparse.Namespace) -> list[str]:
         reasons.append(f"--seconds must be at least {LATENCY_SECONDS:g}")
     if not options.check:
         reasons.append("--no-check does not compare the stores")
-    chosen = {"parts": CHOSEN_PARTS, "kinds": KINDS, "systems": TITLES}
-    for name, all_values in chosen.items():
-        if missing := set(all_values) - set(getattr(options, name)):
-            reasons.append(f"--{name} lacks {', '.join(sorted(missing))}")
+    # The systems run in turn, so that a case compares them on the same machine.
+    if missing := TITLES.keys() - set(options.systems):
+        reasons.append(f"--systems lacks {', '.join(sorted(missing))}")
     return reasons
 
 
@@ -91,11 +99,30 @@ def as_json(results: Mapping[str, Any], indent: int | None = None) -> str:
 
 
 def save(results: Mapping[str, Any]) -> None:
-    """Write the results into the file and the pages, and replace what was saved before."""
-    RESULTS_FILE.parent.mkdir(exist_ok=True)
+    """Write the results into the file and the pages, and keep the other cases of the file."""
+    results = merged(saved(), results)
     RESULTS_FILE.write_text(as_json(results, indent=2) + "\n")
     for page, content in pages_with_tables(results).items():
         page.write_text(content)
+
+
+def merged(before: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the saved results with the cases of a new benchmark, each with its machine.
+
+    Args:
+        before: The saved results.
+        now: The results of the benchmark. They replace the cases that they have.
+    """
+    found: dict[str, Any] = {"benchmark": "peer", "machine": now["machine"]}
+    for name, case_of in _CASE_OF.items():
+        rows = {
+            # Saved rows of the earlier format have no machine.
+            case_of(row): {"machine": results["machine"], **row}
+            for results in (before, now)
+            for row in results[name]
+        }
+        found[name] = [rows[case] for case in sorted(rows)]
+    return found
 
 
 def saved() -> dict[str, Any]:

@@ -22,7 +22,11 @@ Row = Mapping[str, Any]
 
 
 def tables(results: Mapping[str, Any]) -> str:
-    """Return the machine, the date and a legend, then one table per part."""
+    """Return the machines with their dates and a legend, then one table per part.
+
+    If cases were measured on several dates, each row has its date.
+    """
+    results = _with_dates(results)
     rates, latency = results["rates"], results["latency"]
     cold, steady = ([row for row in rates if row["part"] == part] for part in (COLD, STEADY))
     sections = [
@@ -45,7 +49,10 @@ def tables(results: Mapping[str, Any]) -> str:
     legend = f"Runs per cell: {_runs([*cold, *steady, *latency])}. {_LEGEND}"
     if any(too_short(run) for row in steady for run in _all_runs(row)):
         legend += f" {_SHORT}"
-    lines = [*_wrapped(_machine(results["machine"])), "", *_wrapped(legend)]
+    lines = []
+    for machine in _machines(results):
+        lines += [*_wrapped(machine), ""]
+    lines += _wrapped(legend)
     for title, table in sections:
         if table:
             lines += ["", title, "", *table]
@@ -59,6 +66,7 @@ def too_short(run: Row) -> bool:
 
 def summary_table(results: Mapping[str, Any]) -> str:
     """Return one table of at most eight rows: the most disorder of each kind, and one store."""
+    results = _with_dates(results)
     steady = [row for row in results["rates"] if row["part"] == STEADY]
     disorder_s = max((row["disorder_s"] for row in steady), default=0)
     rows = [
@@ -73,10 +81,12 @@ def summary_table(results: Mapping[str, Any]) -> str:
             for figure in ("p50", "p99"):
                 title = f"produce to HTTP response, {_PACE:,} records/s: {figure}"
                 rows.append(_short(title, row, f"{figure}_ms", f"{figure}_ratios", " ms"))
-    return "\n".join(_markdown(["measured", *TITLES.values(), *_RATIO_HEAD], rows))
+    return "\n".join(_markdown(["measured", *TITLES.values(), *_RATIO_HEAD, _DATE], rows))
 
 
 _RATIO_HEAD = ["ratio", "ratio, event log"]
+#: The last column of tables, which is left out if it is empty.
+_DATE = "date"
 
 
 def _short(title: str, row: Row, figure: str, ratios: str, unit: str) -> list[str]:
@@ -84,7 +94,33 @@ def _short(title: str, row: Row, figure: str, ratios: str, unit: str) -> list[st
     for system in TITLES:
         found = row["systems"].get(system, {}).get(figure)
         cells.append(f"{found['median']:,.0f}{unit}" if found else "")
-    return [title, *cells, *_marked(row[ratios])]
+    return [title, *cells, *_marked(row[ratios]), row[_DATE]]
+
+
+def _machine_of(results: Row, row: Row) -> Row:
+    """Return the conditions of a row. Results that are not saved have them once."""
+    found: Row = row.get("machine", results["machine"])
+    return found
+
+
+def _machines(results: Row) -> list[str]:
+    """Return the conditions of all cases in words, the newest first."""
+    rows = [*results["rates"], *results["latency"]]
+    found = {_machine(_machine_of(results, row)) for row in rows} or {_machine(results["machine"])}
+    return sorted(found, reverse=True)
+
+
+def _with_dates(results: Row) -> dict[str, Any]:
+    """Return results whose rows have a date, which is empty if all were measured on one day."""
+    parts = ("rates", "latency")
+    dates = {_machine_of(results, row)["date"] for part in parts for row in results[part]}
+    return {**results} | {
+        part: [
+            {**row, _DATE: _machine_of(results, row)["date"] if len(dates) > 1 else ""}
+            for row in results[part]
+        ]
+        for part in parts
+    }
 
 
 def _machine(machine: Row) -> str:
@@ -129,12 +165,14 @@ def _systems(rows: Sequence[Row]) -> list[str]:
 def _rates(rows: Sequence[Row], figure: str, ratios: str, form: str) -> list[str]:
     systems = _systems(rows)
     head = ["windows", "disorder", *(TITLES[system] for system in systems), *_RATIO_HEAD]
+    head.append(_DATE)
     cells = [
         [
             row["windows"],
             f"{row['disorder_s']} s",
             *(_cell(row["systems"].get(system, {}).get(figure), form) for system in systems),
             *_marked(row[ratios]),
+            row[_DATE],
         ]
         for row in rows
     ]
@@ -150,9 +188,16 @@ def _latency(rows: Sequence[Row]) -> list[str]:
                 times = ["does not keep up", ""]
             ratio = row["p50_ratios"].get(system)
             cells.append(
-                [*_pace(row), TITLES[system], *times, "" if ratio is None else mark(ratio)]
+                [
+                    *_pace(row),
+                    TITLES[system],
+                    *times,
+                    "" if ratio is None else mark(ratio),
+                    row[_DATE],
+                ]
             )
-    return _markdown(["records/s", "stores", "system", "p50", "p99", "ratio of p50"], cells)
+    head = ["records/s", "stores", "system", "p50", "p99", "ratio of p50", _DATE]
+    return _markdown(head, cells)
 
 
 def _shares(rows: Sequence[Row]) -> list[str]:
@@ -222,6 +267,8 @@ def mark(ratio: float) -> str:
 def _markdown(head: list[str], rows: list[list[str]]) -> list[str]:
     if not rows:
         return []
+    if head[-1] == _DATE and not any(row[-1] for row in rows):
+        head, rows = head[:-1], [row[:-1] for row in rows]
     widths = [max(map(len, column)) for column in zip(head, *rows, strict=True)]
     lines = [head, ["-" * width for width in widths], *rows]
     return ["| " + " | ".join(map(str.ljust, cells, widths)) + " |" for cells in lines]

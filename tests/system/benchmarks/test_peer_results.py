@@ -17,6 +17,7 @@ from benchmarks.peer_runs.figures import (
 from benchmarks.peer_runs.plan import COLD, STEADY, LatencyCase, RateCase, Run
 from benchmarks.peer_runs.saved import (
     different_stores,
+    merged,
     pages_with_tables,
     refused_options,
     refused_runs,
@@ -196,7 +197,7 @@ def test_the_short_table_marks_where_the_peer_is_faster() -> None:
         )
         for rate, stores in ((10, 1), (1_000, 1), (1_000, 5))
     ]
-    text = summary_table({"rates": rates, "latency": latency})
+    text = summary_table({"machine": _MACHINE, "rates": rates, "latency": latency})
     title = "produce to HTTP response, 1,000 records/s"
     assert _rows(text) == [
         ["measured", "Oriel", "Oriel, event log", "Kafka Streams", "ratio", "ratio, event log"],
@@ -214,9 +215,7 @@ def test_the_short_table_marks_where_the_peer_is_faster() -> None:
         (["--records", "200000"], "--records must be at least 20,000,000"),
         (["--seconds", "5"], "--seconds must be at least 60"),
         (["--no-check"], "--no-check does not compare the stores"),
-        (["--kinds", "dense", "hopping", "sessions", "functions", "tumbling"], "lacks sliding"),
         (["--systems", ORIEL, PEER], f"lacks {EVENT_LOG}"),
-        (["--parts", "cold"], "lacks latency, steady"),
         (["--quick"], "--records must be at least 20,000,000"),
     ],
 )
@@ -230,9 +229,39 @@ def test_a_partial_benchmark_is_not_saved(
     assert refused_options(parsed(words))
 
 
-def test_a_full_benchmark_can_be_saved() -> None:
-    """Three runs of all systems. One disorder and more repeats are enough."""
-    assert parsed(["--save", "--disorder", "5", "--repeat", "5"]).save
+def test_some_cases_can_be_saved() -> None:
+    """With three runs of all systems."""
+    assert parsed(["--save", "--disorder", "5", "--kinds", "tumbling", "--parts", "cold"]).save
+
+
+def test_a_saved_case_keeps_its_date_and_machine() -> None:
+    """A benchmark of some cases replaces only these, and the tables show the date of each."""
+    peer = {PEER: [_run(4.0, 80)]}
+    old, new = {ORIEL: [_run(8.0, 80)], **peer}, {ORIEL: [_run(2.0, 80)], **peer}
+    sessions = _CASE | {"windows": "sessions", "kind": "sessions"}
+    before = {
+        "machine": _MACHINE,
+        "rates": [case_result(sessions, old), case_result(_CASE, old)],
+        "latency": [latency_result({"records_per_second": 10, "stores": 1}, {PEER: [_wait(5, 9)]})],
+        "topics": [],
+    }
+    later = _MACHINE | {"date": "2026-11-27", "commit": "fedcba9876543210"}
+    topic = {"topic": "even", "records": 2_000_000, "producer": 5.0, "broker": 1.0}
+    now = {
+        "machine": later, "rates": [case_result(_CASE, new)], "latency": [], "topics": [topic],
+    }  # fmt: skip
+    results = merged(before, now)
+    assert [row["machine"] for row in results["rates"]] == [later, _MACHINE]
+    assert merged(results, {**now, "rates": [], "topics": []}) == results
+    text = tables(results)
+    assert text.startswith("2026-11-27, commit fedcba9876, 2 cores,")
+    assert "\n\n2026-11-22, commit 0123456789, 2 cores," in text
+    _, *rates = _rows(text)[:3]
+    assert [(row[0], row[-3], row[-1]) for row in rates] == [
+        ("sliding 10 s", "2.00", "2026-11-27"),
+        ("sessions", "0.50 **slower**", "2026-11-22"),
+    ]
+    assert ["10", "1", "Kafka Streams", "5", "9", "", "2026-11-22"] in _rows(text)
 
 
 def _results(run: dict[str, Any]) -> dict[str, Any]:
