@@ -236,7 +236,13 @@ class TopicProducer:
     def _commit(self, producer: Producer, marker: Marker) -> None:
         """Commit the open transaction with its marker."""
         place = TopicPartition(self._topic, 0, marker.batch, metadata=marker.to_metadata())
-        producer.send_offsets_to_transaction([place], self._group, self._timeout)
+        try:
+            producer.send_offsets_to_transaction([place], self._group, self._timeout)
+        except KafkaException as error:
+            if error.args[0].code() != KafkaError._STATE:  # noqa: SLF001 - the library's name
+                raise
+            # The transaction has failed during the call. The second call returns the reason.
+            producer.send_offsets_to_transaction([place], self._group, self._timeout)
         # After the timeout, the transaction can still be committed. The next producer reads that.
         producer.commit_transaction(self._transaction_seconds)
         self._connection = None

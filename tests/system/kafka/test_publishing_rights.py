@@ -2,8 +2,10 @@
 
 from collections import Counter
 from pathlib import Path
+from typing import cast
 
 import pytest
+from confluent_kafka import KafkaError, KafkaException, Producer
 from confluent_kafka.admin import (
     AclBinding,
     AclOperation,
@@ -15,6 +17,7 @@ from confluent_kafka.admin import (
 
 from oriel.pipeline.errors import KafkaUnavailable
 from oriel.pipeline.sinks import TopicProducer
+from oriel.pipeline.sinks.topic_producer import Marker
 from oriel.pipeline.sources import producer_settings
 from tests.e2e.kafka_broker import PASSWORD, USER, Broker
 from tests.storage.waiting import WAIT_SECONDS
@@ -70,3 +73,23 @@ def test_each_missing_right_is_named(tmp_path: Path) -> None:
         assert seen(broker.address, _TOPIC) == Counter(range(10))
     finally:
         broker.kill()
+
+
+class _FailingLater:
+    """A producer whose transaction fails while it sends the marker, as by chance."""
+
+    def __init__(self) -> None:
+        """The first call finds the state, and each later call finds the reason."""
+        self._codes = iter([KafkaError._STATE, KafkaError.TOPIC_AUTHORIZATION_FAILED])
+
+    def send_offsets_to_transaction(self, *_: object) -> None:
+        """Fail."""
+        raise KafkaException(KafkaError(next(self._codes)))
+
+
+def test_a_right_that_is_missing_during_the_commit_is_named() -> None:
+    """The error has the reason and not the state of the transaction."""
+    producer = TopicProducer({}, "app", _TOPIC, timeout_seconds=10)
+    with pytest.raises(KafkaException) as refused:
+        producer._commit(cast("Producer", _FailingLater()), Marker(0, "a", 10))
+    assert refused.value.args[0].code() == KafkaError.TOPIC_AUTHORIZATION_FAILED
