@@ -20,6 +20,7 @@ from typing import Any
 import orjson
 import pyarrow as pa
 from confluent_kafka import (
+    OFFSET_INVALID,
     Consumer,
     IsolationLevel,
     KafkaError,
@@ -302,8 +303,20 @@ def latest_offsets(admin: AdminClient, topics: Sequence[str]) -> dict[str, dict[
     latest = OffsetSpec.latest()  # type: ignore[no-untyped-call]
     ends: dict[str, dict[str, int]] = {topic: {} for topic in topics}
     for place, answer in requested_offsets(admin, partitions, latest, _REQUEST_SECONDS).items():
-        ends[place.topic][str(place.partition)] = answer.result().offset
+        ends[place.topic][str(place.partition)] = known_offset(answer.result())
     return ends
+
+
+def known_offset(found: ListOffsetsResultInfo) -> int:
+    """Return the offset of a partition.
+
+    Raises:
+        KafkaException: The client has no offset. If a broker ends, the client can return this
+            instead of an error.
+    """
+    if found.offset == OFFSET_INVALID:
+        raise KafkaException(KafkaError(KafkaError._TRANSPORT))  # noqa: SLF001 - the library's name
+    return int(found.offset)
 
 
 def requested_offsets(

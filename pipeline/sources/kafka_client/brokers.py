@@ -17,7 +17,7 @@ from confluent_kafka import (
 from confluent_kafka.admin import AdminClient, OffsetSpec, TopicDescription
 
 from oriel.pipeline.errors import KafkaUnavailable
-from oriel.pipeline.kafka_slices import GROUP, requested_offsets
+from oriel.pipeline.kafka_slices import GROUP, known_offset, requested_offsets
 from oriel.pipeline.sources.brokers import (
     CHECK_CERTIFICATE,
     CHECK_LOGIN,
@@ -182,7 +182,11 @@ class _Client:
         futures = requested_offsets(self._admin, partitions, spec, _REQUEST_SECONDS)
         found: dict[str, dict[str, int]] = {topic: {} for topic in partitions}
         for place, future in futures.items():
-            found[place.topic][str(place.partition)] = self._result(future).offset
+            try:
+                offset = known_offset(self._result(future))
+            except KafkaException as error:
+                raise self._failure(error.args[0]) from error
+            found[place.topic][str(place.partition)] = offset
         return found
 
     def cluster_id(self) -> str:

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import orjson
 import pytest
-from confluent_kafka import KafkaException, Producer
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka import OFFSET_INVALID, KafkaException, Producer
+from confluent_kafka.admin import AdminClient, ListOffsetsResultInfo, NewTopic
 from pyspark.sql.streaming.datasource import ReadMaxRows
 
 from oriel.pipeline import kafka_slices
-from oriel.pipeline.kafka_slices import KafkaPlanner, latest_offsets
+from oriel.pipeline.kafka_slices import KafkaPlanner, known_offset, latest_offsets
 from oriel.pipeline.sources.client_settings import client_settings
 from tests.e2e.kafka_broker import Broker
 from tests.storage.waiting import WAIT_SECONDS, wait_until
@@ -122,3 +122,10 @@ def test_a_message_of_any_topic_ends_a_wait(
             sending.result()
     assert len(found) == 3
     assert None not in found, "a wait ended without a message"
+
+
+def test_an_offset_that_the_client_does_not_know_is_an_error() -> None:
+    """If a broker ends, the client can return it. As an end, it would look like lost records."""
+    assert known_offset(ListOffsetsResultInfo(7, 0, 0)) == 7
+    with pytest.raises(KafkaException):
+        known_offset(ListOffsetsResultInfo(OFFSET_INVALID, 0, 0))
