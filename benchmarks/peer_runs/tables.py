@@ -164,8 +164,7 @@ def _systems(rows: Sequence[Row]) -> list[str]:
 
 def _rates(rows: Sequence[Row], figure: str, ratios: str, form: str) -> list[str]:
     systems = _systems(rows)
-    head = ["windows", "disorder", *(TITLES[system] for system in systems), *_RATIO_HEAD]
-    head.append(_DATE)
+    head = ["windows", "disorder", *(TITLES[system] for system in systems), *_RATIO_HEAD, _DATE]
     cells = [
         [
             row["windows"],
