@@ -81,6 +81,9 @@ def summary_table(results: Mapping[str, Any]) -> str:
             for figure in ("p50", "p99"):
                 title = f"produce to HTTP response, {_PACE:,} records/s: {figure}"
                 rows.append(_short(title, row, f"{figure}_ms", f"{figure}_ratios", " ms"))
+    if len({date for *_, date in rows}) == 1:
+        # Only rows of the other tables have another date.
+        rows = [[*cells, ""] for *cells, _ in rows]
     return "\n".join(_markdown(["measured", *TITLES.values(), *_RATIO_HEAD, _DATE], rows))
 
 
