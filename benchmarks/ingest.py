@@ -19,7 +19,7 @@ import tempfile
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -41,7 +41,15 @@ from oriel.pipeline.run import PipelineRun, RunSettings
 from oriel.pipeline.sources import EventLog
 from oriel.pipeline.spark import build_session
 from oriel.pipeline.state import key_hashes
-from oriel.pipeline.tasks import MESSAGE_SCHEMA, Route, feed, opened
+from oriel.pipeline.tasks import (
+    ENVELOPE_SCHEMA,
+    Batches,
+    Received,
+    Reports,
+    Route,
+    decoded_rows,
+    feed,
+)
 
 CORES = 2
 LOG_RECORDS = 300_000
@@ -99,12 +107,12 @@ def floor_query(
     assert isinstance(decoder, BlockDecoder)
     assert steps is not None
     steps.select(StepsOutput(["v"], null_values=False))
-    messages = from_arrow_schema(MESSAGE_SCHEMA)
+    envelopes = from_arrow_schema(ENVELOPE_SCHEMA)
     route = Route(origin.source, (steps, _addressed), to=1, tasks=CORES)
     feeding = feed(log.row_opener(), {origin.source: decoder}, [route])
 
     def nothing(rows: DataFrame, _batch: int) -> None:
-        sent = rows.mapInArrow(feeding, messages).repartitionById(CORES, "task")
+        sent = rows.mapInArrow(feeding, envelopes).repartitionById(CORES, "task")
         counted = from_arrow_schema(pa.schema([("rows", pa.int64())]))
         sent.mapInArrow(_count_rows, counted).collect()
 
@@ -113,14 +121,16 @@ def floor_query(
     return stream.option("checkpointLocation", checkpoint).trigger(availableNow=True).start()
 
 
-def _addressed(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def _addressed(batches: Batches, _received: Received) -> Generator[pa.RecordBatch, None, Reports]:
     for batch in batches:
         task = pa.array(key_hashes(batch["key"]) % CORES, pa.int32())
         yield batch.append_column("task", task)
+    return Reports()
 
 
 def _count_rows(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    rows = sum(opened(batch["rows"]).num_rows for batch in batches)
+    values = [value for batch in batches for value in batch["rows"].drop_null()]
+    rows = decoded_rows(values).num_rows if values else 0
     yield pa.RecordBatch.from_pydict({"rows": [rows]})
 
 

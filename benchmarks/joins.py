@@ -27,7 +27,7 @@ import pyarrow.compute as pc
 
 from oriel import JoinWindows, StreamsBuilder, count
 from oriel.pipeline.plan import KEY_GROUP, BatchPlan, JoinPlan, StorePlans
-from oriel.pipeline.tasks import FolderFiles, Reports, StampReport, join_task
+from oriel.pipeline.tasks import FolderFiles, Output, Received, Reports, StreamReport, join_task
 from oriel.pipeline.testing import steps_for
 
 _KEY_GROUPS = 64
@@ -167,13 +167,17 @@ class _Task:
     def take(self, keys: npt.NDArray[np.int64], sides: npt.NDArray[np.int8]) -> float:
         """Run one batch; return its seconds."""
         batches = self._arriving(keys, sides)
+        upstream = Reports(
+            [StreamReport(topic, {0: self._taken - 1}) for topic in ("left", "right")]
+        )
         began = time.perf_counter()
-        *_, report_row = join_task(self._plan, self._join)(batches)
+        output = Output(join_task(self._plan, self._join)(batches, Received((0,), upstream)))
+        for _ in output:
+            pass
         seconds = time.perf_counter() - began
-        reports = Reports.from_texts(report_row["report"].to_pylist())
-        (report,) = reports.joins
+        (report,) = output.reports.joins
         self._join = replace(self._join, segments={0: report.segments})
-        clocks = reports.clocks_after(self._plan.clocks)
+        clocks = upstream.clocks_after(self._plan.clocks)
         self._plan = replace(self._plan, batch=self._plan.batch + 1, clocks=clocks)
         self.rows = report.open_records
         for path in self._state.iterdir():
@@ -184,7 +188,7 @@ class _Task:
     def _arriving(
         self, keys: npt.NDArray[np.int64], sides: npt.NDArray[np.int8]
     ) -> Iterator[pa.RecordBatch]:
-        """Records as the stamps send them, and the report at their end."""
+        """Records as the stream tasks send them."""
         length = len(keys)
         time_ms = np.arange(self._taken, self._taken + length)
         self._taken += length
@@ -203,10 +207,7 @@ class _Task:
             "l": pc.if_else(pa.array(sides == 0), value, None),
             "r": pc.if_else(pa.array(sides == 1), value, None),
         }
-        stamps = [StampReport(topic, {0: self._taken - 1}) for topic in ("left", "right")]
-        told = {"task": pa.array([0], pa.int32()), "report": [Reports(stamps).to_text()]}
-        yield _rows(columns, length, self._join.arriving_schema)
-        yield _rows(told, 1, self._join.arriving_schema)
+        return iter([_rows(columns, length, self._join.arriving_schema)])
 
 
 def _rows(columns: dict[str, Any], length: int, schema: pa.Schema) -> pa.RecordBatch:

@@ -30,13 +30,14 @@ from oriel import SessionWindows, SlidingWindows, TimeWindows
 from oriel.pipeline.language import arrow_schema
 from oriel.pipeline.plan import KEY_GROUP, BatchPlan, ClockPlan, assemble
 from oriel.pipeline.tasks import FolderFiles
-from oriel.pipeline.windows import NEVER_CLOSED_MS, Ints, NoWindows
+from oriel.pipeline.windows import NEVER_CLOSED_MS, Ints, NoWindows, Times
 
 _S = 1_000
 _DAY = 86_400 * _S
 _EPOCH_MS = 1_700_000_000_000
 _ROUNDS, _ROUND_MS, _DISORDER_MS = 10, 6 * _S, 5 * _S
 _LOAD = 500_000
+_TIMES = Times.closing(NEVER_CLOSED_MS, NEVER_CLOSED_MS)
 _KEY_GROUPS = 64
 
 _TUMBLING = TimeWindows.of_size_and_grace(10 * _S, _DAY)
@@ -116,7 +117,7 @@ class Task:
         records = pa.table([batch[name] for name in schema.names], schema=schema)
         before = {path.name for path in self.files.state.iterdir()}
         began = time.process_time()
-        _, (version,) = self.files.process_records(self.plan, [0], records, NEVER_CLOSED_MS)
+        _, (version,) = self.files.run_operator(self.plan, self.plan.stored, [0], records, _TIMES)
         seconds = time.process_time() - began
         written = [path for path in self.files.state.iterdir() if path.name not in before]
         if took is not None:

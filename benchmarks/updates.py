@@ -32,6 +32,7 @@ from oriel.pipeline.windows import (
     AggregateUpdatesEngine,
     Fold,
     NoWindows,
+    Times,
     Windows,
     updates_engine_for,
 )
@@ -83,7 +84,7 @@ def measure(case: Case, arrival: str, records: int, batch: int) -> dict[str, flo
     disorder_ms, grace_ms, hot = ARRIVALS[arrival]
     engine = updates_engine_for(case.windows(grace_ms), case.by, _VALUES, pa.schema([KEY_GROUP]))
     random = np.random.default_rng(1)
-    layout, names, rows, seconds = Layout.of_engine(engine), list[str](), 0, 0.0
+    layout, names, rows, seconds = Layout.of(engine), list[str](), 0, 0.0
     clocks = (-1, -1)
     with tempfile.TemporaryDirectory(prefix="oriel-bench-updates-") as name:
         for number, low in enumerate(range(0, records, batch)):
@@ -91,9 +92,8 @@ def measure(case: Case, arrival: str, records: int, batch: int) -> dict[str, flo
             before, clocks = clocks, (int(pc.max(arrived["stream_time_ms"]).as_py()), -1)
             began = time.process_time()
             state = KeyedState(Path(name), names, layout)
-            closing_ms = engine.close_ms(before), engine.close_ms(clocks)
-            touched = state.touched(arrived["key"], closing_ms, engine.touched_units(arrived))
-            result = engine.process(touched.rows, arrived, clocks)
+            touched = engine.needed_state(state, arrived, Times(before, clocks))
+            result = engine.apply(touched.rows, arrived, Times.at(clocks))
             rows += sum(map(len, result.pieces))
             version = state.replaced(
                 touched, result.state, str(number), sync=False, added=result.added
@@ -116,7 +116,7 @@ def _records(
     disorder_ms: int,
     hot: float,
 ) -> pa.Table:
-    """Records as stamps send them, one a ms, from ``low`` on."""
+    """Records as stream tasks send them, one per ms, from ``low`` on."""
     key = random.integers(0, _KEYS, number)
     key = np.where(random.random(number) < hot, 0, key)
     behind_ms = random.integers(0, disorder_ms + 1, number)

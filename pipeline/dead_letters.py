@@ -88,7 +88,7 @@ def with_detail(reason: str, detail: str) -> str:
 
 
 class SourceReasons(Enum):
-    """What a stamp reports of records that are bad whoever reads them, like broken lines.
+    """Which records a stream task reports that are invalid for all stores, like broken lines.
 
     The first store that reads a source reports them for all. Where a topic is read with
     several schemas, what is bad for one may be good for another, so each store reports for

@@ -1,18 +1,15 @@
-"""The columns of a record's row on each hop of a batch, from the source to the report.
+"""The columns of a record's row on each hop of a batch, from the source to the store.
 
     decoded     a source's record: its place, its bytes, and its value or the reason why not
     stepped     behind the row-wise steps: the same record with the key that it is grouped by,
                 and the value columns at the top level that somebody behind it reads; or, where a
                 step flattens, a row for each of its elements, of which the first is marked
-    to a join   stamped: with its stream time, key group and side, addressed to a join's task
+    to a join   with its stream time, key group and side, for one task of a join
     joined      a join's result: like a record, with the places of both records behind it
-    to windows  stamped: with its close time and key group, addressed to a window engine's task
-    report      what the engine's task did, as text
+    to windows  with its close time and key group, for one task of a store
 
 Every stage takes its columns from here, and what a store's columns may not be called follows
-from them (``HOP_COLUMNS``). A row that is addressed to a task is either a record, and then
-``report`` is null, or a report of an earlier task, and then nothing else but ``task`` is set: so
-records and what is to be known about all of them take the same way, in one shuffle.
+from them (``HOP_COLUMNS``).
 """
 
 from collections.abc import Sequence
@@ -27,10 +24,8 @@ from oriel.storage.delta import LETTER_MESSAGE_FIELDS
 #: Topic -> partition (as text) -> the end of the last block that was read, and its digest.
 ReadBlocks = dict[str, dict[str, tuple[int, str]]]
 
-#: The task that a row is for, from 0; and a report, null in the row of a record.
+#: The task that a row is for, from 0.
 TASK = pa.field("task", pa.int32())
-REPORT = pa.field("report", pa.string())
-ADDRESS_FIELDS = (TASK, REPORT)
 
 #: Which of a store's key groups the key belongs to: the unit in which tasks share the keys.
 #: Engines carry it through their state, so that the number of tasks may change.
@@ -47,9 +42,9 @@ REASON = pa.field("reason", pa.string())
 #: Whether no filter has dropped the record. It stays in the stream until it is counted.
 KEEP = pa.field("keep", pa.bool_())
 
-#: In front of the stamp, where the steps flatten: whether the row is the first element of what
-#: they read; null in one that has none (bad, filtered out, or with an empty array). The stamp gives
-#: elements their numbers by it.
+#: After steps that flatten: whether the row is the first element of what they read. Null in a row
+#: without elements (invalid, filtered out, or with an empty array). The stream task numbers the
+#: elements by it.
 FIRST_ELEMENT = pa.field("__first_element", pa.bool_())
 
 _RESULT = {field.name: field for field in RESULT_FIELDS}
@@ -57,24 +52,23 @@ _KEY, _TIMESTAMP = _RESULT["key"], _RESULT["timestamp_ms"]
 _PARTITION, _OFFSET = _RESULT["partition"], _RESULT["offset"]
 
 #: What a join's result has beside the columns of a record: the order of results that share a
-#: place, the stream time that says how late it is, and what the shuffle needs.
-BESIDE_RESULT = (_RESULT["suborder"], _RESULT["stream_time_ms"], REPORT, TASK)
+#: place, and the stream time that says how late it is.
+BESIDE_RESULT = (_RESULT["suborder"], _RESULT["stream_time_ms"])
 #: Everything of a join's result but the values of its sides. ``PARTNERS`` has only what is made of
 #: more than two places; ``null_value`` is of updates only, which also tell that a row is gone, and
-#: ``reason`` of those of functions, which may raise.
+#: ``reason`` is null but for updates of functions, which may raise.
 RESULT_COLUMNS = frozenset(
-    field.name for field in (*ADDRESS_FIELDS, *RESULT_FIELDS, PARTNERS, NULL_VALUE, REASON)
+    field.name for field in (TASK, *RESULT_FIELDS, PARTNERS, NULL_VALUE, REASON)
 )
 #: A stepped record without its values.
 STEPPED_FIELDS = (
     _PARTITION, _OFFSET, REASON, KEEP, NULL_VALUE, RAW, MESSAGE, _KEY, _TIMESTAMP,
 )  # fmt: skip
-#: What the window engine's tasks give: one row each.
-REPORT_SCHEMA = pa.schema([REPORT])
 
 #: Names of rows somewhere between the source and the engine, which value columns can't have.
 HOP_COLUMNS = frozenset(
-    {field.name for field in (*STEPPED_FIELDS, *BESIDE_RESULT, KEY_GROUP)} | {"close_ms", "input"}
+    {field.name for field in (*STEPPED_FIELDS, *BESIDE_RESULT, TASK, KEY_GROUP)}
+    | {"close_ms", "input"}
 ) - {MESSAGE.name}
 
 
@@ -102,22 +96,23 @@ def decoded_schema(value_type: pa.DataType) -> pa.Schema:
 
 
 def to_join_schema(record_schema: pa.Schema) -> pa.Schema:
-    """Stamped records for a join's tasks; ``record_schema`` is what its engine reads."""
-    return pa.schema([*ADDRESS_FIELDS, *record_schema])
+    """Records for the tasks of a join; ``record_schema`` is what its engine reads."""
+    return pa.schema([TASK, *record_schema])
 
 
 def joined_schema(result_schema: pa.Schema) -> pa.Schema:
     """Rows of a join's tasks; ``result_schema`` is what its engine gives."""
-    return pa.schema([*ADDRESS_FIELDS, *result_schema])
+    reason = [] if REASON.name in result_schema.names else [REASON]
+    return pa.schema([TASK, *reason, *result_schema])
 
 
 def to_windows_schema(record_schema: pa.Schema, *, keeps_raw: bool) -> pa.Schema:
-    """Stamped records for a window engine's tasks; ``record_schema`` is what the engine reads.
+    """Records for the tasks of a store; ``record_schema`` is what the engine reads.
 
     ``keeps_raw``: a record can still become a dead letter there, so its bytes go along.
     """
     raw = [RAW] if keeps_raw and RAW.name not in record_schema.names else []
-    return pa.schema([*ADDRESS_FIELDS, *raw, *record_schema])
+    return pa.schema([TASK, *raw, *record_schema])
 
 
 def joined_values(schema: pa.Schema) -> pa.Schema:

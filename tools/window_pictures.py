@@ -20,6 +20,7 @@ from oriel.pipeline.windows import (
     Fold,
     Kind,
     StreamClock,
+    Times,
     Windows,
     close_time_ms,
     collect_list,
@@ -101,7 +102,7 @@ def computed(
         refused = engine.is_late(np.asarray(table["timestamp_ms"]), np.asarray(table["close_ms"]))
         accepted = table.filter(pa.array(~refused)).select(engine.record_schema.names)
         before, close = close, close_time_ms(clock.stream_time_ms, windows.close_delay_ms)
-        result = engine.process(state, accepted, before, close)
+        result = engine.apply(state, accepted, Times.closing(before, close))
         state = result.state
         _follow(outcome, result.changes.to_pylist())
         # Only a session's engine finds records late itself, and can't say which of several.

@@ -35,10 +35,12 @@ from oriel.pipeline.spark import WORKER_ENVIRONMENT
 from oriel.pipeline.tasks import (
     Counters,
     FolderFiles,
+    Output,
+    Received,
     Reports,
-    StampReport,
-    WindowsReport,
-    windows_task,
+    StoreReport,
+    StreamReport,
+    store_task,
 )
 from oriel.pipeline.windows import (
     NEVER_CLOSED_MS,
@@ -257,19 +259,21 @@ def run_task(
     gc.collect()
     gc.freeze()
     for number in range(load.warm_up + load.batches):
-        rows = records.stamped(plan, number)
+        rows, upstream = records.stamped(plan, number)
         ready()
         began, cpu_began = time.perf_counter(), time.process_time()
-        (result,) = windows_task(plan)(iter(rows))
+        output = Output(store_task(plan)(iter([rows]), Received((task,), upstream)))
+        for _ in output:
+            pass
         seconds, cpu = time.perf_counter() - began, time.process_time() - cpu_began
-        report = WindowsReport.from_text(result["report"][0].as_py())
+        (report,) = output.reports.stores
         if number >= load.warm_up:
             took.seconds += seconds
             took.cpu += cpu
             took.changed += report.changed
-            took.late += sum(stamp.counters.late for stamp in report.upstream.stamps)
+            took.late += sum(stream.counters.late for stream in upstream.streams)
         took.state = report.open_records
-        plan = _next_plan(plan, report)
+        plan = _next_plan(plan, report, upstream)
     return took
 
 
@@ -326,7 +330,7 @@ def _first_plan(case: Case, folder: Path, *, sync: bool) -> BatchPlan:
     )
 
 
-def _next_plan(plan: BatchPlan, report: WindowsReport) -> BatchPlan:
+def _next_plan(plan: BatchPlan, report: StoreReport, upstream: Reports) -> BatchPlan:
     """The plan of the next batch; what it does not need is removed, as the driver does."""
     assert isinstance(plan.files, FolderFiles)
     for path in plan.files.state.iterdir():
@@ -338,7 +342,7 @@ def _next_plan(plan: BatchPlan, report: WindowsReport) -> BatchPlan:
     return replace(
         plan,
         batch=plan.batch + 1,
-        clocks=report.upstream.clocks_after(plan.clocks),
+        clocks=upstream.clocks_after(plan.clocks),
         close_ms=report.close_ms,
         segments={**others, report.task: report.segments},
     )
@@ -353,8 +357,8 @@ class _Records:
         numbers = pa.array(range(task, load.keys, TASKS)).cast(pa.string())
         self._keys = pc.binary_join_element_wise("key-", pc.utf8_lpad(numbers, 7, "0"), "")
 
-    def stamped(self, plan: BatchPlan, batch: int) -> list[pa.RecordBatch]:
-        """Return the task's accepted records of one batch, and the report row at their end."""
+    def stamped(self, plan: BatchPlan, batch: int) -> tuple[pa.RecordBatch, Reports]:
+        """Return the task's accepted records of one batch, and the report of their stream."""
         load = self._load
         # Every task makes the whole batch alike, since all of its records move the clocks.
         random = np.random.default_rng(batch)
@@ -384,10 +388,8 @@ class _Records:
             "text": pa.array(number).cast(pa.string()),
         }
         counted = Counters(input=load.batch, late=int(is_late.sum()))
-        report = StampReport(_TOPIC, clock.stream_time_ms, counted)
-        told = {"task": [self._task], "report": [Reports([report]).to_text()]}
-        schema = plan.stamped_schema
-        return [_rows(columns, len(own), schema), _rows(told, 1, schema)]
+        report = StreamReport(_TOPIC, clock.stream_time_ms, counted)
+        return _rows(columns, len(own), plan.arriving_schema), Reports([report])
 
 
 def _rows(columns: dict[str, Any], length: int, schema: pa.Schema) -> pa.RecordBatch:

@@ -15,7 +15,6 @@ from oriel.pipeline.language import (
     ForeignKey,
     Input,
     MapValues,
-    Side,
     Source,
     arrow_schema,
     refuse_taken,
@@ -29,9 +28,7 @@ if TYPE_CHECKING:
 _NAME = re.compile(r"(?!(?:null|true|false)$)[a-z_][a-z_0-9]*", re.IGNORECASE)
 
 
-def arrow_steps(
-    origin: Input | Side | AggregatedRows, read: Source | pa.Schema
-) -> ArrowSteps | None:
+def arrow_steps(origin: Input | AggregatedRows, read: Source | pa.Schema) -> ArrowSteps | None:
     """The steps of an input that only choose columns; None if Spark has to read an expression.
 
     They stand behind a source's decoded records, a join's results or an aggregation.
@@ -73,7 +70,7 @@ def arrow_steps(
     return ArrowSteps(values, program, typed_keys, joined=joined)
 
 
-def _values_in_front(origin: Input | Side | AggregatedRows, read: Source | pa.Schema) -> pa.Schema:
+def _values_in_front(origin: Input | AggregatedRows, read: Source | pa.Schema) -> pa.Schema:
     """The value columns that the first step finds.
 
     Raises:

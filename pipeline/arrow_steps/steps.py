@@ -251,12 +251,7 @@ class Rows:
         """Decoded records, or the results of a join."""
         if joined:
             columns = {name: records[name] for name in joined_values(records.schema).names}
-            # Rows that report to the driver pass through: no step touches a row with a reason.
-            is_report = pc.is_valid(records["report"])
-            rejected = pa.scalar(None, REASON.type)
-            if REASON.name in records.column_names:
-                rejected = records[REASON.name]
-            reason = pc.if_else(is_report, "report", rejected)
+            reason = records[REASON.name]
             null_value = pa.array(np.zeros(len(records), dtype=np.bool_))
             if NULL_VALUE.name in records.column_names:
                 null_value = pc.fill_null(records[NULL_VALUE.name], fill_value=False)

@@ -7,7 +7,7 @@ from typing import Self
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from oriel.pipeline.language import Input, Side
+from oriel.pipeline.language import Input
 from oriel.storage import TEXT, CompositeKeys, UnfitKey, key_type
 
 #: A part of what several columns are joined to, behind a bar; bars and backslashes inside are
@@ -28,7 +28,7 @@ class TypedKeys:
     is_joined: bool
 
     @classmethod
-    def of(cls, origin: Input | Side) -> Self | None:
+    def of(cls, origin: Input) -> Self | None:
         """What makes the keys of an input; None where they are texts as they are."""
         if origin.key_type is TEXT:
             return None

@@ -25,6 +25,7 @@ from oriel.pipeline.commit.store_tables import LetterTable
 from oriel.pipeline.errors import CheckpointError
 from oriel.pipeline.language import Store, source_texts, step_texts
 from oriel.pipeline.plan import PreparedBatch
+from oriel.pipeline.tasks import SinkFiles
 from oriel.storage import (
     CommitRecord,
     DataLayout,
@@ -110,6 +111,9 @@ class SinkDefinition:
 
 class SinkTopic(LetterTable):
     """The topic of one sink: to its batches what tables are to those of a store."""
+
+    #: The files of its tasks.
+    task_files = SinkFiles
 
     def __init__(
         self,

@@ -44,15 +44,7 @@ from oriel.pipeline.plan import (
     StorePlans,
     WallClock,
 )
-from oriel.pipeline.tasks import (
-    Counters,
-    FolderFiles,
-    Reports,
-    SinkFiles,
-    StoreWork,
-    WindowsReport,
-    count_batch,
-)
+from oriel.pipeline.tasks import Counters, Reports, StoreWork, count_batch
 from oriel.pipeline.windows import NOTHING_OBSERVED_MS
 from oriel.storage import (
     CommitRecord,
@@ -66,31 +58,21 @@ from oriel.storage.delta import AddedFile
 def prepared_batch(
     plan: BatchPlan,
     joins: Sequence[JoinPlan],
-    reports: Sequence[WindowsReport],
+    reports: Reports,
     previous: PreparedBatch | None,
     ends: Offsets,
 ) -> PreparedBatch:
-    """Put together what the window engine's tasks report of one batch.
+    """Return the prepared batch from the reports of all tasks of a store.
 
     A batch without any partition has no tasks: it leaves everything as it was.
 
     Raises:
         RecordsMiscounted: a record was lost or used twice on its way.
     """
-    # Each of them was sent all reports of the tasks in front, so all have the same ones.
-    upstream = reports[0].upstream if reports else Reports()
-    clocks = upstream.clocks_after(plan.clocks)
-    counted = count_batch(
-        plan.store,
-        plan.batch,
-        [
-            *(report.counters for report in upstream.stamps),
-            *(report.counters for report in upstream.joins),
-            *(report.counters for report in reports),
-        ],
-    )
+    clocks = reports.clocks_after(plan.clocks)
+    counted = count_batch(plan.store, plan.batch, reports.counters)
     totals = previous.record.counters if previous else {}
-    has_results = any(plan.origins) and bool(reports)
+    has_results = any(plan.origins) and bool(reports.stores)
     record = CommitRecord(
         batch=plan.batch,
         offsets={
@@ -101,38 +83,38 @@ def prepared_batch(
             name: {str(p): time_ms for p, time_ms in sorted(partitions.items())}
             for name, partitions in clocks.items()
         },
-        close_ms=reports[0].close_ms if reports else plan.close_ms,
+        close_ms=reports.stores[0].close_ms if reports.stores else plan.close_ms,
         counters=(Counters(**totals) + counted).as_dict(
             with_results=has_results or "late_results" in totals
         ),
         observed_ms=max(
             previous.record.observed_ms if previous else NOTHING_OBSERVED_MS,
-            *(report.observed_ms for report in reports),
+            *(report.observed_ms for report in reports.stores),
             NOTHING_OBSERVED_MS,
         ),
     )
-    stamp_letters = [file for stamp in upstream.stamps for file in stamp.dead_letters]
+    stream_letters = [file for report in reports.streams for file in report.dead_letters]
     return PreparedBatch(
         record=record,
-        segments={report.task: report.segments for report in reports} or plan.segments,
-        join_segments={join.number: _segments(join, upstream) for join in joins},
-        files=[file for report in reports for file in report.files],
-        dead_letters=[*stamp_letters, *(file for r in reports for file in r.dead_letters)],
-        changed=sum(report.changed for report in reports),
-        open_records=sum(report.open_records for report in reports)
-        + sum(report.open_records for report in upstream.joins),
-        clock_notes=_clock_notes(plan, upstream, previous),
+        segments={report.task: report.segments for report in reports.stores} or plan.segments,
+        join_segments={join.number: _segments(join, reports) for join in joins},
+        files=[file for report in reports.stores for file in report.files],
+        dead_letters=[*stream_letters, *(file for r in reports.stores for file in r.dead_letters)],
+        changed=sum(report.changed for report in reports.stores),
+        open_records=sum(report.open_records for report in reports.stores)
+        + sum(report.open_records for report in reports.joins),
+        clock_notes=_clock_notes(plan, reports, previous),
     )
 
 
-def _clock_notes(plan: BatchPlan, upstream: Reports, previous: PreparedBatch | None) -> ClockNotes:
+def _clock_notes(plan: BatchPlan, reports: Reports, previous: PreparedBatch | None) -> ClockNotes:
     """What the batch tells of its clocks."""
     before = previous.clock_notes if previous else NO_CLOCK_NOTES
-    spoke = upstream.spoke()
+    spoke = reports.spoke()
     idle = plan.idle(spoke)
     # Without windows nothing is held open.
     is_windowed = plan.windows.kind != "none"
-    clocks = upstream.clocks_after(plan.clocks)
+    clocks = reports.clocks_after(plan.clocks)
     times_ms = plan.close_times(clocks, spoke) if is_windowed else {}
     return ClockNotes(
         now_ms=plan.wall_clock.now_ms,
@@ -152,10 +134,10 @@ def _clock_notes(plan: BatchPlan, upstream: Reports, previous: PreparedBatch | N
     )
 
 
-def _segments(join: JoinPlan, upstream: Reports) -> Segments:
+def _segments(join: JoinPlan, reports: Reports) -> Segments:
     """The state files of a join's tasks after the batch."""
     by_task = {
-        report.task: report.segments for report in upstream.joins if report.number == join.number
+        report.task: report.segments for report in reports.joins if report.number == join.number
     }
     return by_task or join.segments
 
@@ -182,8 +164,7 @@ class StoreBatches:
         self._versions = versions
         key_groups = tables.definition.key_groups
         self._tasks = min(tasks, key_groups)
-        files = SinkFiles if self._store.is_sink else FolderFiles
-        self._files = files(
+        self._files = tables.task_files(
             tables.table_folder,
             versions.folder,
             tables.dead_letters_folder,
@@ -269,7 +250,7 @@ class StoreBatches:
         self,
         batch: int,
         ends: Offsets,
-        computed: tuple[StoreWork, Sequence[WindowsReport]] | None,
+        computed: tuple[StoreWork, Reports] | None,
         blocks: ReadBlocks | None = None,
     ) -> PreparedBatch:
         """Bring batch ``batch`` into the tables, whatever of it is there already.

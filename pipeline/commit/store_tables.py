@@ -7,6 +7,7 @@ import pyarrow as pa
 
 from oriel.pipeline.commit.differences import settled
 from oriel.pipeline.plan import PreparedBatch
+from oriel.pipeline.tasks import FolderFiles
 from oriel.storage import (
     COMMIT_INFO_KEY,
     STORE_PROPERTY,
@@ -49,6 +50,9 @@ class LetterTable:
 
 class StoreTables(LetterTable):
     """The tables of one store, opened for one application."""
+
+    #: The files of its tasks.
+    task_files = FolderFiles
 
     def __init__(
         self,

@@ -22,7 +22,6 @@ from oriel.pipeline.language.topology import (
     MergedStreams,
     OwnKey,
     Responses,
-    Side,
     Step,
     Store,
     StreamJoin,
@@ -30,12 +29,8 @@ from oriel.pipeline.language.topology import (
     TableChanges,
     TableLookup,
     TableUpdates,
-    became_table,
-    fan_outs_of,
     grouping_text,
-    places_of,
     side_of,
-    tells_rows,
 )
 from oriel.pipeline.windows import LEFT, RIGHT, JoinWindows, TableJoin
 
@@ -53,7 +48,7 @@ def stepped_rows(table: Input, step: Filter | MapValues) -> Input:
 
     A stream that became a table has the steps of a topic's table.
     """
-    if isinstance(table.join, AggregateUpdates | TableUpdates) and not became_table(table):
+    if isinstance(table.join, AggregateUpdates | TableUpdates) and not table.became_table:
         # The update of a filter depends on the row before, which only the table operator knows.
         join = replace(table.join, row_steps=(*table.join.row_steps, step))
         return replace(table, join=join)
@@ -164,7 +159,7 @@ def foreign_updates(
     how: Literal["inner", "left", "outer"],
     tables: tuple[Input, Input],
     key: "tuple[str | Column, ...]",
-    naming: Side | None = None,
+    naming: Input | None = None,
 ) -> Input:
     """Return the updates of a join by a foreign key.
 
@@ -177,7 +172,7 @@ def foreign_updates(
     """
     left, right = tables
     _refuse_further_numbers(step, tuple(map(side_of, tables)))
-    if fan_outs_of(right) >= _MOST_FAN_OUTS:
+    if right.fan_outs >= _MOST_FAN_OUTS:
         message = (
             f"{step}: at most {_MOST_FAN_OUTS} joins by a foreign key can read each other's "
             f"updates, and this is number {_MOST_FAN_OUTS + 1}. Write the updates of the inner "
@@ -196,9 +191,9 @@ def foreign_updates(
 _MOST_FAN_OUTS = 3
 
 
-def _refuse_further_numbers(step: str, tables: tuple[Side, ...]) -> None:
+def _refuse_further_numbers(step: str, tables: tuple[Input, ...]) -> None:
     """Reject tables whose updates have a longer lineage than responses can store."""
-    if not all(places_of(table).has_room for table in tables):
+    if not all(table.places.has_room for table in tables):
         message = (
             f"{step}: a join by a foreign key cannot read a table of stream join results, of "
             "flattened join results, or of a third aggregation of sliding windows or sessions. "
@@ -252,7 +247,7 @@ def are_topics_rows(table: Input, rows: TableJoin | int, others: TableJoin | int
     The left ``table`` is the first table of ``rows``. Its rows must be rows of a topic, and the
     right side must be a single table.
     """
-    return not tells_rows(table) and isinstance(others, int) and not _has_outer(rows)
+    return not table.emits_rows and isinstance(others, int) and not _has_outer(rows)
 
 
 def _has_outer(rows: TableJoin | int) -> bool:

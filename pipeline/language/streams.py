@@ -25,13 +25,8 @@ from oriel.pipeline.language.stream_steps import StreamSteps
 from oriel.pipeline.language.tables import GlobalKTable, KTable, SourceTable, VersionedTable
 from oriel.pipeline.language.topology import (
     HAS_KEY,
-    GraceBuffer,
     Input,
-    MergedStreams,
-    StreamJoin,
-    pairing_join,
     side_of,
-    tells_rows,
     written,
 )
 from oriel.pipeline.windows import Duration, JoinWindows
@@ -261,16 +256,16 @@ class KStream(StreamSteps):
             >>> store = newest.materialize("newest_flight_by_carrier")
         """
         (origin, *others), way_out = self.origins, "with to(topic), and read this topic as a table"
-        behind = pairing_join(origin)
+        behind = origin.creating_join
         if others:
             why = "merged streams have no common order"
-        elif tells_rows(origin):
+        elif origin.emits_rows:
             # Its rows become records, and a table has no row for a null key.
             return SourceTable(self.registry, (stepped(origin, HAS_KEY),))
-        elif isinstance(behind, StreamJoin | MergedStreams):
+        elif behind is not None and behind.is_pair:
             why = "results of stream-stream joins have no offset in one log"
             way_out += ", or keep the newest with group_by_key().aggregate(column=last('column'))"
-        elif isinstance(behind, GraceBuffer):
+        elif behind is not None and behind.reorders:
             why = "records that waited for a table are in another order than their log"
         else:
             return SourceTable(self.registry, (origin,))

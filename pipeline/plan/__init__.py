@@ -1,10 +1,9 @@
-"""What the tasks of a batch have to know, worked out before they run.
+"""The plan of a batch, computed before its tasks run.
 
-In come a store of the topology and the columns that its inputs have behind their row-wise
-steps. ``StorePlans`` checks them once and builds what every batch needs: the window engine,
-joins, clocks and stamps. Out comes, for each batch, a ``BatchPlan`` (and a ``JoinPlan`` for
-each join): plain data for the tasks. A ``PreparedBatch`` is the batch computed, the start of
-the next one.
+The input is a store of the topology, and the columns of its inputs after their row-wise steps.
+``StorePlans`` checks them once and builds what every batch needs: the window engine, joins, stream
+times and streams. For each batch, it returns a ``BatchPlan`` and a ``JoinPlan`` per join, which are
+plain data for the tasks. A ``PreparedBatch`` is a computed batch, and the start of the next one.
 """
 
 from oriel.pipeline.hops import KEY_GROUP
@@ -15,7 +14,8 @@ from oriel.pipeline.plan.batch import (
     JoinPlan,
     PreparedBatch,
     Segments,
-    StampPlan,
+    StoredOperator,
+    StreamPlan,
 )
 from oriel.pipeline.plan.clocks import (
     NO_CLOCK_NOTES,
@@ -51,9 +51,10 @@ __all__ = [
     "JoinPlan",
     "PreparedBatch",
     "Segments",
-    "StampPlan",
     "Steps",
     "StorePlans",
+    "StoredOperator",
+    "StreamPlan",
     "WallClock",
     "aggregate_calls",
     "assemble",

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import chain
-from typing import Any, Protocol
+from typing import Any, Generic, Protocol
 
 import orjson
 import pyarrow as pa
@@ -32,7 +32,10 @@ from oriel.pipeline.windows import (
     NO_STREAM_TIME_MS,
     EngineResult,
     JoinResult,
+    Operator,
     Places,
+    Result,
+    Times,
     Windows,
     close_time_ms,
 )
@@ -61,18 +64,22 @@ class ClockPlan:
 
 
 @dataclass(frozen=True)
-class StampPlan:
-    """What one stamp does: its clock, and the columns of the rows that it makes.
+class StreamPlan:
+    """How the rows of a stream reach the tasks of the next operator.
 
-    ``columns`` maps the stream's value columns to those of the next task; ``constants`` are
-    columns with one value (which input or side a record is of). ``inputs`` is the number of
-    the store's inputs, ``input_number`` this one's (``hops.PartitionNumbers``). ``origin`` is
-    for a join's results. A stream that looks up a table has its clock behind the lookup, so that
-    ``moves_clock`` is false for the stamp in front of it. ``effect_logs``: the records are updates
-    that take effect in an order of their own, and of so many logs; 0: they are none.
-    ``flattened``: how the rows are told apart whose elements the steps in front make; None: they
-    make none. ``counts``: else another stamp of the store tells of these records what is to be
-    told.
+    Attributes:
+        clock: The stream time by which the rows are judged.
+        columns: Value column of the stream -> column of the next operator.
+        constants: Columns with one value, for example the input that a record belongs to.
+        source_reasons: Which invalid records of the source this stream reports.
+        inputs: The number of inputs of the store.
+        input_number: The index of this input (``hops.PartitionNumbers``).
+        origin: The topics of the records of join results. None for records of a source.
+        effect_logs: The number of logs of updates with an apply order. 0: the rows have none.
+        flattened: How the rows differ that the steps flatten. None: no step flattens.
+        moves_clock: False if another stream of the store advances this stream time. A stream that
+            is joined with a table advances it after the join.
+        counts: False if another operator of the store counts these records.
     """
 
     clock: ClockPlan
@@ -86,6 +93,22 @@ class StampPlan:
     flattened: Places | None = None
     moves_clock: bool = True
     counts: bool = True
+
+
+@dataclass(frozen=True)
+class StoredOperator(Generic[Result]):
+    """An operator with the files of its state.
+
+    Attributes:
+        operator: The operator.
+        segments: The state files of each task after the last batch, which can have had another
+            number of tasks.
+        suffix: The end of the names of new files.
+    """
+
+    operator: Operator[Result]
+    segments: Segments
+    suffix: str = ""
 
 
 @dataclass(frozen=True)
@@ -108,9 +131,14 @@ class JoinPlan:
     counts: bool = True
 
     @property
+    def stored(self) -> StoredOperator[JoinResult]:
+        """The operator with the files of its state."""
+        return StoredOperator(self.stage.operator, self.segments, f"-join-{self.number}")
+
+    @property
     def gives_records(self) -> bool:
         """Whether its results are a stream's records with more columns."""
-        return self.stage.keeps_records and self.of_records[0]
+        return self.stage.operator.keeps_records and self.of_records[0]
 
     def stream_times_ms(self, clocks: Clocks) -> tuple[int, ...]:
         """The least stream time of the left side's partitions, and of all others'.
@@ -118,7 +146,7 @@ class JoinPlan:
         -1 where one of their clocks has none. Where the join wants to know a side's partitions,
         that of each one by its number; records that have several clocks follow the slowest.
         """
-        by_partition = self.stage.by_partition
+        by_partition = self.stage.operator.by_partition
         if by_partition is not None:
             times_ms = [clocks[one.name] for one in self.clocks[by_partition]]
             partitions = range(1 + max(chain(*times_ms), default=-1))
@@ -160,38 +188,31 @@ class TaskFiles(Protocol):
     task may run any number of times.
     """
 
-    def process_records(
-        self, plan: "BatchPlan", tasks: Sequence[int], records: pa.Table, close_ms: int
-    ) -> tuple[EngineResult, list[Version]]:
-        """Run the window engine once for all ``tasks``, and write the next state of each.
+    def run_operator(
+        self,
+        plan: "BatchPlan",
+        stored: StoredOperator[Result],
+        tasks: Sequence[int],
+        batch: pa.Table,
+        times: Times,
+    ) -> tuple[Result, list[Version]]:
+        """Run an operator once for all ``tasks``, and write the next state of each.
 
         Args:
             plan: The batch.
+            stored: The operator.
             tasks: The tasks whose records these are, at least one.
-            records: Rows of the engine's ``record_schema``.
-            close_ms: The close time after the batch.
+            batch: Rows of the ``record_schema`` of the operator.
+            times: The times before and after the batch.
 
         Returns:
-            The result of the engine, and the next version of each task's state.
-        """
-
-    def join_records(
-        self,
-        plan: "BatchPlan",
-        join: JoinPlan,
-        task: int,
-        records: pa.Table,
-        clocks: tuple[Clocks, Clocks],
-    ) -> tuple[JoinResult, Version]:
-        """Run a join on the task's state of the batch before; write the next state.
-
-        ``clocks`` are those before the batch and after it.
+            The result of the operator, and the next version of each task's state.
         """
 
     def write_changes(self, plan: "BatchPlan", task: int, changes: pa.Table) -> list[AddedFile]:
         """Write changed windows, after their steps, into a file of the table.
 
-        ``task`` is the first task of ``process_records``, whose number is in the file's name.
+        ``task`` is the first task of ``run_operator``, whose number is in the file's name.
         """
 
     def write_dead_letters(self, plan: "BatchPlan", letters: Sequence[pa.Table]) -> list[AddedFile]:
@@ -228,10 +249,15 @@ class BatchPlan:
     topics_in_front: tuple[str, ...] = ()
 
     @cached_property
-    def stamped_schema(self) -> pa.Schema:
+    def arriving_schema(self) -> pa.Schema:
         """The columns of rows that are sent to the window engine's tasks."""
         assembly = self.assembly
         return hops.to_windows_schema(assembly.engine.record_schema, keeps_raw=assembly.keeps_raw)
+
+    @property
+    def stored(self) -> StoredOperator[EngineResult]:
+        """The operator of the store with the files of its state."""
+        return StoredOperator(self.assembly.engine, self.segments)
 
     @property
     def windows(self) -> Windows:

@@ -5,10 +5,10 @@ the streams of a cogroup may use the same names; a column ``_1_`` that is true f
 stream's records lets ``count()`` count only those. The inputs of a merged stream share its names.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import pyarrow as pa
 
@@ -24,21 +24,13 @@ from oriel.pipeline.language import (
     Input,
     MapValues,
     MergedStreams,
-    Responses,
-    Side,
+    Records,
     Store,
-    TableChanges,
     TableRows,
-    are_updates,
     arrow_schema,
     check_names,
     grouping_text,
-    has_elements,
-    has_own_order,
-    places_of,
     share_elements,
-    sides_of,
-    tells_rows,
 )
 from oriel.pipeline.windows import (
     PARTNERS,
@@ -97,6 +89,10 @@ class Assembly:
     of_elements: tuple[bool, ...] = ()
     #: What becomes of the engine's rows before they are written.
     row_steps: AggregatedSteps | None = None
+    #: True if records with a null value are used. Otherwise they are dead letters.
+    takes_null_values: bool = False
+    #: True if records without a key are used, or with a very long one.
+    takes_any_key: bool = False
 
     @property
     def types(self) -> Mapping[str, pa.DataType]:
@@ -114,37 +110,24 @@ def assemble(store: Store, values: Sequence[pa.Schema]) -> Assembly:
     Raises:
         InvalidTopology: an aggregation does not fit the columns; the message names the step.
     """
+    kind = _KINDS[type(store.aggregation)]
     try:
-        if isinstance(store.aggregation, TableRows):
-            assembly = _with_rows(store, store.aggregation, values)
-        else:
-            of_streams = _of_streams(store.name, store.streams, values)
-            if isinstance(store.aggregation, Columns):
-                assembly = _with_columns(store, store.aggregation, of_streams)
-            elif isinstance(store.aggregation, Functions):
-                assembly = _with_functions(store, store.aggregation, of_streams)
-            else:
-                assembly = _with_records(store, of_streams)
+        assembly = kind.build(store, values)
     except InvalidTopology:
         raise
     except IllegalArgument as error:
-        message = f"store {store.name!r}, aggregate: {error}"
-        if isinstance(store.aggregation, TableRows):
-            message = (
-                f"store {store.name!r}, {store.aggregation}: {error}. Rename columns with "
-                "map_values first"
-            )
+        step = kind.step.format(store.aggregation)
+        message = f"store {store.name!r}, {step}: {error}{kind.solution}"
         raise InvalidTopology(message) from error
-    if not store.is_sink:
-        # A topic takes any name and type that JSON has.
+    if kind.has_table:
+        # A topic accepts any name, and any type that JSON has.
         check_columns(store, assembly.types)
-    numbers = max((places_of(origin).fields for origin in store.inputs), key=len)
+    numbers = max((origin.places.fields for origin in store.inputs), key=len)
     if numbers:
         assembly.engine.order_by_numbers(numbers)
-    has_effect = tells_rows if isinstance(store.aggregation, TableRows) else has_own_order
-    if not isinstance(store.aggregation, Columns) and any(map(has_effect, store.inputs)):
+    if any(map(kind.has_apply_order, store.inputs)):
         assembly.engine.order_by_effect()
-    return replace(assembly, of_elements=tuple(map(has_elements, store.inputs)))
+    return replace(assembly, of_elements=tuple(each.has_elements for each in store.inputs))
 
 
 def check_columns(store: Store, types: Mapping[str, pa.DataType]) -> None:
@@ -242,19 +225,23 @@ def _renamed(values: Sequence[pa.Schema], names: Sequence[Mapping[str, str]]) ->
     ])  # fmt: skip
 
 
-def _with_columns(store: Store, columns: Columns, values: Sequence[pa.Schema]) -> Assembly:
-    aggregates, read = _aggregated(columns, values, store.inputs, store.streams)
+def _with_columns(store: Any, values: Sequence[pa.Schema]) -> Assembly:
+    of_streams = _of_streams(store.name, store.streams, values)
+    aggregates, read = _aggregated(store.aggregation, of_streams, store.inputs, store.streams)
     engine = engine_for(
         store.windows, aggregates, read.schema,
         carried=pa.schema([KEY_GROUP]), emit=store.emit,
     )  # fmt: skip
-    return Assembly(engine, read.columns, read.markers, keeps_raw=False)
+    null_values = store.windows.rule.takes_null_values
+    return Assembly(
+        engine, read.columns, read.markers, keeps_raw=False, takes_null_values=null_values
+    )
 
 
 def _aggregated(
     columns: Columns,
     values: Sequence[pa.Schema],
-    inputs: Sequence[Input | Side],
+    inputs: Sequence[Input],
     streams: Sequence[int],
 ) -> tuple[dict[str, Aggregate], ReadColumns]:
     """The aggregates of the columns that an engine reads, and these columns of ``inputs``.
@@ -291,30 +278,34 @@ def _aggregated(
     return aggregates, ReadColumns(schema, names, markers).of_inputs(streams)
 
 
-def _kept(aggregate: Aggregate, streams: Sequence[Input | Side]) -> Aggregate:
+def _kept(aggregate: Aggregate, streams: Sequence[Input]) -> Aggregate:
     """An aggregate as the state keeps it up, by the records that ``streams`` have."""
-    if any(isinstance(stream.join, TableChanges) for stream in streams):
+    if any(stream.join is not None and stream.join.are_changes for stream in streams):
         return aggregate.of_changes()
-    if any(PARTNERS in places_of(stream).fields for stream in streams):
+    if any(PARTNERS in stream.places.fields for stream in streams):
         return aggregate.of_joined()
     return aggregate
 
 
-def _with_functions(store: Store, functions: Functions, values: Sequence[pa.Schema]) -> Assembly:
-    fold, read = _folded(store.name, functions, values, store.inputs, store.streams)
+def _with_functions(store: Any, values: Sequence[pa.Schema]) -> Assembly:
+    of_streams = _of_streams(store.name, store.streams, values)
+    fold, read = _folded(store.name, store.aggregation, of_streams, store.inputs, store.streams)
     # A function can raise on a record in a sliding window that comes to be much later.
     carried = [KEY_GROUP, RAW] if store.windows.kind == "sliding" else [KEY_GROUP]
     engine = engine_for(
         store.windows, fold, read.schema, carried=pa.schema(carried), emit=store.emit
     )
-    return Assembly(engine, read.columns, read.markers, keeps_raw=True)
+    null_values = store.windows.rule.takes_null_values
+    return Assembly(
+        engine, read.columns, read.markers, keeps_raw=True, takes_null_values=null_values
+    )
 
 
 def _folded(
     store: str,
     functions: Functions,
     values: Sequence[pa.Schema],
-    inputs: Sequence[Input | Side],
+    inputs: Sequence[Input],
     streams: Sequence[int],
 ) -> tuple[Fold, ReadColumns]:
     """A user's functions, and what they read of ``inputs``.
@@ -348,7 +339,7 @@ def _folded(
         step=f"store {store!r}, {functions.step}",
         bare=functions.schema is not None,
         subtractor=functions.subtractor,
-        of_updates=frozenset(n for n, each in enumerate(inputs) if are_updates(each)),
+        of_updates=frozenset(n for n, each in enumerate(inputs) if each.are_updates),
     )
     read = ReadColumns(_renamed(values, names), names, (None,) * len(names))
     return fold, read.of_inputs(streams)
@@ -392,9 +383,9 @@ def updates_engine(
     aggregation, windows, streams = updates.aggregation, updates.windows, updates.streams
     of_streams = _of_streams(store, streams, values)
     if isinstance(aggregation, Columns):
-        aggregates, read = _aggregated(aggregation, of_streams, sides_of(updates), streams)
+        aggregates, read = _aggregated(aggregation, of_streams, updates.inputs, streams)
         return updates_engine_for(windows, aggregates, read.schema, carried, sides=sides), read
-    fold, read = _folded(store, aggregation, of_streams, sides_of(updates), streams)
+    fold, read = _folded(store, aggregation, of_streams, updates.inputs, streams)
     reason = partial(with_detail, Reason.FUNCTION_RAISED.value)
     engine = updates_engine_for(windows, fold, read.schema, carried, sides=sides, reason=reason)
     return engine, read
@@ -431,20 +422,67 @@ def _of_stream(aggregator: Aggregator, own: Mapping[str, str]) -> Aggregator:
     return of_stream
 
 
-def _with_rows(store: Store, rows: TableRows, values: Sequence[pa.Schema]) -> Assembly:
+def _with_rows(store: Any, values: Sequence[pa.Schema]) -> Assembly:
+    rows = store.aggregation
     wide = [pa.schema([(f.name, widened(f.type)) for f in schema]) for schema in values]
     responses = tuple(
-        number for number, origin in enumerate(store.inputs) if isinstance(origin.join, Responses)
+        number
+        for number, origin in enumerate(store.inputs)
+        if origin.join is not None and origin.join.is_between_tables
     )
-    updates = tuple(number for number, origin in enumerate(store.inputs) if tells_rows(origin))
+    updates = tuple(number for number, origin in enumerate(store.inputs) if origin.emits_rows)
     engine = TableRowsEngine(rows.join, wide, pa.schema([KEY_GROUP]), responses, updates)
     names = tuple({name: name for name in schema.names} for schema in values)
-    return Assembly(engine, names, (None,) * len(values), keeps_raw=False)
+    return Assembly(engine, names, (None,) * len(values), keeps_raw=False, takes_null_values=True)
 
 
 def _with_records(store: Store, values: Sequence[pa.Schema]) -> Assembly:
-    (of_stream,) = values
+    (of_stream,) = _of_streams(store.name, store.streams, values)
     names = {name: name for name in of_stream.names}
     inputs = len(store.inputs)
     engine = RecordsEngine(of_stream, inputs, share_elements=share_elements(store.inputs))
-    return Assembly(engine, (names,) * inputs, (None,) * inputs, keeps_raw=False)
+    return Assembly(
+        engine, (names,) * inputs, (None,) * inputs, keeps_raw=False,
+        takes_null_values=True, takes_any_key=True,
+    )  # fmt: skip
+
+
+class _Kind(NamedTuple):
+    """How a kind of aggregation is planned.
+
+    Attributes:
+        build: Returns the assembly of a store.
+        has_apply_order: Returns True for an input whose apply order matters to the aggregation.
+        has_table: False for an output topic.
+        step: The aggregation in the message of an error.
+        solution: The end of the message of an error.
+    """
+
+    build: Callable[[Any, Sequence[pa.Schema]], Assembly]
+    has_apply_order: Callable[[Input], bool]
+    has_table: bool = True
+    step: str = "aggregate"
+    solution: str = ""
+
+
+def _has_apply_order(each: Input) -> bool:
+    return each.has_apply_order
+
+
+def _emits_rows(each: Input) -> bool:
+    return each.emits_rows
+
+
+def _has_no_apply_order(_input: Input) -> bool:
+    # Named aggregates order records by time, partition and offset.
+    return False
+
+
+_KINDS: Mapping[type, _Kind] = {
+    Columns: _Kind(_with_columns, _has_no_apply_order),
+    Functions: _Kind(_with_functions, _has_apply_order),
+    TableRows: _Kind(
+        _with_rows, _emits_rows, step="{}", solution=". Rename columns with map_values first"
+    ),
+    Records: _Kind(_with_records, _has_apply_order, has_table=False),
+}

@@ -1,4 +1,4 @@
-"""What stands in front of a store's engine: streams with steps and stamps, and their joins."""
+"""The inputs of a store: streams with their row-wise steps, and joins."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -7,8 +7,8 @@ from typing import Any, Protocol
 import pyarrow as pa
 
 from oriel.pipeline import hops
-from oriel.pipeline.language import AggregatedRows, Input, Side, Source
-from oriel.pipeline.plan.batch import ClockPlan, StampPlan
+from oriel.pipeline.language import AggregatedRows, Input, Source
+from oriel.pipeline.plan.batch import ClockPlan, StreamPlan
 from oriel.pipeline.plan.join import JoinStage
 
 
@@ -26,24 +26,24 @@ class Steps(Protocol):
         """Choose what ``rows`` gives."""
 
     def rows(self, records: Any) -> Any:
-        """The rows for the stamp, from decoded records or a join's results."""
+        """Return the rows for the stream task, from decoded records or results of a join."""
 
 
 #: Makes the steps of an input (or side of a join) that reads a source, or a join's results; or
 #: those of the rows of an aggregation.
-StepsOf = Callable[[Input | Side | AggregatedRows, Source | pa.Schema], Steps]
+StepsOf = Callable[[Input | AggregatedRows, Source | pa.Schema], Steps]
 
 
 @dataclass(frozen=True)
 class InputPlan:
-    """A stream in front of the engine or of a join: a join in front, if any, steps, and its stamp.
+    """One input of a store or of a join: an upstream join, if any, row-wise steps, and a stream.
 
-    ``takes_null_values``: a join has use for records without a value, as of a table.
+    ``takes_null_values``: the join uses records with a null value, for example tombstones.
     """
 
     source: Source
     steps: Steps
-    stamp: StampPlan
+    stream: StreamPlan
     join: "JoinInput | None"
     takes_null_values: bool = False
 
@@ -54,10 +54,10 @@ class InputPlan:
         What a stream looked up follows the stream's.
         """
         if self.join is None:
-            return (self.stamp.clock,)
+            return (self.stream.clock,)
         if self.join.own_clock is not None:
             return (self.join.own_clock,)
-        sides = self.join.sides[:1] if self.join.stage.keeps_records else self.join.sides
+        sides = self.join.sides[:1] if self.join.stage.operator.keeps_records else self.join.sides
         return tuple(clock for side in sides for clock in side.clocks)
 
     @property
@@ -77,7 +77,7 @@ class JoinInput:
     """A join in front of an input or of another join's side; see ``JoinPlan``.
 
     The changes of one table have one side, all others two, the left one first. ``of_elements``:
-    for each side whether its records are elements of records. ``counts``: see ``StampPlan``.
+    for each side whether its records are elements of records. ``counts``: see ``StreamPlan``.
     """
 
     number: int
@@ -91,7 +91,7 @@ class JoinInput:
     @property
     def clock(self) -> ClockPlan:
         """The clock by which results are late that are records."""
-        return self.own_clock or self.sides[0].stamp.clock
+        return self.own_clock or self.sides[0].stream.clock
 
     @property
     def of_records(self) -> tuple[bool, ...]:
@@ -101,12 +101,12 @@ class JoinInput:
     @property
     def gives_records(self) -> bool:
         """Whether results are a stream's records that looked up a table, maybe several."""
-        return self.stage.keeps_records and self.of_records[0]
+        return self.stage.operator.keeps_records and self.of_records[0]
 
     @property
     def gives_stream(self) -> bool:
         """Whether results are one stream, whose clock goes on behind the join."""
-        return self.stage.keeps_order and self.sides[0].is_stream
+        return self.stage.operator.keeps_order and self.sides[0].is_stream
 
     @property
     def joins(self) -> "list[JoinInput]":

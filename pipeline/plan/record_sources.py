@@ -23,14 +23,6 @@ import pyarrow.compute as pc
 from oriel.pipeline.hops import PartitionNumbers
 from oriel.pipeline.language import (
     Input,
-    MergedStreams,
-    Side,
-    StreamJoin,
-    TableChanges,
-    pairing_join,
-    places_in_front,
-    places_of,
-    sides_of,
 )
 from oriel.pipeline.plan.inputs import InputPlan
 from oriel.pipeline.plan.store import StorePlans
@@ -102,27 +94,26 @@ def input_sources(plans: StorePlans) -> tuple[InputSource, ...]:
     return tuple(map(_source_of, plans.store.inputs, plans.inputs))
 
 
-def _source_of(definition: Input | Side, plan: InputPlan) -> InputSource:
+def _source_of(definition: Input, plan: InputPlan) -> InputSource:
     front = plan.join
-    while front is not None and front.stage.keeps_records:
+    while front is not None and front.stage.operator.keeps_records:
         front = front.sides[0].join
-    places, join = places_of(definition), pairing_join(definition)
+    places, join = definition.places, definition.creating_join
     if front is None or join is None:
-        return InputSource(places, (plan.stamp.clock.name,))
-    results = places_in_front(_behind_pairing(definition)).numbers
-    sides = tuple(map(_source_of, sides_of(join), front.sides))
-    if isinstance(join, StreamJoin | MergedStreams):
-        are_merged = isinstance(join, MergedStreams)
-        return InputSource(places, sides=sides, are_merged=are_merged, results=results)
+        return InputSource(places, (plan.stream.clock.name,))
+    results = _behind_pairing(definition).places_before_steps.numbers
+    sides = tuple(map(_source_of, join.inputs, front.sides))
+    if join.is_pair:
+        return InputSource(places, sides=sides, are_merged=join.merges, results=results)
     logs = tuple(log for side in sides for log in side.logs)
-    is_named = isinstance(join, TableChanges) or any(side.places.numbers for side in sides)
+    is_named = join.are_changes or any(side.places.numbers for side in sides)
     return InputSource(places, logs, names_numbers=is_named, results=results)
 
 
-def _behind_pairing(stream: Input | Side) -> Input | Side:
+def _behind_pairing(stream: Input) -> Input:
     """The stream whose own steps read the results that its records are made of."""
     join = stream.join
-    if join is None or join is pairing_join(stream):
+    if join is None or join is stream.creating_join:
         return stream
     return _behind_pairing(join.left)
 

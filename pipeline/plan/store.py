@@ -15,28 +15,18 @@ from oriel.pipeline.dead_letters import SourceReasons
 from oriel.pipeline.language import (
     Input,
     Join,
-    Responses,
-    Side,
     Source,
     Store,
     StoreSource,
-    Subscriptions,
-    TableChanges,
-    TableLookup,
-    TableRows,
-    TableUpdates,
     Topology,
-    flattened_places,
-    has_elements,
     refuse_hidden,
-    sides_of,
 )
 from oriel.pipeline.plan.batch import (
     BatchPlan,
     ClockPlan,
     JoinPlan,
     PreparedBatch,
-    StampPlan,
+    StreamPlan,
     TaskFiles,
 )
 from oriel.pipeline.plan.clocks import (
@@ -49,14 +39,13 @@ from oriel.pipeline.plan.clocks import (
 from oriel.pipeline.plan.engine import Assembly, assemble
 from oriel.pipeline.plan.final_rows import final_row_fields
 from oriel.pipeline.plan.inputs import InputPlan, JoinInput, Steps, StepsOf
-from oriel.pipeline.plan.join import JoinStage, asked_sides
+from oriel.pipeline.plan.join import JoinStage
 from oriel.pipeline.plan.origins import effect_logs, origin_of
 from oriel.pipeline.plan.row_steps import with_row_steps
 from oriel.pipeline.windows import (
     LEFT,
     NEVER_CLOSED_MS,
     NO_STREAM_TIME_MS,
-    RIGHT,
 )
 from oriel.storage import Offsets
 from oriel.storage.delta import delta_type
@@ -66,7 +55,7 @@ from oriel.storage.delta import delta_type
 class _Staged:
     """A join that is checked: its engine, and steps and a join in front of each side.
 
-    Stamps come later: how long windows wait for a clock, all joins behind it know.
+    The streams are planned later, because how long windows wait depends on all later joins.
     """
 
     join: Join
@@ -106,7 +95,7 @@ class StorePlans:
         for columns in self.assembly.columns:
             refuse_hidden(store.name, columns)
         self.inputs = [
-            replace(plan, stamp=self._addressed_to_engine(number, plan.stamp))
+            replace(plan, stream=self._addressed_to_engine(number, plan.stream))
             for number, plan in enumerate(inputs)
         ]
 
@@ -135,17 +124,18 @@ class StorePlans:
         return tuple(dict.fromkeys((*own, *(topic for topics in fronts for topic in topics))))
 
     def select_columns(self, key_groups: int) -> None:
-        """Let all steps give only what is read behind them; stamps share keys in ``key_groups``.
+        """Let all steps return only the columns that are read, and divide keys in ``key_groups``.
 
         Once before the first batch: how many key groups there are, the store's table knows,
         which is not opened before all stores of a topology are checked.
         """
         self._key_groups = key_groups
-        takes_null = self.store.windows.rule.takes_null_values
-        is_sink = self.store.is_sink
-        takes_null |= is_sink or isinstance(self.store.aggregation, TableRows)
-        for plan, columns in zip(self.inputs, self.assembly.columns, strict=True):
-            output = hops.StepsOutput(list(columns), takes_null, self.assembly.keeps_raw, is_sink)
+        assembly = self.assembly
+        for plan, columns in zip(self.inputs, assembly.columns, strict=True):
+            output = hops.StepsOutput(
+                list(columns), assembly.takes_null_values, assembly.keeps_raw,
+                assembly.takes_any_key,
+            )  # fmt: skip
             plan.steps.select(output)
             for side in plan.sides:
                 # All columns of a side go on: steps behind the join may read them.
@@ -207,22 +197,22 @@ class StorePlans:
         return plan, joins
 
     def _planned(self, number: int, definition: Input) -> InputPlan:
-        """Check the steps of an input; what its stamp adds for the engine is not known yet."""
+        """Check the steps of an input. The columns of the store are not known yet."""
         if definition.join is None:
             steps = self._steps_of(definition, self._typed(definition.source))
-            stamp = self._stamp(definition, 0, {})
-            return InputPlan(definition.source, steps, stamp, None)
+            stream = self._stream_plan(definition, 0, {})
+            return InputPlan(definition.source, steps, stream, None)
         staged = self._staged(definition.join)
-        join = self._joined(staged, number, staged.stage.delay_ms)
+        join = self._joined(staged, number, staged.stage.held_back_ms)
         steps = self._steps_of(definition, hops.joined_schema(staged.stage.result_schema))
         # A result is late by the times of its records; what a stream looked up is its record,
         # whose clock goes on behind the lookup.
-        stamp = StampPlan(
+        stream = StreamPlan(
             join.clock, {}, {}, SourceReasons.NOT_REPORTED,
-            flattened=flattened_places(definition),
-            moves_clock=join.gives_stream, counts=not join.stage.is_between_tables,
+            flattened=definition.flattened_places,
+            moves_clock=join.gives_stream, counts=not join.stage.operator.is_between_tables,
         )  # fmt: skip
-        return InputPlan(definition.source, steps, stamp, join)
+        return InputPlan(definition.source, steps, stream, join)
 
     def _typed(self, source: Source) -> Source:
         """A source with the schema of its records, which that of a store's rows lacks so far."""
@@ -234,10 +224,10 @@ class StorePlans:
 
     def _staged(self, join: Join, *, is_asked: bool = False) -> "_Staged":
         """Check the steps of both sides, and that they can be joined; joins in front first."""
-        sides = sides_of(join)
+        sides = join.inputs
         fronts = tuple(
             self._staged(side.join, is_asked=asked) if side.join else None
-            for side, asked in zip(sides, asked_sides(join, is_asked=is_asked), strict=True)
+            for side, asked in zip(sides, join.asked_inputs(is_asked=is_asked), strict=True)
         )
         steps = tuple(
             self._steps_of(
@@ -250,7 +240,7 @@ class StorePlans:
         )
         for each in steps:
             refuse_hidden(self.store.name, each.values.names)
-        held_ms = [front.stage.delay_ms if front else 0 for front in fronts]
+        held_ms = [front.stage.held_back_ms if front else 0 for front in fronts]
         values = [each.values for each in steps]
         stage = JoinStage(self.store.name, join, values, held_ms, self._steps_of, is_asked=is_asked)
         return _Staged(join, stage, steps, fronts)
@@ -258,64 +248,60 @@ class StorePlans:
     def _joined(
         self, staged: "_Staged", number: int, delay_ms: int | None, *, counts: bool = True
     ) -> JoinInput:
-        """The join ``number`` with its stamps; windows wait until clocks are ``delay_ms`` further.
+        """The join ``number`` with its streams. Windows wait until clocks are ``delay_ms`` further.
 
         The last join knows what those in front hold back. None: nothing waits for its clocks.
-        ``counts``: see ``StampPlan``.
+        ``counts``: see ``StreamPlan``.
         """
-        join, stage = staged.join, staged.stage
-        is_lookup = isinstance(join, TableLookup)
-        of_tables = isinstance(join, TableUpdates | TableChanges | Subscriptions | Responses)
+        join, stage, operator = staged.join, staged.stage, staged.stage.operator
         sides = []
         for place, (side, steps, front) in enumerate(
-            zip(sides_of(join), staged.steps, staged.fronts, strict=True)
+            zip(join.inputs, staged.steps, staged.fronts, strict=True)
         ):
-            is_table = of_tables or (is_lookup and place == RIGHT)
-            takes_null_values = is_table or stage.takes_null_values
+            takes_null_values = operator.reads_table(place) or operator.takes_null_values
             constants = {"side": pa.scalar(place, pa.int8())}
-            # Whom rows subscribe to is told of a table that is read beside it.
-            side_counts = counts and not isinstance(join, Subscriptions)
+            side_counts = counts and operator.counts_records
             columns, marker = stage.read.columns[place], stage.read.markers[place]
             if marker is not None:
                 constants[marker] = pa.scalar(value=True)
-            # A table that is looked up is read as it is, so nothing waits for its clock.
-            waits_ms = None if is_lookup and is_table else delay_ms
+            waits_ms = delay_ms if operator.waits_for(place) else None
             if front is None:
-                # Nor for one in front of windows or a buffer, behind which there is another one.
-                waits_ms = None if stage.has_own_clock else waits_ms
-                stamp = self._stamp(side, waits_ms, constants)
-                stamp = replace(stamp, columns=columns, counts=side_counts)
+                # Windows wait for the stream time of the results, if they have one of their own.
+                waits_ms = None if operator.owns_stream_time else waits_ms
+                stream = self._stream_plan(side, waits_ms, constants)
+                stream = replace(stream, columns=columns, counts=side_counts)
                 front_join = None
             else:
                 self._fronts += 1
                 front_number = len(self.store.inputs) + self._fronts - 1
                 front_join = self._joined(front, front_number, waits_ms, counts=side_counts)
-                stamp = StampPlan(
+                stream = StreamPlan(
                     front_join.clock, columns, constants, SourceReasons.NOT_REPORTED,
                     origin=origin_of(side), effect_logs=effect_logs(side),
-                    flattened=flattened_places(side),
-                    counts=side_counts and not front.stage.is_between_tables,
+                    flattened=side.flattened_places,
+                    counts=side_counts and not front.stage.operator.is_between_tables,
                 )  # fmt: skip
             # A stream's records reach the engine only if they find a row: their clock is behind
             # the last lookup. Behind a join of streams none moves any more.
             is_stream = front_join is None or front_join.gives_stream
-            goes_on = stage.keeps_order and place == LEFT and not stage.has_own_clock
-            stamp = replace(stamp, moves_clock=is_stream and not goes_on)
-            sides.append(InputPlan(side.source, steps, stamp, front_join, takes_null_values))
+            is_left = place == LEFT and not operator.owns_stream_time
+            goes_on = operator.keeps_order and is_left
+            stream = replace(stream, moves_clock=is_stream and not goes_on)
+            sides.append(InputPlan(side.source, steps, stream, front_join, takes_null_values))
         own_clock = None
-        if stage.has_own_clock and sides[0].stamp.moves_clock:
-            own_clock = self._clock(sides[0].stamp.clock.topic, delay_ms)
-        of_elements = tuple(map(has_elements, sides_of(join)))
+        if operator.owns_stream_time and sides[0].stream.moves_clock:
+            own_clock = self._clock(sides[0].stream.clock.topic, delay_ms)
+        of_elements = tuple(each.has_elements for each in join.inputs)
         return JoinInput(number, stage, tuple(sides), of_elements, own_clock, counts)
 
-    def _stamp(
-        self, stream: Input | Side, delay_ms: int | None, constants: Mapping[str, Any]
-    ) -> StampPlan:
-        """The stamp of one reading of a source, with a clock of its own."""
+    def _stream_plan(
+        self, stream: Input, delay_ms: int | None, constants: Mapping[str, Any]
+    ) -> StreamPlan:
+        """Return the stream of one read of a source, with its own stream time."""
         # A second reading of a source finds the same records bad: only the first reports them.
         reasons = self._source_reasons.pop(stream.source, SourceReasons.NOT_REPORTED)
         clock = self._clock(stream.source.topic, delay_ms)
-        return StampPlan(clock, {}, constants, reasons, flattened=flattened_places(stream))
+        return StreamPlan(clock, {}, constants, reasons, flattened=stream.flattened_places)
 
     def _clock(self, topic: str, delay_ms: int | None) -> ClockPlan:
         """One more clock of a topic."""
@@ -324,15 +310,15 @@ class StorePlans:
         self.clocks.append(clock)
         return clock
 
-    def _addressed_to_engine(self, input_number: int, stamp: StampPlan) -> StampPlan:
-        """The stamp in front of the engine's tasks, with the columns that the engine reads."""
+    def _addressed_to_engine(self, input_number: int, stream: StreamPlan) -> StreamPlan:
+        """Return the stream with the columns that the store reads."""
         constants: dict[str, Any] = {"input": pa.scalar(input_number, pa.int8())}
         marker = self.assembly.markers[input_number]
         if marker is not None:
             constants[marker] = pa.scalar(value=True)
         definition = self.store.inputs[input_number]
         return replace(
-            stamp,
+            stream,
             columns=self.assembly.columns[input_number],
             constants=constants,
             inputs=len(self.store.inputs),

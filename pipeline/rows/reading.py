@@ -10,11 +10,11 @@ from dataclasses import dataclass, field
 from pyspark.sql import DataFrame
 
 from oriel.pipeline.arrow_steps import TypedKeys
-from oriel.pipeline.language import AggregatedRows, Input, Side, expressions_of
+from oriel.pipeline.language import AggregatedRows, Input, expressions_of
 from oriel.pipeline.rows.steps import RowSteps
 
 
-def row_steps(records: DataFrame, origin: Input | Side | AggregatedRows, store: str) -> RowSteps:
+def row_steps(records: DataFrame, origin: Input | AggregatedRows, store: str) -> RowSteps:
     """``RowSteps`` of these arguments, for the caller alone.
 
     Raises:
@@ -41,10 +41,10 @@ class _Reading:
 
     same_as: tuple[object, ...]
     records: DataFrame = field(compare=False)
-    origin: Input | Side | AggregatedRows = field(compare=False)
+    origin: Input | AggregatedRows = field(compare=False)
 
     @classmethod
-    def of(cls, records: DataFrame, origin: Input | Side | AggregatedRows) -> "_Reading":
+    def of(cls, records: DataFrame, origin: Input | AggregatedRows) -> "_Reading":
         """The steps behind ``records``, by their text, what they read and what they group by."""
         typed_keys = None if isinstance(origin, AggregatedRows) else TypedKeys.of(origin)
         expressions = (*expressions_of(origin.steps), *origin.group_by)

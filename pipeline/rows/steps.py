@@ -41,7 +41,6 @@ from oriel.pipeline.language import (
     OwnKey,
     Peek,
     RowStep,
-    Side,
     Step,
     grouping_text,
     told_step,
@@ -73,9 +72,7 @@ from oriel.storage import KEY_BYTES_MAX
 class RowSteps:
     """The steps of one input, checked and built once; ``rows`` then applies them to each batch."""
 
-    def __init__(
-        self, records: DataFrame, origin: Input | Side | AggregatedRows, store: str
-    ) -> None:
+    def __init__(self, records: DataFrame, origin: Input | AggregatedRows, store: str) -> None:
         """Build the projections for records like ``records`` (which may be empty).
 
         Records are decoded ones, with their value in the column ``value``, or a join's results,
@@ -195,7 +192,7 @@ class RowSteps:
 
         Columns: partition, offset, reason, keep, null_value, raw (of dead letters, or of
         all), the message of dead letters, key, timestamp_ms, for a join's results suborder,
-        stream_time_ms, report and task, for elements ``FIRST_ELEMENT``, and the chosen value
+        stream_time_ms, for elements ``FIRST_ELEMENT``, and the chosen value
         columns; behind these the columns ``carried`` of ``records``, which no step sees. A row that
         is flattened is followed by no other row before its last element.
         """

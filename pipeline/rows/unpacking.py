@@ -8,8 +8,8 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.pandas.types import from_arrow_type
 
-from oriel.pipeline.hops import BESIDE_RESULT, MESSAGE, REASON
-from oriel.pipeline.language import SCOPE, AggregatedRows, Input, Side, refuse_taken
+from oriel.pipeline.hops import BESIDE_RESULT, MESSAGE, REASON, TASK
+from oriel.pipeline.language import SCOPE, AggregatedRows, Input, refuse_taken
 from oriel.pipeline.windows import NULL_VALUE, PARTNERS
 
 _META = ("__partition", "__offset", "__raw", MESSAGE.name, "__reason", "__null_value", "__keep")
@@ -21,13 +21,13 @@ JOINED = "join"
 
 
 def unpacked(
-    records: DataFrame, origin: Input | Side | AggregatedRows
+    records: DataFrame, origin: Input | AggregatedRows
 ) -> tuple[tuple[str, ...], list[Column], str]:
     """The rows that the first step sees: columns that no value has, all columns, and whose."""
     if isinstance(origin, AggregatedRows):
         bounds = tuple(name for name in origin.scope if name not in SCOPE)
         return (*_ROW_META, *bounds), _unpacked_aggregates(records), "the aggregation"
-    if "report" in records.columns:
+    if TASK.name in records.columns:
         joined = tuple(of for name, of in JOIN_COLUMNS.items() if name in records.columns)
         return (*_META, *joined), _unpacked_results(records), JOINED
     return _META, _unpacked_records(records, origin), str(origin.source)
@@ -44,7 +44,7 @@ def _unpacked_aggregates(rows: DataFrame) -> list[Column]:
     ]
 
 
-def _unpacked_records(records: DataFrame, origin: Input | Side) -> list[Column]:
+def _unpacked_records(records: DataFrame, origin: Input) -> list[Column]:
     """Value columns to the top level, everything else behind a prefix."""
     names = records.schema["value"].dataType.fieldNames()  # type: ignore[attr-defined]
     refuse_taken(str(origin.source), names)
@@ -62,14 +62,8 @@ def _unpacked_records(records: DataFrame, origin: Input | Side) -> list[Column]:
 
 
 def _unpacked_results(results: DataFrame) -> list[Column]:
-    """The same for a join's results.
-
-    Rows that report to the driver pass through with the reason ``report``: no step touches a row
-    with a reason.
-    """
-    own = {"partition", "offset", REASON.name, NULL_VALUE.name, *JOIN_COLUMNS, *SCOPE}
-    rejected = F.col(REASON.name) if REASON.name in results.columns else F.lit(None).cast("string")
-    is_report = F.col("report").isNotNull()
+    """The same for a join's results. No step touches a row with a reason."""
+    own = {"partition", "offset", TASK.name, REASON.name, NULL_VALUE.name, *JOIN_COLUMNS, *SCOPE}
     is_null = F.lit(False)  # noqa: FBT003
     if NULL_VALUE.name in results.columns:
         is_null = F.coalesce(F.col(NULL_VALUE.name), is_null)
@@ -78,7 +72,7 @@ def _unpacked_results(results: DataFrame) -> list[Column]:
         F.col("offset").alias("__offset"),
         F.lit(b"").alias("__raw"),
         F.lit(None).cast(from_arrow_type(MESSAGE.type)).alias(MESSAGE.name),
-        F.when(is_report, "report").otherwise(rejected).alias("__reason"),
+        F.col(REASON.name).alias("__reason"),
         is_null.alias("__null_value"),
         F.lit(True).alias("__keep"),  # noqa: FBT003
         *(F.col(n).alias(of) for n, of in JOIN_COLUMNS.items() if n in results.columns),

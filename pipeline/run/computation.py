@@ -10,7 +10,7 @@ from oriel.pipeline.language import Source
 from oriel.pipeline.plan import StorePlans, WallClock
 from oriel.pipeline.run.spark_runner import SPARK_ERRORS, SparkRunner, refuse_failing, steps_of
 from oriel.pipeline.sources import SMALL_BATCH_RECORDS, Decoder, Log
-from oriel.pipeline.tasks import LocalRunner, StoreWork, WindowsReport, run_stages
+from oriel.pipeline.tasks import LocalRunner, Reports, StoreWork, run_stages
 from oriel.storage import Offsets
 
 #: Records that are there already, each source's of one partition: stores' final rows.
@@ -42,7 +42,7 @@ class Computation:
         stores: Sequence[StoreWork],
         wall_clock: WallClock,
         final_rows: Records,
-    ) -> dict[str, list[WindowsReport]]:
+    ) -> dict[str, Reports]:
         """What the tasks of ``stores`` report of a batch: the log's ``rows``, from where to where.
 
         ``final_rows`` are records of the stores that they read.

@@ -26,6 +26,7 @@ from oriel.pipeline.sources import NotTranslated, producer_settings
 from oriel.storage import (
     StoreDefinition,
     current_files,
+    is_sink_name,
     replace_file,
     with_digest,
     without_digest,
@@ -137,7 +138,7 @@ def refuse_publications(units: Iterable[Store], options: Mapping[str, str] | Non
             if options is not None:
                 _refuse_options(publication.topic, options)
                 continue
-            who = "a stream" if unit.is_sink else f"store {unit.name!r}"
+            who = "a stream" if is_sink_name(unit.name) else f"store {unit.name!r}"
             message = (
                 f"{who} writes to the Kafka topic {publication.topic!r}, but no cluster is named. "
                 "Name the cluster with --publish-to HOST:PORT"

@@ -37,7 +37,6 @@ from oriel.pipeline.hops import decoded_schema
 from oriel.pipeline.language import (
     AggregatedRows,
     Input,
-    Side,
     Source,
     StoreSource,
     Topology,
@@ -264,7 +263,7 @@ class PipelineRun:
         self,
         empty: Mapping[Source, DataFrame],
         store: str,
-        origin: Input | Side | AggregatedRows,
+        origin: Input | AggregatedRows,
         read: Source | pa.Schema,
     ) -> RowSteps:
         """Steps as Spark reads them, over a source's records, a join's results or aggregates."""
@@ -284,7 +283,9 @@ class PipelineRun:
         return define(plans.store, types, self._checkpoint.application, key_groups)
 
     def _with_definition(self, plans: StorePlans) -> Defined:
-        return plans.store, self._sink(plans)[0] if plans.store.is_sink else self._defined(plans)
+        return plans.store, self._sink(plans)[0] if is_sink_name(
+            plans.store.name
+        ) else self._defined(plans)
 
     def _sink(self, plans: StorePlans) -> tuple[SinkDefinition, Publish]:
         """Return the definition of a sink, and the function that publishes its batches."""
@@ -293,7 +294,7 @@ class PipelineRun:
 
     def _tables(self, plans: StorePlans) -> StoreTables | SinkTopic:
         """Open the tables of a store, or the topic of a sink. Create missing tables."""
-        if plans.store.is_sink:
+        if is_sink_name(plans.store.name):
             sink, sync = self._sink(plans), self._settings.sync
             return SinkTopic(self._layout, self._checkpoint, *sink, sync=sync)
         types = plans.columns
@@ -331,7 +332,7 @@ class PipelineRun:
             # A partition can become idle from now on, and was not idle before.
             WallClock(self._since_ms, self._since_ms, self._settings.clocks),
         )  # fmt: skip
-        if plans.store.is_sink:
+        if is_sink_name(plans.store.name):
             prepared = rebuild.publish_all(plans, *self._sink(plans), at.batch, at.ends)
         else:
             prepared = rebuild.run(plans, self._defined(plans), at.batch, at.ends)

@@ -39,7 +39,7 @@ from oriel.pipeline.run.computation import Computation
 from oriel.pipeline.run.final_rows import ends_at, final_rows_up_to
 from oriel.pipeline.sources import Log
 from oriel.pipeline.spark import map_in_arrow, no_rows
-from oriel.pipeline.tasks import StoreWork, WindowsReport
+from oriel.pipeline.tasks import Reports, StoreWork
 from oriel.storage import DataLayout, Offsets, StoreDefinition, current_files, log_line, say
 from oriel.storage.delta import (
     AddedFile,
@@ -180,7 +180,7 @@ class Rebuild:
             until = self.log.next_ends(starts, ends) if ends else {}
             work = batches.begin(number, until | read_to, self.wall_clock)
             assert work is not None
-            blocks, reports = self.log.read_blocks(starts, until), []
+            blocks, reports = self.log.read_blocks(starts, until), Reports()
             if until != ends and not _distance(starts, until):
                 message = (
                     f"store {store.name!r}: the log ends at {starts}, but the pipeline has read up "
@@ -218,7 +218,7 @@ class Rebuild:
         bounds: tuple[Offsets, Offsets],
         work: StoreWork,
         final_rows: Mapping[Source, pa.Table],
-    ) -> list[WindowsReport]:
+    ) -> Reports:
         reports = self.computation.run(rows, bounds, [work], self.wall_clock, final_rows)
         return reports[work.plan.store]
 

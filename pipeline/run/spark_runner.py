@@ -1,9 +1,9 @@
 """All stores' stages of a batch as one Spark job; and which step made it fail.
 
-The job is the feed (decoding, row-wise steps, stamps), and for each level of channels a shuffle
-of messages and the tasks behind it. What Arrow runs goes through Spark as messages. Steps that
-only Spark can run are projections of its own: rows are opened in front of them and become
-messages again behind them. Where an expression fails on a record, the steps are run again one by
+The job is the feed (decoding, row-wise steps, stream tasks), and for each level of channels a
+shuffle of envelopes and the tasks after it. What Arrow runs goes through Spark as envelopes. Steps
+that only Spark can run are projections of its own: rows are decoded before them and become
+envelopes again after them. Where an expression fails on a record, the steps are run again one by
 one, to name the store and the step in one line.
 """
 
@@ -23,7 +23,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from oriel.pipeline.decoding import BlockDecoder
 from oriel.pipeline.errors import ExpressionFailed
-from oriel.pipeline.hops import REPORT, TASK
+from oriel.pipeline.hops import REASON, TASK
 from oriel.pipeline.language import Source, StoreSource
 from oriel.pipeline.plan import Steps, StorePlans
 from oriel.pipeline.rows import RowSteps
@@ -31,23 +31,26 @@ from oriel.pipeline.sources import Decoder, Log, SparkDecoder, spark_refuse_ahea
 from oriel.pipeline.spark import first_line, map_in_arrow
 from oriel.pipeline.tasks import (
     CHANNEL,
-    MESSAGE_SCHEMA,
+    ENVELOPE_SCHEMA,
+    REPORTS,
     ROWS,
     Batches,
     Chain,
     Chains,
+    PartitionFunction,
+    Reports,
     Route,
     RouteRunner,
-    TaskFunction,
     decode_task,
+    decoded_reports,
+    decoded_rows,
     feed,
     hop,
-    opened,
 )
 
-_MESSAGES = from_arrow_schema(MESSAGE_SCHEMA)
-#: The columns of messages among rows that are open for Spark.
-_CARRIED = pa.schema([field.with_name(f"_message_{field.name}") for field in MESSAGE_SCHEMA])
+_ENVELOPES = from_arrow_schema(ENVELOPE_SCHEMA)
+#: The columns of envelopes among rows that are decoded for Spark.
+_CARRIED = pa.schema([field.with_name(f"_envelope_{field.name}") for field in ENVELOPE_SCHEMA])
 
 
 class SparkRunner(RouteRunner):
@@ -96,14 +99,14 @@ class SparkRunner(RouteRunner):
         self._tasks = max(self._tasks, tasks)
         return super().by_task(rows, tasks, together=together)
 
-    def messages(self) -> pa.Table:
+    def envelopes(self) -> pa.Table:
         frame = self._fed()
         for level in range(1, max(self._levels.values()) + 1):
             routes = self.routes_from(level)
             in_hop = [route for route in routes if route.base not in self._spark_steps]
             behind_spark = [route for route in routes if route.base in self._spark_steps]
             frame = map_in_arrow(
-                frame.repartitionById(self._tasks, TASK.name), hop(in_hop), _MESSAGES
+                frame.repartitionById(self._tasks, TASK.name), hop(in_hop), _ENVELOPES
             )
             for route in behind_spark:
                 frame = self._through_spark(frame, route)
@@ -133,7 +136,7 @@ class SparkRunner(RouteRunner):
         return frame.coalesce(1).sortWithinPartitions("offset")
 
     def _fed(self) -> DataFrame:
-        """The messages of the feed."""
+        """The envelopes of the feed."""
         routes = self.routes_from(0)
         # One pass over the raw rows for all sources of which Spark need not see a record.
         with_spark = {
@@ -155,7 +158,7 @@ class SparkRunner(RouteRunner):
                 if isinstance(decoder, BlockDecoder) and source not in with_spark
             }
             feeding = feed(self._log.row_opener(), decoders, in_feed, self._latest_ms)
-            frames.append(map_in_arrow(self._rows, feeding, _MESSAGES))
+            frames.append(map_in_arrow(self._rows, feeding, _ENVELOPES))
         for source in with_spark:
             assert isinstance(source, Source)
             of_source = [route for route in routes if route.base == source]
@@ -167,66 +170,72 @@ class SparkRunner(RouteRunner):
                 first, *others = route.operations
                 if isinstance(first, RowSteps):
                     behind = replace(route, operations=tuple(others))
-                    frames.append(map_in_arrow(first.rows(records), behind.run, _MESSAGES))
+                    frames.append(map_in_arrow(first.rows(records), behind.run, _ENVELOPES))
                 else:
-                    frames.append(map_in_arrow(records, route.run, _MESSAGES))
+                    frames.append(map_in_arrow(records, route.run, _ENVELOPES))
         return reduce(DataFrame.union, frames)
 
-    def _through_spark(self, messages: DataFrame, route: Route) -> DataFrame:
-        """The rows of a channel through Spark's steps and then the route; others stay messages."""
+    def _through_spark(self, sent: DataFrame, route: Route) -> DataFrame:
+        """Run the rows of a channel through the steps of Spark and then the route."""
         assert isinstance(route.base, int)
         steps, schema = self._spark_steps[route.base]
         opened_schema = pa.schema([*_CARRIED, *schema])
         opening = _open_channel(route.base, opened_schema)
-        rows = map_in_arrow(messages, opening, from_arrow_schema(opened_schema))
+        rows = map_in_arrow(sent, opening, from_arrow_schema(opened_schema))
         stepped = steps.rows(rows, carried=_CARRIED.names)
-        return map_in_arrow(stepped, _close_channel(route), _MESSAGES)
+        return map_in_arrow(stepped, _close_channel(route), _ENVELOPES)
 
 
-def _open_channel(channel: int, schema: pa.Schema) -> TaskFunction:
-    """The task from messages to rows of ``schema``, for one channel; others are carried along.
+def _open_channel(channel: int, schema: pa.Schema) -> PartitionFunction:
+    """Return the function from envelopes to rows of ``schema``, for one channel.
 
-    ``schema`` begins with the columns of what is carried.
+    ``schema`` begins with the columns of the envelopes of other channels, and of reports, which are
+    carried along. These rows have a reason, so no step reads them.
     """
     row_fields = list(schema)[len(_CARRIED) :]
 
     def opening(batches: Batches) -> Batches:
         for batch in batches:
             of_channel = pc.equal(batch[CHANNEL.name], channel)
-            carried = batch.filter(pc.invert(of_channel))
-            if carried.num_rows:
-                # Rows with a report are no records: no step touches them.
-                report = pa.array(["message"] * carried.num_rows, REPORT.type)
-                nulls = (
-                    report if field.name == REPORT.name else pa.nulls(carried.num_rows, field.type)
-                    for field in row_fields
-                )
-                yield pa.RecordBatch.from_arrays([*carried.columns, *nulls], schema=schema)
-            values = batch[ROWS.name].filter(of_channel)
+            values = batch[ROWS.name].filter(of_channel).drop_null()
             if len(values):
-                rows = opened(values)
-                nulls_of_message = (pa.nulls(len(rows), field.type) for field in _CARRIED)
-                table = pa.table([*nulls_of_message, *rows.columns], schema=schema)
+                rows = decoded_rows(values)
+                not_carried = (pa.nulls(len(rows), field.type) for field in _CARRIED)
+                table = pa.table([*not_carried, *rows.columns], schema=schema)
                 yield from table.combine_chunks().to_batches()
+            rest = pc.if_else(of_channel, pa.scalar(None, ROWS.type), batch[ROWS.name])
+            carried = batch.set_column(batch.schema.get_field_index(ROWS.name), ROWS, rest).filter(
+                pc.or_(pc.invert(of_channel), pc.is_valid(batch[REPORTS.name]))
+            )
+            reason = pa.array(["envelope"] * carried.num_rows, REASON.type)
+            no_row = (
+                reason if field.name == REASON.name else pa.nulls(carried.num_rows, field.type)
+                for field in row_fields
+            )
+            yield pa.RecordBatch.from_arrays([*carried.columns, *no_row], schema=schema)
 
     return opening
 
 
-def _close_channel(route: Route) -> TaskFunction:
-    """The task from rows behind Spark's steps to messages."""
+def _close_channel(route: Route) -> PartitionFunction:
+    """Return the function from rows after Spark's steps to envelopes."""
 
     def closing(batches: Batches) -> Batches:
-        carried: list[pa.RecordBatch] = []
+        of_others: list[pa.RecordBatch] = []
+        reports: list[Reports] = []
 
         def records() -> Iterator[pa.RecordBatch]:
             for batch in batches:
-                is_message = pc.is_valid(batch[_CARRIED.names[-1]])
-                messages = batch.filter(is_message).select(_CARRIED.names)
-                carried.append(messages.rename_columns(MESSAGE_SCHEMA.names))
-                yield batch.filter(pc.invert(is_message)).drop_columns(_CARRIED.names)
+                is_envelope = pc.is_valid(batch[f"_envelope_{CHANNEL.name}"])
+                carried = batch.filter(is_envelope).select(_CARRIED.names)
+                carried = carried.rename_columns(ENVELOPE_SCHEMA.names)
+                of_channel = pc.equal(carried[CHANNEL.name], route.base)
+                reports.append(decoded_reports(carried.filter(of_channel)[REPORTS.name]))
+                of_others.append(carried.filter(pc.invert(of_channel)))
+                yield batch.filter(pc.invert(is_envelope)).drop_columns(_CARRIED.names)
 
-        yield from route.run(records())
-        yield from carried
+        yield from route.run(records(), forwarded=reports)
+        yield from of_others
 
     return closing
 

@@ -1,21 +1,21 @@
 """Engine state between batches: versions of Arrow files in the checkpoint.
 
-A task opens the version that the last batch left (file names, by task), reads of it what its
-batch has to do with, and writes what makes the next version: ``KeyedState`` for rows of keys
-and of spans of time, ``OpenRecords`` for the records of a join of streams. ``key_hashes`` say
-which keys lie together, in the files and in key groups. No file is ever changed: a batch that is
-run again starts from the same version, and files that no version names can be removed. What a
-batch writes is on average in proportion to the batch, however large the state is.
+A task opens the version of the last batch (file names, by task) with ``open_state``, reads the
+working set of its batch, and writes the next version. The class of an operator declares the layout:
+``KeyedState`` for rows of keys and time buckets, ``OpenRecords`` for records of a stream join or a
+buffer. ``key_hashes`` decides the order of keys in the files and their key groups. No file is ever
+changed: a batch that runs again starts from the same version, and files without a version can be
+deleted. A batch writes on average in proportion to its size, for any size of the state.
 """
 
 from oriel.pipeline.state.hashes import key_hashes
 from oriel.pipeline.state.keyed_state import KeyedState
 from oriel.pipeline.state.layout import Layout
 from oriel.pipeline.state.open_records import OpenRecords
+from oriel.pipeline.state.operator_state import open_state
 from oriel.pipeline.state.segments import (
     TaskShare,
     Version,
-    in_share,
     named_digest,
     open_segment,
     segment_id,
@@ -29,10 +29,10 @@ __all__ = [
     "OpenRecords",
     "TaskShare",
     "Version",
-    "in_share",
     "key_hashes",
     "named_digest",
     "open_segment",
+    "open_state",
     "segment_id",
     "write_regrouped",
     "write_segment",

@@ -1,16 +1,17 @@
 """What a state is made of: its columns, its units, and when its rows matter.
 
-All that ``KeyedState`` has to know of an engine; the tables of joins have none of it but columns.
+All that ``KeyedState`` has to know of an operator.
 """
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from oriel.pipeline.state.hashes import member_hashes, unit_hashes
-from oriel.pipeline.windows import FOREVER_MS, AggregateUpdatesEngine, Due, Ints, WindowEngine
+from oriel.pipeline.windows import FOREVER_MS, Due, Ints, Operator
 
 
 def never_due(rows: pa.Table) -> Ints:
@@ -48,16 +49,17 @@ class Layout:
     member: str | None = None
 
     @classmethod
-    def of_engine(cls, engine: WindowEngine | AggregateUpdatesEngine) -> "Layout":
-        """The layout of an engine's state."""
-        leave_ms = engine.due_ms if engine.rows_never_change else engine.unit_due_ms
+    def of(cls, operator: Operator[Any]) -> "Layout":
+        """The layout of the state of an operator."""
+        leave_ms = operator.due_ms if operator.rows_never_change else operator.unit_due_ms
         return cls(
-            engine.state_schema,
-            engine.due_ms,
-            engine.units,
-            engine.due,
-            leave_ms if engine.rows_leave_when_due else None,
-            engine.rows_never_change,
+            operator.state_schema,
+            operator.due_ms,
+            operator.units,
+            operator.due,
+            leave_ms if operator.rows_leave_when_due else None,
+            operator.rows_never_change,
+            operator.member,
         )
 
     def hashes(self, rows: pa.Table) -> Ints:

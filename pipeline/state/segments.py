@@ -79,6 +79,11 @@ def in_share(rows: pa.Table, share: TaskShare) -> Flags:
     return of_task
 
 
+def by_share(rows: pa.Table, shares: Sequence[TaskShare]) -> list[pa.Table]:
+    """Return the rows of each task, from the rows of all tasks."""
+    return [rows.filter(pa.array(in_share(rows, share))) for share in shares]
+
+
 def read_segment(folder: Path, name: str, schema: pa.Schema) -> pa.Table:
     """Map a segment of rows of ``schema`` into memory.
 

@@ -1,25 +1,33 @@
 """The tasks of one batch of one store: what each stage does to its share of the rows.
 
-In come rows behind the row-wise steps, and the batch's plan. Stamps give each record its
-stream time, find it late, bad or filtered, and send it to the task of its key; a join's tasks
-make results of the records of two sides; the window engine's tasks bring their keys' windows
-forward. Out come reports: the files that were written, the clocks, and what became of every
-record. ``run_stages`` is the list of stages, the same for Spark, for small batches in the driver
-and for the test driver.
+The input is rows after their row-wise steps, and the plan of the batch. Stream tasks assign stream
+times, drop late, invalid and filtered records, and send each record to the task of its key. Join
+tasks return results. Store tasks update the windows of their keys. The output is reports: the files
+that were written, the stream times, and what happened to each record. ``run_stages`` is the list of
+stages, the same for Spark, for small batches in the driver and for the test driver.
 """
 
-from oriel.pipeline.tasks.engines import join_task, windows_task
+from oriel.pipeline.tasks.engines import join_task, store_task
+from oriel.pipeline.tasks.exchange import (
+    CHANNEL,
+    ENVELOPE_SCHEMA,
+    REPORTS,
+    ROWS,
+    Batches,
+    Output,
+    PartitionFunction,
+    Received,
+    decoded_reports,
+    decoded_rows,
+)
 from oriel.pipeline.tasks.files import FolderFiles, SinkFiles
 from oriel.pipeline.tasks.local import LocalRunner
-from oriel.pipeline.tasks.messages import CHANNEL, MESSAGE_SCHEMA, ROWS, opened
 from oriel.pipeline.tasks.reports import (
-    Batches,
     Counters,
     JoinReport,
     Reports,
-    StampReport,
-    TaskFunction,
-    WindowsReport,
+    StoreReport,
+    StreamReport,
     count_batch,
 )
 from oriel.pipeline.tasks.routes import (
@@ -32,15 +40,12 @@ from oriel.pipeline.tasks.routes import (
     hop,
 )
 from oriel.pipeline.tasks.stages import StoreWork, run_stages
-from oriel.pipeline.tasks.stamp import (
-    stamp_looked_up,
-    stamp_records,
-    stamp_results,
-)
+from oriel.pipeline.tasks.streams import stream_task
 
 __all__ = [
     "CHANNEL",
-    "MESSAGE_SCHEMA",
+    "ENVELOPE_SCHEMA",
+    "REPORTS",
     "ROWS",
     "Batches",
     "Chain",
@@ -49,23 +54,24 @@ __all__ = [
     "FolderFiles",
     "JoinReport",
     "LocalRunner",
+    "Output",
+    "PartitionFunction",
+    "Received",
     "Reports",
     "Route",
     "RouteRunner",
     "SinkFiles",
-    "StampReport",
+    "StoreReport",
     "StoreWork",
-    "TaskFunction",
-    "WindowsReport",
+    "StreamReport",
     "count_batch",
     "decode_task",
+    "decoded_reports",
+    "decoded_rows",
     "feed",
     "hop",
     "join_task",
-    "opened",
     "run_stages",
-    "stamp_looked_up",
-    "stamp_records",
-    "stamp_results",
-    "windows_task",
+    "store_task",
+    "stream_task",
 ]

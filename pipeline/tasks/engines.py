@@ -1,145 +1,110 @@
-"""The tasks behind the shuffle: one share of the key groups, one call of an engine a batch.
+"""The tasks of joins and of stores: one share of the key groups, one call of an engine per batch.
 
-The join task stands between the stamps and the windows task: it gives results as rows for
-row-wise steps, and passes on what the stamps reported, so that the windows tasks know the clocks.
-The windows task reads the state version of the previous batch, applies the stamped records, writes
-the next version and the changed windows' Parquet file. Nothing that they write counts until the
-driver has committed it, so a task may run any number of times.
+A join task is between the streams and the store: it returns results as rows for row-wise steps. A
+store task reads the state version of the previous batch, applies the records, and writes the next
+version and the Parquet file of the changed windows. Nothing that they write counts before the
+driver has committed it, so a task can run any number of times.
 """
 
+from collections.abc import Generator
 from dataclasses import replace
 from itertools import zip_longest
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from oriel.pipeline.hops import REPORT, REPORT_SCHEMA, TASK, PartitionNumbers
+from oriel.pipeline.hops import REASON, TASK, PartitionNumbers
 from oriel.pipeline.plan import BatchPlan, JoinPlan
-from oriel.pipeline.tasks.reports import (
-    Batches,
-    Counters,
-    JoinReport,
-    Reports,
-    TaskFunction,
-    WindowsReport,
-    as_batch,
-    report_rows,
-    split_reports,
-)
-from oriel.pipeline.windows import LEFT, RIGHT, EngineResult, JoinResult
+from oriel.pipeline.tasks.exchange import Batches, Received, TaskFunction
+from oriel.pipeline.tasks.reports import Counters, JoinReport, Reports, StoreReport
+from oriel.pipeline.tasks.router import one_batch
+from oriel.pipeline.windows import RIGHT, EngineResult, JoinResult, Times
 
 
 def join_task(plan: BatchPlan, join: JoinPlan) -> TaskFunction:
-    """Return the task from stamped records of both sides to results."""
+    """Return the function from records of all inputs of a join to its results."""
 
-    def joining(batches: Batches) -> Batches:
-        rows = pa.Table.from_batches(list(batches), join.arriving_schema)
-        report_table, records = split_reports(rows)
-        if not len(report_table):
-            # Every task gets a report of every stamp: a task without one is not of this batch.
-            return
-        task = report_table[TASK.name][0].as_py()
-        upstream = Reports.from_texts(report_table[REPORT.name].to_pylist())
+    def joining(batches: Batches, received: Received) -> Generator[pa.RecordBatch, None, Reports]:
+        records = pa.Table.from_batches(batches, join.arriving_schema)
         records = records.select(join.stage.record_schema.names)
-        # The clocks of the whole batch, before and after: a record leaves the state, and comes
-        # out alone, when the other side's slowest partition has passed it (decision 0012).
-        clocks = plan.clocks, upstream.clocks_after(plan.clocks)
-        joined, version = plan.files.join_records(plan, join, task, records, clocks)
+        # The stream times of the whole batch, before and after: a record leaves the state, and is
+        # emitted without a match, when the slowest partition of the other input has passed it
+        # (decision 0012).
+        after = received.reports.clocks_after(plan.clocks)
+        times = Times(join.stream_times_ms(plan.clocks), join.stream_times_ms(after))
+        (task,) = received.tasks
+        joined, (version,) = plan.files.run_operator(plan, join.stored, [task], records, times)
+        joined = join.stage.stepped(joined)
         for piece in joined.pieces:
             if len(piece):
                 yield _result_rows(plan, join, piece)
-        counters = _joined_counters(join, records, joined) if join.counts else Counters()
+        counts = join.counts and join.stage.operator.counts_records
+        counters = _joined_counters(join, records, joined) if counts else Counters()
         report = JoinReport(join.number, task, version.names, version.rows, counters)
-        # Every join task got the same reports; that one passes them on is enough.
-        upstream = upstream if task == 0 else Reports()
-        onwards = Reports(upstream.stamps, [*upstream.joins, report])
-        yield report_rows(onwards, join.joined_schema, plan.tasks)
+        return Reports(joins=[report])
 
     return joining
 
 
 def _result_rows(plan: BatchPlan, join: JoinPlan, results: pa.Table) -> pa.RecordBatch:
     """Results as rows; those of a stream go back to one task for each of their partitions."""
-    if join.stage.keeps_order:
+    if join.stage.operator.keeps_order:
         # The records of a partition have to meet again, where their clock goes on.
         task = pa.array(np.asarray(results["partition"]) % plan.tasks, TASK.type)
     else:
         task = pa.nulls(len(results), TASK.type)
-    columns = [task, pa.nulls(len(results), REPORT.type), *results.columns]
-    return as_batch(pa.table(columns, schema=join.joined_schema))
+    if REASON.name not in results.column_names:
+        results = results.append_column(REASON, pa.nulls(len(results), REASON.type))
+    results = results.append_column(TASK, task)
+    return one_batch(results.select(join.joined_schema.names).cast(join.joined_schema))
 
 
 def _joined_counters(join: JoinPlan, records: pa.Table, joined: JoinResult) -> Counters:
-    """What became of the records whose way ends here.
+    """Count the records that end in a join, by input.
 
-    They have become part of the join's state, or of results, which are no records. What a
-    stream looked up, or an aggregation made of it, goes on as the record that it is, and is
-    counted where its way ends; so goes a result of a join in front, which is counted nowhere.
+    Results of upstream joins are not records. If they are late here, they are counted as results.
     """
-    if join.stage.keeps_records:
-        elements = Counters(applied=joined.flattened, elements=joined.elements)
-        counters = elements if join.gives_records else Counters()
-        late, *late_of_table = joined.late
-        # An aggregation that is looked up may be of elements, or of what are no records.
-        if join.of_records[RIGHT:] == (True,):
-            of_table = pc.sum(pc.equal(records["side"], RIGHT), min_count=0).as_py()
-            of_table -= sum(late_of_table)
-            of_elements = of_table if join.of_elements[RIGHT] else 0
-            counters += Counters.of("applied", of_table, of_elements)
-            counters += Counters(table_records=of_table - of_elements, late=sum(late_of_table))
-        if not join.gives_records:
-            return counters + Counters(late_results=late)
-        for end, rows in (("filtered", sum(joined.filtered)), ("late", late)):
-            counters += Counters.of(end, rows, rows if join.of_elements[LEFT] else 0)
-        return counters
-    if join.stage.is_between_tables:
-        # Of the left table another input tells; what it says to the right one are no records.
-        if join.of_records[RIGHT:] != (True,):
-            return Counters()
-        of_right = pc.sum(pc.equal(records["side"], RIGHT), min_count=0).as_py()
-        return Counters.of("applied", of_right, of_right if join.of_elements[RIGHT] else 0)
-    counters = Counters()
-    came = np.bincount(np.asarray(records["side"]), minlength=len(join.of_records)).tolist()
-    # Of tables no record is late, of joins of streams none filtered.
-    sides = zip_longest(
-        came, joined.late, joined.filtered, join.of_records, join.of_elements, fillvalue=0
+    operator, counters = join.stage.operator, Counters()
+    arrived = np.bincount(np.asarray(records["side"]), minlength=len(join.of_records)).tolist()
+    inputs = zip_longest(
+        join.of_records, join.of_elements, arrived, joined.late, joined.filtered, fillvalue=0
     )
-    for arrived, late, filtered, of_records, of_elements in sides:
-        if of_records:
-            ends = {"late": late, "filtered": filtered, "applied": arrived - late - filtered}
-            for end, rows in ends.items():
-                counters += Counters.of(end, rows, rows if of_elements else 0)
-        else:
+    for side, (of_records, of_elements, came, late, filtered) in enumerate(inputs):
+        if not of_records:
             counters += Counters(late_results=late)
+            continue
+        applied = came - late - filtered if operator.ends_records(side) else 0
+        ends = {"late": late, "filtered": filtered, "applied": applied}
+        for end, rows in ends.items():
+            counters += Counters.of(end, rows, rows if of_elements else 0)
+        if operator.keeps_records and side == RIGHT and not of_elements:
+            counters += Counters(table_records=applied)
+    if join.gives_records:
+        counters += Counters(applied=joined.flattened, elements=joined.elements)
     return counters
 
 
-def windows_task(plan: BatchPlan) -> TaskFunction:
-    """Return the function that computes the records of one or more tasks.
+def store_task(plan: BatchPlan) -> TaskFunction:
+    """Return the function that applies the records of one or more tasks to a store.
 
-    It returns one report per task. For a small batch, the driver computes all tasks in one call: an
-    engine call and a table file cost the same for ten records as for a thousand (decision 0095).
-    Each task has its own version of the state.
+    It yields no rows, and returns one report per task. For a small batch, the driver computes all
+    tasks in one call: an engine call and a table file cost the same for ten records as for a
+    thousand (decision 0095). Each task has its own version of the state.
     """
 
-    def processing(batches: Batches) -> Batches:
-        rows = pa.Table.from_batches(list(batches), plan.stamped_schema)
-        report_table, records = split_reports(rows)
-        if not len(report_table):
-            # Every task gets a report of every stamp: a task without one is not of this batch.
-            return
-        tasks = sorted(set(report_table[TASK.name].to_pylist()))
-        # All tasks have the reports of all stamps, so all close the same windows.
-        of_first = report_table.filter(pc.equal(report_table[TASK.name], tasks[0]))
-        upstream = Reports.from_texts(of_first[REPORT.name].to_pylist())
+    def storing(batches: Batches, received: Received) -> Generator[pa.RecordBatch, None, Reports]:
+        records = pa.Table.from_batches(batches, plan.arriving_schema)
+        yield from ()
+        # All tasks have the reports of all streams, so all close the same windows.
+        upstream, tasks = received.reports, received.tasks
         close_ms = plan.close_time_of(upstream.clocks_after(plan.clocks), upstream.spoke())
         read = records.select(plan.assembly.engine.record_schema.names)
-        result, versions = plan.files.process_records(plan, tasks, read, close_ms)
+        times = Times.closing(plan.close_ms, close_ms)
+        result, versions = plan.files.run_operator(plan, plan.stored, tasks, read, times)
         written = plan.assembly.written(result.changes)
         letters = plan.dead_letters.of_raised(result, records, plan.topics, plan.origins)
         first, *others = (
-            WindowsReport(task, version.names, version.rows, close_ms)
+            StoreReport(task, version.names, version.rows, close_ms)
             for task, version in zip(tasks, versions, strict=True)
         )
         first = replace(
@@ -148,13 +113,11 @@ def windows_task(plan: BatchPlan) -> TaskFunction:
             counters=_applied_counters(plan, records, result),
             files=plan.files.write_changes(plan, tasks[0], written),
             dead_letters=plan.files.write_dead_letters(plan, letters),
-            upstream=upstream,
             observed_ms=result.observed_ms(plan.windows),
         )
-        texts = [report.to_text() for report in (first, *others)]
-        yield pa.RecordBatch.from_pydict({REPORT.name: texts}, schema=REPORT_SCHEMA)
+        return Reports(stores=[first, *others])
 
-    return processing
+    return storing
 
 
 def _applied_counters(plan: BatchPlan, records: pa.Table, result: EngineResult) -> Counters:

@@ -10,21 +10,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
 import pyarrow as pa
 
 from oriel.pipeline.errors import FolderNotShared
-from oriel.pipeline.plan import BatchPlan, Clocks, JoinPlan
-from oriel.pipeline.state import (
-    KeyedState,
-    Layout,
-    OpenRecords,
-    TaskShare,
-    Version,
-    in_share,
-    write_segment,
-)
-from oriel.pipeline.windows import EngineResult, JoinResult
+from oriel.pipeline.plan import BatchPlan, StoredOperator
+from oriel.pipeline.state import Version, open_state
+from oriel.pipeline.windows import Result, Times
 from oriel.storage import is_object, sync_folder
 from oriel.storage.delta import AddedFile, table_rows, write_file
 
@@ -43,84 +34,35 @@ class FolderFiles:
     sync: bool
     on_cluster: bool = False
 
-    def process_records(
-        self, plan: BatchPlan, tasks: Sequence[int], records: pa.Table, close_ms: int
-    ) -> tuple[EngineResult, list[Version]]:
-        self._refuse_not_shared(self.state)
-        engine = plan.assembly.engine
-        layout = Layout.of_engine(engine)
-        shares = [(task, plan.tasks) for task in tasks]
-        states = [KeyedState.of_task(self.state, plan.segments, share, layout) for share in shares]
-        # The rows near the batch's records are enough, and those near what closes now
-        # (decision 0022).
-        touched = [
-            state.touched(own["key"], (plan.close_ms, close_ms), engine.touched_units(own))
-            for state, own in zip(states, _by_share(records, shares), strict=True)
-        ]
-        rows = pa.concat_tables([of_state.rows for of_state in touched])
-        result = engine.process(rows, records, plan.close_ms, close_ms)
-        added = [None] * len(shares) if result.added is None else _by_share(result.added, shares)
-        versions = [
-            state.replaced(of_state, rows, _name(plan, task), sync=self.sync, added=new)
-            for task, state, of_state, rows, new in zip(
-                tasks, states, touched, _by_share(result.state, shares), added, strict=True
-            )
-        ]
-        self._sync_names(self.state)
-        return result, versions
-
-    def join_records(
+    def run_operator(
         self,
         plan: BatchPlan,
-        join: JoinPlan,
-        task: int,
-        records: pa.Table,
-        clocks: tuple[Clocks, Clocks],
-    ) -> tuple[JoinResult, Version]:
+        stored: StoredOperator[Result],
+        tasks: Sequence[int],
+        batch: pa.Table,
+        times: Times,
+    ) -> tuple[Result, list[Version]]:
         self._refuse_not_shared(self.state)
-        before, after = map(join.stream_times_ms, clocks)
-        share = (task, plan.tasks)
-        name = f"{_name(plan, task)}-join-{join.number}"
-        engine = join.stage.open_records
-        if engine is not None:
-            # Only the records that may be partners of the batch's or leave with it.
-            open_records = OpenRecords.of_task(
-                self.state, join.segments, share, engine.record_schema, marks=engine.keeps_matches
+        operator, shares = stored.operator, [(task, plan.tasks) for task in tasks]
+        states = [open_state(self.state, stored.segments, share, operator) for share in shares]
+        batches = states[0].divide(batch, shares)
+        # Only the rows near the records of the batch, and those that expire (decision 0022).
+        needed = [
+            state.needed(of_task, times) for state, of_task in zip(states, batches, strict=True)
+        ]
+        rows = pa.concat_tables([of_state.rows for of_state in needed])
+        result = operator.apply(rows, batch, times)
+        versions = [
+            state.replaced(
+                of_state, of_task, times, of_result, f"{_name(plan, task)}{stored.suffix}",
+                sync=self.sync,
             )
-            concerned = engine.concerned(
-                open_records.records, open_records.matched, records, (before, after)
+            for task, state, of_state, of_task, of_result in zip(
+                tasks, states, needed, batches, states[0].divide_result(result, shares), strict=True
             )
-            rows = np.flatnonzero(concerned)
-            joined = join.stage.process(open_records.state(rows), records, after)
-            stays = engine.stays(open_records.records, after)
-            version = open_records.replaced(
-                rows[joined.stayed], joined.state, stays, name, sync=self.sync
-            )
-            self._sync_names(self.state)
-            return joined, version
-        # Rows of tables or of an aggregation: those of the batch's keys, or of these the units or
-        # members that it has to do with.
-        layout = join.stage.layout
-        keyed = KeyedState.of_task(self.state, join.segments, share, layout)
-        updates, versions = join.stage.updates, join.stage.versions
-        if updates is not None:
-            closing_ms = updates.close_ms(before), updates.close_ms(after)
-            touched = keyed.touched(records["key"], closing_ms, updates.touched_units(records))
-        elif versions is not None:
-            units = versions.touched_units(keyed.touched(records["key"]).rows, records)
-            closing_ms = versions.close_ms(before), versions.close_ms(after)
-            touched = keyed.touched_units(*units, closing_ms)
-        elif layout.member is None:
-            touched = keyed.touched(records["key"])
-        else:
-            touched = keyed.touched_members(records, join.stage.whole(records))
-        joined = join.stage.process(touched.rows, records, after)
-        changing = join.stage.changing(records)
-        version = keyed.replaced(
-            touched, joined.state, name, sync=self.sync, changing=changing, added=joined.added
-        )
+        ]  # fmt: skip
         self._sync_names(self.state)
-        return joined, version
+        return result, versions
 
     def write_changes(self, plan: BatchPlan, task: int, changes: pa.Table) -> list[AddedFile]:
         if not len(changes):
@@ -169,38 +111,16 @@ class FolderFiles:
 
 @dataclass(frozen=True)
 class SinkFiles(FolderFiles):
-    """``FolderFiles`` of a sink: what the engine's tasks leave are the batch's records, as written.
+    """``FolderFiles`` of a sink: its records are in the state, and there is no table.
 
-    They take the place of its state, of which it has none: so they are decided with the batch, kept
-    as long as it can be offered again, and removed like the state of earlier batches. The folder
-    ``table`` is that of the state: there is no table.
+    So the records are prepared with the batch, kept as long as Spark can offer the batch again, and
+    deleted like the state of earlier batches. The directory ``table`` is that of the state.
     """
 
-    def process_records(
-        self, plan: BatchPlan, tasks: Sequence[int], records: pa.Table, close_ms: int
-    ) -> tuple[EngineResult, list[Version]]:
-        self._refuse_not_shared(self.state)
-        engine = plan.assembly.engine
-        result = engine.process(engine.empty_state(), records, plan.close_ms, close_ms)
-        versions = [Version([], 0) for _ in tasks]
-        if len(result.changes):
-            # One segment contains the records of all tasks. The first task has it.
-            name = write_segment(self.state, result.changes, _name(plan, tasks[0]), sync=self.sync)
-            self._sync_names(self.state)
-            versions[0] = Version([name], 0)
-        return result, versions
-
     def write_changes(self, plan: BatchPlan, task: int, changes: pa.Table) -> list[AddedFile]:
-        """See ``TaskFiles``: they are written."""
+        """Do nothing, because the state has the records."""
         del plan, task, changes
         return []
-
-
-def _by_share(rows: pa.Table, shares: Sequence[TaskShare]) -> list[pa.Table]:
-    """Return the rows of each task, from the rows of all tasks."""
-    if len(shares) == 1:
-        return [rows]
-    return [rows.filter(pa.array(in_share(rows, share))) for share in shares]
 
 
 def _name(plan: BatchPlan, task: int) -> str:

@@ -1,62 +1,88 @@
-"""Stages in this process: a batch that is too small to be worth a Spark job, or a test's."""
+"""Stages in this process: a batch that is too small for a Spark job, or a batch of a test."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pyarrow as pa
 
-from oriel.pipeline.hops import REPORT, TASK
+from oriel.pipeline.hops import TASK
 from oriel.pipeline.language import Source
 from oriel.pipeline.plan import Steps
-from oriel.pipeline.tasks.reports import TaskFunction
+from oriel.pipeline.tasks.exchange import Output, Received, TaskFunction
+from oriel.pipeline.tasks.reports import Reports
 
-#: A table for each partition of a source, or for each task.
-Shares = Sequence[pa.Table]
+
+@dataclass(frozen=True)
+class Share:
+    """The rows of one task, or of several that run in one call.
+
+    ``reports`` are the reports for the next exchange.
+    """
+
+    rows: pa.Table
+    received: Received = field(default_factory=Received)
+    reports: Reports = field(default_factory=Reports)
 
 
 class LocalRunner:
-    """A ``Runner`` over one batch's decoded records; one task after the other.
+    """A ``Runner`` over the decoded records of one batch. It runs one task after the other.
 
-    Where there is no row there is no task either, as with a source without partitions in Spark:
-    what has nothing to do in a batch takes no time.
+    Without rows and reports, a task does not run, as for a source without partitions in Spark. So a
+    store that has nothing to do in a batch costs no time.
     """
 
-    def __init__(self, records: Mapping[Source, Shares]) -> None:
-        """Read ``records``, a table for each partition that has some in this batch."""
+    def __init__(self, records: Mapping[Source, Sequence[pa.Table]]) -> None:
+        """Read ``records``: for each source, a table per partition that has records."""
         self._records = records
 
-    def read(self, source: Source, steps: Steps) -> Shares:
-        return self.step(self._records.get(source, ()), steps)
+    def read(self, source: Source, steps: Steps) -> Sequence[Share]:
+        return self.step(
+            [Share(rows) for rows in self._records.get(source, ()) if len(rows)], steps
+        )
 
-    def step(self, rows: Shares, steps: Steps) -> Shares:
-        shares = [share for share in rows if len(share)]
-        if not shares:
-            return []
+    def step(self, rows: Sequence[Share], steps: Steps) -> Sequence[Share]:
+        if not any(len(share.rows) for share in rows):
+            return rows
         arrow_steps = steps.arrow
         assert arrow_steps is not None
-        return [arrow_steps.rows(share) for share in shares]
+        return [replace(share, rows=arrow_steps.rows(share.rows)) for share in rows]
 
-    def map(self, rows: Shares, function: TaskFunction, schema: pa.Schema) -> Shares:
-        return [
-            pa.Table.from_batches(function(iter(share.combine_chunks().to_batches())), schema)
-            for share in rows
-            if len(share)
-        ]
+    def map(
+        self, rows: Sequence[Share], function: TaskFunction, schema: pa.Schema
+    ) -> Sequence[Share]:
+        mapped = []
+        for share in rows:
+            batches = share.rows.combine_chunks().to_batches()
+            output = Output(function(iter(batches), share.received))
+            made = pa.Table.from_batches(output, schema)
+            reports = Reports.of([share.reports, output.reports])
+            mapped.append(replace(share, rows=made, reports=reports))
+        return mapped
 
-    def union(self, rows: Shares, others: Shares) -> Shares:
+    def union(self, rows: Sequence[Share], others: Sequence[Share]) -> Sequence[Share]:
         return [*rows, *others]
 
-    def by_task(self, rows: Shares, tasks: int, *, together: bool = False) -> Shares:
+    def by_task(
+        self, rows: Sequence[Share], tasks: int, *, together: bool = False
+    ) -> Sequence[Share]:
         if not rows:
             return []
-        everything = pa.concat_tables(rows)
+        everything = pa.concat_tables([share.rows for share in rows])
+        reports = Reports.of([share.reports for share in rows])
         if tasks == 1 or together:
-            return [everything]
+            received = Received(tuple(range(tasks)), reports)
+            return [Share(everything, received, received.forwarded)]
         task_of_row = np.asarray(everything[TASK.name])
-        return [everything.filter(pa.array(task_of_row == task)) for task in range(tasks)]
+        shares = []
+        for task in range(tasks):
+            received = Received((task,), reports)
+            of_task = everything.filter(pa.array(task_of_row == task))
+            shares.append(Share(of_task, received, received.forwarded))
+        return shares
 
-    def reports(self, rows_of: Mapping[str, Shares]) -> dict[str, list[str]]:
+    def reports(self, rows_of: Mapping[str, Sequence[Share]]) -> dict[str, Reports]:
         return {
-            store: [text for share in rows for text in share[REPORT.name].to_pylist()]
-            for store, rows in rows_of.items()
+            store: Reports.of([share.reports for share in shares])
+            for store, shares in rows_of.items()
         }

@@ -1,28 +1,26 @@
-"""What a batch's tasks send each other: rows for a task, and reports of what they did.
+"""Reports of the tasks of a batch: stream times, state files, and what happened to each record.
 
-A stamp task doesn't know the other partitions, and a window engine's task has to know the
-clocks of all of them: which windows are final, the slowest one decides. So each stamp task
-sends its report to *every* task behind it, in the shuffle that carries the records. Nobody
-waits for a second pass, and all tasks of a batch compute with the same clocks.
+A task of a source knows only its partition. A task of a store needs the stream times of all
+partitions, because the slowest partition decides which windows are final. So a task sends its
+report to *every* task of the next stage, in the envelope that also carries its rows
+(``exchange``). All tasks of a stage therefore compute with the same stream times, without a second
+pass over the records.
 
-Each task counts a record where the record's way ends, which it does exactly once: a stamp finds
-it bad, filtered or late; a join finds it late, or without a partner to go on with, or keeps it in
-its state; or a window engine applies it, finds it late, or a user's function raises on it. Nobody
-subtracts what others counted. So the numbers of all tasks add up to the records that came in, or
-else a record was lost or used twice on the way, and the batch must not be committed.
+Each task counts a record when the record ends there, which happens exactly once. A stream task
+finds it invalid, filtered or late. A join finds it late or without a match, or keeps it in its
+state. A store applies it, finds it late, or a user-defined function raises on it. No count is
+computed from other counts. So the sum of all tasks equals the records that arrived, or a record was
+lost or used twice, and the batch must not be committed.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any
+from itertools import chain
+from typing import Self
 
-import numpy as np
 import orjson
-import pyarrow as pa
-import pyarrow.compute as pc
 
 from oriel.pipeline.errors import RecordsMiscounted
-from oriel.pipeline.hops import KEY_GROUP, REPORT, TASK
 from oriel.pipeline.plan import Clocks
 from oriel.pipeline.windows import NOTHING_OBSERVED_MS
 from oriel.storage.delta import AddedFile
@@ -36,10 +34,10 @@ class Counters:
     numbers of their own, for which the same holds: elements = elements_applied + elements_late +
     elements_dead_lettered + elements_filtered.
 
-    The results of a join are no records: one record can have many results, or none. Those that
-    come too late for any window (``late_results``), or that go to the dead letters
-    (``rejected_results``), are counted beside; so are, of the applied records, the rows of a table
-    that another stream looks up (``table_records``), which no window counts.
+    The results of a join are not records, because one record can have many results or no result.
+    ``late_results`` counts the results that are late for all windows, and ``rejected_results`` the
+    results that are dead letters. ``table_records`` counts the applied records of a table that a
+    stream is joined with. They are not in a window.
     """
 
     input: int = 0
@@ -58,14 +56,23 @@ class Counters:
 
     @classmethod
     def of(cls, end: str, rows: int, elements: int) -> "Counters":
-        """``rows`` whose way ends in one way (``late``, say); of these, ``elements`` are such."""
+        """Return the counts of ``rows`` with one end, for example ``late``.
+
+        Args:
+            end: The end of the rows.
+            rows: The number of rows.
+            elements: The number of flattened records among them.
+        """
         return cls(**{end: rows - elements, f"elements_{end}": elements})
 
     def __add__(self, other: "Counters") -> "Counters":
         return Counters(**{name: n + getattr(other, name) for name, n in vars(self).items()})
 
     def as_dict(self, *, with_results: bool) -> dict[str, int]:
-        """The numbers by name; those of joins and elements only where the store has such."""
+        """Return the numbers by name. Stores without joins have no numbers of results.
+
+        Stores without flattened records have no numbers of elements.
+        """
         numbers = dict(vars(self))
         if not with_results:
             del numbers["late_results"], numbers["rejected_results"]
@@ -104,15 +111,17 @@ def count_batch(store: str, batch: int, by_task: Iterable[Counters]) -> Counters
     return total
 
 
-#: The rows of a task's share, in any number of Arrow batches.
-Batches = Iterator[pa.RecordBatch]
-#: What a task does to its share of the rows; Spark calls it in ``mapInArrow``.
-TaskFunction = Callable[[Batches], Batches]
+@dataclass(frozen=True)
+class StreamReport:
+    """What one task of a stream did.
 
-
-@dataclass
-class StampReport:
-    """What one stamp task saw: its clock by partition, its counts, the dead letters it wrote."""
+    Attributes:
+        clock_name: The name of the stream time.
+        stream_time_ms: Partition -> stream time after the batch, for the partitions whose records
+            advance it.
+        counters: The records that ended here.
+        dead_letters: The files of dead letters that the task wrote.
+    """
 
     clock_name: str
     stream_time_ms: dict[int, int] = field(default_factory=dict)
@@ -120,9 +129,9 @@ class StampReport:
     dead_letters: list[AddedFile] = field(default_factory=list)
 
 
-@dataclass
+@dataclass(frozen=True)
 class JoinReport:
-    """What one join task did: its state files and records in them, and its counts."""
+    """What one task of a join did: the files and the rows of its state, and its counts."""
 
     number: int
     task: int
@@ -131,64 +140,22 @@ class JoinReport:
     counters: Counters
 
 
-@dataclass
-class Reports:
-    """The reports of the tasks in front of a task."""
+@dataclass(frozen=True)
+class StoreReport:
+    """What one task of a store did.
 
-    stamps: list[StampReport] = field(default_factory=list)
-    joins: list[JoinReport] = field(default_factory=list)
-
-    def clocks_after(self, clocks: Clocks) -> Clocks:
-        """The clocks with what the stamps saw."""
-        after = {name: dict(partitions) for name, partitions in clocks.items()}
-        for stamp in self.stamps:
-            after[stamp.clock_name].update(stamp.stream_time_ms)
-        return after
-
-    def spoke(self) -> dict[str, set[int]]:
-        """The partitions of each clock that brought a record that moves it, however little."""
-        partitions: dict[str, set[int]] = {}
-        for stamp in self.stamps:
-            partitions.setdefault(stamp.clock_name, set()).update(stamp.stream_time_ms)
-        return partitions
-
-    def to_text(self) -> str:
-        """The content of a report row."""
-        return orjson.dumps(self, option=orjson.OPT_NON_STR_KEYS).decode()
-
-    @classmethod
-    def from_texts(cls, texts: Iterable[str]) -> "Reports":
-        """Put report rows together."""
-        return cls.from_fields([orjson.loads(text) for text in texts])
-
-    @classmethod
-    def from_fields(cls, rows: Iterable[dict[str, Any]]) -> "Reports":
-        """Put report rows together, parsed as JSON."""
-        reports = cls()
-        for fields in rows:
-            for stamp in fields["stamps"]:
-                times_ms = {int(p): time_ms for p, time_ms in stamp["stream_time_ms"].items()}
-                letters = [AddedFile(**file) for file in stamp["dead_letters"]]
-                counters = Counters(**stamp["counters"])
-                reports.stamps.append(StampReport(stamp["clock_name"], times_ms, counters, letters))
-            for join in fields["joins"]:
-                join["counters"] = Counters(**join["counters"])
-                reports.joins.append(JoinReport(**join))
-        return reports
-
-
-@dataclass
-class WindowsReport:
-    """The result of one task of the window engine: its files, its counts, the reports before it.
-
-    If one call computes several tasks, the report of the first has all but the state of the others.
+    If one call computes several tasks, the report of the first one has all of their work except for
+    the states of the others.
 
     Attributes:
-        task: The number of the task.
+        task: The index of the task.
         segments: The files of its state.
         open_records: The rows of its state.
         close_ms: The close time after the batch.
         changed: The number of changed windows.
+        counters: The records that ended here.
+        files: The files of the table that the task wrote.
+        dead_letters: The files of dead letters that the task wrote.
         observed_ms: The greatest start (for sessions, end) of a window of the batch.
     """
 
@@ -200,57 +167,71 @@ class WindowsReport:
     counters: Counters = field(default_factory=Counters)
     files: list[AddedFile] = field(default_factory=list)
     dead_letters: list[AddedFile] = field(default_factory=list)
-    upstream: Reports = field(default_factory=Reports)
     observed_ms: int = NOTHING_OBSERVED_MS
 
+
+@dataclass(frozen=True)
+class Reports:
+    """The reports of tasks: those upstream of a task, or of all tasks of a store's batch."""
+
+    streams: list[StreamReport] = field(default_factory=list)
+    joins: list[JoinReport] = field(default_factory=list)
+    stores: list[StoreReport] = field(default_factory=list)
+
+    @classmethod
+    def of(cls, parts: Iterable["Reports"]) -> Self:
+        """Return all reports of several tasks."""
+        parts = list(parts)
+        return cls(
+            [report for part in parts for report in part.streams],
+            [report for part in parts for report in part.joins],
+            [report for part in parts for report in part.stores],
+        )
+
+    @property
+    def counters(self) -> list[Counters]:
+        """The counts of each task."""
+        return [
+            *(report.counters for report in self.streams),
+            *(report.counters for report in self.joins),
+            *(report.counters for report in self.stores),
+        ]
+
+    def clocks_after(self, clocks: Clocks) -> Clocks:
+        """Return ``clocks``, the stream times before the batch, as they are after it."""
+        after = {name: dict(partitions) for name, partitions in clocks.items()}
+        for stream in self.streams:
+            after[stream.clock_name].update(stream.stream_time_ms)
+        return after
+
+    def spoke(self) -> dict[str, set[int]]:
+        """Return the partitions of each stream time with a record in the batch that advances it.
+
+        A record with an older timestamp also counts.
+        """
+        partitions: dict[str, set[int]] = {}
+        for stream in self.streams:
+            partitions.setdefault(stream.clock_name, set()).update(stream.stream_time_ms)
+        return partitions
+
     def to_text(self) -> str:
-        """The content of a report row."""
+        """Return the reports as JSON."""
         return orjson.dumps(self, option=orjson.OPT_NON_STR_KEYS).decode()
 
     @classmethod
-    def from_text(cls, text: str) -> "WindowsReport":
-        """Read back what ``to_text`` wrote."""
+    def from_text(cls, text: str) -> Self:
+        """Return the reports that ``to_text`` encoded."""
         fields = orjson.loads(text)
-        for name in ("files", "dead_letters"):
-            fields[name] = [AddedFile(**file) for file in fields[name]]
-        fields["counters"] = Counters(**fields["counters"])
-        fields["upstream"] = Reports.from_fields([fields["upstream"]])
-        return cls(**fields)
-
-
-def addressed(rows: pa.Table, schema: pa.Schema, tasks: int) -> pa.RecordBatch:
-    """Rows for the tasks of their key groups, with null for columns of ``schema`` they lack.
-
-    A key group is of one task, and a key of one key group: whatever the number of tasks, one
-    task has all records of a key.
-    """
-    task = pa.array(np.asarray(rows[KEY_GROUP.name]) % tasks, TASK.type)
-    columns = [
-        task if field.name == TASK.name
-        else rows[field.name] if field.name in rows.column_names and field.name != REPORT.name
-        else pa.nulls(len(rows), field.type)
-        for field in schema
-    ]  # fmt: skip
-    return as_batch(pa.table(columns, names=schema.names).cast(schema))
-
-
-def report_rows(reports: Reports, schema: pa.Schema, tasks: int) -> pa.RecordBatch:
-    """One report row for every task."""
-    own_columns = {
-        TASK.name: pa.array(range(tasks), TASK.type),
-        REPORT.name: pa.array([reports.to_text()] * tasks, REPORT.type),
-    }
-    columns = [own_columns.get(field.name, pa.nulls(tasks, field.type)) for field in schema]
-    return pa.RecordBatch.from_arrays(columns, schema=schema)
-
-
-def split_reports(rows: pa.Table) -> tuple[pa.Table, pa.Table]:
-    """What a task is sent: report rows, and records."""
-    is_report = pc.is_valid(rows[REPORT.name])
-    return rows.filter(is_report), rows.filter(pc.invert(is_report))
-
-
-def as_batch(rows: pa.Table) -> pa.RecordBatch:
-    """One record batch of a table's rows."""
-    columns = [column.combine_chunks() for column in rows.columns]
-    return pa.RecordBatch.from_arrays(columns, schema=rows.schema)
+        for report in chain(*fields.values()):
+            report["counters"] = Counters(**report["counters"])
+            for name in ("files", "dead_letters"):
+                if name in report:
+                    report[name] = [AddedFile(**file) for file in report[name]]
+        for stream in fields["streams"]:
+            times_ms = stream["stream_time_ms"]
+            stream["stream_time_ms"] = {int(p): time_ms for p, time_ms in times_ms.items()}
+        return cls(
+            [StreamReport(**report) for report in fields["streams"]],
+            [JoinReport(**report) for report in fields["joins"]],
+            [StoreReport(**report) for report in fields["stores"]],
+        )

@@ -1,17 +1,17 @@
 """The stages of a batch as routes between channels: what the tasks of one Spark job have to do.
 
-``RouteRunner`` does not run stages, it writes them down. A *route* leads the rows of a source, or
-those that arrive in a channel, through some operations into another channel; a *channel* is one
-hop of one store, behind a shuffle. Channels whose rows have passed equally many shuffles are of
-one *level*: one stage of the job has them all, however many stores there are, and passes on what
-is addressed to later levels.
+``RouteRunner`` does not run stages, it collects them. A *route* leads the rows of a source, or
+those that arrive in a channel, through some operations into another channel. A *channel* is one
+exchange of one store, after a shuffle. Channels whose rows have passed the same number of shuffles
+are of one *level*: one stage of the job has them all, for all stores, and forwards the envelopes of
+later levels.
 
     level 0: the feed     records of a source, decoded once for all routes that begin there
-    level 1, 2, ...       a join's or window engine's tasks, or clocks behind a lookup
+    level 1, 2, ...       the tasks of a join or a store, or streams after a lookup
     sinks                 the reports of each store, for the driver
 
 ``feed`` and ``hop`` are the functions of these stages. They are plain functions of Arrow batches,
-and everything that they take can be pickled.
+and all their arguments can be pickled.
 """
 
 import gc
@@ -26,19 +26,27 @@ import numpy as np
 import pyarrow as pa
 
 from oriel.pipeline.decoding import BlockDecoder, refuse_ahead
-from oriel.pipeline.hops import REPORT
+from oriel.pipeline.hops import TASK
 from oriel.pipeline.language import Source
 from oriel.pipeline.late_pandas import use_imported_pandas
 from oriel.pipeline.plan import Steps
-from oriel.pipeline.tasks.messages import (
+from oriel.pipeline.tasks.exchange import (
     CHANNEL,
+    NO_TASK,
+    REPORTS,
     ROWS,
-    message_batch,
-    opened,
+    Batches,
+    Output,
+    PartitionFunction,
+    Received,
+    TaskFunction,
+    decoded_reports,
+    decoded_rows,
+    encoded,
+    envelopes,
     sent,
-    written,
 )
-from oriel.pipeline.tasks.reports import Batches, TaskFunction
+from oriel.pipeline.tasks.reports import Reports
 
 #: What a route does to rows, one after the other.
 Operation = Steps | TaskFunction
@@ -52,8 +60,8 @@ OpenRows = Callable[[Batches], Iterator[tuple[str, pa.RecordBatch]]]
 class Route:
     """From a source or a channel through ``operations`` to the channel ``to``.
 
-    Rows on their way to a channel behind a shuffle name their task among ``tasks``; None: they
-    stay with the task that they are at.
+    Rows for a channel after a shuffle have the index of their task among ``tasks``. If ``tasks`` is
+    None, they stay in the same partition.
     """
 
     base: Source | int
@@ -61,15 +69,37 @@ class Route:
     to: int
     tasks: int | None
 
-    def run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Rows through the operations, as messages; the operations take Arrow batches."""
-        rows = iter(batches)
+    def run(
+        self,
+        batches: Iterable[pa.RecordBatch],
+        received: Received = NO_TASK,
+        forwarded: Sequence[Reports] = (),
+    ) -> Iterator[pa.RecordBatch]:
+        """Yield envelopes with the rows after all operations, and with the reports.
+
+        Args:
+            batches: The rows of one task.
+            received: What the task receives in addition to rows.
+            forwarded: Reports that the task forwards. It is read after the last row.
+        """
+        outputs: list[Output] = []
+        rows: Iterable[pa.RecordBatch] = batches
         for operation in self.operations:
-            rows = operation(rows) if callable(operation) else _stepped(operation, rows)
+            if callable(operation):
+                rows = Output(operation(iter(rows), received))
+                outputs.append(rows)
+            else:
+                rows = _stepped(operation, rows)
+
+        def reports() -> Reports:
+            return Reports.of([*forwarded, *(output.reports for output in outputs)])
+
         if self.tasks is not None:
-            yield from sent(rows, self.to, self.tasks)
-        elif of_task := [batch for batch in rows if batch.num_rows]:
-            yield message_batch([0], self.to, [written(pa.Table.from_batches(of_task))])
+            yield from sent(rows, reports, self.to, self.tasks)
+        else:
+            collected = [batch for batch in rows if batch.num_rows]
+            value = encoded(pa.Table.from_batches(collected)) if collected else None
+            yield envelopes(self.to, [0], [value], reports())
 
 
 @dataclass(frozen=True)
@@ -119,19 +149,18 @@ class RouteRunner(ABC):
         self._levels[channel] = 1 + max(self.level(chain.base) for chain in rows)
         return (Chain(channel, (), rows[0].schema),)
 
-    def reports(self, rows_of: Mapping[str, Chains]) -> dict[str, list[str]]:
+    def reports(self, rows_of: Mapping[str, Chains]) -> dict[str, Reports]:
         sinks = {store: self.add_channel(rows, None) for store, rows in rows_of.items()}
-        messages = self.messages()
-        channel = np.asarray(messages[CHANNEL.name])
-        texts_of: dict[str, list[str]] = {}
-        for store, sink in sinks.items():
-            values = messages[ROWS.name].filter(pa.array(channel == sink))
-            texts_of[store] = opened(values)[REPORT.name].to_pylist() if len(values) else []
-        return texts_of
+        sent_to_sinks = self.envelopes()
+        channel = np.asarray(sent_to_sinks[CHANNEL.name])
+        return {
+            store: decoded_reports(sent_to_sinks[REPORTS.name].filter(pa.array(channel == sink)))
+            for store, sink in sinks.items()
+        }
 
     @abstractmethod
-    def messages(self) -> pa.Table:
-        """Run all routes; the messages to channels at which no route begins."""
+    def envelopes(self) -> pa.Table:
+        """Run all routes and return the envelopes of channels at which no route begins."""
 
     def add_channel(self, rows: Chains, tasks: int | None) -> int:
         """Lead ``rows`` into a new channel."""
@@ -153,8 +182,8 @@ def feed(
     decoders: Mapping[Source, BlockDecoder],
     routes: Sequence[Route],
     latest_ms: int | None = None,
-) -> TaskFunction:
-    """The task from a source partition's raw rows to messages; each record is decoded once.
+) -> PartitionFunction:
+    """The task from a source partition's raw rows to envelopes; each record is decoded once.
 
     A record with a time behind ``latest_ms`` is bad.
     """
@@ -180,7 +209,7 @@ def feed(
 
 def decode_task(
     open_rows: OpenRows, source: Source, decoder: BlockDecoder, latest_ms: int | None = None
-) -> TaskFunction:
+) -> PartitionFunction:
     """The task from raw rows to the records of one source, as rows; ``latest_ms`` see ``feed``."""
 
     def decoding(batches: Batches) -> Batches:
@@ -190,25 +219,37 @@ def decode_task(
     return decoding
 
 
-def hop(routes: Sequence[Route]) -> TaskFunction:
-    """The task of one level: messages of its channels through their routes, others as they are."""
+def hop(routes: Sequence[Route]) -> PartitionFunction:
+    """Return the task of one level: envelopes of its channels through their routes.
+
+    It forwards the envelopes of later levels unchanged.
+    """
 
     def hopping(batches: Batches) -> Batches:
         _prepare_worker()
-        values_of: dict[Source | int, list[pa.Scalar]] = {route.base: [] for route in routes}
+        own = {route.base for route in routes}
+        arrived: dict[Source | int, list[pa.RecordBatch]] = {base: [] for base in own}
         for batch in batches:
-            channels = batch[CHANNEL.name].to_pylist()
-            passes = np.array([channel not in values_of for channel in channels], dtype=np.bool_)
-            if passes.any():
-                yield batch.filter(pa.array(passes))
-            for row in np.flatnonzero(~passes).tolist():
-                values_of[channels[row]].append(batch[ROWS.name][row])
+            channels = np.asarray(batch[CHANNEL.name])
+            for channel in np.unique(channels).tolist():
+                of_channel = batch.filter(pa.array(channels == channel))
+                if channel in own:
+                    arrived[channel].append(of_channel)
+                else:
+                    yield of_channel
         for route in routes:
-            values = values_of[route.base]
-            if values:
-                yield from route.run(opened(values).combine_chunks().to_batches())
+            if arrived[route.base]:
+                yield from _received(route, pa.Table.from_batches(arrived[route.base]))
 
     return hopping
+
+
+def _received(route: Route, arrived: pa.Table) -> Iterator[pa.RecordBatch]:
+    """Run a route over the envelopes of its channel."""
+    received = Received((arrived[TASK.name][0].as_py(),), decoded_reports(arrived[REPORTS.name]))
+    values = arrived[ROWS.name].drop_null()
+    rows = decoded_rows(values).combine_chunks().to_batches() if len(values) else []
+    yield from route.run(rows, received, [received.forwarded])
 
 
 @cache

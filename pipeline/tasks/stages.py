@@ -1,4 +1,4 @@
-"""A batch as stages: stamps, joins, row-wise steps and engine tasks, run by a runner.
+"""A batch as stages: streams, joins, row-wise steps and store tasks, run by a runner.
 
 The list of stages is the same whoever runs it: this process (``LocalRunner``), or Spark, for
 which the stages of all stores together become one job (``RouteRunner``).
@@ -11,18 +11,17 @@ from typing import Protocol, TypeVar
 
 import pyarrow as pa
 
-from oriel.pipeline.hops import REPORT_SCHEMA
 from oriel.pipeline.language import Source
 from oriel.pipeline.plan import BatchPlan, InputPlan, JoinPlan, Steps, StorePlans
-from oriel.pipeline.tasks.engines import join_task, windows_task
-from oriel.pipeline.tasks.reports import TaskFunction, WindowsReport
-from oriel.pipeline.tasks.stamp import (
-    stamp_looked_up,
-    stamp_records,
-    stamp_results,
-)
+from oriel.pipeline.tasks.engines import join_task, store_task
+from oriel.pipeline.tasks.exchange import TaskFunction
+from oriel.pipeline.tasks.reports import Reports
+from oriel.pipeline.tasks.streams import stream_task
 
 Rows = TypeVar("Rows")
+
+#: The columns of a store task, which yields no rows.
+_NO_COLUMNS = pa.schema([])
 
 
 class Runner(Protocol[Rows]):
@@ -41,13 +40,13 @@ class Runner(Protocol[Rows]):
         """Rows of two stages as those of one."""
 
     def by_task(self, rows: Rows, tasks: int, *, together: bool = False) -> Rows:
-        """Send each row to the task in its column ``task``; there are ``tasks``.
+        """Send each row to the task in its column ``task``, and the reports to all ``tasks``.
 
         ``together``: the next function accepts the rows of several tasks in one call.
         """
 
-    def reports(self, rows_of: Mapping[str, Rows]) -> dict[str, list[str]]:
-        """The column ``report`` of the rows of each store, by the store's name; all at once."""
+    def reports(self, rows_of: Mapping[str, Rows]) -> dict[str, Reports]:
+        """Run the stages of all stores and return the reports of their tasks, by store."""
 
 
 @dataclass(frozen=True)
@@ -59,48 +58,42 @@ class StoreWork:
     joins: Sequence[JoinPlan]
 
 
-def run_stages(runner: Runner[Rows], stores: Sequence[StoreWork]) -> dict[str, list[WindowsReport]]:
-    """Run a batch of ``stores``; what the window engine's tasks report, by the store's name."""
-    texts_of = runner.reports({work.plan.store: _stages(runner, work) for work in stores})
-    return {
-        store: [WindowsReport.from_text(text) for text in texts]
-        for store, texts in texts_of.items()
-    }
+def run_stages(runner: Runner[Rows], stores: Sequence[StoreWork]) -> dict[str, Reports]:
+    """Run a batch of ``stores`` and return the reports of all tasks, by the name of the store."""
+    return runner.reports({work.plan.store: _stages(runner, work) for work in stores})
 
 
 def _stages(runner: Runner[Rows], work: StoreWork) -> Rows:
-    """One store's stages, up to the rows in which its window engine's tasks report."""
+    """The stages of one store, up to its store tasks."""
     plan, join_of = work.plan, {join.number: join for join in work.joins}
     inputs = [_arriving(runner, each, plan, join_of) for each in work.plans.inputs]
     rows = runner.by_task(reduce(runner.union, inputs), plan.tasks, together=True)
-    return runner.map(rows, windows_task(plan), REPORT_SCHEMA)
+    return runner.map(rows, store_task(plan), _NO_COLUMNS)
 
 
 def _arriving(
     runner: Runner[Rows],
-    stream: InputPlan,
+    arriving: InputPlan,
     plan: BatchPlan,
     join_of: Mapping[int, JoinPlan],
     behind: JoinPlan | None = None,
 ) -> Rows:
-    """A stream's stamped rows for the tasks of the join ``behind``, None: of the window engine.
+    """The rows of a stream for the tasks of the join ``behind``, None: of the store.
 
-    Where a join is in front its sides go through it first, and its results through the steps.
+    A join in front runs first: its sides, its tasks and the steps of its results.
     """
     to_join = None if behind is None else behind.arriving_schema
-    if stream.join is None:
-        rows = runner.read(stream.source, stream.steps)
-        stamp = stamp_records(plan, stream.stamp, to_join)
+    if arriving.join is None:
+        rows = runner.read(arriving.source, arriving.steps)
+        task = stream_task(plan, arriving.stream, to_join, is_source=True)
     else:
-        join = join_of[stream.join.number]
-        sides = [_arriving(runner, side, plan, join_of, join) for side in stream.join.sides]
+        join = join_of[arriving.join.number]
+        sides = [_arriving(runner, side, plan, join_of, join) for side in arriving.join.sides]
         rows = runner.by_task(reduce(runner.union, sides), plan.tasks)
         rows = runner.map(rows, join_task(plan, join), join.joined_schema)
-        if stream.stamp.moves_clock:
-            # The stream's clock goes on here, so the records of a partition have to meet again.
+        if arriving.stream.moves_clock:
+            # The stream time continues here, so one task needs all records of a partition.
             rows = runner.by_task(rows, plan.tasks)
-            stamp = stamp_looked_up(plan, stream.stamp, to_join)
-        else:
-            stamp = stamp_results(plan, stream.stamp, to_join)
-        rows = runner.step(rows, stream.steps)
-    return runner.map(rows, stamp, to_join or plan.stamped_schema)
+        rows = runner.step(rows, arriving.steps)
+        task = stream_task(plan, arriving.stream, to_join, is_source=False)
+    return runner.map(rows, task, to_join or plan.arriving_schema)

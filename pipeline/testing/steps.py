@@ -10,7 +10,6 @@ from oriel.pipeline.hops import StepsOutput, decoded_schema
 from oriel.pipeline.language import (
     AggregatedRows,
     Input,
-    Side,
     Source,
     arrow_schema,
 )
@@ -20,7 +19,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 
-def steps_for(origin: Input | Side | AggregatedRows, read: Source | pa.Schema, store: str) -> Steps:
+def steps_for(origin: Input | AggregatedRows, read: Source | pa.Schema, store: str) -> Steps:
     """Return the steps after decoded records, join results or aggregated rows.
 
     Raises:
@@ -33,7 +32,7 @@ class SparkSteps:
     """Steps with expressions, which run in a local Spark session."""
 
     def __init__(
-        self, origin: Input | Side | AggregatedRows, read: Source | pa.Schema, store: str
+        self, origin: Input | AggregatedRows, read: Source | pa.Schema, store: str
     ) -> None:
         """Start the session if necessary, and check the steps.
 

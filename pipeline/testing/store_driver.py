@@ -16,10 +16,8 @@ from oriel.pipeline.errors import FunctionRaised
 from oriel.pipeline.language import Source, Store, StoreSource
 from oriel.pipeline.plan import (
     BatchPlan,
-    Clocks,
-    JoinPlan,
     PreparedBatch,
-    Segments,
+    StoredOperator,
     StorePlans,
     WallClock,
     final_records,
@@ -28,7 +26,7 @@ from oriel.pipeline.state import Version
 from oriel.pipeline.tasks import LocalRunner, StoreWork, run_stages
 from oriel.pipeline.testing.rows import Row, StoreRows
 from oriel.pipeline.testing.steps import steps_for
-from oriel.pipeline.windows import EngineResult, IllegalArgument, JoinResult
+from oriel.pipeline.windows import IllegalArgument, Result, Times
 from oriel.storage import Offsets
 from oriel.storage.delta import AddedFile
 
@@ -86,25 +84,21 @@ class MemoryFiles:
     changes: list[pa.Table] = field(default_factory=list)
     dead_letters: list[dict[str, Any]] = field(default_factory=list)
 
-    def process_records(
-        self, plan: BatchPlan, tasks: Sequence[int], records: pa.Table, close_ms: int
-    ) -> tuple[EngineResult, list[Version]]:
-        engine = plan.assembly.engine
-        state = self._read(plan.segments, tasks[0], engine.state_schema)
-        result = engine.process(state, records, plan.close_ms, close_ms)
-        return result, [self._written(f"{plan.batch}", result.state)]
-
-    def join_records(
+    def run_operator(
         self,
         plan: BatchPlan,
-        join: JoinPlan,
-        task: int,
-        records: pa.Table,
-        clocks: tuple[Clocks, Clocks],
-    ) -> tuple[JoinResult, Version]:
-        state = self._read(join.segments, task, join.stage.state_schema)
-        joined = join.stage.process(state, records, join.stream_times_ms(clocks[1]))
-        return joined, self._written(f"{plan.batch}-join-{join.number}", joined.state)
+        stored: StoredOperator[Result],
+        tasks: Sequence[int],
+        batch: pa.Table,
+        times: Times,
+    ) -> tuple[Result, list[Version]]:
+        names = stored.segments.get(tasks[0])
+        operator = stored.operator
+        state = self.states[names[0]] if names else operator.empty_state()
+        result = operator.apply(state, batch, times)
+        name = f"{plan.batch}{stored.suffix}"
+        self.states[name] = result.state
+        return result, [Version([name], len(result.state))]
 
     def write_changes(self, _plan: BatchPlan, _task: int, changes: pa.Table) -> list[AddedFile]:
         """Keep the changed rows in memory."""
@@ -116,14 +110,6 @@ class MemoryFiles:
         for table in letters:
             self.dead_letters += table.drop_columns(["revision"]).to_pylist()
         return []
-
-    def _read(self, segments: Segments, task: int, schema: pa.Schema) -> pa.Table:
-        names = segments.get(task)
-        return self.states[names[0]] if names else schema.empty_table()
-
-    def _written(self, name: str, state: pa.Table) -> Version:
-        self.states[name] = state
-        return Version([name], len(state))
 
 
 #: Kind of windows -> the method of the driver that reads the store.

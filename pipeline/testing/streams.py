@@ -31,7 +31,7 @@ class StreamDriver(StoreDriver):
 
     def _keep(self, files: MemoryFiles) -> None:
         self.dead_letters += files.dead_letters
-        columns = self.plans.inputs[0].stamp.columns
+        columns = self.plans.inputs[0].stream.columns
         for row in (row for table in files.changes for row in python_rows(table)):
             value = {name: row[column] for name, column in columns.items()}
             value_or_none = None if row[NULL_VALUE.name] else value

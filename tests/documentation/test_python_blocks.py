@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from oriel import Topology
-from oriel.pipeline.language import Input, Side, sides_of
+from oriel.pipeline.language import Input
 from oriel.testing import TopologyTestDriver
 from tests.documentation.pages import Block, blocks, pages
 from tests.tidy.project import ROOT
@@ -29,8 +29,8 @@ def _needs_spark(topology: Topology) -> bool:
     return any(_has_steps(each) for store in topology.stores for each in store.inputs)
 
 
-def _has_steps(stream: Input | Side) -> bool:
-    sides = () if stream.join is None else sides_of(stream.join)
+def _has_steps(stream: Input) -> bool:
+    sides = () if stream.join is None else stream.join.inputs
     return bool(stream.steps) or any(map(_has_steps, sides))
 
 

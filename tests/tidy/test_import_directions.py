@@ -86,7 +86,12 @@ FLOORS = {
         "sides",
         "places",
     ),
-    "pipeline/windows/engines": ("choice", "grid sliding sessions records", "contract"),
+    "pipeline/windows/engines": (
+        "choice",
+        "grid sliding sessions records",
+        "contract",
+        "operator",
+    ),
 }
 
 #: House -> packages that it must not import.

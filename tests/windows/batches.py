@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from oriel import SlidingWindows
 from oriel.pipeline import windows as w
-from oriel.pipeline.windows import NEVER_CLOSED_MS, StreamClock, close_time_ms, engine_for
+from oriel.pipeline.windows import NEVER_CLOSED_MS, StreamClock, Times, close_time_ms, engine_for
 from tests.models.sliding import Logs, Outcome, Record, Window
 
 AGGREGATES = {
@@ -60,7 +60,7 @@ def run_engine(
         run.late += int(late.sum())
         run.applied += int((~late).sum())
         before, close = close, close_time_ms(clock.stream_time_ms, grace)
-        result = engine.process(state, batch.filter(pa.array(~late)), before, close)
+        result = engine.apply(state, batch.filter(pa.array(~late)), Times.closing(before, close))
         _fold(run, result.changes.to_pylist(), close)
         state = result.state
         times = np.asarray(state["timestamp_ms"])

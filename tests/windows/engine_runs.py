@@ -1,7 +1,7 @@
 """Drive any engine over logs cut into batches, and check what every run must keep.
 
 What the windows should come to is worked out by the slow models; this harness only cuts,
-stamps, feeds, saves and loads, and follows the changes as a store's table would.
+adds close times, feeds, saves and loads, and follows the changes as a store's table would.
 """
 
 import io
@@ -22,6 +22,7 @@ from oriel.pipeline.windows import (
     EngineResult,
     Fold,
     StreamClock,
+    Times,
     WindowEngine,
     Windows,
     close_time_ms,
@@ -154,7 +155,7 @@ def run_engine(
         late = engine.is_late(np.asarray(batch["timestamp_ms"]), np.asarray(batch["close_ms"]))
         batch = batch.filter(pa.array(~late)).select(engine.record_schema.names)
         before, close = close, close_time_ms(clock.stream_time_ms, delay)
-        result = engine.process(state, batch, before, close)
+        result = engine.apply(state, batch, Times.closing(before, close))
         _count(run, int(late.sum()), len(batch), result)
         changes = _changes(setup, engine, result)
         follow(run, setup, changes, close)

@@ -11,7 +11,13 @@ import pytest
 from oriel import TimeWindows, collect_list, count
 from oriel import min as min_of
 from oriel import sum as sum_of
-from oriel.pipeline.windows import AggregateUpdatesEngine, Fold, NoWindows, updates_engine_for
+from oriel.pipeline.windows import (
+    AggregateUpdatesEngine,
+    Fold,
+    NoWindows,
+    Times,
+    updates_engine_for,
+)
 from tests.campaigns import seeds
 from tests.models.aggregate_updates import Entry, Row, Span, Update, every_aggregate, updates
 from tests.windows.join_batches import saved_and_loaded
@@ -79,7 +85,7 @@ def random_log(seed: int) -> tuple[Random, list[Entry]]:
 
 
 def batch_of(engine: AggregateUpdatesEngine, log: Sequence[Entry], low: int, high: int) -> pa.Table:
-    """The records from ``low`` to ``high`` as a stamp sends them."""
+    """The records from ``low`` to ``high`` as a stream task sends them."""
     times = np.maximum.accumulate([entry.timestamp_ms for entry in log])
     columns = {
         "key": [entry.key for entry in log[low:high]],
@@ -104,7 +110,7 @@ def engine_updates(
     for high in cuts:
         batch = batch_of(engine, log, low, high)
         stream_time_ms = max([stream_time_ms, *(entry.timestamp_ms for entry in log[low:high])])
-        result = engine.process(saved_and_loaded(state), batch, (stream_time_ms, -1))
+        result = engine.apply(saved_and_loaded(state), batch, Times.at((stream_time_ms, -1)))
         rows = result.results.to_pylist()
         places = {row["offset"] for row in rows}
         assert sum(result.filtered) + sum(result.late) + len(places) == high - low
@@ -151,7 +157,7 @@ def test_a_record_on_which_a_function_raises_has_no_part_in_any_row() -> None:
     """It goes on with the reason, and the windows are as if it had not come."""
     log = [Entry("a", 1, 1), Entry("a", 13, 2), Entry("a", 2, 3)]
     engine = fold_engine(Span(8, 4, 0))
-    result = engine.process(engine.empty_state(), batch_of(engine, log, 0, 3), (3, -1))
+    result = engine.apply(engine.empty_state(), batch_of(engine, log, 0, 3), Times.at((3, -1)))
     rows = sorted(result.results.to_pylist(), key=lambda row: row["offset"])
     assert [(row["offset"], row["text"], row["reason"]) for row in rows] == [
         (0, ",1", None), (1, None, "aggregate: ValueError: unlucky"), (2, ",1,2", None),
@@ -163,7 +169,7 @@ def test_rows_of_hopping_windows_are_elements_of_their_record() -> None:
     """By their windows' order, also where the first ones are closed."""
     engine = columns_engine(Span(6, 2, 0))
     log = [Entry("a", 1, 9), Entry("a", 2, 12), Entry("a", 3, 9), Entry("a", 4, 1)]
-    result = engine.process(engine.empty_state(), batch_of(engine, log, 0, 4), (12, -1))
+    result = engine.apply(engine.empty_state(), batch_of(engine, log, 0, 4), Times.at((12, -1)))
     rows = [
         (row["offset"], row["suborder"], row["window_start_ms"], row["window_end_ms"], row["n"])
         for row in result.results.to_pylist()
@@ -186,7 +192,9 @@ def test_rows_of_several_partitions_are_put_together(make: Any) -> None:
     rows = rows.set_column(rows.schema.get_field_index("partition"), "partition", partition)
     times = pa.array([5, 1, 4], pa.int64())
     rows = rows.set_column(rows.schema.get_field_index("stream_time_ms"), "stream_time_ms", times)
-    found = engine.process(engine.empty_state(), rows.cast(engine.record_schema), (4, -1)).results
+    found = engine.apply(
+        engine.empty_state(), rows.cast(engine.record_schema), Times.at((4, -1))
+    ).results
     assert found["offset"].to_pylist() == [1, 2, 0]
     assert found["timestamp_ms"].to_pylist() == [1, 4, 5]
     last = found.to_pylist()[-1]

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 from oriel import SessionWindows, SlidingWindows, TimeWindows
-from oriel.pipeline.windows import EmitStrategy, Fold, NoWindows, Windows, engine_for
+from oriel.pipeline.windows import EmitStrategy, Fold, NoWindows, Times, Windows, engine_for
 from tests.models.tables import Record
 from tests.windows.engine_runs import Setup, one_by_one, run_engine
 
@@ -200,7 +200,7 @@ def left_out(
         last = number == len(batches) - 1
         close = 1000 if last else 0
         records = pa.Table.from_pylist(rows, schema=engine.record_schema)
-        result = engine.process(state, records, 0, close)
+        result = engine.apply(state, records, Times.closing(0, close))
         assert not len(result.rejected)
         state = result.state
         told.append([(row["offset"], row["detail"]) for row in result.left_out.to_pylist()])
@@ -321,8 +321,8 @@ def test_a_function_that_changes_its_aggregate_and_raises_changes_no_row(bare: b
     ]  # fmt: skip
     state, seen = engine.empty_state(), []
     for row in rows:
-        result = engine.process(
-            state, pa.Table.from_pylist([row], schema=engine.record_schema), 0, 0
+        result = engine.apply(
+            state, pa.Table.from_pylist([row], schema=engine.record_schema), Times.closing(0, 0)
         )
         state = result.state
         seen += [changed["all"] for changed in result.changes.to_pylist()]

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from oriel import SessionWindows, SlidingWindows, TimeWindows
-from oriel.pipeline.windows import EngineResult, Fold, NoWindows, WindowEngine, Windows
+from oriel.pipeline.windows import EngineResult, Fold, NoWindows, Times, WindowEngine, Windows
 from oriel.pipeline.windows.definitions.errors import said
 from tests.campaigns import cases
 from tests.models.sessions import folded_sessions
@@ -196,16 +196,14 @@ class Noting(Setup):
     def engine(self) -> WindowEngine:
         """A new engine, whose results are looked at."""
         engine = super().engine()
-        process = engine.process
+        apply = engine.apply
 
-        def noted(
-            state: pa.Table, batch: pa.Table, previous_close_ms: int, close_ms: int
-        ) -> EngineResult:
-            result = process(state, batch, previous_close_ms, close_ms)
+        def noted(state: pa.Table, batch: pa.Table, times: Times) -> EngineResult:
+            result = apply(state, batch, times)
             self.left_out.extend(result.left_out.to_pylist())
             return result
 
-        engine.process = noted  # type: ignore[method-assign]
+        engine.apply = noted  # type: ignore[method-assign]
         return engine
 
 

@@ -22,6 +22,7 @@ from oriel.pipeline.windows import (
     ResponseUpdatesEngine,
     SideRows,
     SubscriptionUpdatesEngine,
+    Times,
 )
 from oriel.pipeline.windows.joins.foreign_keys.response_updates import SUBSCRIBED
 from tests.campaigns import cases
@@ -89,13 +90,13 @@ class Chain:
 
     def _run(self, engine: JoinEngine, batch: pa.Table) -> pa.Table:
         state = self.states[engine]
-        if engine.member is not None:
+        if isinstance(engine, ResponseUpdatesEngine):
             state = _needed(engine, state, batch)
             others = _others(self.states[engine], state)
-            result = engine.process(state, batch, CLOCKS)
+            result = engine.apply(state, batch, Times.at(CLOCKS))
             next_state = pa.concat_tables([others, result.state])
         else:
-            result = engine.process(state, batch, CLOCKS)
+            result = engine.apply(state, batch, Times.at(CLOCKS))
             next_state = result.state
         self.states[engine] = saved_and_loaded(next_state) if self.restarts else next_state
         return result.results
@@ -117,7 +118,7 @@ def _as_batch(results: pa.Table, schema: pa.Schema, side: int) -> pa.Table:
     return pa.table(columns).cast(schema)
 
 
-def _needed(engine: JoinEngine, state: pa.Table, batch: pa.Table) -> pa.Table:
+def _needed(engine: ResponseUpdatesEngine, state: pa.Table, batch: pa.Table) -> pa.Table:
     """The part of a state with members that a batch needs."""
     is_whole = pc.is_in(state["key"], value_set=pc.unique(engine.whole(batch)))
     named = set(zip(*(batch[n].to_pylist() for n in ("key", SUBSCRIBER.name)), strict=True))

@@ -8,7 +8,7 @@ import pytest
 
 from oriel import TimeWindows
 from oriel.pipeline import windows as w
-from oriel.pipeline.windows import NEVER_CLOSED_MS, engine_for
+from oriel.pipeline.windows import NEVER_CLOSED_MS, Times, engine_for
 from oriel.pipeline.windows.engines.grid import declarative
 from tests.campaigns import cases
 from tests.windows.test_time_window_properties import FIRST_SEED, check_case, time_case
@@ -43,7 +43,9 @@ def test_partly_late_records_take_memory_for_windows_and_records_only() -> None:
     engine = engine_for(windows, aggregates, pa.schema([("v", pa.float64())]))
     tracemalloc.start()
     try:
-        result = engine.process(engine.empty_state(), batch, NEVER_CLOSED_MS, NEVER_CLOSED_MS)
+        result = engine.apply(
+            engine.empty_state(), batch, Times.closing(NEVER_CLOSED_MS, NEVER_CLOSED_MS)
+        )
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()

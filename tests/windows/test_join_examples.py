@@ -21,6 +21,7 @@ from oriel.pipeline.windows import (
     TableJoin,
     TableLookupEngine,
     TableRowsEngine,
+    Times,
 )
 from oriel.pipeline.windows.joins.lookups import LookupHow
 from oriel.pipeline.windows.joins.sides import RECORDS, How
@@ -105,7 +106,7 @@ def stream_join(how: How, windows: JoinWindows, batches: Sequence[Sequence[Step]
             offsets[side] += 1
             rows.append(row)
         batch = pa.Table.from_pylist(rows, schema=engine.record_schema)
-        result = engine.process(state, batch, (clocks[LEFT], clocks[RIGHT]))
+        result = engine.apply(state, batch, Times.at((clocks[LEFT], clocks[RIGHT])))
         state = result.state
         rows = result.results.to_pylist()
         results.append([(row["l"], row["r"], row["timestamp_ms"]) for row in rows])
@@ -160,7 +161,7 @@ def test_late_records_are_counted_and_pair_with_nothing() -> None:
         {**place, "offset": 1, "timestamp_ms": 104, "stream_time_ms": 120, "side": RIGHT},
     ]
     batch = pa.Table.from_pylist(rows, schema=engine.record_schema)
-    result = engine.process(engine.empty_state(), batch, (100, 120))
+    result = engine.apply(engine.empty_state(), batch, Times.at((100, 120)))
     assert result.late == (0, 1)
     assert result.results.column("timestamp_ms").to_pylist() == [105]
     assert engine.is_late(batch).tolist() == [False, False, True]
@@ -182,7 +183,7 @@ def test_results_have_a_total_order() -> None:
     batch = pa.Table.from_pylist(
         [{**row, "stream_time_ms": 100} for row in rows], schema=engine.record_schema
     )
-    results = engine.process(engine.empty_state(), batch, (200, 200)).results.to_pylist()
+    results = engine.apply(engine.empty_state(), batch, Times.at((200, 200))).results.to_pylist()
     assert [(r["key"], r["partition"], r["offset"], r["suborder"]) for r in results] == [
         ("A", 3, 7, 1),
         ("A", 3, 7, 2 * 2**48 + 10),
@@ -227,7 +228,7 @@ def test_a_place_that_does_not_fit_the_suborder_is_refused(name: str, value: int
     row |= {"side": RIGHT, name: value}
     batch = pa.Table.from_pylist([row], schema=engine.record_schema)
     with pytest.raises(IllegalArgument, match=f"the {name} must be below .* not {value}"):
-        engine.process(engine.empty_state(), batch, (1, 1))
+        engine.apply(engine.empty_state(), batch, Times.at((1, 1)))
 
 
 def test_unknown_joins_and_common_names_are_refused() -> None:
@@ -254,7 +255,7 @@ def table_join(how: How, steps: Sequence[tuple[int, str | None, int]]) -> list[A
         row = {"key": "A", "timestamp_ms": time, "partition": 0, "offset": offset}
         row |= {"null_value": value is None, "input": side, "lr"[side]: value}
         batch = pa.Table.from_pylist([row], schema=engine.record_schema)
-        result = engine.process(state, batch, 0, 0)
+        result = engine.apply(state, batch, Times.closing(0, 0))
         state = result.state
         changes = result.changes.to_pylist()
         for change in changes:
@@ -310,8 +311,10 @@ def lookup(how: LookupHow, stream: Sequence[str], table: Sequence[tuple[str, int
         *({**r, "side": LEFT, "l": "a"} for r in records),
         *({**r, "side": RIGHT, "r": "b"} for r in rows),
     ]
-    return engine.process(
-        engine.empty_state(), pa.Table.from_pylist(batch, schema=engine.record_schema), (12, -1)
+    return engine.apply(
+        engine.empty_state(),
+        pa.Table.from_pylist(batch, schema=engine.record_schema),
+        Times.at((12, -1)),
     )
 
 
@@ -362,7 +365,7 @@ def test_the_last_update_of_an_aggregation_is_looked_up(
     record = place | {"side": LEFT, "null_value": False, "l": "a"}
     for arrived in (updates, updates[::-1]):
         batch = pa.Table.from_pylist([*arrived, record], schema=engine.record_schema)
-        result = engine.process(engine.empty_state(), batch, (12, 12))
+        result = engine.apply(engine.empty_state(), batch, Times.at((12, 12)))
         assert result.results["r"].to_pylist() == [updates[-1]["r"]]
 
 

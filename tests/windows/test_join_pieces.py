@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from oriel.pipeline.windows import LEFT, RIGHT
+from oriel.pipeline.windows import LEFT, RIGHT, Times
 from oriel.pipeline.windows.joins import streams
 from tests.models.joins import Span
 from tests.windows.join_batches import whole
@@ -36,7 +36,7 @@ def test_a_hot_key_takes_memory_for_a_piece_only(monkeypatch: pytest.MonkeyPatch
     batch = _batch(1_000)
     tracemalloc.start()
     try:
-        result = engine.process(engine.empty_state(), batch, (0, 0))
+        result = engine.apply(engine.empty_state(), batch, Times.at((0, 0)))
         arrow_before, arrow_most, pairs = pa.total_allocated_bytes(), 0, 0
         for piece in result.pieces:
             assert len(piece) <= 10_000
@@ -60,9 +60,9 @@ def test_results_are_the_models_however_they_are_cut(monkeypatch: pytest.MonkeyP
 def test_few_results_are_one_table() -> None:
     """A small batch makes one table, also if it has none."""
     engine = engine_of("inner", Span(5, 5, 0))
-    result = engine.process(engine.empty_state(), _batch(0), (0, 0))
+    result = engine.apply(engine.empty_state(), _batch(0), Times.at((0, 0)))
     assert [len(piece) for piece in result.pieces] == [0]
-    result = engine.process(engine.empty_state(), _batch(3), (0, 0))
+    result = engine.apply(engine.empty_state(), _batch(3), Times.at((0, 0)))
     assert [len(piece) for piece in result.pieces] == [9]
-    more = engine.process(result.state, _batch(2), (0, 0))
+    more = engine.apply(result.state, _batch(2), Times.at((0, 0)))
     assert [len(piece) for piece in more.pieces] == [16]

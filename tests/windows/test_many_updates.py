@@ -16,6 +16,7 @@ from oriel.pipeline.windows import (
     Fold,
     IllegalArgument,
     Places,
+    Times,
     engine_for,
     updates_engine_for,
 )
@@ -83,7 +84,7 @@ def test_updates_of_sessions_are_those_of_the_model(
 def told(engine: AggregateUpdatesEngine, log: Sequence[Entry]) -> list[tuple[Any, ...]]:
     """Of each row its record, number in it, bounds, time and list."""
     batch = batch_of(engine, log, 0, len(log))
-    result = engine.process(engine.empty_state(), batch, (0, -1))
+    result = engine.apply(engine.empty_state(), batch, Times.at((0, -1)))
     rows = sorted(result.results.to_pylist(), key=lambda row: (row["offset"], row["suborder"]))
     bounds = "window_start_ms", "window_end_ms", "timestamp_ms", "all"
     return [(row["offset"], row["suborder"], *(row[name] for name in bounds)) for row in rows]
@@ -154,12 +155,12 @@ def test_rows_of_several_partitions_become_those_of_the_store(
         for number, partition in enumerate(batch["partition"]):
             clocks[partition] = max(clocks[partition], batch["timestamp_ms"][number])
             batch["stream_time_ms"][number] = clocks[partition]
-        result = engine.process(
+        result = engine.apply(
             state,
             pa.table(
                 {name: batch[name] for name in engine.record_schema.names}, engine.record_schema
             ),
-            (min(clocks.values()), -1),
+            Times.at((min(clocks.values()), -1)),
         )
         told_rows = result.results.to_pylist()
         order = ("stream_time_ms", "partition", "offset", "suborder")
@@ -173,11 +174,11 @@ def test_rows_of_several_partitions_become_those_of_the_store(
         close_ms = max(closed_ms, min(clocks.values()) - delay_ms)
         columns = {name: batch[name] for name in store.record_schema.names}
         records = pa.table(columns, store.record_schema)
-        # Of a store the stamp in front judges; sessions do so once more.
+        # The late filter of a store decides, and sessions decide once more.
         times = (np.array(batch[name]) for name in ("timestamp_ms", "close_ms"))
         is_late = np.asarray(store.is_late(*times))
         records = records.filter(pa.array(~is_late))
-        changed = store.process(of_store, records, closed_ms, close_ms)
+        changed = store.apply(of_store, records, Times.closing(closed_ms, close_ms))
         for row in changed.changes.to_pylist():
             place = row["key"], row["window_start_ms"], row["window_end_ms"]
             kept.pop(place, None)
@@ -201,7 +202,7 @@ def linked_rows(
     for number, (partition, time, _) in enumerate(log):
         clocks[partition] = columns["stream_time_ms"][number] = max(clocks.get(partition, 0), time)
     records = pa.table(columns, engine.record_schema)
-    result = engine.process(engine.empty_state(), records, (0, -1))
+    result = engine.apply(engine.empty_state(), records, Times.at((0, -1)))
     rows = result.results.to_pylist()
     told_rows = [(row["window_start_ms"], row["window_end_ms"], row["text"]) for row in rows]
     return told_rows, engine, result.state
@@ -250,7 +251,7 @@ def test_a_record_on_which_a_function_raises_is_in_no_sliding_window() -> None:
         engine = updates_engine_for(windows, fold, VALUES, CARRIED)
         state, low, rows = engine.empty_state(), 0, []
         for high in cuts:
-            result = engine.process(state, batch_of(engine, log, low, high), (high, -1))
+            result = engine.apply(state, batch_of(engine, log, low, high), Times.at((high, -1)))
             rows += result.results.to_pylist()
             state, low = result.state, high
         told_rows = [

@@ -9,7 +9,7 @@ import pytest
 
 from oriel import SlidingWindows
 from oriel.pipeline import windows as w
-from oriel.pipeline.windows import NEVER_CLOSED_MS, Ints, Ranges, engine_for
+from oriel.pipeline.windows import NEVER_CLOSED_MS, Ints, Ranges, Times, engine_for
 from oriel.pipeline.windows.aggregates import Members, mergeable
 from oriel.pipeline.windows.engines.sliding import members as members_module
 from oriel.pipeline.windows.engines.sliding.members import SlidingEntries, WindowMembers
@@ -71,7 +71,7 @@ def test_every_aggregate_is_that_of_the_listed_members(
     windows = SlidingWindows.of_time_difference_with_no_grace(60)
     records = _records(400, disorder_ms=50, difference_ms=60, seed=seed, keys=3)
     engine = engine_for(windows, _ALL, VALUES)
-    changes = engine.process(engine.empty_state(), records, NEVER_CLOSED_MS, 0).changes
+    changes = engine.apply(engine.empty_state(), records, Times.closing(NEVER_CLOSED_MS, 0)).changes
 
     ordered = records.sort_by([(name, "ascending") for name in ("timestamp_ms", "offset")])
     key, time_ms, close_ms = (
@@ -169,7 +169,9 @@ def test_windows_with_holes_cost_memory_for_the_records_only(kind: str) -> None:
     })  # fmt: skip
     tracemalloc.start()
     try:
-        changes = engine.process(engine.empty_state(), batch, NEVER_CLOSED_MS, 0).changes
+        changes = engine.apply(
+            engine.empty_state(), batch, Times.closing(NEVER_CLOSED_MS, 0)
+        ).changes
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()

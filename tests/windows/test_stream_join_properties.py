@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from oriel import JoinWindows
-from oriel.pipeline.windows import LEFT, RIGHT, StreamJoinEngine
+from oriel.pipeline.windows import LEFT, RIGHT, StreamJoinEngine, Times
 from oriel.pipeline.windows.joins.sides import How
 from tests.campaigns import cases
 from tests.models.joins import Arrived, Joined, Result, Span, clock, joined
@@ -66,7 +66,7 @@ def run_engine(case: Case, cuts: Sequence[Cut], *, restart: bool = False) -> lis
     late = 0
     for batch in batches(case.sides, cuts):
         clocks = (clock(batch.so_far[LEFT]), clock(batch.so_far[RIGHT]))
-        result = engine.process(state, _table(engine, batch), clocks)
+        result = engine.apply(state, _table(engine, batch), Times.at(clocks))
         state = saved_and_loaded(result.state) if restart else result.state
         results += [_result(row) for row in result.results.to_pylist()]
         late += sum(result.late)

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from oriel import IllegalArgument
-from oriel.pipeline.windows import LEFT, RIGHT, TableChangesEngine, TableJoin
+from oriel.pipeline.windows import LEFT, RIGHT, TableChangesEngine, TableJoin, Times
 from oriel.pipeline.windows.arrays import Ranges
 from oriel.pipeline.windows.exact import (
     merged_codes,
@@ -41,7 +41,7 @@ def batch_of(engine: TableChangesEngine, *records: tuple[int, Arrived]) -> pa.Ta
 def test_a_record_tells_the_old_row_and_then_the_new_one() -> None:
     """With its own place and time; a first row comes alone, and so does one that is deleted."""
     engine = of_one_table()
-    first = engine.process(
+    first = engine.apply(
         engine.empty_state(),
         batch_of(
             engine,
@@ -49,14 +49,14 @@ def test_a_record_tells_the_old_row_and_then_the_new_one() -> None:
             (LEFT, Arrived("A", 3, 0, 8, "b", 10)),
             (LEFT, Arrived("B", 4, 0, 9, None, 10)),
         ),
-        NO_CLOCKS,
+        Times.at(NO_CLOCKS),
     )
     assert [tuple(row.values()) for row in first.results.to_pylist()] == [
         ("A", 10, 0, 7, 1, 10, "a"), ("A", 3, 0, 8, 0, 10, "a"), ("A", 3, 0, 8, 1, 10, "b"),
     ]  # fmt: skip
     assert sum(first.filtered) == 1
     deleted = batch_of(engine, (LEFT, Arrived("A", 12, 0, 10, None, 12)))
-    second = engine.process(saved_and_loaded(first.state), deleted, NO_CLOCKS)
+    second = engine.apply(saved_and_loaded(first.state), deleted, Times.at(NO_CLOCKS))
     assert [tuple(row.values()) for row in second.results.to_pylist()] == [
         ("A", 12, 0, 10, 0, 12, "b")
     ]
@@ -67,10 +67,10 @@ def test_each_partition_has_a_row_of_its_own() -> None:
     """What one of them deletes, another one still has; the state carries what it is given."""
     engine = of_one_table()
     both = [(LEFT, Arrived("A", 10, p, 7, f"of {p}", 10)) for p in (0, 1)]
-    result = engine.process(engine.empty_state(), batch_of(engine, *both), NO_CLOCKS)
+    result = engine.apply(engine.empty_state(), batch_of(engine, *both), Times.at(NO_CLOCKS))
     assert [row["suborder"] for row in result.results.to_pylist()] == [1, 1]
     deletion = batch_of(engine, (LEFT, Arrived("A", 11, 0, 8, None, 11)))
-    result = engine.process(result.state, deletion, NO_CLOCKS)
+    result = engine.apply(result.state, deletion, Times.at(NO_CLOCKS))
     assert [row["l"] for row in result.results.to_pylist()] == ["of 0"]
     ((row,)) = result.state.to_pylist()
     assert (row["partition"], row["l"], row["key_group"]) == (1, "of 1", 1)
@@ -79,7 +79,7 @@ def test_each_partition_has_a_row_of_its_own() -> None:
 def test_two_tables_tell_the_joined_rows_before_and_after() -> None:
     """A right record's changes have suborders of their own; times as updates have them."""
     engine = TableChangesEngine(TableJoin("inner", 0, 1), (LEFT_VALUES, RIGHT_VALUES), CARRIED)
-    result = engine.process(
+    result = engine.apply(
         engine.empty_state(),
         batch_of(
             engine,
@@ -88,7 +88,7 @@ def test_two_tables_tell_the_joined_rows_before_and_after() -> None:
             (LEFT, Arrived("A", 3, 0, 8, "c", 12)),
             (RIGHT, Arrived("A", 2, 1, 8, None, 13)),
         ),
-        NO_CLOCKS,
+        Times.at(NO_CLOCKS),
     )
     assert [tuple(row.values()) for row in result.results.to_pylist()] == [
         ("A", 10, 1, 7, 3, 11, "a", "b"),
@@ -140,7 +140,7 @@ def test_results_follow_from_each_partitions_log_alone() -> None:
                     value = None if row is None else row[0]
                     arrived.append((LEFT, Arrived(key, time, p, offset, value, clock)))
                 position[p] = end
-            result = engine.process(state, batch_of(engine, *arrived), NO_CLOCKS)
+            result = engine.apply(state, batch_of(engine, *arrived), Times.at(NO_CLOCKS))
             state = saved_and_loaded(result.state)
             found += [
                 (r["timestamp_ms"], r["partition"], r["offset"], r["suborder"], r["l"])

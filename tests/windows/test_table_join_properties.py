@@ -15,6 +15,7 @@ from oriel.pipeline.windows import (
     TableJoin,
     TableLookupEngine,
     TableRowsEngine,
+    Times,
 )
 from oriel.pipeline.windows.joins.lookups import LookupHow
 from oriel.pipeline.windows.joins.sides import How
@@ -70,7 +71,7 @@ def run_tables(case: Case, cuts: Sequence[Cut], *, restart: bool = False) -> Out
             to_table(engine.record_schema, batch.new[side], column, input=side)
             for side, column in ((LEFT, "l"), (RIGHT, "r"))
         ]
-        result = engine.process(state, pa.concat_tables(sides), 0, 0)
+        result = engine.apply(state, pa.concat_tables(sides), Times.closing(0, 0))
         state = saved_and_loaded(result.state) if restart else result.state
         before, counted_before = dict(rows), counted
         counted = (counting(batch.so_far[LEFT]), counting(batch.so_far[RIGHT]))
@@ -141,7 +142,7 @@ def run_lookups(case: Case, cuts: Sequence[Cut], *, restart: bool = False) -> in
             to_table(engine.record_schema, batch.new[side], column, side=side)
             for side, column in ((LEFT, "l"), (RIGHT, "r"))
         ]
-        result = engine.process(state, pa.concat_tables(sides), (0, 0))
+        result = engine.apply(state, pa.concat_tables(sides), Times.at((0, 0)))
         state = saved_and_loaded(result.state) if restart else result.state
         expected, without_row = _lookups(batch, how)
         assert result.results.to_pylist() == expected

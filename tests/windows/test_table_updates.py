@@ -16,6 +16,7 @@ from oriel.pipeline.windows import (
     TableChangesEngine,
     TableJoin,
     TableUpdatesEngine,
+    Times,
 )
 from oriel.pipeline.windows.joins.sides import How
 from tests.campaigns import cases
@@ -72,7 +73,7 @@ def updates_of(how: How, given: Sequence[Sequence[Step]]) -> list[list[Update]]:
     left = arrived([step for steps in given for step in steps])
     updates = []
     for steps in given:
-        result = engine.process(state, batch_of(engine, left[: len(steps)]), CLOCKS)
+        result = engine.apply(state, batch_of(engine, left[: len(steps)]), Times.at(CLOCKS))
         left, state = left[len(steps) :], result.state
         rows = result.results.to_pylist()
         assert sum(result.filtered) == len(steps) - len(rows)
@@ -116,7 +117,7 @@ def test_a_filter_is_silent_of_rows_that_were_not_there_if_it_is_asked_for_old_r
     )
     steps: list[Step] = [(RIGHT, "b", 5), (LEFT, None, 6), (LEFT, "a", 7), (RIGHT, None, 8)]
     given = arrived([*steps, (RIGHT, None, 9), (LEFT, None, 10), (LEFT, None, 11)])
-    results = engine.process(engine.empty_state(), batch_of(engine, given), CLOCKS).results
+    results = engine.apply(engine.empty_state(), batch_of(engine, given), Times.at(CLOCKS)).results
     told = [(row["l"], row["r"], row["timestamp_ms"]) for row in results.to_pylist()]
     assert told == [("a", "b", 7), ("a", None, 8), ("a", None, 9), (None, None, 10)]
 
@@ -143,7 +144,7 @@ def test_a_result_has_the_place_of_its_record() -> None:
         (LEFT, Arrived("A", 10, 2, 7, "a", 30)),
         (LEFT, Arrived("A", 3, 2, 8, "c", 50)),
     ]
-    results = engine.process(engine.empty_state(), batch_of(engine, first), CLOCKS).results
+    results = engine.apply(engine.empty_state(), batch_of(engine, first), Times.at(CLOCKS)).results
     assert [tuple(row.values()) for row in results.to_pylist()] == [
         ("A", 10, 0, 7, RIGHT, 40, False, "a", "b"),
         ("A", 5, 2, 8, LEFT, 50, False, "c", "b"),
@@ -239,7 +240,7 @@ def check_case(case: Case, *, cut: bool, restart: bool, wrong: str = "") -> set[
     model = Model(case.tree, case.filtered, wants_old=case.changes, wrong=wrong)
     state = engine.empty_state()
     for given in arrivals_of(case, Random(case.seed + 1), cut=cut):
-        result = engine.process(state, table_of(engine, given), CLOCKS)
+        result = engine.apply(state, table_of(engine, given), Times.at(CLOCKS))
         state = saved_and_loaded(result.state) if restart else result.state
         results = [tuple(row.values()) for row in result.results.to_pylist()]
         assert results == told_of(case, model, given)
@@ -313,7 +314,7 @@ def results_of(case: Case, batches_given: Sequence[Arrivals]) -> list[tuple[Any,
     engine = case.engine
     state, results = engine.empty_state(), []
     for given in batches_given:
-        result = engine.process(state, table_of(engine, given), CLOCKS)
+        result = engine.apply(state, table_of(engine, given), Times.at(CLOCKS))
         state = saved_and_loaded(result.state)
         results += [tuple(row.values()) for row in result.results.to_pylist()]
     return sorted(results, key=lambda row: (row[4], *row[2:4]))

@@ -19,6 +19,7 @@ from oriel.pipeline.windows import (
     LEFT,
     RIGHT,
     GraceBufferEngine,
+    Times,
     VersionedLookupEngine,
     VersionedRecordsEngine,
 )
@@ -129,7 +130,7 @@ def run_lookups(
             for side, column in ((LEFT, "l"), (RIGHT, "r"))
         ]
         clocks = clocks_of(case.sides[RIGHT], batch.so_far[RIGHT])
-        result = engine.process(state, pa.concat_tables(sides), clocks)
+        result = engine.apply(state, pa.concat_tables(sides), Times.at(clocks))
         state = saved_and_loaded(result.state) if restart else result.state
         late = sum(not store.put(record) for record in batch.new[RIGHT])
         found = [(r, store.get(r.key, r.time, clocks)) for r in batch.new[LEFT]]
@@ -162,7 +163,7 @@ def run_records(case: Case, cuts: Sequence[Cut], *, newest_only: bool) -> list[A
     for batch in batches(case.sides, cuts):
         records = to_table(engine.record_schema, batch.new[RIGHT], "r", side=LEFT)
         clocks = clocks_of(case.sides[RIGHT], batch.so_far[RIGHT])
-        result = engine.process(state, records, clocks)
+        result = engine.apply(state, records, Times.at(clocks))
         state = saved_and_loaded(result.state)
         expected = []
         for record in batch.new[RIGHT]:
@@ -210,13 +211,13 @@ def run_buffer(
         records = to_table(engine.record_schema, batch.new[LEFT], "l", side=LEFT)
         clocks = clocks_of(case.sides[LEFT], batch.so_far[LEFT])
         if folder is None:
-            result = engine.process(state, records, clocks)
+            result = engine.apply(state, records, Times.at(clocks))
             state = saved_and_loaded(result.state)
         else:
             kept = OpenRecords.of_task(folder, files, (0, 1), engine.record_schema, marks=False)
             concerned = engine.concerned(kept.records, kept.matched, records, (before, clocks))
             rows = np.flatnonzero(concerned)
-            result = engine.process(kept.state(rows), records, clocks)
+            result = engine.apply(kept.state(rows), records, Times.at(clocks))
             assert result.stayed is not None
             stays = engine.stays(kept.records, clocks)
             version = kept.replaced(
@@ -288,7 +289,7 @@ def run_in_files(case: Case, cuts: Sequence[Cut], folder: Path) -> int:
     engine = VersionedLookupEngine(
         case.how, LEFT_VALUES, RIGHT_VALUES, CARRIED, history_ms=case.history
     )
-    layout = Layout(engine.state_schema, engine.due_ms, engine.units)
+    layout = Layout.of(engine)
     whole, files, unseen = engine.empty_state(), {0: list[str]()}, 0
     before = clocks_of(case.sides[RIGHT], {p: [] for p in case.sides[RIGHT]})
     for number, batch in enumerate(batches(case.sides, cuts)):
@@ -298,12 +299,10 @@ def run_in_files(case: Case, cuts: Sequence[Cut], folder: Path) -> int:
         ]
         records = pa.concat_tables(sides)
         clocks = clocks_of(case.sides[RIGHT], batch.so_far[RIGHT])
-        expected = engine.process(whole, records, clocks)
+        expected = engine.apply(whole, records, Times.at(clocks))
         state = KeyedState.of_task(folder, files, (0, 1), layout)
-        units = engine.touched_units(state.touched(records["key"]).rows, records)
-        closing_ms = engine.close_ms(before), engine.close_ms(clocks)
-        touched = state.touched_units(*units, closing_ms)
-        result = engine.process(touched.rows, records, clocks)
+        touched = engine.needed_state(state, records, Times(before, clocks))
+        result = engine.apply(touched.rows, records, Times.at(clocks))
         assert result.results.equals(expected.results)
         assert (result.late, result.filtered) == (expected.late, expected.filtered)
         version = state.replaced(touched, result.state, f"{number}", sync=False)
@@ -357,5 +356,5 @@ def test_a_hot_key_keeps_no_more_than_its_history() -> None:
             for time in range(100 * batch, 100 * (batch + 1))
         ]
         rows = to_table(engine.record_schema, records, "r", side=RIGHT)
-        state = engine.process(state, rows, (records[-1].time,)).state
+        state = engine.apply(state, rows, Times.at((records[-1].time,))).state
         assert len(state) <= 301

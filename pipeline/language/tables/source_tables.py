@@ -40,7 +40,6 @@ from oriel.pipeline.language.topology import (
     Store,
     TableRows,
     side_of,
-    tells_rows,
     verb,
     written,
 )
@@ -271,7 +270,7 @@ class SourceTable(OtherWords):
         from oriel.pipeline.language.streams import KStream  # noqa: PLC0415 - knows tables itself
 
         updates = self.updates("to_stream")
-        if not tells_rows(updates):
+        if not updates.emits_rows:
             # A table has no record with a null key, but a later step could set a key.
             updates = stepped(updates, HAS_KEY)
         return KStream(self.registry, (updates,))

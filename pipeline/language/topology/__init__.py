@@ -27,30 +27,14 @@ from oriel.pipeline.language.topology.inputs import (
     Join,
     MergedStreams,
     Responses,
-    Side,
     StreamJoin,
     Subscriptions,
     TableChanges,
     TableLookup,
     TableUpdates,
     VersionedRecords,
-    pairing_join,
-    side_of,
-    sides_of,
-)
-from oriel.pipeline.language.topology.places import (
-    are_updates,
-    became_table,
-    fan_outs_of,
-    flattened_places,
-    has_elements,
-    has_own_order,
-    is_one_stream,
-    log_sides,
-    places_in_front,
-    places_of,
     share_elements,
-    tells_rows,
+    side_of,
 )
 from oriel.pipeline.language.topology.sources import Source, StoreSource, of_topics
 from oriel.pipeline.language.topology.steps import (
@@ -79,7 +63,12 @@ from oriel.pipeline.language.topology.steps import (
 )
 from oriel.pipeline.language.topology.stores import Store
 from oriel.pipeline.language.topology.topology import Topology
-from oriel.pipeline.language.topology.written import told_step, written
+from oriel.pipeline.language.topology.written import (
+    grouping_words,
+    step_words,
+    told_step,
+    written,
+)
 
 __all__ = [
     "HAS_KEY",
@@ -108,7 +97,6 @@ __all__ = [
     "Records",
     "Responses",
     "RowStep",
-    "Side",
     "Source",
     "Step",
     "Store",
@@ -121,32 +109,21 @@ __all__ = [
     "TableUpdates",
     "Topology",
     "VersionedRecords",
-    "are_updates",
-    "became_table",
     "expressions_of",
-    "fan_outs_of",
-    "flattened_places",
     "flattens",
     "function_name",
     "function_texts",
     "grouping_text",
-    "has_elements",
-    "has_own_order",
-    "is_one_stream",
+    "grouping_words",
     "key_of",
-    "log_sides",
     "of_topics",
-    "pairing_join",
-    "places_in_front",
-    "places_of",
     "schema_text",
     "share_elements",
     "short_name",
     "side_of",
-    "sides_of",
     "source_texts",
     "step_texts",
-    "tells_rows",
+    "step_words",
     "told_step",
     "verb",
     "written",

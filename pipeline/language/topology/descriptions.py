@@ -12,7 +12,7 @@ from dataclasses import MISSING, fields
 from typing import Any
 
 from oriel.pipeline.language.topology.aggregations import Columns, Functions
-from oriel.pipeline.language.topology.inputs import Input, Join, Side, sides_of
+from oriel.pipeline.language.topology.inputs import Input, Join
 from oriel.pipeline.language.topology.sources import Source, StoreSource
 from oriel.pipeline.language.topology.steps import Branches, Peek, Step
 from oriel.pipeline.language.topology.stores import Store
@@ -85,7 +85,7 @@ def _default(field: Any) -> object:
     return field.default if field.default_factory is MISSING else field.default_factory()
 
 
-def _input_text(origin: Input | Side) -> str:
+def _input_text(origin: Input) -> str:
     read = origin.source.topic if origin.join is None else _join_text(origin.join)
     return "".join([read, *(f".{step}" for step in _without_peeks(origin.steps))])
 
@@ -100,6 +100,6 @@ def _without_peeks(steps: Iterable[Step]) -> Iterator[Step]:
 
 
 def _join_text(join: Join) -> str:
-    left, *others = map(_input_text, sides_of(join))
+    left, *others = map(_input_text, join.inputs)
     of_others = f" with {', '.join(f'({text})' for text in others)}" if others else ""
     return f"({left}).{join}{of_others}"

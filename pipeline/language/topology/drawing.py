@@ -3,12 +3,12 @@
 from collections.abc import Sequence
 
 from oriel.pipeline.language.topology.aggregations import TableRows
-from oriel.pipeline.language.topology.inputs import Input, Join, Side, TableChanges
-from oriel.pipeline.language.topology.places import became_table
+from oriel.pipeline.language.topology.inputs import Input, Join
 from oriel.pipeline.language.topology.sources import StoreSource
 from oriel.pipeline.language.topology.stores import Store
 from oriel.pipeline.language.topology.written import (
     grouping_words,
+    is_changes,
     join_words,
     step_words,
     without_changes,
@@ -60,15 +60,15 @@ class _Drawing:
         text = f"|{_quoted(label)}|" if label else ""
         self.lines.append(f"    {source} -->{text} {target}")
 
-    def reading(self, stream: Input | Side, target: str, *, is_table: bool = False) -> None:
+    def reading(self, stream: Input, target: str, *, is_table: bool = False) -> None:
         """Add the arrow from the source or join of a stream, with its steps and upstream nodes."""
-        is_table = is_table or isinstance(stream.join, TableChanges)
+        is_table = is_table or is_changes(stream)
         stream = without_changes(stream)
         join = stream.join
         if join is None:
             source = self._sources[stream.source.topic]
         else:
-            of_table = is_table and not became_table(stream)
+            of_table = is_table and not stream.became_table
             source = self._joins.get(id(join)) or self._joined(join, is_table=of_table)
         words = (*words_behind(stream, is_table=is_table), grouping_words(stream))
         self.arrow(source, target, *filter(None, words))

@@ -1,6 +1,9 @@
 """The inputs of a store: sources with row-wise steps, joined by key, and grouped."""
 
-from dataclasses import dataclass
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from operator import is_
 from typing import TYPE_CHECKING, Literal
 
 from oriel.pipeline.language.topology.aggregations import Columns, Functions, verb
@@ -9,10 +12,20 @@ from oriel.pipeline.language.topology.steps import (
     Filter,
     MapValues,
     Step,
+    flattens,
     grouping_text,
     key_of,
 )
-from oriel.pipeline.windows import JoinWindows, NoWindows, TableJoin, Windows
+from oriel.pipeline.windows import (
+    RIGHT,
+    JoinWindows,
+    NoWindows,
+    Places,
+    TableJoin,
+    Windows,
+    merged_places,
+    places_side_by_side,
+)
 from oriel.storage import TEXT, KeyType
 
 if TYPE_CHECKING:
@@ -20,21 +33,26 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, repr=False)
-class Side:
-    """One input of a join by key: a source or an upstream join, with row-wise steps.
+class Input:
+    """One input of a store or of a join: a source or an upstream join, with row-wise steps.
 
-    If ``join`` is set, the records are its results, and ``source`` is the source of its left input.
+    Attributes:
+        source: The source. For results of a join, the source of its left input.
+        steps: The row-wise steps.
+        group_by: The expressions of the grouping. Empty: the records are grouped by their key.
+        join: The upstream join, or None for records of a source.
+        stream: The index in a cogroup, from 0. Merged streams share an index.
+        key_type: The type of the store's keys. Keys of joins are strings.
+        is_grouped: True for an input of a store. A join uses the keys of its records.
     """
 
     source: Source
     steps: tuple[Step, ...]
+    group_by: tuple["str | Column", ...] = ()
     join: "Join | None" = None
-
-    def __str__(self) -> str:
-        """Return the source, the join and the steps as text."""
-        return ".".join(map(str, (_read(self), *self.steps)))
-
-    __repr__ = __str__
+    stream: int = 0
+    key_type: KeyType = TEXT
+    is_grouped: bool = field(default=True, compare=False)
 
     @property
     def filters_table(self) -> bool:
@@ -42,42 +60,247 @@ class Side:
         return any(isinstance(step, Filter) and step.of_table for step in self.steps)
 
     @property
-    def group_by(self) -> "tuple[str | Column, ...]":
-        """Empty, because records are joined by their key."""
-        return ()
-
-    @property
     def key_columns(self) -> "tuple[str | Column, ...]":
-        """Empty, because records are joined by the key as a string, whatever its parts are."""
-        return ()
+        """The expressions of the key, of the grouping or of a step. Empty for the topic's key."""
+        if not self.is_grouped:
+            return ()
+        return self.group_by or key_of(_steps_in_front(self))
+
+    def __str__(self) -> str:
+        """Return the stream as text, with all inputs of its joins."""
+        grouped = f"group_by({grouping_text(self.group_by)})" if self.group_by else "group_by_key()"
+        return ".".join(map(str, (_read(self), *self.steps, *([grouped] * self.is_grouped))))
+
+    __repr__ = __str__
 
     @property
-    def key_type(self) -> KeyType:
-        """Any string, because keys of joins have no type."""
-        return TEXT
+    def grouping(self) -> str:
+        """The joins and the grouping as text. Different joins have different texts."""
+        grouped = grouping_text(self.group_by)
+        return grouped if self.join is None else f"{self.join.text}: {grouped}"
+
+    @property
+    def places(self) -> Places:
+        """The lineage of its records. Several records can have the same position in the log."""
+        places = self.places_before_steps
+        return places.flattened() if flattens(self.steps) else places
+
+    @property
+    def places_before_steps(self) -> Places:
+        """The lineage of the records that its steps read."""
+        return Places() if self.join is None else self.join.lineage
+
+    @property
+    def flattened_places(self) -> Places | None:
+        """The lineage of records before they are flattened, or None without flattening."""
+        return self.places_before_steps if flattens(self.steps) else None
+
+    @property
+    def creating_join(self) -> "Join | None":
+        """The join that creates its records, or None for records of a source.
+
+        Joins with tables and updates of an aggregation keep the records of their source.
+        """
+        if self.join is not None and self.join.keeps_records:
+            return self.join.left.creating_join
+        return self.join
+
+    @property
+    def has_elements(self) -> bool:
+        """Whether its records are flattened records, before or after a join with a table.
+
+        Updates are also flattened records if a record can change several rows.
+        """
+        return self.creating_join is None and self.places.numbers > 0
+
+    @property
+    def is_one_stream(self) -> bool:
+        """Whether its records are from one stream, with one order and one stream time."""
+        join = self.creating_join
+        return join is None or (join.reorders and join.left.is_one_stream)
+
+    @property
+    def are_updates(self) -> bool:
+        """Whether its records are updates or changes of several logs, in their own apply order.
+
+        Changes of an aggregation are included, because its rows are merged from all partitions.
+        """
+        join = self.creating_join
+        return join is not None and join.follows_each_record and join.has_several_logs
+
+    @property
+    def has_apply_order(self) -> bool:
+        """Whether the apply order of its records differs from their positions in the log."""
+        join = self.creating_join
+        return self.are_updates or (join is not None and join.reorders)
+
+    @property
+    def emits_rows(self) -> bool:
+        """Whether it is the updates of an aggregation or of joined tables.
+
+        The last update of a key in apply order is its row. Results of later joins with tables are
+        included.
+        """
+        return (self.join is not None and self.join.emits_rows) or self.are_updates
+
+    @property
+    def became_table(self) -> bool:
+        """Whether a stream became this table. Filters of a topic's table delete rows."""
+        is_filtered = any(isinstance(step, Filter) and not step.of_table for step in self.steps)
+        is_read = self.join is None and self.source.step == "stream"
+        return is_filtered or is_read or (self.join is not None and self.join.looks_up)
+
+    @property
+    def is_aggregated(self) -> bool:
+        """Whether it is the updates of an aggregation, also after a join with a table."""
+        join = self.join
+        if join is None:
+            return False
+        return join.aggregates or (join.looks_up and join.left.is_aggregated)
+
+    @property
+    def fan_outs(self) -> int:
+        """The number of nested foreign-key joins that one record can fan out through."""
+        return 0 if self.join is None else self.join.fan_outs
+
+    @property
+    def sources(self) -> tuple[Source, ...]:
+        """The sources that are read for this input."""
+        return tuple(side.source for side, _ in self.read_sides)
+
+    @property
+    def read_sides(self) -> "tuple[tuple[Input, Join | None], ...]":
+        """The sources of this input with their steps, first the left one, each with its join."""
+        return _read_sides(side_of(self), None)
+
+
+class Join(ABC):
+    """A node with inputs: a join, or another operator before a store."""
+
+    #: The first input.
+    left: Input
+    #: The steps of the rows of a table, before its updates are emitted.
+    row_steps: tuple[Filter | MapValues, ...] = ()
+    #: True if the results follow each record of tables or of updates.
+    follows_each_record: bool = False
+    #: True if the results are updates, and the last update of a key in apply order is its row.
+    emits_rows: bool = False
+    #: True if its text needs parentheses in the text of a later join.
+    is_pair: bool = False
+    #: True if records wait in it, and continue in another order.
+    reorders: bool = False
+    #: True if a stream is joined with a table.
+    looks_up: bool = False
+    #: True if the results are the old and the new row of each change.
+    are_changes: bool = False
+    #: True if the results are updates of an aggregation.
+    aggregates: bool = False
+    #: True if the rows of an aggregation have windows.
+    is_windowed: bool = False
+    #: True if the results are messages within a foreign-key join.
+    is_between_tables: bool = False
+    #: True if the results are the records of all inputs.
+    merges: bool = False
+
+    @property
+    @abstractmethod
+    def inputs(self) -> tuple[Input, ...]:
+        """All inputs, first the left one."""
+
+    @property
+    @abstractmethod
+    def lineage(self) -> Places:
+        """What distinguishes results that have the same position in a log."""
+
+    @property
+    def keeps_records(self) -> bool:
+        """Whether the results are the records of the left input with other columns."""
+        return False
+
+    @property
+    def log_inputs(self) -> tuple[Input, ...]:
+        """The inputs whose logs the results are from, in order."""
+        return self.inputs
+
+    @property
+    def has_several_logs(self) -> bool:
+        """Whether the results are updates of several logs, if they follow each record."""
+        return True
+
+    @property
+    def fan_outs(self) -> int:
+        """The number of nested foreign-key joins that one record can fan out through."""
+        return max(each.fan_outs for each in self.inputs)
+
+    def asks_for_old(self, *, is_asked: bool) -> bool:
+        """Return whether it needs the old rows of joined tables.
+
+        ``is_asked``: a later operator needs the old rows of the results.
+        """
+        return is_asked
+
+    def asked_inputs(self, *, is_asked: bool) -> tuple[bool, ...]:
+        """Return for each input whether its old rows are needed, as in Kafka (decision 0068).
+
+        A stream that became a table has its old rows itself.
+        """
+        del is_asked
+        return (False,) * len(self.inputs)
+
+    @property
+    def limits_text(self) -> str:
+        """The limits in time, which the table of a store keeps after the text of the join."""
+        return ""
+
+    @property
+    def text(self) -> str:
+        """The join with all upstream joins, as the table of a store keeps it."""
+        texts = [each.join.text for each in self.inputs if each.join is not None]
+        last = self.inputs[-1].creating_join
+        if last is not None and last.is_pair and len(self.inputs) > 1:
+            # Without parentheses, nested joins and a chain of joins have the same text.
+            texts[-1] = f"({texts[-1]})"
+        return ".".join([*texts, f"{self}{self.limits_text}"])
 
 
 @dataclass(frozen=True)
-class StreamJoin:
+class StreamJoin(Join):
     """A stream-stream join: results of two records within a time range."""
 
-    left: Side
-    right: Side
+    is_pair = True
+
+    left: Input
+    right: Input
     how: Literal["inner", "left", "outer"]
     windows: JoinWindows
 
     def __str__(self) -> str:
         return f"{verb(self.how)}({self.right.source.topic!r})"
 
+    @property
+    def inputs(self) -> tuple[Input, ...]:
+        return self.left, self.right
+
+    @property
+    def lineage(self) -> Places:
+        return self.left.places.joined(self.right.places)
+
+    @property
+    def limits_text(self) -> str:
+        before, after, grace = self.windows.before_ms, self.windows.after_ms, self.windows.grace_ms
+        return f" within -{before} and +{after} ms, grace {grace} ms"
+
 
 @dataclass(frozen=True)
-class MergedStreams:
+class MergedStreams(Join):
     """Several merged streams as one input of an outer or left join.
 
     A record that is later than ``allowed_lateness_ms`` finds no match in the join.
     """
 
-    streams: tuple[Side, ...]
+    is_pair = merges = True
+
+    streams: tuple[Input, ...]
     allowed_lateness_ms: int
 
     def __str__(self) -> str:
@@ -85,33 +308,56 @@ class MergedStreams:
         return ".".join(f"merge({stream.source.topic!r})" for stream in self.streams[1:])
 
     @property
-    def left(self) -> Side:
+    def left(self) -> Input:  # type: ignore[override]
         """The first stream."""
         return self.streams[0]
 
+    @property
+    def inputs(self) -> tuple[Input, ...]:
+        return self.streams
+
+    @property
+    def lineage(self) -> Places:
+        return merged_places([stream.places for stream in self.streams])
+
+    @property
+    def limits_text(self) -> str:
+        return f" up to {self.allowed_lateness_ms} ms late"
+
 
 @dataclass(frozen=True)
-class GraceBuffer:
+class GraceBuffer(Join):
     """Records that wait until stream time is ``grace_ms`` later, in the order of time (KIP-923)."""
 
-    left: Side
+    reorders = True
+
+    left: Input
     grace_ms: int
-    right: None = None
 
     def __str__(self) -> str:
         """Return the step as text, for ``describe``."""
         return f"buffer(grace {self.grace_ms} ms)"
 
+    @property
+    def inputs(self) -> tuple[Input, ...]:
+        return (self.left,)
+
+    @property
+    def lineage(self) -> Places:
+        return self.left.places
+
 
 @dataclass(frozen=True)
-class TableLookup:
+class TableLookup(Join):
     """A stream-table join: each record with the row of its key.
 
     ``history_ms``: the history of a versioned table, whose row as of the record's time is joined.
     """
 
-    left: Side
-    right: Side
+    looks_up = True
+
+    left: Input
+    right: Input
     how: Literal["inner", "left"]
     history_ms: int | None = None
 
@@ -119,33 +365,58 @@ class TableLookup:
         history = "" if self.history_ms is None else f", history {self.history_ms} ms"
         return f"{verb(self.how)}(table {self.right.source.topic!r}{history})"
 
+    @property
+    def inputs(self) -> tuple[Input, ...]:
+        return self.left, self.right
+
+    @property
+    def lineage(self) -> Places:
+        return self.left.places
+
+    @property
+    def keeps_records(self) -> bool:
+        return True
+
 
 @dataclass(frozen=True)
-class VersionedRecords:
+class VersionedRecords(Join):
     """The records of a versioned table, without records older than ``history_ms``.
 
     ``newest_only``: also without records that are older than the newest version of their key.
     """
 
-    left: Side
+    left: Input
     history_ms: int
     newest_only: bool
-    right: None = None
 
     def __str__(self) -> str:
         """Return the step as text, for ``describe``."""
         return f"versions({'newest, ' if self.newest_only else ''}history {self.history_ms} ms)"
 
+    @property
+    def inputs(self) -> tuple[Input, ...]:
+        return (self.left,)
+
+    @property
+    def lineage(self) -> Places:
+        return self.left.places
+
+    @property
+    def keeps_records(self) -> bool:
+        return True
+
 
 @dataclass(frozen=True)
-class TableUpdates:
+class TableUpdates(Join):
     """The updates of joined tables: the joined row after each record of any table.
 
     ``rows`` joins the tables by their indexes. With ``by_foreign_key``, the second table is the
     ``Responses`` to the foreign keys of the first one.
     """
 
-    tables: tuple[Side, ...]
+    follows_each_record = emits_rows = True
+
+    tables: tuple[Input, ...]
     rows: TableJoin
     row_steps: tuple[Filter | MapValues, ...] = ()
     by_foreign_key: bool = False
@@ -159,19 +430,66 @@ class TableUpdates:
         return f"{joins}{steps}to_stream()"
 
     @property
-    def left(self) -> Side:
+    def left(self) -> Input:  # type: ignore[override]
         """The first table."""
         return self.tables[0]
 
+    @property
+    def inputs(self) -> tuple[Input, ...]:
+        return self.tables
+
+    @property
+    def lineage(self) -> Places:
+        return places_side_by_side([each.places for each in self.log_inputs])
+
+    @property
+    def has_several_logs(self) -> bool:
+        return len(self.tables) > 1 or any(table.emits_rows for table in self.tables)
+
+    @property
+    def log_inputs(self) -> tuple[Input, ...]:
+        # The responses of a foreign-key join also follow records of the left table.
+        return (self.left, self.named) if self.by_foreign_key else self.tables
+
+    @property
+    def responses(self) -> "Responses":
+        """The responses that a foreign-key join reads."""
+        responses = self.tables[RIGHT].join
+        assert isinstance(responses, Responses), "a foreign-key join reads responses"
+        return responses
+
+    @property
+    def named(self) -> Input:
+        """The right table of a foreign-key join."""
+        return self.responses.right
+
+    @property
+    def fan_outs(self) -> int:
+        # A right record updates all left rows that reference it, and the rows that reference these.
+        if self.by_foreign_key:
+            return max(self.left.fan_outs, 1 + self.named.fan_outs)
+        return super().fan_outs
+
+    def asks_for_old(self, *, is_asked: bool) -> bool:
+        # A filter needs the old row, because it emits nothing for a row that it dropped before.
+        return is_asked or any(isinstance(step, Filter) for step in self.row_steps)
+
+    def asked_inputs(self, *, is_asked: bool) -> tuple[bool, ...]:
+        if self.by_foreign_key:
+            return tuple(not each.became_table for each in self.inputs)
+        return _asked_tables(self.rows, self.tables, is_asked=self.asks_for_old(is_asked=is_asked))
+
 
 @dataclass(frozen=True)
-class TableChanges:
+class TableChanges(Join):
     """The changes of a table or of joined tables: the old and the new row for each record.
 
     ``rows`` joins the tables by their indexes. For one table, it is 0.
     """
 
-    tables: tuple[Side, ...]
+    follows_each_record = are_changes = True
+
+    tables: tuple[Input, ...]
     rows: TableJoin | int = 0
 
     def __str__(self) -> str:
@@ -179,12 +497,32 @@ class TableChanges:
         return f"{behind_first(self.tables, self.rows)}changes()"
 
     @property
-    def left(self) -> Side:
+    def left(self) -> Input:  # type: ignore[override]
         """The first table."""
         return self.tables[0]
 
+    @property
+    def inputs(self) -> tuple[Input, ...]:
+        return self.tables
 
-def behind_first(tables: tuple[Side, ...], rows: TableJoin | int) -> str:
+    @property
+    def lineage(self) -> Places:
+        # A change has an old and a new row.
+        return places_side_by_side([table.places for table in self.tables]).of_changes()
+
+    @property
+    def has_several_logs(self) -> bool:
+        return len(self.tables) > 1 or any(table.emits_rows for table in self.tables)
+
+    def asks_for_old(self, *, is_asked: bool) -> bool:
+        del is_asked
+        return True
+
+    def asked_inputs(self, *, is_asked: bool) -> tuple[bool, ...]:
+        return _asked_tables(self.rows, self.tables, is_asked=self.asks_for_old(is_asked=is_asked))
+
+
+def behind_first(tables: tuple[Input, ...], rows: TableJoin | int) -> str:
     """Return the joins of tables after the first one, as text."""
 
     def text(part: TableJoin | int) -> str:
@@ -196,7 +534,7 @@ def behind_first(tables: tuple[Side, ...], rows: TableJoin | int) -> str:
 
 
 @dataclass(frozen=True)
-class AggregateUpdates:
+class AggregateUpdates(Join):
     """The updates of an aggregation: each record with the rows that it changes.
 
     ``others`` are the other inputs of a cogroup or of merged streams. With several inputs, results
@@ -204,13 +542,14 @@ class AggregateUpdates:
     the left one. Merged inputs share an index.
     """
 
-    left: Side
+    follows_each_record = emits_rows = aggregates = True
+
+    left: Input
     aggregation: Columns | Functions
     windows: Windows
     row_steps: tuple[Filter | MapValues, ...] = ()
-    others: tuple[Side, ...] = ()
+    others: tuple[Input, ...] = ()
     streams: tuple[int, ...] = (0,)
-    right: None = None
 
     def __str__(self) -> str:
         """Return the step as text, with the names of functions."""
@@ -229,9 +568,28 @@ class AggregateUpdates:
         """Whether a record can change several rows."""
         return self.windows.rule.changes_several
 
+    @property
+    def inputs(self) -> tuple[Input, ...]:
+        return self.left, *self.others
+
+    @property
+    def lineage(self) -> Places:
+        of_inputs = [each.places for each in self.inputs]
+        places = places_side_by_side(of_inputs) if self.others else of_inputs[0]
+        return places.of_updates(self.windows)
+
+    @property
+    def keeps_records(self) -> bool:
+        # An aggregation of several streams creates new records.
+        return not self.others
+
+    @property
+    def is_windowed(self) -> bool:  # type: ignore[override]
+        return self.windows.kind != "none"
+
 
 @dataclass(frozen=True)
-class Subscriptions:
+class Subscriptions(Join):
     """Subscriptions of a foreign-key join (KIP-213): the right key of each left row.
 
     The last step of the input computes the foreign key. This input only feeds subscriptions.
@@ -239,155 +597,132 @@ class Subscriptions:
     one subscription per record instead of one per batch.
     """
 
-    left: Side
-    right: None = None
+    is_between_tables = True
+
+    left: Input
     each: bool = False
 
     def __str__(self) -> str:
         """Return the step as text, for ``describe``."""
         return f"subscriptions({'each' if self.each else ''})"
 
+    @property
+    def inputs(self) -> tuple[Input, ...]:
+        return (self.left,)
+
+    @property
+    def follows_each_record(self) -> bool:  # type: ignore[override]
+        return self.each
+
+    @property
+    def lineage(self) -> Places:
+        # A new foreign key has an old one and a new one.
+        if not self.each:
+            return Places(numbers=1)
+        return places_side_by_side([self.left.places]).of_changes()
+
+    def asked_inputs(self, *, is_asked: bool) -> tuple[bool, ...]:
+        # The old row has the old foreign key, or shows that nothing has changed.
+        del is_asked
+        return tuple(not each.became_table for each in self.inputs)
+
 
 @dataclass(frozen=True)
-class Responses:
+class Responses(Join):
     """The rows of the right table for each subscription, with the key of the left row.
 
     ``each``: after each record instead of after each batch.
     """
 
-    left: Side
-    right: Side
+    is_between_tables = True
+
+    left: Input
+    right: Input
     each: bool = False
 
     def __str__(self) -> str:
         """Return the step as text, for ``describe``."""
         return f"rows({'each, ' if self.each else ''}table {self.right.source.topic!r})"
 
+    @property
+    def inputs(self) -> tuple[Input, ...]:
+        return self.left, self.right
 
-Join = (
-    StreamJoin
-    | MergedStreams
-    | GraceBuffer
-    | TableLookup
-    | VersionedRecords
-    | TableUpdates
-    | TableChanges
-    | AggregateUpdates
-    | Subscriptions
-    | Responses
-)
+    @property
+    def follows_each_record(self) -> bool:  # type: ignore[override]
+        return self.each
+
+    @property
+    def lineage(self) -> Places:
+        if not self.each:
+            return Places(numbers=1)
+        return places_side_by_side([self.left.places, self.right.places])
+
+    def asked_inputs(self, *, is_asked: bool) -> tuple[bool, ...]:
+        # The old row has the old foreign key, or shows that nothing has changed.
+        del is_asked
+        return tuple(not each.became_table for each in self.inputs)
 
 
-def side_of(origin: "Input") -> Side:
+def side_of(origin: Input) -> Input:
     """Return a stream or a table as an input of a join."""
-    return Side(origin.source, origin.steps, origin.join)
+    return Input(origin.source, origin.steps, join=origin.join, is_grouped=False)
 
 
-def sides_of(join: Join) -> tuple[Side, ...]:
-    """Return the inputs of a join, first the left one. Some joins have only one."""
-    if isinstance(join, TableUpdates | TableChanges):
-        return join.tables
-    if isinstance(join, MergedStreams):
-        return join.streams
-    if isinstance(join, AggregateUpdates):
-        return (join.left, *join.others)
-    return (join.left,) if join.right is None else (join.left, join.right)
-
-
-@dataclass(frozen=True, repr=False)
-class Input:
-    """One stream that a store aggregates, grouped by ``group_by`` (empty: by its key).
-
-    If ``join`` is set, the records are its results, and ``source`` is the source of its left input.
-    ``stream`` is the index in a cogroup, from 0. Merged streams share an index. ``key_type`` is the
-    type of the store's keys.
-    """
-
-    source: Source
-    steps: tuple[Step, ...]
-    group_by: tuple["str | Column", ...]
-    join: Join | None = None
-    stream: int = 0
-    key_type: KeyType = TEXT
-
-    @property
-    def key_columns(self) -> "tuple[str | Column, ...]":
-        """The expressions of the key, of the grouping or of a step. Empty for the topic's key."""
-        return self.group_by or key_of(_steps_in_front(self))
-
-    def __str__(self) -> str:
-        """Return the stream as text, with all inputs of its joins."""
-        grouped = f"group_by({grouping_text(self.group_by)})" if self.group_by else "group_by_key()"
-        return ".".join(map(str, (_read(self), *self.steps, grouped)))
-
-    __repr__ = __str__
-
-    @property
-    def grouping(self) -> str:
-        """The joins and the grouping as text. Different joins have different texts."""
-        grouped = grouping_text(self.group_by)
-        return grouped if self.join is None else f"{_joins_text(self.join)}: {grouped}"
-
-    @property
-    def sources(self) -> tuple[Source, ...]:
-        """The sources that are read for this input."""
-        return tuple(side.source for side, _ in self.read_sides)
-
-    @property
-    def read_sides(self) -> "tuple[tuple[Side, Join | None], ...]":
-        """The sources of this input with their steps, first the left one, each with its join."""
-        return _read_sides(Side(self.source, self.steps, self.join), None)
-
-
-def _read(stream: Side | Input) -> str:
+def _read(stream: Input) -> str:
     """Return the source of a stream, or its join with all inputs."""
     join = stream.join
     if join is None:
         return str(stream.source)
-    left, *others = sides_of(join)
+    left, *others = join.inputs
     of_others = f" of {', '.join(f'({side})' for side in others)}" if others else ""
     return f"({left}).{join}{of_others}"
 
 
-def _read_sides(side: Side, join: Join | None) -> tuple[tuple[Side, Join | None], ...]:
+def _read_sides(side: Input, join: Join | None) -> tuple[tuple[Input, Join | None], ...]:
     if side.join is None:
         return ((side, join),)
-    sides = (_read_sides(each, side.join) for each in sides_of(side.join))
+    sides = (_read_sides(each, side.join) for each in side.join.inputs)
     return tuple(read for of_side in sides for read in of_side)
 
 
-def _steps_in_front(stream: Side | Input) -> tuple[Step, ...]:
+def _steps_in_front(stream: Input) -> tuple[Step, ...]:
     """Return all steps of a stream, through joins by the left input, which has its key."""
     return (*(_steps_in_front(stream.join.left) if stream.join else ()), *stream.steps)
 
 
-def pairing_join(stream: Side | Input) -> Join | None:
-    """Return the join that creates the records of a stream, or None for records of a source.
+def share_elements(streams: Sequence[Input]) -> bool:
+    """Return whether all streams are branches of the same flattened records."""
+    flattened = [
+        stream.steps[: max(n for n, step in enumerate(stream.steps, 1) if flattens([step]))]
+        for stream in streams
+        if flattens(stream.steps)
+    ]
+    first = streams[0]
+    return len(flattened) == len(streams) and all(
+        (stream.source, len(steps)) == (first.source, len(flattened[0]))
+        and stream.join is first.join
+        # The steps before the split are the same objects. Spark columns cannot be compared.
+        and all(map(is_, steps, flattened[0]))
+        for stream, steps in zip(streams, flattened, strict=True)
+    )
 
-    Joins with tables and updates of an aggregation keep the records of their source. An aggregation
-    of several streams creates new ones.
+
+def _asked_tables(
+    rows: TableJoin | int, tables: tuple[Input, ...], *, is_asked: bool
+) -> tuple[bool, ...]:
+    """Return for each joined table whether its old rows are needed.
+
+    A left join needs the old rows of its left table, and an outer join those of both tables.
     """
-    join = stream.join
-    if isinstance(join, TableLookup | VersionedRecords) or (
-        isinstance(join, AggregateUpdates) and not join.others
-    ):
-        return pairing_join(join.left)
-    return join
+    asked = [False] * len(tables)
 
+    def ask(part: TableJoin | int, *, is_asked: bool) -> None:
+        if isinstance(part, int):
+            asked[part] = is_asked
+        else:
+            ask(part.left, is_asked=is_asked or part.how != "inner")
+            ask(part.right, is_asked=is_asked or part.how == "outer")
 
-def _joins_text(join: Join) -> str:
-    """Return a join as the table of a store keeps it, after its upstream joins."""
-    texts = [_joins_text(side.join) for side in sides_of(join) if side.join is not None]
-    behind = pairing_join(sides_of(join)[-1])
-    if isinstance(behind, StreamJoin | MergedStreams) and len(sides_of(join)) > 1:
-        # Without parentheses, nested joins and a chain of joins have the same text.
-        texts[-1] = f"({texts[-1]})"
-    within = ""
-    if isinstance(join, StreamJoin):
-        windows = join.windows
-        within = (
-            f" within -{windows.before_ms} and +{windows.after_ms} ms, grace {windows.grace_ms} ms"
-        )
-    if isinstance(join, MergedStreams):
-        within = f" up to {join.allowed_lateness_ms} ms late"
-    return ".".join([*texts, f"{join}{within}"])
+    ask(rows, is_asked=is_asked)
+    return tuple(asks and not table.became_table for asks, table in zip(asked, tables, strict=True))

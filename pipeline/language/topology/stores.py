@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from oriel.pipeline.language.topology.aggregations import (
     Aggregation,
     Publication,
-    Records,
 )
 from oriel.pipeline.language.topology.inputs import Input
 from oriel.pipeline.language.topology.sources import Source, StoreSource
@@ -36,11 +35,6 @@ class Store:
     def aggregated_rows(self) -> AggregatedRows:
         """The rows of the aggregation, with their steps."""
         return AggregatedRows(self.row_steps, self.windows.kind != "none")
-
-    @property
-    def is_sink(self) -> bool:
-        """Whether it is a sink, which writes records to a topic."""
-        return isinstance(self.aggregation, Records)
 
     @property
     def sources(self) -> tuple[Source, ...]:

@@ -7,6 +7,7 @@ the internal steps of a call, and do not change with the texts here.
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from functools import singledispatch
 
 from oriel.pipeline.language.topology.aggregations import verb
 from oriel.pipeline.language.topology.inputs import (
@@ -15,14 +16,11 @@ from oriel.pipeline.language.topology.inputs import (
     Input,
     Join,
     Responses,
-    Side,
     TableChanges,
     TableLookup,
     TableUpdates,
     behind_first,
-    sides_of,
 )
-from oriel.pipeline.language.topology.places import became_table, tells_rows
 from oriel.pipeline.language.topology.steps import (
     HAS_KEY,
     NO_ROW_KEY,
@@ -39,18 +37,23 @@ from oriel.pipeline.language.topology.steps import (
 _DEFINED_IN = re.compile(r"[\w<>.]+\.<locals>\.")
 
 
-def written(stream: Side | Input, *, is_table: bool = False) -> str:
-    """Return a stream or table with everything upstream, and an ``Input`` with its grouping."""
-    is_table = is_table or isinstance(stream.join, TableChanges)
+def written(stream: Input, *, is_table: bool = False) -> str:
+    """Return a stream or table with everything upstream, and its grouping if it is grouped."""
+    is_table = is_table or is_changes(stream)
     stream = without_changes(stream)
-    in_front = _in_front(stream, is_table=is_table and not became_table(stream))
+    in_front = _in_front(stream, is_table=is_table and not stream.became_table)
     parts = [in_front, *words_behind(stream, is_table=is_table)]
-    if isinstance(stream, Input):
+    if stream.is_grouped:
         parts.append(grouping_words(stream) or "group_by_key()")
     return ".".join(parts)
 
 
-def without_changes(stream: Side | Input) -> Side | Input:
+def is_changes(stream: Input) -> bool:
+    """Return whether a stream is the changes of a table."""
+    return stream.join is not None and stream.join.are_changes
+
+
+def without_changes(stream: Input) -> Input:
     """Return a grouped table without the internal join that computes its changes."""
     join = stream.join
     if not isinstance(join, TableChanges) or join.rows != 0:
@@ -59,7 +62,7 @@ def without_changes(stream: Side | Input) -> Side | Input:
     return replace(stream, steps=(*table.steps, *stream.steps), join=table.join)
 
 
-def grouping_words(stream: Side | Input) -> str:
+def grouping_words(stream: Input) -> str:
     """Return the grouping, or an empty text if records are grouped by their own key."""
     return f"group_by({grouping_text(stream.group_by)})" if stream.group_by else ""
 
@@ -73,16 +76,16 @@ def step_words(steps: Iterable[Step]) -> list[str]:
     ]
 
 
-def words_behind(stream: Side | Input, *, is_table: bool) -> list[str]:
+def words_behind(stream: Input, *, is_table: bool) -> list[str]:
     """Return the steps of a stream or a table, with ``to_table()`` where a stream became a table.
 
     For records, ``to_table()`` is before the first filter that deletes rows, or at the end. A
     mapping has the same result before and after it.
     """
     steps = stream.steps
-    if not is_table or not became_table(stream):
+    if not is_table or not stream.became_table:
         return step_words(steps)
-    if tells_rows(stream):
+    if stream.emits_rows:
         # Updates that become a table start with this step.
         end = max(number for number, step in enumerate(steps) if str(step) == str(HAS_KEY))
         return [*step_words(steps[:end]), "to_table()", *step_words(steps[end + 1 :])]
@@ -103,71 +106,119 @@ def told_step(steps: Sequence[Step], number: int) -> str:
     return str(step)
 
 
+@singledispatch
 def join_words(join: Join, *, is_table: bool = False) -> str:
     """Return a join or an aggregation without its left input, as a table or as updates."""
-    if isinstance(join, TableLookup):
-        return _lookup_words(join)
-    if isinstance(join, Responses):
-        return f"named by foreign_key={_foreign_key(join)}"
-    if isinstance(join, TableChanges):
-        return behind_first(join.tables, join.rows).removesuffix(".")
-    if not isinstance(join, TableUpdates | AggregateUpdates):
-        return str(join)
-    if isinstance(join, TableUpdates) and isinstance(responses := join.tables[1].join, Responses):
-        right = responses.right.source.topic
-        text = f"{verb(join.rows.how)}(table {right!r}, foreign_key={_foreign_key(responses)})"
+    del is_table
+    return str(join)
+
+
+@join_words.register
+def _(join: TableLookup, *, is_table: bool = False) -> str:
+    del is_table
+    words = [f"table {join.right.source.topic!r}"]
+    words += [f"key={grouping_text((s.key,))}" for s in join.left.steps if isinstance(s, LookupKey)]
+    words += [] if join.history_ms is None else [f"history {join.history_ms} ms"]
+    if (buffer := _wait_of(join)) is not None:
+        words.append(f"grace {buffer.grace_ms} ms")
+    return f"{verb(join.how)}({', '.join(words)})"
+
+
+@join_words.register
+def _(join: Responses, *, is_table: bool = False) -> str:
+    del is_table
+    return f"named by foreign_key={_foreign_key(join)}"
+
+
+@join_words.register
+def _(join: TableChanges, *, is_table: bool = False) -> str:
+    del is_table
+    return behind_first(join.tables, join.rows).removesuffix(".")
+
+
+@join_words.register
+def _(join: AggregateUpdates, *, is_table: bool = False) -> str:
+    text = str(replace(join, row_steps=())).removesuffix(".to_stream()")
+    return _updates_words(text, join, is_table=is_table)
+
+
+@join_words.register
+def _(join: TableUpdates, *, is_table: bool = False) -> str:
+    if join.by_foreign_key:
+        key = _foreign_key(join.responses)
+        text = f"{verb(join.rows.how)}(table {join.named.source.topic!r}, foreign_key={key})"
     else:
         text = str(replace(join, row_steps=())).removesuffix(".to_stream()")
+    return _updates_words(text, join, is_table=is_table)
+
+
+def _updates_words(text: str, join: Join, *, is_table: bool) -> str:
     text = _DEFINED_IN.sub("", text)
     return ".".join([text, *step_words(join.row_steps), *([] if is_table else ["to_stream()"])])
 
 
-def written_sides(join: Join) -> tuple[tuple[Side | Input, bool], ...]:
+@singledispatch
+def written_sides(join: Join) -> tuple[tuple[Input, bool], ...]:
     """Return the inputs of a join, each with True if it is a table."""
-    if isinstance(join, TableLookup):
-        return (_looking_up(join), False), (join.right, True)
-    if isinstance(join, Responses):
-        return (join.left.join.left, True), (join.right, True)  # type: ignore[union-attr]
-    if isinstance(join, TableUpdates) and isinstance(responses := join.tables[1].join, Responses):
-        return (join.tables[0], True), (responses.right, True)
-    if isinstance(join, AggregateUpdates):
-        return tuple((_grouped(side), False) for side in sides_of(join))
-    is_table = isinstance(join, TableUpdates | TableChanges)
-    return tuple((side, is_table) for side in sides_of(join))
+    return tuple((each, False) for each in join.inputs)
 
 
-def _in_front(stream: Side | Input, *, is_table: bool) -> str:
+@written_sides.register
+def _(join: TableLookup) -> tuple[tuple[Input, bool], ...]:
+    return (_looking_up(join), False), (join.right, True)
+
+
+@written_sides.register
+def _(join: Responses) -> tuple[tuple[Input, bool], ...]:
+    return (join.left.join.left, True), (join.right, True)  # type: ignore[union-attr]
+
+
+@written_sides.register
+def _(join: TableUpdates) -> tuple[tuple[Input, bool], ...]:
+    # The responses of a foreign-key join are internal: its right table is written instead.
+    tables = (join.left, join.named) if join.by_foreign_key else join.tables
+    return tuple((table, True) for table in tables)
+
+
+@written_sides.register
+def _(join: TableChanges) -> tuple[tuple[Input, bool], ...]:
+    return tuple((table, True) for table in join.tables)
+
+
+@written_sides.register
+def _(join: AggregateUpdates) -> tuple[tuple[Input, bool], ...]:
+    return tuple((_grouped(side), False) for side in join.inputs)
+
+
+def _in_front(stream: Input, *, is_table: bool) -> str:
     """Return the source of a stream, or its join with all inputs."""
     join = stream.join
     if join is None:
         return str(stream.source)
     left, *others = (written(side, is_table=table) for side, table in written_sides(join))
-    if isinstance(join, Responses):
+    if join.is_between_tables:
         return f"{others[0]} {join_words(join)} of {left}"
     of_others = f" of {', '.join(f'({side})' for side in others)}" if others else ""
     return f"({left}).{join_words(join, is_table=is_table)}{of_others}"
 
 
-def _lookup_words(join: TableLookup) -> str:
-    words = [f"table {join.right.source.topic!r}"]
-    words += [f"key={grouping_text((s.key,))}" for s in join.left.steps if isinstance(s, LookupKey)]
-    words += [] if join.history_ms is None else [f"history {join.history_ms} ms"]
-    if isinstance(buffer := join.left.join, GraceBuffer) and join.history_ms is not None:
-        words.append(f"grace {buffer.grace_ms} ms")
-    return f"{verb(join.how)}({', '.join(words)})"
-
-
-def _looking_up(join: TableLookup) -> Side:
+def _looking_up(join: TableLookup) -> Input:
     """Return the stream input of a lookup, without the internal steps and the wait of the join."""
     left = join.left
     if left.steps and isinstance(left.steps[-1], LookupKey):
         # An inner join drops null keys.
         return replace(left, steps=left.steps[: -2 if join.how == "inner" else -1])
-    is_waiting = isinstance(left.join, GraceBuffer) and join.history_ms is not None
-    return left.join.left if is_waiting else left  # type: ignore[union-attr]
+    buffer = _wait_of(join)
+    return left if buffer is None else buffer.left
 
 
-def _grouped(side: Side) -> Input:
+def _wait_of(join: TableLookup) -> GraceBuffer | None:
+    """Return the wait of a join with a versioned table, if it has one."""
+    buffer = join.left.join
+    return buffer if isinstance(buffer, GraceBuffer) and join.history_ms is not None else None
+
+
+def _grouped(side: Input) -> Input:
     """Return an input of an aggregation with its grouping, which is its last step."""
     *steps, last = side.steps or (None,)
     if isinstance(last, MapValues) and last.key and last.keep == ("*",) and not last.columns:

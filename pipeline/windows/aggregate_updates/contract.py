@@ -24,9 +24,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from oriel.pipeline.windows.arrays import Flags, Ints, Ranges, heads, places_in_runs
+from oriel.pipeline.windows.arrays import Flags, Ints, heads, places_in_runs
 from oriel.pipeline.windows.definitions import LEFT, Windows
-from oriel.pipeline.windows.engines import Due
+from oriel.pipeline.windows.engines import Times
 from oriel.pipeline.windows.joins import (
     SIDE,
     SIDE_FIELDS,
@@ -100,9 +100,7 @@ class AggregateUpdatesEngine(JoinEngine):
     leave when no partition can have a record for them.
     """
 
-    #: As in ``WindowEngine``.
-    rows_leave_when_due: bool = True
-    rows_never_change: bool = False
+    rows_leave_when_due = True
     #: The most rows that one record changes.
     _rows_of_record: int = _MOST_ROWS
 
@@ -123,6 +121,11 @@ class AggregateUpdatesEngine(JoinEngine):
             IllegalArgument: An aggregate or a value has a name that the stage needs.
         """
         self.windows = windows
+        # With several streams, an update is a row, and not a record of one stream.
+        self.keeps_records = self.keeps_order = len(sides) == 1
+        self.owns_stream_time = self.keeps_order and windows.kind != "none"
+        self.takes_null_values = windows.rule.takes_null_values
+        self.makes_elements = windows.rule.changes_several
         self._sides, self._logs = len(sides), SideLogs([each.places for each in sides])
         self._rows = rows = sides[LEFT] if len(sides) == 1 else self._logs.merged
         self._place_fields = (*SIDE_FIELDS, *rows.places.fields)
@@ -144,30 +147,16 @@ class AggregateUpdatesEngine(JoinEngine):
         self.row_schema = pa.schema(types.items())
         self.result_schema = pa.schema([*own, *results])
 
-    def units(self, state: pa.Table) -> Ints:
-        return np.zeros(len(state), dtype=np.int64)
+    @property
+    def has_time_buckets(self) -> bool:
+        return super().has_time_buckets and self.windows.kind != "none"
 
-    def touched_units(self, batch: pa.Table) -> Ranges:
-        none = np.zeros(len(batch), dtype=np.int64)
-        return Ranges(none, none + 1)
-
-    @abstractmethod
-    def due_ms(self, state: pa.Table) -> Ints:
-        """Return the last millisecond of the last window of each state row."""
-
-    def unit_due_ms(self, state: pa.Table) -> Ints:
-        return self.due_ms(state)
-
-    def due(self, previous_close_ms: int, close_ms: int) -> tuple[Due, ...]:
-        """Return the rows that leave, because they are counted."""
-        return (Due(previous_close_ms, close_ms),)
-
-    def close_ms(self, clocks: Clocks) -> int:
+    def close_ms(self, times: Clocks) -> int:
         """Return the time up to which windows are closed, by the slowest partition."""
-        slowest_ms = clocks[LEFT] if self._sides == 1 else min(clocks)
+        slowest_ms = times[LEFT] if self._sides == 1 else min(times)
         return slowest_ms - self.windows.close_delay_ms
 
-    def process(self, state: pa.Table, batch: pa.Table, clocks: Clocks) -> JoinResult:
+    def apply(self, state: pa.Table, batch: pa.Table, times: Times) -> JoinResult:
         """Apply the records in order.
 
         ``state`` can be a part of the state (see ``WindowEngine``), with at least the rows of the
@@ -175,7 +164,7 @@ class AggregateUpdatesEngine(JoinEngine):
         """
         batch = self._of_one_stream(self._read(batch))
         batch = batch.take(pa.array(effect_order(batch))).combine_chunks()
-        updates = self._updated(state.combine_chunks(), batch, self.close_ms(clocks))
+        updates = self._updated(state.combine_chunks(), batch, self.close_ms(times.after))
         rejected = np.array(list(updates.rejected), dtype=np.int64)
         rows = self._results(batch.take(pa.array(updates.record)), updates)
         pieces = [rows, self._rejected(batch.take(pa.array(rejected)), updates)]

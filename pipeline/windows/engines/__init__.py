@@ -8,8 +8,17 @@ function ``merge_in_arrival_order`` decides which sessions a record joins.
 """
 
 from oriel.pipeline.windows.engines.choice import engine_for
-from oriel.pipeline.windows.engines.contract import Due, EngineResult, WindowEngine
+from oriel.pipeline.windows.engines.contract import EngineResult, WindowEngine
 from oriel.pipeline.windows.engines.grid import WindowGrid
+from oriel.pipeline.windows.engines.operator import (
+    Due,
+    Operator,
+    Result,
+    StateLayout,
+    StateReader,
+    Times,
+    WorkingSet,
+)
 from oriel.pipeline.windows.engines.records import RecordsEngine
 from oriel.pipeline.windows.engines.sessions import (
     SESSION_FIELDS,
@@ -27,14 +36,20 @@ __all__ = [
     "Arrival",
     "Due",
     "EngineResult",
+    "Operator",
     "PartitionSession",
     "RecordsEngine",
+    "Result",
     "SessionBounds",
     "SessionRecords",
     "SlidingEntries",
+    "StateLayout",
+    "StateReader",
+    "Times",
     "WindowEngine",
     "WindowGrid",
     "WindowMembers",
+    "WorkingSet",
     "engine_for",
     "merge_in_arrival_order",
     "overlapping",

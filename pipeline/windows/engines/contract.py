@@ -1,19 +1,17 @@
 """The interface of all window engines, which turn a batch into changes and the next state.
 
-An engine is a pure function of state, batch and stream time. It keeps nothing between calls, so the
-caller decides where state is stored, and a task can run any number of times.
+An engine is the operator of a store (``operator``).
 """
 
-from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
-from oriel.pipeline.windows.arrays import Flags, Ints, Ranges
-from oriel.pipeline.windows.definitions import FOREVER_MS, Windows
+from oriel.pipeline.windows.arrays import Flags, Ints
+from oriel.pipeline.windows.definitions import Windows
+from oriel.pipeline.windows.engines.operator import Operator
 from oriel.pipeline.windows.functions import Compilation
 from oriel.pipeline.windows.records import (
     EFFECT,
@@ -36,7 +34,7 @@ class EngineResult:
         rejected: The records on which the user's function raised.
         left_out: Each accepted record on which it raised in one window, once per such window, with
             the columns that the state carries.
-        added: The new rows of the state, if rows never change (``WindowEngine.rows_never_change``).
+        added: The new rows of the state, if rows never change (``Operator.rows_never_change``).
         defined_ms: The greatest start (for sessions, end) of a window that a record of the batch
             defined. ``changes`` can lack it, because a function can create and remove a window in
             one batch.
@@ -69,42 +67,19 @@ class EngineResult:
         return max(self.defined_ms, greatest_ms(np.asarray(self.changes[name])))
 
 
-class Due(NamedTuple):
-    """State rows that a batch needs because one of their windows becomes final.
+class WindowEngine(Operator[EngineResult]):
+    """The windows of one store. See ``Operator``.
 
-    These are the rows with ``due_ms`` in [``low_ms``, ``high_ms``), and the time buckets of their
-    key from ``first_unit`` to ``last_unit``, relative to their own bucket.
-    """
-
-    low_ms: int
-    high_ms: int
-    first_unit: int = 0
-    last_unit: int = 0
-
-
-class WindowEngine(ABC):
-    """The windows of one store. It keeps no state between calls.
-
-    The state has rows, each of a key and a *unit*, the index of a time bucket. A batch needs only
-    the rows of some buckets: ``touched_units`` names the buckets for its records, and ``due`` the
-    buckets for final windows. If two buckets of a key depend on each other, the engine names both.
-    Keys are independent.
+    Its times are the close times of all partitions. Windows that end between them become final. The
+    batch has the records that are not late.
     """
 
     #: The definition, which decides when a record is late.
     windows: Windows
-    #: The columns that ``process`` reads.
-    record_schema: pa.Schema
-    #: The columns of the state.
-    state_schema: pa.Schema
     #: The aggregate columns of the store by name. ``changes`` has them and the fixed columns.
     aggregate_types: Mapping[str, pa.DataType]
     #: How the functions of a user run. None without functions.
     compilation: Compilation | None = None
-    #: True if a row can be deleted after the close time has passed its ``due_ms``.
-    rows_leave_when_due: bool = False
-    #: True if rows never change until they are deleted. Otherwise, a batch can change its rows.
-    rows_never_change: bool = False
 
     def order_by_numbers(self, numbers: Iterable[pa.Field]) -> None:
         """Expect rows that share the place of one record: join results or flattened records.
@@ -118,62 +93,17 @@ class WindowEngine(ABC):
         """Expect records with an apply order, such as updates of joined tables."""
         self.record_schema = self.record_schema.append(EFFECT)
 
-    def empty_state(self) -> pa.Table:
-        """Return the state before the first record."""
-        return self.state_schema.empty_table()
-
-    def _read(self, batch: pa.Table) -> pa.Table:
-        """Return the columns of ``batch`` that the engine reads."""
-        return batch.select(self.record_schema.names).cast(self.record_schema)
-
     def is_late(self, timestamp_ms: Ints, close_ms: Ints) -> Flags:
         """Return which records are late by their own times (semantics.md#0-3).
 
-        ``process`` receives the others. A session engine can find more late records.
+        ``apply`` receives the others. A session engine can find more late records.
         """
         return self.windows.is_late(timestamp_ms, close_ms)
 
-    def units(self, state: pa.Table) -> Ints:
-        """Return the time bucket of each state row. By default, a key has one bucket."""
-        return np.zeros(len(state), dtype=np.int64)
+    @property
+    def has_time_buckets(self) -> bool:
+        return super().has_time_buckets and self.windows.kind != "none"
 
-    def touched_units(self, batch: pa.Table) -> Ranges:
-        """Return the time buckets of its key that ``process`` needs for each record."""
-        none = np.zeros(len(batch), dtype=np.int64)
-        return Ranges(none, none + 1)
-
-    def due_ms(self, state: pa.Table) -> Ints:
-        """Return the last millisecond of the last window of each state row.
-
-        By default, no row ever closes.
-        """
-        return np.full(len(state), FOREVER_MS, dtype=np.int64)
-
-    def unit_due_ms(self, state: pa.Table) -> Ints:
-        """Return an upper bound of ``due_ms`` for rows in the time bucket of each state row."""
-        return self.due_ms(state)
-
-    def due(self, previous_close_ms: int, close_ms: int) -> Sequence[Due]:
-        """Return the rows of windows that become final between two close times.
-
-        By default, these are the rows of each bucket with such a window, even without a new record
-        of the key.
-        """
-        return (Due(previous_close_ms, close_ms),)
-
-    @abstractmethod
-    def process(
-        self, state: pa.Table, batch: pa.Table, previous_close_ms: int, close_ms: int
-    ) -> EngineResult:
-        """Add ``batch`` to ``state`` and return the changes.
-
-        Windows that end between the two close times become final. The changes are the same for the
-        whole state and for the necessary buckets, and the next state has the same buckets.
-
-        Args:
-            state: The whole state, or all rows of some buckets: at least the buckets that
-                ``touched_units`` and ``due`` name.
-            batch: The records that are not late.
-            previous_close_ms: The close time of all partitions before the batch.
-            close_ms: The close time of all partitions after the batch.
-        """
+    def close_ms(self, times: tuple[int, ...]) -> int:
+        (close_ms,) = times
+        return close_ms

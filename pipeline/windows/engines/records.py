@@ -7,6 +7,7 @@ import pyarrow.compute as pc
 from oriel.pipeline.windows.arrays import lexsort
 from oriel.pipeline.windows.definitions import NoWindows
 from oriel.pipeline.windows.engines.contract import EngineResult, WindowEngine
+from oriel.pipeline.windows.engines.operator import Times
 from oriel.pipeline.windows.records import EFFECT, NULL_VALUE, RECORD_FIELDS, arrival_keys
 
 
@@ -15,8 +16,10 @@ class RecordsEngine(WindowEngine):
 
     Merged branches of one stream are several inputs of one partition, and their records are in its
     order. Updates of joined tables are in their apply order, so the last update of a key is its
-    row.
+    row. They are also its state, so they are stored with the batch until they are published.
     """
+
+    state_layout = "output"
 
     def __init__(self, values: pa.Schema, inputs: int = 1, *, share_elements: bool = False) -> None:
         """Read records with the columns ``values``, of each of ``inputs`` inputs.
@@ -30,11 +33,9 @@ class RecordsEngine(WindowEngine):
         self.state_schema = pa.schema([])
         self._inputs, self._share_elements = inputs, share_elements
 
-    def process(
-        self, state: pa.Table, batch: pa.Table, previous_close_ms: int, close_ms: int
-    ) -> EngineResult:
+    def apply(self, state: pa.Table, batch: pa.Table, times: Times) -> EngineResult:
         """Return the records of the batch as changes, with the columns of records."""
-        del previous_close_ms, close_ms
+        del state, times
         batch = self._read(batch).drop_columns(["close_ms"])
         # Partitions of several inputs share their numbers (``hops.PartitionNumbers``).
         partition, input_number = np.divmod(np.asarray(batch["partition"]), self._inputs)
@@ -48,4 +49,5 @@ class RecordsEngine(WindowEngine):
         if self._share_elements:
             lineage = [input_number, *numbers]
         keys = [*lineage, *place, *effect]
-        return EngineResult(state, batch.take(pa.array(lexsort(keys))))
+        records = batch.take(pa.array(lexsort(keys)))
+        return EngineResult(records, records)

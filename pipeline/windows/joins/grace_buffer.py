@@ -15,11 +15,14 @@ a clock of its own, as in Kafka: the greatest time of the records that have gone
 a join's results has the turn as its stream time.
 """
 
+from collections.abc import Sequence
+
 import numpy as np
 import pyarrow as pa
 
 from oriel.pipeline.windows.arrays import Flags, Ints
 from oriel.pipeline.windows.definitions import LEFT
+from oriel.pipeline.windows.engines import Times
 from oriel.pipeline.windows.joins.sides import (
     MATCHED,
     RECORDS,
@@ -45,6 +48,7 @@ class GraceBufferEngine(OpenRecordsEngine):
     """
 
     by_partition = LEFT
+    keeps_order = owns_stream_time = True
 
     def __init__(
         self,
@@ -53,8 +57,11 @@ class GraceBufferEngine(OpenRecordsEngine):
         *,
         rows: SideRows = RECORDS,
         grace_ms: int,
+        is_one_stream: bool = True,
     ) -> None:
         """Hold back records that have the columns ``values``; ``rows`` is what they are.
+
+        ``is_one_stream``: they have one order and one stream time, unlike results of a join.
 
         Raises:
             IllegalArgument: a column has a name that the join needs.
@@ -67,7 +74,12 @@ class GraceBufferEngine(OpenRecordsEngine):
         numbers = numbers or [SUBORDER]
         self.result_schema = pa.schema([*PLACE_FIELDS, *numbers, STREAM_TIME, *beside])
         self._grace_ms = grace_ms
+        self._is_one_stream = is_one_stream
         self.delay_ms = grace_ms
+
+    def held_back_ms(self, held_ms: Sequence[int]) -> int:
+        # The stream time of one stream continues with the records that leave the buffer.
+        return 0 if self._is_one_stream else super().held_back_ms(held_ms)
 
     @property
     def keeps_matches(self) -> bool:
@@ -92,12 +104,12 @@ class GraceBufferEngine(OpenRecordsEngine):
         before, after = clocks
         return self.stays(records, before) & ~self.stays(records, after)
 
-    def process(self, state: pa.Table, batch: pa.Table, clocks: Clocks) -> JoinResult:
+    def apply(self, state: pa.Table, batch: pa.Table, times: Times) -> JoinResult:
         """Let records go on, in the order of their turns."""
         batch = self._read(batch)
         unmatched = pa.repeat(pa.scalar(value=False), len(batch))
         records = pa.concat_tables([state, batch.append_column(MATCHED, unmatched)])
-        stays = self.stays(records, clocks)
+        stays = self.stays(records, times.after)
         going = records.combine_chunks().filter(pa.array(~stays))
         going = replaced(going, {STREAM_TIME.name: self._turn_ms(going)})
         going = going.take(pa.array(effect_order(going)))

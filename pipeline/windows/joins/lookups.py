@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from oriel.pipeline.windows.definitions import LEFT, RIGHT
+from oriel.pipeline.windows.engines import Times
 from oriel.pipeline.windows.joins.sides import (
     RECORDS,
     RESULT_FIELDS,
@@ -44,6 +45,8 @@ class TableLookupEngine(JoinEngine):
     those that find none.
     """
 
+    keeps_records = keeps_order = True
+
     def __init__(
         self,
         how: LookupHow,
@@ -73,17 +76,24 @@ class TableLookupEngine(JoinEngine):
         numbers = numbers or [SUBORDER]
         self.result_schema = pa.schema([*PLACE_FIELDS, *numbers, STREAM_TIME, *values])
 
-    def changing(self, batch: pa.Table) -> pa.ChunkedArray:
+    def reads_table(self, side: int) -> bool:
+        return side == RIGHT
+
+    def waits_for(self, side: int) -> bool:
+        # The table is read as it is.
+        return side == LEFT
+
+    def changing(self, batch: pa.Table) -> pa.ChunkedArray | None:
         """The keys of the table's records: what a stream record looks up stays as it is."""
         return batch["key"].filter(pc.equal(batch["side"], RIGHT))
 
-    def process(self, state: pa.Table, batch: pa.Table, clocks: Clocks) -> JoinResult:
+    def apply(self, state: pa.Table, batch: pa.Table, times: Times) -> JoinResult:
         """Apply the table's records, then look up the stream's."""
         batch = self._read(batch)
         of_table = pc.equal(batch["side"], RIGHT)
         stream = batch.filter(pc.invert(of_table))
-        state, late = self._applied(state, batch.filter(of_table), clocks)
-        rows, row_number = self._looked_up(state, stream, clocks)
+        state, late = self._applied(state, batch.filter(of_table), times.after)
+        rows, row_number = self._looked_up(state, stream, times.after)
         filtered = 0
         if self._inner:
             filtered = row_number.null_count

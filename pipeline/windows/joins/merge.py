@@ -10,13 +10,13 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
+from oriel.pipeline.windows.engines import Times
 from oriel.pipeline.windows.joins.places import merged_places
 from oriel.pipeline.windows.joins.sides import (
     RESULT_FIELDS,
     SIDE,
     SIDE_FIELDS,
     STREAM_TIME,
-    Clocks,
     JoinEngine,
     JoinResult,
     SideLogs,
@@ -60,9 +60,9 @@ class MergeEngine(JoinEngine):
         """No key's rows."""
         return batch["key"].slice(0, 0)
 
-    def process(self, state: pa.Table, batch: pa.Table, clocks: Clocks) -> JoinResult:
+    def apply(self, state: pa.Table, batch: pa.Table, times: Times) -> JoinResult:
         """Pass on the records of ``batch`` that are not late; clocks don't matter."""
-        del clocks
+        del times
         batch = self._read(batch)
         late = are_behind(batch, self._allowed_lateness_ms)
         side = np.asarray(batch[SIDE.name])

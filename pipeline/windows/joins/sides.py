@@ -14,7 +14,7 @@ counts may be newer than what another partition is still to bring, and that must
 row.
 """
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, get_args
@@ -25,7 +25,8 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from oriel.pipeline.windows.arrays import Flags, Ints, coded_keys
-from oriel.pipeline.windows.definitions import IllegalArgument
+from oriel.pipeline.windows.definitions import LEFT, IllegalArgument
+from oriel.pipeline.windows.engines import Operator
 from oriel.pipeline.windows.joins.places import (
     NO_NUMBERS,
     Places,
@@ -202,18 +203,15 @@ class JoinResult:
         return pa.concat_tables(self.pieces)
 
 
-class JoinEngine(ABC):
-    """A join whose results go on like records; holds no state between calls.
+class JoinEngine(Operator[JoinResult]):
+    """An operator whose results continue like records. See ``Operator``.
 
-    It is made of the value columns of both sides, with no name in common, and of columns
-    ``carried`` that the state keeps with each record for the caller.
+    It has the value columns of all inputs, with no name in common, and columns ``carried`` that the
+    state keeps with each record for the caller. Its times are the stream times of its inputs.
     """
 
-    #: The columns that ``process`` takes of a batch.
-    record_schema: pa.Schema
     #: ``RESULT_FIELDS`` and the values of both sides, each of which can be missing.
     result_schema: pa.Schema
-    state_schema: pa.Schema
     #: How far behind both clocks the time of a result can be that comes because clocks have moved,
     #: in ms: windows and joins behind wait so long.
     delay_ms: int = 0
@@ -221,35 +219,53 @@ class JoinEngine(ABC):
     row_schema: pa.Schema
     #: Whether somebody behind wants to know ``JoinResult.before``.
     tells_before: bool = False
-    #: A column that divides the state's rows of a key further: a batch needs those that it names,
-    #: and where the column is null. None: all rows of its keys.
-    member: str | None = None
     #: The side of whose partitions ``Clocks`` have the stream times; None: the least of both.
     by_partition: int | None = None
+    #: True if results are the records of the left input with more columns.
+    keeps_records: bool = False
+    #: True if the results of one stream are one stream: in its order, with its stream time.
+    keeps_order: bool = False
+    #: True if its records advance a stream time of their own: it drops records that are late for
+    #: it, or lets them wait, so the stream time of its results is another one.
+    owns_stream_time: bool = False
+    #: True if it uses records with a null value, though they are not of a table.
+    takes_null_values: bool = False
+    #: True if a record can change several rows, each of which is a flattened record of it.
+    makes_elements: bool = False
+    #: True if its results are messages between the operators of a foreign-key join.
+    is_between_tables: bool = False
+    #: False if another operator of the store counts its records.
+    counts_records: bool = True
 
-    def empty_state(self) -> pa.Table:
-        """The state before the first record."""
-        return self.state_schema.empty_table()
+    def ends_records(self, side: int) -> bool:
+        """Return whether the accepted records of an input end here.
 
-    def changing(self, batch: pa.Table) -> pa.ChunkedArray | None:  # noqa: ARG002
-        """The keys whose rows ``batch`` can change; None: those of all of its records."""
-        return None
-
-    def whole(self, batch: pa.Table) -> pa.ChunkedArray:
-        """The keys all of whose rows ``batch`` needs, with members and without."""
-        return batch["key"]
-
-    @abstractmethod
-    def process(self, state: pa.Table, batch: pa.Table, clocks: Clocks) -> JoinResult:
-        """Join the records of ``batch`` with the state; ``clocks`` are those after the batch.
-
-        ``state`` may be all rows of the batch's keys only, as keys don't matter to each other (or
-        those that ``OpenRecordsEngine.concerned`` names); the next state is then that of the same.
+        They become part of the state or of results. Otherwise, they continue with more columns, or
+        another operator counts them.
         """
+        return not (self.keeps_records and side == LEFT)
 
-    def _read(self, batch: pa.Table) -> pa.Table:
-        """The columns of ``batch`` that the engine takes."""
-        return batch.select(self.record_schema.names).cast(self.record_schema)
+    def reads_table(self, side: int) -> bool:  # noqa: ARG002
+        """Return whether an input is a table, whose records with a null value are tombstones."""
+        return False
+
+    def waits_for(self, side: int) -> bool:  # noqa: ARG002
+        """Return whether final windows wait for the stream time of an input."""
+        return True
+
+    def held_back_ms(self, held_ms: Sequence[int]) -> int:
+        """Return how far behind the stream times the time of a result can be.
+
+        ``held_ms`` has the same of the results of upstream joins, for each input.
+        """
+        return max(self.delay_ms, *held_ms)
+
+    def refuse_place(self, partition: int, offset: int) -> None:
+        """Reject a record that results could not be distinguished by.
+
+        Raises:
+            IllegalArgument: The partition or the offset is too large.
+        """
 
 
 class OpenRecordsEngine(JoinEngine):
@@ -257,6 +273,8 @@ class OpenRecordsEngine(JoinEngine):
 
     ``JoinResult.stayed`` says which of the old state's rows the new one begins with.
     """
+
+    state_layout = "open records"
 
     @property
     @abstractmethod
@@ -274,7 +292,7 @@ class OpenRecordsEngine(JoinEngine):
         """Which of the state's ``records`` have to do with the batch, or leave with it.
 
         ``matched`` has a flag for each of ``records``, ``clocks`` are those before and after the
-        batch. ``process`` gives with these records the results that it gives with all of them;
+        batch. ``apply`` gives with these records the results that it gives with all of them;
         ``stays`` tells which of the others are in the next state, as they are.
         """
 

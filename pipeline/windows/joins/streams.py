@@ -37,6 +37,7 @@ import pyarrow.compute as pc
 
 from oriel.pipeline.windows.arrays import Flags, Ints, Ranges, Timeline, coded_keys, pair_order
 from oriel.pipeline.windows.definitions import LEFT, RIGHT, JoinWindows
+from oriel.pipeline.windows.engines import Times
 from oriel.pipeline.windows.joins.places import (
     Places,
     joined_numbers,
@@ -161,6 +162,10 @@ class StreamJoinEngine(OpenRecordsEngine):
         """Whether records may come out alone: not for an inner join."""
         return bool(self._sides_alone)
 
+    def refuse_place(self, partition: int, offset: int) -> None:
+        # Of a result, the place of the right record is a number (``places``).
+        refuse_large_places(partition, offset)
+
     def is_late(self, batch: pa.Table) -> Flags:
         """Which records of ``batch`` pair with nothing because they came too late."""
         allowed_ms = np.where(
@@ -189,7 +194,7 @@ class StreamJoinEngine(OpenRecordsEngine):
         concerned &= self._expired(timestamp_ms, side == LEFT, after)
         if len(batch):
             # Pairs are ``reach_ms`` apart at most, so a partner of any record of the batch lies
-            # between these times. Too many records do no harm: ``process`` pairs by the exact
+            # between these times. Too many records do no harm: ``apply`` pairs by the exact
             # range. Keys are compared for those records only, as that costs far more than times.
             batch_ms, reach_ms = np.asarray(batch["timestamp_ms"]), self._windows.reach_ms
             in_reach = (
@@ -201,7 +206,7 @@ class StreamJoinEngine(OpenRecordsEngine):
             concerned[in_reach] |= np.asarray(pc.is_in(keys, value_set=batch["key"].unique()))
         return concerned
 
-    def process(self, state: pa.Table, batch: pa.Table, clocks: Clocks) -> JoinResult:
+    def apply(self, state: pa.Table, batch: pa.Table, times: Times) -> JoinResult:
         """See ``JoinEngine``; ``state`` may be those records only that ``concerned`` names.
 
         Raises:
@@ -221,7 +226,7 @@ class StreamJoinEngine(OpenRecordsEngine):
             matched |= one.matched(len(matched))
         # Pairs come first: a record of this batch may be the only partner of one that expires
         # with this batch's clocks.
-        expired = self._expired(records.timestamp_ms, records.left, clocks)
+        expired = self._expired(records.timestamp_ms, records.left, times.after)
         alone = expired & ~matched
         left_alone = np.flatnonzero(alone & records.left & (LEFT in self._sides_alone))
         right_alone = np.flatnonzero(alone & ~records.left & (RIGHT in self._sides_alone))

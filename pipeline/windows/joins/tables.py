@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from oriel.pipeline.windows.arrays import Flags, Ints
 from oriel.pipeline.windows.definitions import FOREVER_MS, NoWindows
-from oriel.pipeline.windows.engines import EngineResult, WindowEngine
+from oriel.pipeline.windows.engines import EngineResult, Times, WindowEngine
 from oriel.pipeline.windows.joins.sides import (
     SIDE,
     TABLE_FIELDS,
@@ -121,15 +121,13 @@ class TableRowsEngine(WindowEngine):
         )
         self.state_schema = pa.schema([*TABLE_FIELDS, SIDE, *(carried or ()), *values])
 
-    def process(
-        self, state: pa.Table, batch: pa.Table, previous_close_ms: int, close_ms: int
-    ) -> EngineResult:
+    def apply(self, state: pa.Table, batch: pa.Table, times: Times) -> EngineResult:
         """See ``WindowEngine``; a table knows no close time.
 
         A row changes when a record comes that counts, though its values may be the same. One
         that came and went within the batch is not among the changes.
         """
-        del previous_close_ms, close_ms
+        del times
         batch = self._read(batch)
         # The number of a store's input is that of its table.
         arrived = pa.table(

@@ -23,13 +23,13 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from oriel.pipeline.windows.arrays import Flags, Ints, coded_keys, heads, places_in_runs, tails
+from oriel.pipeline.windows.engines import Times
 from oriel.pipeline.windows.joins.places import Places
 from oriel.pipeline.windows.joins.sides import (
     RECORDS,
     SIDE,
     SIDE_FIELDS,
     STREAM_TIME,
-    Clocks,
     JoinEngine,
     JoinResult,
     SideLogs,
@@ -135,13 +135,16 @@ class TableUpdatesEngine(JoinEngine):
         """Of results beside their values."""
         return [*PLACE_FIELDS, *self._places.fields, STREAM_TIME]
 
+    def reads_table(self, side: int) -> bool:  # noqa: ARG002
+        return True
+
     def _side_logs(self, places: Sequence[Places]) -> SideLogs:
         """The logs that records and results are of."""
         return SideLogs(places)
 
-    def process(self, state: pa.Table, batch: pa.Table, clocks: Clocks) -> JoinResult:
+    def apply(self, state: pa.Table, batch: pa.Table, times: Times) -> JoinResult:
         """Let the records of ``batch`` take effect; clocks don't matter."""
-        del clocks
+        del times
         batch = self._read(batch)
         other_keys, touched = split_by_key(state, batch["key"])
         histories = self._histories(touched, batch)

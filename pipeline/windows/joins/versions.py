@@ -11,6 +11,8 @@ So which versions there are does not depend on the order in which records come, 
 come too late.
 """
 
+from typing import Any
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -26,6 +28,7 @@ from oriel.pipeline.windows.arrays import (
     tails,
 )
 from oriel.pipeline.windows.definitions import FOREVER_MS, LEFT, RIGHT
+from oriel.pipeline.windows.engines import StateReader, Times
 from oriel.pipeline.windows.joins.lookups import LookupHow, TableLookupEngine
 from oriel.pipeline.windows.joins.sides import (
     RECORDS,
@@ -67,7 +70,7 @@ class VersionedLookupEngine(TableLookupEngine):
 
     Of a key a batch needs the newest version, and of others those that were valid from the time of
     one of its records on: so the newest is a unit of the state, and the others are in units by the
-    time until which they are valid (``touched_units``).
+    time until which they are valid (``units_of_batch``).
     """
 
     by_partition = RIGHT
@@ -89,7 +92,7 @@ class VersionedLookupEngine(TableLookupEngine):
         self._unit_ms = max(1, history_ms // _UNITS_OF_HISTORY)
 
     def changing(self, batch: pa.Table) -> None:
-        """What ``touched_units`` says."""
+        """What ``needed_state`` selects."""
 
     def units(self, rows: pa.Table) -> Ints:
         """The unit of each row of the state: 0 for newest versions.
@@ -108,11 +111,16 @@ class VersionedLookupEngine(TableLookupEngine):
         due_ms: Ints = np.where(is_newest & ~deletes, FOREVER_MS, until_ms + self._history_ms - 1)
         return due_ms
 
-    def close_ms(self, clocks: Clocks) -> int:
+    def close_ms(self, times: Clocks) -> int:
         """Rows of the state that are due before this time are dropped."""
-        return min((ms for ms in clocks if ms >= 0), default=-1)
+        return min((ms for ms in times if ms >= 0), default=-1)
 
-    def touched_units(
+    def needed_state(self, state: StateReader, batch: pa.Table, times: Times) -> Any:
+        newest = state.touched(batch["key"]).rows
+        closing_ms = self.close_ms(times.before), self.close_ms(times.after)
+        return state.touched_units(*self.units_of_batch(newest, batch), closing_ms)
+
+    def units_of_batch(
         self, newest: pa.Table, batch: pa.Table
     ) -> tuple[tuple[pa.ChunkedArray, Ranges], tuple[pa.ChunkedArray, Ranges]]:
         """Units that a batch may change, and those that it looks at: keys, and units of each.
@@ -203,6 +211,7 @@ class VersionedRecordsEngine(JoinEngine):
     """
 
     by_partition = LEFT
+    keeps_records = keeps_order = owns_stream_time = takes_null_values = True
 
     def __init__(
         self,
@@ -227,12 +236,12 @@ class VersionedRecordsEngine(JoinEngine):
         """The keys of the records, if any order matters."""
         return batch["key"] if self._newest_only else batch["key"].slice(0, 0)
 
-    def process(self, state: pa.Table, batch: pa.Table, clocks: Clocks) -> JoinResult:
+    def apply(self, state: pa.Table, batch: pa.Table, times: Times) -> JoinResult:
         """Pass on the records that count."""
         batch = self._read(batch).combine_chunks()
         accepted = batch.filter(pa.array(~are_behind(batch, self._history_ms)))
         if self._newest_only and len(accepted):
-            state, in_order = self._ordered(state, accepted, clocks)
+            state, in_order = self._ordered(state, accepted, times.after)
             accepted = accepted.filter(pa.array(in_order))
         results = accepted.append_column(SUBORDER, pa.nulls(len(accepted), SUBORDER.type))
         results = results.select(self.result_schema.names).cast(self.result_schema)

@@ -10,7 +10,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from oriel.pipeline.arrow_steps import ArrowSteps
 from oriel.pipeline.hops import MESSAGE, StepsOutput, decoded_schema, joined_schema
-from oriel.pipeline.language import Input, Side
+from oriel.pipeline.language import Input
 from oriel.pipeline.rows import RowSteps
 from oriel.pipeline.windows import RESULT_FIELDS
 
@@ -39,20 +39,20 @@ def decoded(values: pa.Schema, rows: Sequence[Row | None]) -> pa.Table:
 
 
 def joined(values: pa.Schema, rows: Sequence[Row]) -> pa.Table:
-    """A join's results with these values, one without a key, and a report."""
+    """A join's results with these values, one without a key, and one with a reason."""
     schema = joined_schema(pa.schema([*RESULT_FIELDS, *values]))
     good = {
         "task": 3, "partition": 1, "key": "k", "timestamp_ms": 7, "suborder": 0,
         "stream_time_ms": 9,
     }  # fmt: skip
     records = [good | row for row in rows]
-    records += [good | rows[0] | {"key": None}, {"task": 2, "report": "{}"}]
+    records += [good | rows[0] | {"key": None}, {"task": 2, "reason": "envelope"}]
     placed = [record | {"offset": place} for place, record in enumerate(records)]
     return pa.Table.from_pylist(placed, schema=schema)
 
 
 def checked_steps(
-    spark: SparkSession, origin: Input | Side, records: pa.Table, used: Sequence[str]
+    spark: SparkSession, origin: Input, records: pa.Table, used: Sequence[str]
 ) -> tuple[RowSteps, ArrowSteps | None]:
     """Spark's steps over records like these, and the same ones in Arrow if it has them all."""
     empty = spark.createDataFrame([], from_arrow_schema(records.schema))
@@ -77,7 +77,7 @@ def differences(found: pa.Table, wanted: pa.Table) -> list[str]:
 
 
 def assert_same_rows(
-    spark: SparkSession, steps: ArrowSteps, origin: Input | Side, records: pa.Table
+    spark: SparkSession, steps: ArrowSteps, origin: Input, records: pa.Table
 ) -> None:
     """Both give the same columns and rows, whatever the store asks for."""
     frame = spark.createDataFrame(records).coalesce(1)

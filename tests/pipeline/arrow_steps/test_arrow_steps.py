@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 from oriel import InvalidTopology, Serdes, StreamsBuilder
 from oriel.pipeline.arrow_steps import arrow_steps
 from oriel.pipeline.hops import StepsOutput, joined_schema
-from oriel.pipeline.language import Side, arrow_schema
+from oriel.pipeline.language import Input, arrow_schema
 from oriel.pipeline.language.arguments import with_key_type
 from oriel.pipeline.language.formats import StoreKeySerde
 from oriel.pipeline.language.grouped import KGroupedStream
@@ -125,7 +125,7 @@ def test_results_of_a_join_pass_with_their_reports(spark: SparkSession) -> None:
 @pytest.mark.slow
 def test_a_side_of_a_join_keeps_its_key(spark: SparkSession) -> None:
     """It is joined by the record's own."""
-    side = Side(stream().group_by_key().origins[0].source, ())
+    side = Input(stream().group_by_key().origins[0].source, (), is_grouped=False)
     steps = arrow_steps(side, side.source)
     assert steps is not None
     assert_same_rows(spark, steps, side, decoded(VALUES, ROWS))

@@ -201,7 +201,7 @@ def test_a_row_that_is_gone_has_no_value(spark: SparkSession) -> None:
 
 
 def test_results_of_a_join_go_through_expressions(spark: SparkSession) -> None:
-    """Reports among them have a reason, so no step touches them; nor are they flattened."""
+    """Rows with a reason are not read by a step, and not flattened."""
     rows = joined(VALUES, hostile_rows(40, seed=4))
     stepped = stream().filter("i < j").map_values("w", x="v + x")
     for grouped in (

@@ -23,7 +23,6 @@ from oriel.pipeline.language import (
     MergedStreams,
     Peek,
     Responses,
-    Side,
     Source,
     Step,
     Store,
@@ -41,8 +40,15 @@ from oriel.storage import LONG, IncompatibleStore, StoreDefinition
 
 SOURCE = Source("t", "v INT")
 OTHER = Source("u", "w INT")
-LEFT = Side(SOURCE, (Filter("v > 1"),))
-RIGHT = Side(OTHER, ())
+
+
+def side(source: Source, steps: tuple[Step, ...]) -> Input:
+    """An input of a join."""
+    return Input(source, steps, is_grouped=False)
+
+
+LEFT = side(SOURCE, (Filter("v > 1"),))
+RIGHT = side(OTHER, ())
 
 
 def made() -> dict[str, Any]:
@@ -96,7 +102,7 @@ CHANGED = TableChanges((LEFT, RIGHT), TableJoin("inner", 0, 1))
 UPDATED = AggregateUpdates(LEFT, COLUMNS, NoWindows())
 SUBSCRIBED = Subscriptions(LEFT)
 RESPONSES = Responses(LEFT, RIGHT)
-OTHER_LEFT, OTHER_RIGHT = Side(SOURCE, (Filter("v > 2"),)), Side(OTHER, (Filter("w > 0"),))
+OTHER_LEFT, OTHER_RIGHT = side(SOURCE, (Filter("v > 2"),)), side(OTHER, (Filter("w > 0"),))
 OTHER_WINDOWS = JoinWindows.of_time_difference_and_grace(6, 0)
 PLAIN = Input(SOURCE, (), ())
 
@@ -156,9 +162,6 @@ CHANGES: dict[tuple[type, str], tuple[Store, Store]] = {
     (ForeignKey, "key"): _of_step(ForeignKey(("v",)), ForeignKey(("v", "v"))),
     (ForeignKey, "beside"): _of_step(ForeignKey(("v",)), ForeignKey(("v",), beside=True)),
     (MapValues, "key"): _of_step(MapValues(("*",), {}, ("v",)), MapValues(("*",), {}, ("v + 1",))),
-    (Side, "source"): _of_join(STREAMS, right=Side(Source("x", "w INT"), ())),
-    (Side, "steps"): _of_join(STREAMS, left=OTHER_LEFT),
-    (Side, "join"): _of_join(LOOKUP, left=replace(LEFT, join=LOOKUP)),
     (StreamJoin, "left"): _of_join(STREAMS, left=OTHER_LEFT),
     (StreamJoin, "right"): _of_join(STREAMS, right=OTHER_RIGHT),
     (StreamJoin, "how"): _of_join(STREAMS, how="left"),
@@ -171,11 +174,9 @@ CHANGES: dict[tuple[type, str], tuple[Store, Store]] = {
     (TableLookup, "history_ms"): _of_join(LOOKUP, history_ms=5),
     (GraceBuffer, "left"): _of_join(BUFFER, left=OTHER_LEFT),
     (GraceBuffer, "grace_ms"): _of_join(BUFFER, grace_ms=6),
-    (GraceBuffer, "right"): (joined(BUFFER), joined(TableChanges((LEFT,)))),
     (VersionedRecords, "left"): _of_join(VERSIONS, left=OTHER_LEFT),
     (VersionedRecords, "history_ms"): _of_join(VERSIONS, history_ms=6),
     (VersionedRecords, "newest_only"): _of_join(VERSIONS, newest_only=False),
-    (VersionedRecords, "right"): (joined(VERSIONS), joined(TableChanges((LEFT,)))),
     (TableUpdates, "tables"): _of_join(UPDATES, tables=(LEFT, OTHER_RIGHT)),
     (TableUpdates, "rows"): _of_join(UPDATES, rows=TableJoin("left", 0, 1)),
     (TableUpdates, "row_steps"): _of_join(UPDATES, row_steps=(Filter("v > 0"),)),
@@ -190,9 +191,7 @@ CHANGES: dict[tuple[type, str], tuple[Store, Store]] = {
     (AggregateUpdates, "row_steps"): _of_join(UPDATED, row_steps=(Filter("v > 0"),)),
     (AggregateUpdates, "others"): _of_join(UPDATED, others=(OTHER_RIGHT,)),
     (AggregateUpdates, "streams"): _of_join(UPDATED, streams=(1,)),
-    (AggregateUpdates, "right"): (joined(UPDATED), joined(TableChanges((LEFT,)))),
     (Subscriptions, "left"): _of_join(SUBSCRIBED, left=OTHER_LEFT),
-    (Subscriptions, "right"): (joined(SUBSCRIBED), joined(TableChanges((LEFT,)))),
     (Subscriptions, "each"): _of_join(SUBSCRIBED, each=True),
     (Responses, "each"): _of_join(RESPONSES, each=True),
     (Responses, "left"): _of_join(RESPONSES, left=OTHER_LEFT),
@@ -208,6 +207,12 @@ CHANGES: dict[tuple[type, str], tuple[Store, Store]] = {
     (TableRows, "join"): (store(*TWO, aggregation=TableRows(TableJoin("inner", 0, 1))),
                           store(*TWO, aggregation=TableRows(TableJoin("left", 0, 1)))),
 }  # fmt: skip
+#: Further changes of inputs of joins.
+CHANGES_OF_SIDES = [
+    _of_join(STREAMS, right=side(Source("x", "w INT"), ())),
+    _of_join(STREAMS, left=OTHER_LEFT),
+    _of_join(LOOKUP, left=replace(LEFT, join=LOOKUP)),
+]
 #: Fields that may change: they have no influence on what is in the rows.
 FREE = {(Store, "name"), (Store, "retention_ms"), (Store, "publications")}
 
@@ -218,10 +223,19 @@ def defined(of: Store) -> StoreDefinition:
     return define(of, dict.fromkeys(names, pa.int64()), "app", 64)
 
 
-@pytest.mark.parametrize("where", CHANGES, ids=lambda where: f"{where[0].__name__}.{where[1]}")
-def test_each_change_is_refused_with_the_difference(where: tuple[type, str]) -> None:
+@pytest.mark.parametrize(
+    "change",
+    [*CHANGES.values(), *CHANGES_OF_SIDES],
+    ids=[
+        *(f"{of.__name__}.{name}" for of, name in CHANGES),
+        "side source",
+        "side steps",
+        "side join",
+    ],
+)
+def test_each_change_is_refused_with_the_difference(change: tuple[Store, Store]) -> None:
     """The message has both texts, and the way out."""
-    before, after = map(defined, CHANGES[where])
+    before, after = map(defined, change)
     recorded = StoreDefinition.from_json(before.to_json())
     assert settled(recorded, before) == before
     found = differences(recorded, after)
@@ -256,7 +270,7 @@ def test_who_is_shown_records_may_come_and_go() -> None:
     """``peek`` changes no row, wherever it stands."""
 
     def peeked(*peeks: Step) -> Store:
-        left, right = Side(SOURCE, (*peeks, Filter("v > 1"))), Side(OTHER, peeks)
+        left, right = side(SOURCE, (*peeks, Filter("v > 1"))), side(OTHER, peeks)
         lookup = TableLookup(left, right, "inner")
         return store(Input(SOURCE, (*peeks, MapValues(("v",), {}), *peeks), (), lookup))
 

@@ -20,6 +20,7 @@ from oriel.pipeline.language import Store
 from oriel.pipeline.language.grouped import CogroupedKStream
 from oriel.pipeline.plan import aggregate_calls, assemble
 from oriel.pipeline.plan.engine import Assembly
+from oriel.pipeline.windows import Times
 from tests.pipeline.tasks.task_runs import one_store
 
 A = pa.schema([("v", pa.float64()), ("w", pa.string())])
@@ -120,7 +121,7 @@ def _processed(assembly: Assembly, records: list[tuple[int, dict[str, Any]]]) ->
         for offset, (place, columns) in enumerate(records)
     ]  # fmt: skip
     batch = pa.Table.from_pylist(rows, schema=schema)
-    result = assembly.engine.process(assembly.engine.empty_state(), batch, 0, 0)
+    result = assembly.engine.apply(assembly.engine.empty_state(), batch, Times.closing(0, 0))
     rows_made: list[Any] = result.changes.to_pylist()
     return rows_made
 

@@ -17,23 +17,23 @@ from oriel.pipeline.windows import RESULT_FIELDS
 def test_these_names_no_value_column_may_have() -> None:
     """They are part of the language: another one would refuse topologies that are good today."""
     assert {
-        "partition", "offset", "key", "timestamp_ms", "suborder", "stream_time_ms", "report",
-        "task", "reason", "keep", "null_value", "raw", "key_group", "close_ms", "input",
+        "partition", "offset", "key", "timestamp_ms", "suborder", "stream_time_ms", "task",
+        "reason", "keep", "null_value", "raw", "key_group", "close_ms", "input",
     } == HOP_COLUMNS  # fmt: skip
 
 
 def test_bytes_go_to_the_engine_once_and_only_where_they_are_needed() -> None:
     """An engine that keeps them in its state reads them itself."""
     plain = pa.schema([("key", pa.string())])
-    assert to_windows_schema(plain, keeps_raw=False).names == ["task", "report", "key"]
-    assert to_windows_schema(plain, keeps_raw=True).names == ["task", "report", "raw", "key"]
+    assert to_windows_schema(plain, keeps_raw=False).names == ["task", "key"]
+    assert to_windows_schema(plain, keeps_raw=True).names == ["task", "raw", "key"]
     assert to_windows_schema(plain.append(RAW), keeps_raw=True).names.count("raw") == 1
 
 
 def test_a_join_adds_nothing_to_the_values() -> None:
     """What a result has beside the values of both sides is known."""
     values = pa.schema([("l", pa.string()), ("r", pa.float64())])
-    rows = pa.schema([("task", pa.int32()), ("report", pa.string()), *RESULT_FIELDS, *values])
+    rows = pa.schema([("task", pa.int32()), *RESULT_FIELDS, *values])
     assert joined_values(rows) == values
 
 

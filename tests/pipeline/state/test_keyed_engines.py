@@ -22,6 +22,7 @@ from oriel.pipeline.windows import (
     NoWindows,
     StreamClock,
     TableRowsEngine,
+    Times,
     WindowEngine,
     Windows,
     close_time_ms,
@@ -148,16 +149,17 @@ def test_what_a_batch_does_not_touch_does_not_matter(
     changes = 0
     for seed in range(logs):
         engine = engine_of(kind, folds=bool(folds), final_only=bool(seed % 2) and kind in WINDOWS)
-        layout = Layout.of_engine(engine)
+        layout = Layout.of(engine)
         delay = WINDOWS[kind].close_delay_ms if kind in WINDOWS else 0
         names: list[str] = []
         whole = engine.empty_state()
         for batch, before, close in batches(engine, delay, Random(seed), LENGTHS[logs]):
-            expected = engine.process(whole, batch, before, close)
+            times = Times.closing(before, close)
+            expected = engine.apply(whole, batch, times)
             whole = expected.state
             state = KeyedState(tmp_path, names, layout)
-            touched = state.touched(batch["key"], (before, close), engine.touched_units(batch))
-            result = engine.process(touched.rows, batch, before, close)
+            touched = engine.needed_state(state, batch, times)
+            result = engine.apply(touched.rows, batch, times)
             version = state.replaced(
                 touched, result.state, f"{kind}", sync=False, added=result.added
             )

@@ -10,7 +10,7 @@ import pytest
 
 from oriel.pipeline import windows as w
 from oriel.pipeline.state import KeyedState, Layout, runs, segments
-from oriel.pipeline.windows import Fold, StreamClock, updates_engine_for
+from oriel.pipeline.windows import Fold, StreamClock, Times, updates_engine_for
 from tests.campaigns import full
 from tests.pipeline.state.test_keyed_engines import (
     CARRIED,
@@ -61,7 +61,7 @@ def test_what_a_batch_does_not_touch_is_not_needed(
     if folds:
         aggregates = Fold(lambda: 1, (added,), both, {"sum": pa.int64()}, step="s")
     engine = updates_engine_for(WINDOWS[kind], aggregates, VALUES, CARRIED)
-    layout = Layout.of_engine(engine)
+    layout = Layout.of(engine)
     clock = StreamClock({0: -1, 1: -1})
     names: list[str] = []
     whole, now, offset, told = engine.empty_state(), 0, 0, 0
@@ -71,18 +71,17 @@ def test_what_a_batch_does_not_touch_is_not_needed(
         batch = random_batch(engine, clock, random, now, offset)
         offset += len(batch)
         before, clocks = clocks, (min(clock.stream_time_ms.values()), -1)
-        expected = engine.process(whole, batch, clocks)
+        expected = engine.apply(whole, batch, Times.at(clocks))
         whole = expected.state
         state = KeyedState(tmp_path, names, layout)
-        closing_ms = engine.close_ms(before), engine.close_ms(clocks)
-        touched = state.touched(batch["key"], closing_ms, engine.touched_units(batch))
-        result = engine.process(touched.rows, batch, clocks)
+        touched = engine.needed_state(state, batch, w.Times(before, clocks))
+        result = engine.apply(touched.rows, batch, Times.at(clocks))
         version = state.replaced(touched, result.state, kind, sync=False, added=result.added)
         assert in_order(result.results) == in_order(expected.results)
         assert (result.late, result.filtered) == (expected.late, expected.filtered)
-        names = version.names
-        assert in_order(KeyedState(tmp_path, names, layout).all_rows(closing_ms[1])) == in_order(
-            layout.without_due(whole, closing_ms[1])
+        names, close_ms = version.names, engine.close_ms(clocks)
+        assert in_order(KeyedState(tmp_path, names, layout).all_rows(close_ms)) == in_order(
+            layout.without_due(whole, close_ms)
         )
         assert version.rows == len(whole)
         told += len(result.results)

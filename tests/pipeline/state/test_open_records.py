@@ -13,7 +13,7 @@ from oriel.pipeline.errors import CheckpointError
 from oriel.pipeline.state import OpenRecords, Version
 from oriel.pipeline.state import segments as state_files
 from oriel.pipeline.state.segments import open_segment
-from oriel.pipeline.windows import LEFT, RIGHT, Clocks, JoinResult, StreamJoinEngine
+from oriel.pipeline.windows import LEFT, RIGHT, Clocks, JoinResult, StreamJoinEngine, Times
 from oriel.pipeline.windows.joins.sides import How
 from tests.campaigns import cases
 from tests.models.joins import clock
@@ -43,7 +43,7 @@ def advanced(
 ) -> tuple[JoinResult, Version]:
     """One batch as the join's task runs it."""
     rows = np.flatnonzero(engine.concerned(state.records, state.matched, batch, clocks))
-    done = engine.process(state.state(rows), batch, clocks[1])
+    done = engine.apply(state.state(rows), batch, Times.at(clocks[1]))
     stays = engine.stays(state.records, clocks[1])
     return done, state.replaced(rows[done.stayed], done.state, stays, "n", sync=False)
 
@@ -86,7 +86,7 @@ def test_any_share_of_the_records_gives_what_all_of_them_give(
         before: Clocks = (-1, -1)
         segments: Segments = {}
         for batch, after in arriving(case, engine, random):
-            expected = engine.process(whole, batch, after)
+            expected = engine.apply(whole, batch, Times.at(after))
             whole = expected.state
             tasks = random.choice([1, 1, 1, 2])
             states = [opened(tmp_path, engine, segments, task, tasks) for task in range(tasks)]

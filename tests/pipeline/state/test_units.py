@@ -56,9 +56,10 @@ def processed(
     engine: WindowEngine, folder: Path, version: Version, batch: pa.Table, close_ms: tuple[int, int]
 ) -> tuple[Version, int]:
     """Process a batch; return the next version and how many rows were read."""
-    state = KeyedState(folder, version.names, Layout.of_engine(engine))
-    touched = state.touched(batch["key"], close_ms, engine.touched_units(batch))
-    result = engine.process(touched.rows, batch, *close_ms)
+    state = KeyedState(folder, version.names, Layout.of(engine))
+    times = w.Times.closing(*close_ms)
+    touched = engine.needed_state(state, batch, times)
+    result = engine.apply(touched.rows, batch, times)
     after = state.replaced(touched, result.state, "n", sync=False, added=result.added)
     return after, len(touched.rows)
 

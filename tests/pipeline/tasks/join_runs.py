@@ -11,20 +11,16 @@ import pyarrow as pa
 from oriel.pipeline.commit import prepared_batch
 from oriel.pipeline.dead_letters import SourceReasons
 from oriel.pipeline.hops import StepsOutput, joined_values
-from oriel.pipeline.language import AggregatedRows, Input, Side, Source, Store
-from oriel.pipeline.plan import BatchPlan, JoinPlan, PreparedBatch, StampPlan, StorePlans
-from oriel.pipeline.tasks import (
-    WindowsReport,
-    join_task,
-    stamp_looked_up,
-    stamp_records,
-    stamp_results,
-)
+from oriel.pipeline.language import AggregatedRows, Input, Source, Store
+from oriel.pipeline.plan import BatchPlan, JoinPlan, PreparedBatch, StorePlans, StreamPlan
+from oriel.pipeline.tasks import Received, Reports, join_task, stream_task
 from tests.pipeline.tasks.task_runs import (
     Row,
+    Sent,
     folder_files,
     grouped,
     row_batches,
+    run_task,
     shares,
     stamped,
     written_rows,
@@ -69,7 +65,7 @@ class JoinRun:
     #: What the join's tasks gave, in any order.
     results: list[Row] = field(default_factory=list)
     rows: list[Row] = field(default_factory=list)
-    reports: list[WindowsReport] = field(default_factory=list)
+    reports: Reports = field(default_factory=Reports)
     batch: int = 0
     position: dict[tuple[int, int], int] = field(default_factory=dict)
 
@@ -90,18 +86,17 @@ class JoinRun:
         ends = {topic: dict.fromkeys(map(str, range(self.partitions)), 0) for topic in self.topics}
         plan, (join,) = self.plans.plan(self.batch, files, tasks, self.previous, ends)
         arrived = self._arrived(plan, join, taken)
-        joined = [self._joined(plan, join, share) for share in shares(plan, *arrived)]
-        last = self.plans.inputs[0].stamp
-        behind = stamp_looked_up if join.stage.keeps_records else stamp_results
-        rows = [_with_steps(table) for table in joined]
-        rows = shares(plan, *rows) if join.stage.keeps_records else rows
+        joined = [self._joined(plan, join, *share) for share in shares(plan, *arrived)]
+        upstream = Reports.of(one.reports for one in (*arrived, *joined))
+        rows = [one.rows for one in joined]
+        if join.stage.operator.keeps_records:
+            rows = [share for share, _ in shares(plan, *joined)]
+        behind = stream_task(plan, self.plans.inputs[0].stream, is_source=False)
         sent = [
-            pa.Table.from_batches(
-                list(behind(plan, last)(iter(table.combine_chunks().to_batches()))),
-                plan.stamped_schema,
-            )
+            run_task(behind, _with_steps(table).to_batches(), Received(), plan.arriving_schema)
             for table in rows
         ]
+        sent[0] = Sent(sent[0].rows, Reports.of([upstream, sent[0].reports]))
         self.reports = grouped(plan, *sent, *self._beside(plan, taken))
         self.rows = written_rows(plan, self.reports)
         self.previous = prepared_batch(plan, [join], self.reports, self.previous, ends)
@@ -113,29 +108,30 @@ class JoinRun:
         assert self.previous is not None
         return self.previous.record.counters
 
-    def _steps(self, _origin: Input | Side | AggregatedRows, read: Source | pa.Schema) -> NoSteps:
+    def _steps(self, _origin: Input | AggregatedRows, read: Source | pa.Schema) -> NoSteps:
         if isinstance(read, Source):
             return NoSteps(self._of_topic[read.topic])
         return NoSteps(joined_values(read))
 
-    def _arrived(self, plan: BatchPlan, join: JoinPlan, taken: Taken) -> list[pa.Table]:
-        """What the stamps of both sides send; each partition is one task, even without a record."""
+    def _arrived(self, plan: BatchPlan, join: JoinPlan, taken: Taken) -> list[Sent]:
+        """What both sides send; each partition is one task, even without a record."""
         tables = []
         front = self.plans.inputs[0].join
         assert front is not None
         for number, side in enumerate(front.sides):
             values = self._of_topic[self.topics[number]]
             tables += [
-                _stamped(plan, join, side.stamp, values, rows) for rows in self._rows(number, taken)
+                _stamped(plan, join, side.stream, values, rows)
+                for rows in self._rows(number, taken)
             ]
         return tables
 
-    def _beside(self, plan: BatchPlan, taken: Taken) -> list[pa.Table]:
-        """What the stamp of the stream beside the join sends, if there is one."""
+    def _beside(self, plan: BatchPlan, taken: Taken) -> list[Sent]:
+        """What the stream beside the join sends, if there is one."""
         if len(self.columns) < 3:
             return []
-        values, stamp = self._of_topic[self.topics[2]], self.plans.inputs[1].stamp
-        return [stamped(plan, values, rows, stamp=stamp) for rows in self._rows(2, taken)]
+        values, stream = self._of_topic[self.topics[2]], self.plans.inputs[1].stream
+        return [stamped(plan, values, rows, stream=stream) for rows in self._rows(2, taken)]
 
     def _rows(self, side: int, taken: Taken) -> list[list[Row]]:
         """The decoded records of each partition."""
@@ -156,27 +152,25 @@ class JoinRun:
             "key": key, "timestamp_ms": time, name: value, "raw": b"{}",
         }  # fmt: skip
 
-    def _joined(self, plan: BatchPlan, join: JoinPlan, share: pa.Table) -> pa.Table:
-        made = list(join_task(plan, join)(iter(share.to_batches())))
-        table = pa.Table.from_batches(made, join.joined_schema)
-        self.results += table.filter(pa.compute.is_null(table["report"])).to_pylist()
-        return table
+    def _joined(self, plan: BatchPlan, join: JoinPlan, share: pa.Table, received: Received) -> Sent:
+        batches = share.to_batches()
+        joined = run_task(join_task(plan, join), batches, received, join.joined_schema)
+        self.results += joined.rows.to_pylist()
+        return joined
 
 
 def _stamped(
-    plan: BatchPlan, join: JoinPlan, stamp: StampPlan, values: pa.Schema, rows: list[Row]
-) -> pa.Table:
-    given = iter(row_batches(values, [rows]))
-    made = stamp_records(plan, stamp, join.arriving_schema)(given)
-    return pa.Table.from_batches(list(made), join.arriving_schema)
+    plan: BatchPlan, join: JoinPlan, stream: StreamPlan, values: pa.Schema, rows: list[Row]
+) -> Sent:
+    given = row_batches(values, [rows])
+    task = stream_task(plan, stream, join.arriving_schema, is_source=True)
+    return run_task(task, given, Received(), join.arriving_schema)
 
 
 def _with_steps(joined: pa.Table) -> pa.Table:
     """What row-wise steps that change nothing make of a join's results."""
     length = len(joined)
-    is_report = pa.compute.is_valid(joined["report"])
     beside = {
-        "reason": pa.compute.if_else(is_report, "report", pa.scalar(None, pa.string())),
         "keep": pa.array(np.ones(length, dtype=np.bool_)),
         "null_value": pa.array(np.zeros(length, dtype=np.bool_)),
         "raw": pa.array([b""] * length, pa.binary()),

@@ -1,9 +1,9 @@
-"""A store's tasks run without Spark: plans, stamps, joins and engine tasks as plain functions."""
+"""A store's tasks run without Spark: plans, stream tasks, joins and store tasks as functions."""
 
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -13,15 +13,17 @@ from oriel.pipeline.commit import prepared_batch
 from oriel.pipeline.dead_letters import SourceReasons
 from oriel.pipeline.hops import STEPPED_FIELDS
 from oriel.pipeline.language import Store
-from oriel.pipeline.plan import BatchPlan, ClockPlan, StampPlan, assemble
+from oriel.pipeline.plan import BatchPlan, ClockPlan, StreamPlan, assemble
 from oriel.pipeline.plan.engine import Assembly
 from oriel.pipeline.tasks import (
     FolderFiles,
+    Output,
+    Received,
     Reports,
-    StampReport,
-    WindowsReport,
-    stamp_records,
-    windows_task,
+    StoreReport,
+    StreamReport,
+    store_task,
+    stream_task,
 )
 from oriel.pipeline.windows import NEVER_CLOSED_MS
 
@@ -75,17 +77,17 @@ def plan_of(folder: Path, topology: Topology, tasks: int, *values: pa.Schema) ->
     return first_plan(folder, store, assemble(store, values), tasks)
 
 
-def stamp_of(
+def stream_of(
     plan: BatchPlan, input_number: int = 0, reasons: SourceReasons = SourceReasons.FOR_ALL
-) -> StampPlan:
-    """The stamp of a plan's input."""
+) -> StreamPlan:
+    """The stream of an input of a plan."""
     columns = plan.assembly.columns[input_number]
     constants: dict[str, Any] = {"input": pa.scalar(input_number, pa.int8())}
     marker = plan.assembly.markers[input_number]
     if marker is not None:
         constants[marker] = pa.scalar(value=True)
     inputs = len(plan.assembly.columns)
-    return StampPlan(
+    return StreamPlan(
         plan.clock_plans[input_number], columns, constants, reasons, inputs, input_number
     )
 
@@ -103,61 +105,70 @@ def row_batches(values: pa.Schema, batches: Sequence[Sequence[Row]]) -> "list[pa
     return [pa.RecordBatch.from_pylist(list(rows), schema=schema) for rows in batches]
 
 
+class Sent(NamedTuple):
+    """What one task sends to the tasks of the next stage: rows for one each, reports for all."""
+
+    rows: pa.Table
+    reports: Reports
+
+
+def run_task(function: Any, rows: Any, received: Received, schema: pa.Schema) -> Sent:
+    """Run a task function over Arrow batches."""
+    output = Output(function(iter(rows), received))
+    return Sent(pa.Table.from_batches(output, schema), output.reports)
+
+
 def stamped(
-    plan: BatchPlan, values: pa.Schema, *batches: Sequence[Row], stamp: StampPlan | None = None
-) -> pa.Table:
-    """Run one stamp task over Arrow batches."""
-    given = iter(row_batches(values, batches))
-    made = stamp_records(plan, stamp or stamp_of(plan))(given)
-    return pa.Table.from_batches(list(made), plan.stamped_schema)
+    plan: BatchPlan, values: pa.Schema, *batches: Sequence[Row], stream: StreamPlan | None = None
+) -> Sent:
+    """Run one stream task over Arrow batches of a source."""
+    task = stream_task(plan, stream or stream_of(plan), is_source=True)
+    return run_task(task, row_batches(values, batches), Received(), plan.arriving_schema)
 
 
-def stamp_reports(table: pa.Table) -> list[StampReport]:
-    """What stamps said, one report of each row that told it."""
-    texts = table["report"].drop_null().to_pylist()
-    return [one for text in texts for one in Reports.from_texts([text]).stamps]
+def grouped(plan: BatchPlan, *sent: Sent) -> Reports:
+    """Run every store task over what the stream tasks sent it; the reports of all tasks."""
+    stores = [
+        run_task(store_task(plan), share.to_batches(), received, pa.schema([])).reports
+        for share, received in shares(plan, *sent)
+    ]
+    return Reports.of([*(one.reports for one in sent), *stores])
 
 
-def grouped(plan: BatchPlan, *stamps: pa.Table) -> list[WindowsReport]:
-    """Run every engine task over what the stamps sent it."""
-    reports = []
-    for mine in shares(plan, *stamps):
-        (result,) = windows_task(plan)(iter(mine.to_batches()))
-        reports.append(WindowsReport.from_text(result["report"][0].as_py()))
-    return reports
+def counters_of(plan: BatchPlan, *sent: Sent) -> dict[str, int]:
+    """What became of the records of a store's first batch, from its streams to its commit."""
+    return prepared_batch(plan, [], grouped(plan, *sent), None, {}).record.counters
 
 
-def counters_of(plan: BatchPlan, *stamps: pa.Table) -> dict[str, int]:
-    """What became of the records of a store's first batch, from its stamps to its commit."""
-    return prepared_batch(plan, [], grouped(plan, *stamps), None, {}).record.counters
-
-
-def shares(plan: BatchPlan, *tables: pa.Table) -> list[pa.Table]:
-    """What the shuffle gives to each task."""
-    everything = pa.concat_tables(tables)
+def shares(plan: BatchPlan, *sent: Sent) -> list[tuple[pa.Table, Received]]:
+    """What the exchange delivers to each task."""
+    rows = pa.concat_tables([one.rows for one in sent])
+    reports = Reports.of(one.reports for one in sent)
     return [
-        everything.filter(pa.compute.equal(everything["task"], task)) for task in range(plan.tasks)
+        (rows.filter(pa.compute.equal(rows["task"], task)), Received((task,), reports))
+        for task in range(plan.tasks)
     ]
 
 
-def next_plan(plan: BatchPlan, reports: Sequence[WindowsReport]) -> BatchPlan:
+def next_plan(plan: BatchPlan, reports: Reports) -> BatchPlan:
     """The plan of the batch after the one that made ``reports``."""
+    stores = reports.stores
     return replace(
         plan,
         batch=plan.batch + 1,
-        segments={report.task: report.segments for report in reports} or plan.segments,
-        clocks=reports[0].upstream.clocks_after(plan.clocks) if reports else plan.clocks,
-        close_ms=reports[0].close_ms if reports else plan.close_ms,
+        segments={report.task: report.segments for report in stores} or plan.segments,
+        clocks=reports.clocks_after(plan.clocks),
+        close_ms=stores[0].close_ms if stores else plan.close_ms,
     )
 
 
-def written_rows(plan: BatchPlan, reports: Sequence[WindowsReport]) -> list[Row]:
+def written_rows(plan: BatchPlan, reports: Reports) -> list[Row]:
     """The table's rows that a batch wrote."""
-    files = [file.path for report in reports for file in report.files]
+    files = [file.path for report in reports.stores for file in report.files]
     return [row for path in files for row in pq.read_table(files_of(plan).table / path).to_pylist()]
 
 
-def written_letters(plan: BatchPlan, reports: Sequence[StampReport | WindowsReport]) -> list[Row]:
+def written_letters(plan: BatchPlan, reports: Sequence[StreamReport | StoreReport]) -> list[Row]:
     """The dead letters that tasks wrote, in the order of files."""
     files = [file.path for report in reports for file in report.dead_letters]
     return [

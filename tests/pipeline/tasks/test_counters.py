@@ -13,18 +13,18 @@ from oriel.pipeline.commit import prepared_batch
 from oriel.pipeline.errors import RecordsMiscounted
 from oriel.pipeline.hops import FIRST_ELEMENT
 from oriel.pipeline.plan import BatchPlan
-from oriel.pipeline.tasks import Counters, count_batch
+from oriel.pipeline.tasks import Counters, Reports, count_batch
 from oriel.pipeline.windows import Places
 from tests.pipeline.tasks.task_runs import (
     Row,
+    Sent,
     counters_of,
     files_of,
     grouped,
     plan_of,
     row,
-    stamp_of,
-    stamp_reports,
     stamped,
+    stream_of,
 )
 
 VALUES = pa.schema([("v", pa.float64())])
@@ -48,11 +48,12 @@ def plan(tmp_path: Path) -> BatchPlan:
 
 
 def test_each_task_counts_where_a_way_ends(plan: BatchPlan) -> None:
-    """Stamps count what they keep back, the engine's tasks what became of the rest."""
+    """Stream tasks count what they keep back, store tasks what became of the rest."""
     reports = grouped(plan, stamped(plan, VALUES, ROWS))
-    assert sum((report.counters for report in reports), Counters()) == Counters(applied=2, late=1)
-    (stamp,) = reports[0].upstream.stamps
-    assert stamp.counters == Counters(input=5, dead_lettered=1, filtered=1)
+    counted = sum((report.counters for report in reports.stores), Counters())
+    assert counted == Counters(applied=2, late=1)
+    (stream,) = reports.streams
+    assert stream.counters == Counters(input=5, dead_lettered=1, filtered=1)
 
 
 @pytest.mark.parametrize(("times", "applied"), [(0, 1), (2, 3)], ids=["lost", "repeated"])
@@ -60,8 +61,8 @@ def test_a_record_that_is_lost_or_repeated_on_its_way_stops_the_batch(
     plan: BatchPlan, times: int, applied: int
 ) -> None:
     """The message has the store, the batch and all numbers; nothing is prepared to commit."""
-    table = stamped(plan, VALUES, ROWS)
-    first, rest = table[:1], table[1:]
+    rows, upstream = stamped(plan, VALUES, ROWS)
+    first, rest = Sent(rows[:1], Reports()), Sent(rows[1:], upstream)
     reports = grouped(plan, *[first] * times, rest)
     with pytest.raises(
         RecordsMiscounted,
@@ -92,16 +93,15 @@ def test_elements_are_counted_wherever_their_rows_are_cut(tmp_path: Path, cut: i
         element(3, 0, None), element(3, 1, "a", keep=False),
     ]  # fmt: skip
     schema = pa.schema([FIRST_ELEMENT, *VALUES])
-    flattening = replace(stamp_of(plan), flattened=Places())
-    table = stamped(plan, schema, rows[:cut], rows[cut:], stamp=flattening)
-    assert counters_of(plan, table) == {
+    flattening = replace(stream_of(plan), flattened=Places())
+    sent = stamped(plan, schema, rows[:cut], rows[cut:], stream=flattening)
+    assert counters_of(plan, sent) == {
         "input": 4, "applied": 2, "late": 0, "dead_lettered": 1, "filtered": 1,
         "elements": 6, "elements_applied": 2, "elements_late": 0, "elements_dead_lettered": 3,
         "elements_filtered": 1,
     }  # fmt: skip
-    # Each of the two tasks is told the same.
-    stamp, _ = stamp_reports(table)
-    letters = [pq.read_table(files_of(plan).dead_letters / one.path) for one in stamp.dead_letters]
+    (report,) = sent.reports.streams
+    letters = [pq.read_table(files_of(plan).dead_letters / one.path) for one in report.dead_letters]
     assert [letter["offset"].to_pylist() for letter in letters] == [[0, 2, 3]]
 
 
@@ -113,9 +113,9 @@ def test_an_element_that_is_lost_stops_the_batch() -> None:
 
 def test_results_of_joins_are_counted_beside() -> None:
     """One record can have many results, or none: they are no part of the sum."""
-    stamp = Counters(input=3, late=1)
+    stream = Counters(input=3, late=1)
     task = Counters(applied=2, late_results=7, rejected_results=2)
-    total = count_batch("s", 4, [stamp, task])
+    total = count_batch("s", 4, [stream, task])
     assert total.as_dict(with_results=True) == {
         "input": 3, "applied": 2, "late": 1, "dead_lettered": 0, "filtered": 0,
         "late_results": 7, "rejected_results": 2,

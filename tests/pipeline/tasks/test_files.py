@@ -10,11 +10,12 @@ from oriel import StreamsBuilder, count
 from oriel.pipeline.errors import FolderNotShared
 from oriel.pipeline.plan import BatchPlan
 from oriel.pipeline.tasks import FolderFiles, files
-from oriel.pipeline.windows import NEVER_CLOSED_MS
+from oriel.pipeline.windows import NEVER_CLOSED_MS, Times
 from tests.pipeline.tasks.task_runs import files_of, plan_of
 
 VALUES = pa.schema([("v", pa.float64())])
 LETTERS = pa.table({"store": ["s"]})
+TIMES = Times.closing(NEVER_CLOSED_MS, NEVER_CLOSED_MS)
 
 
 @pytest.fixture
@@ -39,7 +40,7 @@ def test_a_machine_without_the_folders_says_so(plan: BatchPlan, on_cluster: Fold
     with pytest.raises(
         FolderNotShared, match=f"has no directory {on_cluster.state}\\. --data must"
     ):
-        on_cluster.process_records(plan, [0], records, NEVER_CLOSED_MS)
+        on_cluster.run_operator(plan, plan.stored, [0], records, TIMES)
     on_cluster.dead_letters.rmdir()
     with pytest.raises(
         FolderNotShared, match=f"has no directory {on_cluster.dead_letters}\\. --data"
@@ -63,6 +64,6 @@ def test_names_are_on_disk_where_the_driver_can_not_see_to_it(
     monkeypatch.setattr(files, "sync_folder", lambda folder: folders.append(folder.name))
     task_files = replace(files_of(plan), sync=sync, on_cluster=on_cluster)
     records = plan.assembly.engine.record_schema.empty_table()
-    task_files.process_records(plan, [0], records, NEVER_CLOSED_MS)
+    task_files.run_operator(plan, plan.stored, [0], records, TIMES)
     task_files.write_dead_letters(plan, [LETTERS])
     assert folders == synced

@@ -19,7 +19,7 @@ from oriel import (
     count,
 )
 from oriel.pipeline.plan import BatchPlan
-from oriel.pipeline.tasks import WindowsReport
+from oriel.pipeline.tasks import Reports
 from oriel.pipeline.windows import Windows
 from tests.pipeline.tasks import task_runs
 from tests.pipeline.tasks.task_runs import (
@@ -28,7 +28,7 @@ from tests.pipeline.tasks.task_runs import (
     next_plan,
     plan_of,
     row,
-    stamp_of,
+    stream_of,
     written_letters,
     written_rows,
 )
@@ -101,7 +101,7 @@ def run(
         reports = _reports(plan, batch)
         for one in written_rows(plan, reports):
             newest[one["key"], one.get("window_start"), one.get("window_end")] = one
-        letters += written_letters(plan, reports)
+        letters += written_letters(plan, reports.stores)
         plan = next_plan(plan, reports)
     rows = [newest[place] for place in sorted(newest, key=str) if not newest[place]["deleted"]]
     for one in rows:
@@ -109,12 +109,12 @@ def run(
     return rows, letters
 
 
-def _reports(plan: BatchPlan, batch: Batch) -> list[WindowsReport]:
-    stamps = [
-        task_runs.stamped(plan, TEXT, list(rows), stamp=stamp_of(plan, place))
+def _reports(plan: BatchPlan, batch: Batch) -> Reports:
+    sent = [
+        task_runs.stamped(plan, TEXT, list(rows), stream=stream_of(plan, place))
         for place, rows in enumerate(batch)
     ]
-    return grouped(plan, *stamps)
+    return grouped(plan, *sent)
 
 
 def records(partition: int, first: int, *values: str) -> list[Row]:
@@ -284,7 +284,7 @@ def test_what_is_left_out_of_a_window_counts_as_applied(tmp_path: Path) -> None:
     plan = plan_of(tmp_path, builder.build(), 1, TEXT)
     log = [placed(0, 0, 5, "a"), placed(0, 10, 5, "b"), placed(0, 20, 5, "c")]
     bad = placed(0, 30, 5, "bad")
-    (report,) = _reports(plan, [[*log, bad]])
+    (report,) = _reports(plan, [[*log, bad]]).stores
     assert report.counters.dead_lettered == 1
     assert len(written_letters(plan, [report])) == 2
 
@@ -299,4 +299,4 @@ def test_only_sliding_windows_of_functions_keep_bytes(tmp_path: Path, kind: str)
         plan = plan_of(folder, what, 1, TEXT, TEXT)
         kept = "raw" in plan.assembly.engine.state_schema.names
         assert kept == (functions and kind == "sliding")
-        assert plan.stamped_schema.names.count("raw") == functions
+        assert plan.arriving_schema.names.count("raw") == functions

@@ -176,7 +176,7 @@ def test_looking_up_writes_no_state(tmp_path: Path) -> None:
     assert run.previous.join_segments == segments
     assert [one["r"] for one in run.results if one["key"] in "ab"] == ["v", "v"]
     run.take({0: {0: [(key, 2, "x") for key in "abxy"]}}, 3)
-    assert sum(join.open_records for join in run.reports[0].upstream.joins) == 4
+    assert sum(join.open_records for join in run.reports.joins) == 4
     run.take({0: {0: [(key, 3, "x") for key in "cd"]}}, 3)
     assert [one["r"] for one in run.results if one["key"] in "cd"] == ["v", "v"]
 
@@ -221,21 +221,19 @@ def _cut(log: list[Any], size: int) -> tuple[list[Any], list[Any]]:
     return log[:size], log[size:]
 
 
-def test_reports_are_told_on_once(tmp_path: Path) -> None:
-    """However many tasks a join has, each engine task hears of each stamp and join task once."""
+def test_each_task_reports_once(tmp_path: Path) -> None:
+    """For any number of tasks of a join, the reports have each stream and join task once."""
     run = JoinRun(tmp_path, store_of("left"), ("l", "r"))
     records = [("a", 1, "x"), ("b", 2, "y"), ("c", 3, "z")]
     run.take({0: {0: records}, 1: {1: records}}, 3)
-    assert len(run.reports) == 3
-    for report in run.reports:
-        # Two sides of two partitions, then one router for each of the join's tasks.
-        stamps = report.upstream.stamps
-        assert sorted(s.clock_name for s in stamps if s.counters.input) == ["left", "right"]
-        assert len(stamps) == 4 + 3
-        assert sorted(join.task for join in report.upstream.joins) == [0, 1, 2]
-        assert report.upstream.clocks_after({"left": {}, "right": {}}) == {
-            "left": {0: 3}, "right": {1: 3},
-        }  # fmt: skip
+    reports = run.reports
+    assert sorted(report.task for report in reports.stores) == [0, 1, 2]
+    # Two sides of two partitions, then one stream task for each of the join's tasks.
+    streams = reports.streams
+    assert sorted(s.clock_name for s in streams if s.counters.input) == ["left", "right"]
+    assert len(streams) == 4 + 3
+    assert sorted(join.task for join in reports.joins) == [0, 1, 2]
+    assert reports.clocks_after({"left": {}, "right": {}}) == {"left": {0: 3}, "right": {1: 3}}
     assert run.counters["input"] == 6
 
 
@@ -249,7 +247,7 @@ def test_each_task_keeps_its_own_share_of_the_keys(tmp_path: Path) -> None:
         run.take({}, tasks)
         assert run.previous is not None
         assert set(run.previous.join_segments[0]) == set(range(tasks))
-        joins = run.reports[0].upstream.joins
+        joins = run.reports.joins
         open_records.append(sum(join.open_records for join in joins))
     assert open_records == [len(keys)] * 3
     run.take({1: {1: [(key, 5, f"r-{key}") for key in keys]}}, 4)

@@ -1,4 +1,4 @@
-"""Routes: whatever carries the messages, the stores get what they get from the local runner."""
+"""Routes: whatever carries the envelopes, the stores get what they get from the local runner."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -14,19 +14,19 @@ from oriel import JoinWindows, SlidingWindows, StreamsBuilder, TimeWindows, Topo
 from oriel.pipeline.arrow_steps import ArrowSteps, arrow_steps
 from oriel.pipeline.commit import prepared_batch
 from oriel.pipeline.decoding import BlockDecoder, event_log_decoder
-from oriel.pipeline.language import AggregatedRows, Input, Side, Source
+from oriel.pipeline.language import AggregatedRows, Input, Source
 from oriel.pipeline.plan import StorePlans, reasons_by_store
 from oriel.pipeline.tasks import (
+    ENVELOPE_SCHEMA,
     LocalRunner,
+    Reports,
     RouteRunner,
     StoreWork,
-    WindowsReport,
+    exchange,
     feed,
     hop,
-    messages,
     run_stages,
 )
-from oriel.pipeline.tasks.messages import MESSAGE_SCHEMA
 from tests.campaigns import seeds
 from tests.pipeline.tasks.task_runs import folder_files, written_letters, written_rows
 
@@ -36,7 +36,7 @@ Lines = Mapping[str, Sequence[Sequence[bytes]]]
 
 
 class InProcess(RouteRunner):
-    """Carries messages from task to task as Spark's shuffle does, in any order."""
+    """Carries envelopes from task to task as Spark's shuffle does, in any order."""
 
     def __init__(
         self, lines: Lines, decoders: Mapping[Source, BlockDecoder], random: Random
@@ -54,17 +54,17 @@ class InProcess(RouteRunner):
         self._tasks = max(self._tasks, tasks)
         return super().by_task(rows, tasks, together=together)
 
-    def messages(self) -> pa.Table:
+    def envelopes(self) -> pa.Table:
         feeding = feed(self._opened, self._decoders, self.routes_from(0))
         sent = [batch for part in self._partitions() for batch in feeding(iter(part))]
         level = 1
         while routes := self.routes_from(level):
-            rows = pa.Table.from_batches(sent, MESSAGE_SCHEMA)
+            rows = pa.Table.from_batches(sent, ENVELOPE_SCHEMA)
             rows = rows.take(pa.array(self._random.sample(range(len(rows)), len(rows)), pa.int64()))
             shares = [rows.filter(pc.equal(rows["task"], task)) for task in range(self._tasks)]
             sent = [batch for share in shares for batch in hop(routes)(iter(share.to_batches()))]
             level += 1
-        return pa.Table.from_batches(sent, MESSAGE_SCHEMA)
+        return pa.Table.from_batches(sent, ENVELOPE_SCHEMA)
 
     def _partitions(self) -> Iterator[list[pa.RecordBatch]]:
         """What each task is given: a topic's partition."""
@@ -130,7 +130,7 @@ def works(folder: Path, topology: Topology, lines: Lines, tasks: int) -> list[St
     ends = {t: {str(p): len(rows) for p, rows in enumerate(of)} for t, of in lines.items()}
     reasons = reasons_by_store(topology)
 
-    def steps_of(origin: Input | Side | AggregatedRows, read: Source | pa.Schema) -> ArrowSteps:
+    def steps_of(origin: Input | AggregatedRows, read: Source | pa.Schema) -> ArrowSteps:
         steps = arrow_steps(origin, read)
         assert steps is not None
         return steps
@@ -148,15 +148,14 @@ def works(folder: Path, topology: Topology, lines: Lines, tasks: int) -> list[St
 
 
 def outcome(
-    stores: Sequence[StoreWork], reports: Mapping[str, list[WindowsReport]], lines: Lines
+    stores: Sequence[StoreWork], reports: Mapping[str, Reports], lines: Lines
 ) -> dict[str, Any]:
     """All that stores made of a batch: rows, counts, clocks and dead letters, in one order."""
     made = {}
     for work in stores:
         of_store = reports[work.plan.store]
         prepared = prepared_batch(work.plan, work.joins, of_store, None, {})
-        upstream = of_store[0].upstream if of_store else None
-        letters = written_letters(work.plan, [*(upstream.stamps if upstream else ()), *of_store])
+        letters = written_letters(work.plan, [*of_store.streams, *of_store.stores])
         made[work.plan.store] = (
             sorted(map(str, written_rows(work.plan, of_store))),
             prepared.record.counters,
@@ -170,14 +169,14 @@ def outcome(
 @pytest.mark.slow
 @seeds(1, 24)
 @pytest.mark.parametrize("tasks", [1, 3])
-def test_messages_carry_what_the_local_runner_hands_over(
+def test_envelopes_carry_what_the_local_runner_hands_over(
     tmp_path: Path, seed: int, tasks: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Same rows, counts, clocks and dead letters; each line is read once for all stores."""
     random = Random(seed)
     if seed % 2:
-        # Several messages from one task to another.
-        monkeypatch.setattr(messages, "_MESSAGE_BYTES", 200)
+        # Several envelopes from one task to another.
+        monkeypatch.setattr(exchange, "_ENVELOPE_BYTES", 200)
     topology, lines = several_stores(), random_lines(random)
     decoders = {}
     for source in topology.sources:
@@ -209,4 +208,4 @@ def test_a_batch_without_rows_has_no_tasks(tmp_path: Path) -> None:
     lines: Lines = {topic: [] for topic in topology.topics}
     stores = works(tmp_path, topology, lines, 2)
     reports = run_stages(InProcess(lines, {}, Random(0)), stores)
-    assert reports == {store.name: [] for store in topology.stores}
+    assert reports == {store.name: Reports() for store in topology.stores}

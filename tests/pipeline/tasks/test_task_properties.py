@@ -1,4 +1,4 @@
-"""Random batches through the stamp and engine tasks: counts always add up, cuts change nothing."""
+"""Random batches through stream and store tasks: counts always add up, cuts change nothing."""
 
 import tempfile
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ from oriel.pipeline.language import Store
 from oriel.pipeline.plan import BatchPlan, PreparedBatch, assemble
 from oriel.pipeline.plan.store import clocks_before
 from oriel.pipeline.state import key_hashes
-from oriel.pipeline.tasks import WindowsReport
+from oriel.pipeline.tasks import Reports
 from oriel.pipeline.windows import NEVER_CLOSED_MS
 from tests.pipeline.tasks import task_runs
 from tests.pipeline.tasks.task_runs import (
@@ -25,7 +25,6 @@ from tests.pipeline.tasks.task_runs import (
     first_plan,
     grouped,
     one_store,
-    stamp_reports,
     written_letters,
     written_rows,
 )
@@ -78,7 +77,7 @@ def plan_after(
 
 
 def prepared_rows(records: Sequence[tuple[int, str, int, str]]) -> list[dict[str, Any]]:
-    """The rows that the row-wise steps would hand to the stamp."""
+    """The rows that the row-wise steps return to a stream task."""
     rows = []
     for offset, (partition, key, time, fate) in enumerate(records):
         bad = fate in {"not-json", "null-key"}
@@ -91,8 +90,8 @@ def prepared_rows(records: Sequence[tuple[int, str, int, str]]) -> list[dict[str
     return rows
 
 
-def stamped(plan: BatchPlan, *batches: list[dict[str, Any]]) -> pa.Table:
-    """Run one stamp task over Arrow batches."""
+def stamped(plan: BatchPlan, *batches: list[dict[str, Any]]) -> task_runs.Sent:
+    """Run one stream task over Arrow batches."""
     return task_runs.stamped(plan, VALUES, *batches)
 
 
@@ -106,10 +105,10 @@ def test_every_record_is_counted_once(
     with tempfile.TemporaryDirectory() as folder:
         plan = plan_in(Path(folder), tasks)
         rows = prepared_rows(records)
-        table = stamped(plan, rows[:cut], rows[cut:])
-        report = stamp_reports(table)[0]
+        sent = stamped(plan, rows[:cut], rows[cut:])
+        (report,) = sent.reports.streams
         written = written_letters(plan, [report])
-        counters = counters_of(plan, table)
+        counters = counters_of(plan, sent)
     clock = {0: -1, 1: -1}
     wanted = dict.fromkeys(("applied", "late", "dead_lettered", "filtered"), 0)
     accepted = []
@@ -124,7 +123,7 @@ def test_every_record_is_counted_once(
         if not late:
             group = int(key_hashes(pa.array([key]))[0]) % plan.key_groups
             accepted.append((offset, close, group % tasks))
-    found = table.filter(pa.compute.is_null(table["report"])).to_pylist()
+    found = sent.rows.to_pylist()
     assert [(r["offset"], r["close_ms"], r["task"]) for r in found] == accepted
     assert counters == {"input": len(records), **wanted}
     assert sum(wanted.values()) == len(records)
@@ -184,8 +183,8 @@ def newest_rows(
     return newest, previous.record.counters, previous.record.observed_ms
 
 
-def _reports(plan: BatchPlan, rows: list[dict[str, Any]]) -> list[WindowsReport]:
-    """One stamp task per partition with rows, then every engine task."""
+def _reports(plan: BatchPlan, rows: list[dict[str, Any]]) -> Reports:
+    """One stream task per partition with rows, then every store task."""
     parts = [[row for row in rows if row["partition"] == p] for p in (0, 1)]
-    stamps = [stamped(plan, part) for part in parts if part]
-    return grouped(plan, *stamps) if stamps else []
+    sent = [stamped(plan, part) for part in parts if part]
+    return grouped(plan, *sent) if sent else Reports()

@@ -1,5 +1,6 @@
-"""Rows between the tasks of a batch: their addressees, reports, dead letters."""
+"""Between the tasks of a batch: the tasks of rows, reports, dead letters."""
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +11,17 @@ import pytest
 from oriel import StreamsBuilder, count
 from oriel.pipeline.dead_letters import REASONS, SourceReasons
 from oriel.pipeline.plan import BatchPlan
-from oriel.pipeline.tasks import Counters, JoinReport, Reports, StampReport
-from oriel.pipeline.tasks.reports import addressed, report_rows
+from oriel.pipeline.tasks import (
+    Counters,
+    JoinReport,
+    Reports,
+    StoreReport,
+    StreamReport,
+    decoded_reports,
+    decoded_rows,
+)
+from oriel.pipeline.tasks.exchange import sent
+from oriel.pipeline.tasks.router import addressed
 from oriel.storage.delta import DEAD_LETTER_SCHEMA, AddedFile
 from tests.pipeline.tasks.task_runs import files_of, plan_of, row
 
@@ -27,19 +37,18 @@ def plan(tmp_path: Path) -> BatchPlan:
 
 
 def test_rows_go_to_the_tasks_of_their_key_groups(plan: BatchPlan) -> None:
-    """The task is the key group's remainder; no record row has a report."""
+    """The task is the key group's remainder."""
     rows = pa.Table.from_pylist([row(0, n, chr(97 + n), n, key_group=7 * n) for n in range(6)])
-    batch = addressed(rows, plan.stamped_schema, plan.tasks)
-    assert batch.schema == plan.stamped_schema
+    batch = addressed(rows, plan.arriving_schema, plan.tasks)
+    assert batch.schema == plan.arriving_schema
     assert batch["task"].to_pylist() == [group % 3 for group in rows["key_group"].to_pylist()]
-    assert batch["report"].null_count == len(rows)
     assert batch["key"].to_pylist() == list("abcdef")
 
 
 def test_columns_that_rows_lack_are_null(plan: BatchPlan) -> None:
     """The inputs of a cogroup have each their own columns; the others' are null."""
     rows = pa.table({"key": ["a"], "key_group": pa.array([1], pa.int32()), "other": [5]})
-    batch = addressed(rows, plan.stamped_schema, 1)
+    batch = addressed(rows, plan.arriving_schema, 1)
     lacking = [name for name in batch.schema.names if name not in {"task", "key", "key_group"}]
     assert lacking
     assert {name: batch[name].null_count for name in lacking} == dict.fromkeys(lacking, 1)
@@ -49,27 +58,44 @@ def test_columns_that_rows_lack_are_null(plan: BatchPlan) -> None:
 def test_no_rows_make_an_empty_batch(plan: BatchPlan) -> None:
     """A batch of bad records only still has the columns of the shuffle."""
     rows = pa.Table.from_pylist([row(0, 0, "a", 1, key_group=1)])[:0]
-    batch = addressed(rows, plan.stamped_schema, plan.tasks)
-    assert (batch.num_rows, batch.schema) == (0, plan.stamped_schema)
+    batch = addressed(rows, plan.arriving_schema, plan.tasks)
+    assert (batch.num_rows, batch.schema) == (0, plan.arriving_schema)
 
 
-def test_every_task_gets_a_report_that_reads_back(plan: BatchPlan) -> None:
-    """A report row has nothing but the task and a text, from which the same report comes."""
+def test_every_task_gets_the_reports_and_its_own_rows() -> None:
+    """Rows go to one task each. Reports go to all tasks, also to those without rows."""
     letters = [AddedFile("f.parquet", 1, 2, "{}", 4)]
     reports = Reports(
-        [StampReport("t#2", {0: 5, 12: -1}, Counters(input=3, late_results=1), letters)],
+        [StreamReport("t#2", {0: 5, 12: -1}, Counters(input=3, late_results=1), letters)],
         [JoinReport(1, 2, ["a.arrow"], 7, Counters(late=1, filtered=2))],
+        [StoreReport(1, ["b.arrow"], 3, 9, 2, Counters(applied=1), letters, letters, 8)],
     )
-    batch = report_rows(reports, plan.stamped_schema, plan.tasks)
+    rows = pa.record_batch({"task": pa.array([2, 0, 2], pa.int32()), "v": [1, 2, 3]})
+    (batch,) = sent([rows, rows[:0]], lambda: reports, channel=4, tasks=3)
     assert batch["task"].to_pylist() == [0, 1, 2]
-    others = [name for name in batch.schema.names if name not in {"task", "report"}]
-    assert others
-    assert {name: batch[name].null_count for name in others} == dict.fromkeys(others, plan.tasks)
-    for text in batch["report"].to_pylist():
-        assert Reports.from_texts([text]) == reports
-    twice = Reports.from_texts(batch["report"].to_pylist()[:2])
-    assert (len(twice.stamps), len(twice.joins)) == (2, 2)
+    assert batch["channel"].to_pylist() == [4, 4, 4]
+    assert batch["rows"].is_null().to_pylist() == [False, True, False]
+    assert decoded_rows([batch["rows"][0]]) == pa.Table.from_batches([rows[1:2]])
+    assert decoded_rows([batch["rows"][2]])["v"].to_pylist() == [1, 3]
+    for task in range(3):
+        assert decoded_reports(batch["reports"][task : task + 1]) == reports
+    twice = decoded_reports(batch["reports"][:2])
+    assert (len(twice.streams), len(twice.joins), len(twice.stores)) == (2, 2, 2)
     assert reports.clocks_after({"t#2": {3: 9}}) == {"t#2": {0: 5, 3: 9, 12: -1}}
+
+
+def test_reports_are_read_after_the_last_row() -> None:
+    """A task knows its reports when its rows are read. Large outputs need several envelopes."""
+    taken: list[int] = []
+
+    def rows() -> Iterator[pa.RecordBatch]:
+        for n in range(3):
+            taken.append(n)
+            yield pa.record_batch({"task": pa.array([0], pa.int32()), "v": ["x" * 2**24]})
+
+    batches = list(sent(rows(), lambda: Reports([StreamReport(str(taken))]), channel=0, tasks=1))
+    assert [batch["reports"].null_count for batch in batches] == [1, 0]
+    assert decoded_reports(batches[-1]["reports"]) == Reports([StreamReport("[0, 1, 2]")])
 
 
 def bad_rows(**beside: Any) -> pa.Table:

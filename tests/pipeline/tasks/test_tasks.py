@@ -1,4 +1,4 @@
-"""Stamp and engine tasks as plain functions: clocks, counts, dead letters, sharing out."""
+"""Stream and store tasks as plain functions: stream times, counts, dead letters, key groups."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -19,8 +19,7 @@ from tests.pipeline.tasks.task_runs import (
     next_plan,
     plan_of,
     row,
-    stamp_of,
-    stamp_reports,
+    stream_of,
     written_letters,
     written_rows,
 )
@@ -38,26 +37,27 @@ def plan(tmp_path: Path) -> BatchPlan:
     return plan_of(tmp_path, builder.build(), 2, VALUES)
 
 
-def stamped(plan: BatchPlan, *batches: list[Row]) -> pa.Table:
-    """Run one stamp task over Arrow batches."""
+def stamped(plan: BatchPlan, *batches: list[Row]) -> task_runs.Sent:
+    """Run one stream task over Arrow batches."""
     return task_runs.stamped(plan, VALUES, *batches)
 
 
-def test_a_stamp_carries_the_clock_over_batches_and_counts_everything(plan: BatchPlan) -> None:
+def test_a_stream_task_keeps_stream_time_over_batches_and_counts(
+    plan: BatchPlan,
+) -> None:
     """Stream time moves with every good record, and late ones are counted and left out."""
-    table = stamped(
+    sent = stamped(
         plan,
         [row(0, 0, "a", 100), row(0, 1, "a", 85), row(0, 2, "b", 84)],
         [row(0, 3, "a", 90), row(0, 4, "a", 500, keep=False)],
     )
-    records = table.filter(pa.compute.is_null(table["report"])).to_pylist()
+    records = sent.rows.to_pylist()
     # 85 + 10 = 100 - 5 is just in time, 84 is late; a filtered record moves no clock.
     assert [(r["timestamp_ms"], r["close_ms"]) for r in records] == [(100, 95), (85, 95), (90, 95)]
-    reports = stamp_reports(table)
-    assert len(reports) == plan.tasks
-    assert reports[0].clock_name == "t"
-    assert reports[0].stream_time_ms == {0: 100}
-    assert counters_of(plan, table) == {
+    (report,) = sent.reports.streams
+    assert report.clock_name == "t"
+    assert report.stream_time_ms == {0: 100}
+    assert counters_of(plan, sent) == {
         "input": 5, "applied": 3, "late": 1, "dead_lettered": 0, "filtered": 1,
     }  # fmt: skip
 
@@ -69,9 +69,9 @@ def test_dead_letters_keep_place_reason_and_bytes(plan: BatchPlan) -> None:
         row(1, 15, None, 3, reason="null-key", raw=b"{}"),
         row(1, 18, "a", 3),
     ]
-    table = stamped(plan, rows)
-    report = stamp_reports(table)[0]
-    counters = counters_of(plan, table)
+    sent = stamped(plan, rows)
+    (report,) = sent.reports.streams
+    counters = counters_of(plan, sent)
     assert (counters["dead_lettered"], counters["applied"]) == (2, 1)
     assert len(report.dead_letters) == 1
     kept = ("topic", "partition", "offset", "store", "reason", "raw")
@@ -87,15 +87,16 @@ def test_a_second_store_of_a_topic_does_not_repeat_its_bad_lines(plan: BatchPlan
         row(0, 0, None, None, reason="not-json", raw=b"x"),
         row(0, 2, None, 3, reason="null-value", raw=b"{}"),
     ]
-    second = stamp_of(plan, reasons=SourceReasons.NOT_REPORTED)
-    report = stamp_reports(task_runs.stamped(plan, VALUES, rows, stamp=second))[0]
+    second = stream_of(plan, reasons=SourceReasons.NOT_REPORTED)
+    (report,) = task_runs.stamped(plan, VALUES, rows, stream=second).reports.streams
     assert report.counters.dead_lettered == 2
     assert [file.rows for file in report.dead_letters] == [1]
 
 
-def test_a_stamp_without_rows_still_reports(plan: BatchPlan) -> None:
-    """Every engine task hears of every stamp task, so none waits or guesses."""
-    assert stamped(plan).num_rows == plan.tasks
+def test_a_stream_task_without_rows_still_reports(plan: BatchPlan) -> None:
+    """The store tasks need the stream times of all partitions."""
+    sent = stamped(plan)
+    assert (len(sent.rows), len(sent.reports.streams)) == (0, 1)
 
 
 def test_the_number_of_tasks_may_change_between_batches(plan: BatchPlan) -> None:
@@ -118,8 +119,8 @@ def table_rows(plan: BatchPlan, tasks: list[int], seed: int) -> list[Any]:
             time = batch * 20 + random.randint(0, 25)
             records.append(row(0, offset, random.choice("abcdefgh"), time))
             offset += 1
-        stamps = stamped(plan, records), stamped(plan, [row(1, offset, "z", batch * 21)])
-        reports = grouped(plan, *stamps)
+        sent = stamped(plan, records), stamped(plan, [row(1, offset, "z", batch * 21)])
+        reports = grouped(plan, *sent)
         rows += written_rows(plan, reports)
         plan = next_plan(plan, reports)
     return sorted(rows, key=lambda r: (r["revision"], r["key"], r["window_start"]))
@@ -131,8 +132,8 @@ def test_the_key_group_of_a_key_never_changes(tmp_path: Path) -> None:
     builder.stream("t", "v DOUBLE").group_by_key().count().materialize("s")
     plan = plan_of(tmp_path, builder.build(), 1, VALUES)
     keys = ["", "a", "EWR", "ünïcödé", "x" * 1000, "a"]
-    table = stamped(plan, [row(0, place, key, 1) for place, key in enumerate(keys)])
-    assert table["key_group"].drop_null().to_pylist() == KEY_GROUPS
+    sent = stamped(plan, [row(0, place, key, 1) for place, key in enumerate(keys)])
+    assert sent.rows["key_group"].to_pylist() == KEY_GROUPS
 
 
 KEY_GROUPS = [0, 34, 21, 47, 62, 34]

@@ -19,7 +19,6 @@ from confluent_kafka import Producer
 
 from oriel import StreamsBuilder
 from oriel.pipeline.commit import Checkpoint, SinkDefinition, SinkTopic, sink_topic
-from oriel.pipeline.language import places_of
 from oriel.pipeline.plan import InputSource, PreparedBatch
 from oriel.pipeline.sinks import (
     Messages,
@@ -61,7 +60,7 @@ def sink_inputs(topic: str) -> tuple[SinkDefinition, list[InputSource]]:
     builder = StreamsBuilder()
     builder.stream("t", "n BIGINT").to(topic)
     (sink,) = builder.build().sinks
-    return SinkDefinition.of(sink, 8), [InputSource(places_of(sink.inputs[0]), ("t",))]
+    return SinkDefinition.of(sink, 8), [InputSource(sink.inputs[0].places, ("t",))]
 
 
 def records(first: int, count: int) -> pa.Table:

@@ -27,7 +27,7 @@ from oriel.pipeline.tasks import FolderFiles, LocalRunner, SinkFiles, StoreWork,
 from oriel.pipeline.testing.records import decoded
 from oriel.pipeline.testing.rows import FIXED_COLUMNS, StoreRows
 from oriel.pipeline.testing.steps import steps_for
-from oriel.storage import Offsets
+from oriel.storage import Offsets, is_sink_name
 from oriel.storage.delta import AddedFile
 from oriel.testing import KeyValue, Record, TopologyTestDriver, WindowedValue
 from tests.windows.topologies.operations import OUT, STORE
@@ -250,7 +250,7 @@ class StagesRun:
     @property
     def rows(self) -> Rows:
         """What the last store holds now."""
-        return next(run for run in reversed(self._stores) if not run.store.is_sink).rows
+        return next(run for run in reversed(self._stores) if not is_sink_name(run.store.name)).rows
 
     @property
     def written(self) -> Sequence[Written]:
@@ -296,7 +296,7 @@ class _StoreRun:
         self, read: Mapping[Source, Sequence[pa.Table]], ends: Offsets, tasks: int
     ) -> pa.Table:
         """Let one batch take effect; its final rows as records, for stores behind it."""
-        of_unit = _SinkFiles if self.store.is_sink else _NotingFiles
+        of_unit = _SinkFiles if is_sink_name(self.store.name) else _NotingFiles
         files = of_unit(
             self._folder / "table", self._folder / "state", self._folder / "dead", sync=False
         )
@@ -321,7 +321,7 @@ class _StoreRun:
             records = open_segment(self._folder / "state", name)
             self.written_sources += record_sources(records, input_sources(self.plans)).to_pylist()
             for row in records.to_pylist():
-                columns = self.plans.inputs[0].stamp.columns
+                columns = self.plans.inputs[0].stream.columns
                 value = None if row["null_value"] else {name: row[name] for name in columns}
                 self.written.append(Written.of(row["key"], row["timestamp_ms"], value))
 

@@ -31,6 +31,7 @@ from oriel.pipeline.windows.arrays import (
 from oriel.pipeline.windows.definitions import FOREVER_MS, EmitStrategy, NoWindows, TimeWindows
 from oriel.pipeline.windows.engines.contract import EngineResult, WindowEngine
 from oriel.pipeline.windows.engines.grid.spreading import spread
+from oriel.pipeline.windows.engines.operator import Times
 from oriel.pipeline.windows.records import (
     RECORD_FIELDS,
     arrival_keys,
@@ -182,11 +183,9 @@ class TimeWindowEngine(GridEngine):
         )
         self.state_schema = rows_schema([_START], carried or (), self._columns.fields)
 
-    def process(
-        self, state: pa.Table, batch: pa.Table, previous_close_ms: int, close_ms: int
-    ) -> EngineResult:
+    def apply(self, state: pa.Table, batch: pa.Table, times: Times) -> EngineResult:
         """Return the changes of a batch, after which the state has no final windows."""
-        del previous_close_ms
+        (close_ms,) = times.after
         batch = self._read(batch)
         (state_code, batch_code), keys = coded_keys(state["key"], batch["key"])
         parts = self._parts(batch, batch_code, keys)

@@ -32,6 +32,7 @@ from oriel.pipeline.windows.definitions import EmitStrategy, NoWindows, TimeWind
 from oriel.pipeline.windows.engines.contract import EngineResult
 from oriel.pipeline.windows.engines.grid.declarative import GridEngine, WindowGrid
 from oriel.pipeline.windows.engines.grid.partitions import PartitionParts
+from oriel.pipeline.windows.engines.operator import Times
 from oriel.pipeline.windows.functions import (
     Compilation,
     CompiledFold,
@@ -96,11 +97,9 @@ class TimeFoldEngine(GridEngine):
         window_part = pa.schema([("window_start_ms", pa.int64()), ("partition", pa.int32())])
         self.state_schema = rows_schema(window_part, carried or (), pa.schema(fold.types))
 
-    def process(
-        self, state: pa.Table, batch: pa.Table, previous_close_ms: int, close_ms: int
-    ) -> EngineResult:
+    def apply(self, state: pa.Table, batch: pa.Table, times: Times) -> EngineResult:
         """Return the changes of a batch, after which the state has no final windows."""
-        del previous_close_ms
+        (close_ms,) = times.after
         batch = self._read(batch)
         (state_code, code), keys = coded_keys(state["key"], batch["key"])
         final_now = ~self._grid.is_open(np.asarray(state["window_start_ms"]), close_ms)

@@ -2,7 +2,7 @@
 
 The state has a row per open *partition session*: the session of the records of one key in one
 source partition. The row has its bounds, its reach (see ``linking``) and its aggregates. A batch
-passes these steps of ``SessionEngine.process``:
+passes these steps of ``SessionEngine.apply``:
 
  1. The (key, partition) pairs of state and batch have indices. The functions
     ``SessionBounds.of_state`` and ``SessionRecords.of`` read the pairs that have a record.
@@ -26,6 +26,7 @@ from oriel.pipeline.windows.aggregates import Aggregate, PartColumns, used_field
 from oriel.pipeline.windows.arrays import Flags, Ints, Ranges, coded_keys, heads
 from oriel.pipeline.windows.definitions import EmitStrategy, SessionWindows
 from oriel.pipeline.windows.engines.contract import EngineResult, WindowEngine
+from oriel.pipeline.windows.engines.operator import Times
 from oriel.pipeline.windows.engines.sessions.linking import (
     StateRows,
     StoreSessions,
@@ -121,11 +122,9 @@ class SessionEngine(WindowEngine):
         """
         return self.windows.rule.last_ms(np.asarray(state["window_end_ms"]))
 
-    def process(
-        self, state: pa.Table, batch: pa.Table, previous_close_ms: int, close_ms: int
-    ) -> EngineResult:
+    def apply(self, state: pa.Table, batch: pa.Table, times: Times) -> EngineResult:
         """Return the changes of a batch, after which the state has no final sessions."""
-        del previous_close_ms
+        (close_ms,) = times.after
         batch = self._read(batch)
         (state_code, batch_code), keys = coded_keys(state["key"], batch["key"])
         partition = np.concatenate([np.asarray(rows["partition"]) for rows in (state, batch)])

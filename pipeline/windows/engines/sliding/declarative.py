@@ -49,7 +49,8 @@ from oriel.pipeline.windows.arrays import (
     pair_order,
 )
 from oriel.pipeline.windows.definitions import EmitStrategy, SlidingWindows
-from oriel.pipeline.windows.engines.contract import Due, EngineResult, WindowEngine
+from oriel.pipeline.windows.engines.contract import EngineResult, WindowEngine
+from oriel.pipeline.windows.engines.operator import Due, Times
 from oriel.pipeline.windows.engines.sliding.members import SlidingEntries, WindowMembers, covered
 from oriel.pipeline.windows.records import (
     RECORD_FIELDS,
@@ -181,9 +182,8 @@ class SlidingWindowEngine(WindowEngine):
     def _unit(self, time_ms: Ints) -> Ints:
         return time_ms // (self._difference_ms + 1)
 
-    def process(
-        self, state: pa.Table, batch: pa.Table, previous_close_ms: int, close_ms: int
-    ) -> EngineResult:
+    def apply(self, state: pa.Table, batch: pa.Table, times: Times) -> EngineResult:
+        (previous_close_ms,), (close_ms,) = times
         records = _sorted_records(state, self._read(batch))
         windows = self._defined_windows(records, previous_close_ms, close_ms)
         changed, key = self._changed(records, windows, close_ms)

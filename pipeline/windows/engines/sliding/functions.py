@@ -34,6 +34,7 @@ from oriel.pipeline.windows.arrays import (
 )
 from oriel.pipeline.windows.definitions import EmitStrategy, SlidingWindows
 from oriel.pipeline.windows.engines.contract import EngineResult
+from oriel.pipeline.windows.engines.operator import Times
 from oriel.pipeline.windows.engines.sliding.declarative import (
     Aggregated,
     ChangedWindows,
@@ -99,14 +100,12 @@ class SlidingFoldEngine(SlidingWindowEngine):
         self.record_schema = pa.schema([*RECORD_FIELDS, *self._carried, *fold_fields(values)])
         self.state_schema = self.record_schema
 
-    def process(
-        self, state: pa.Table, batch: pa.Table, previous_close_ms: int, close_ms: int
-    ) -> EngineResult:
+    def apply(self, state: pa.Table, batch: pa.Table, times: Times) -> EngineResult:
         rejected = self._rejected(batch)
         accepted = np.ones(len(batch), dtype=np.bool_)
         accepted[[row for row, _ in rejected]] = False
         batch_of_accepted = batch.filter(pa.array(accepted))
-        result = super().process(state, batch_of_accepted, previous_close_ms, close_ms)
+        result = super().apply(state, batch_of_accepted, times)
         # Functions can remove the value of a closed window. With on_window_close, its row was never
         # emitted, and the removal is not final.
         final = np.asarray(result.changes["final"])

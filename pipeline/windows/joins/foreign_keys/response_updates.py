@@ -14,14 +14,16 @@ from oriel.pipeline.windows.arrays import (
     tails,
 )
 from oriel.pipeline.windows.definitions import LEFT, RIGHT
-from oriel.pipeline.windows.joins.foreign_keys.subscriptions import SUBSCRIBER
+from oriel.pipeline.windows.engines import Times
+from oriel.pipeline.windows.joins.foreign_keys.subscriptions import (
+    SUBSCRIBER,
+    SubscribedTableEngine,
+)
 from oriel.pipeline.windows.joins.sides import (
     RESULT_FIELDS,
     SIDE,
     SIDE_FIELDS,
     STREAM_TIME,
-    Clocks,
-    JoinEngine,
     JoinResult,
     SideLogs,
     SideRows,
@@ -51,7 +53,7 @@ _BEFORE = -1
 _NEVER = 2**62
 
 
-class ResponseUpdatesEngine(JoinEngine):
+class ResponseUpdatesEngine(SubscribedTableEngine):
     """What the subscribers of right keys are sent, record by record.
 
     The left side are messages (``SubscriptionUpdatesEngine``), the right side is the right table,
@@ -63,8 +65,6 @@ class ResponseUpdatesEngine(JoinEngine):
     says, left logs first. ``timestamp_ms`` is the right record's. Responses without a value say
     that there is no row. Those of one right record are in the order of subscribers.
     """
-
-    member = SUBSCRIBER.name
 
     def __init__(
         self,
@@ -101,12 +101,12 @@ class ResponseUpdatesEngine(JoinEngine):
         """The right table's own keys: all their subscribers hear of it."""
         return batch["key"].filter(pc.equal(batch["side"], RIGHT))
 
-    def process(self, state: pa.Table, batch: pa.Table, clocks: Clocks) -> JoinResult:
+    def apply(self, state: pa.Table, batch: pa.Table, times: Times) -> JoinResult:
         """Let subscriptions and right records take effect, and respond; clocks don't matter.
 
         ``state`` may be a part, as of ``ResponsesEngine``.
         """
-        del clocks
+        del times
         batch = self._read(batch)
         # From here on the number of a row of the batch is the position at which it takes effect.
         batch = batch.take(pa.array(np.lexsort(self._sides.effect_keys(batch))))

@@ -17,19 +17,22 @@ Which left row subscribes and which right row is sent is a property of the recor
 ``sides``), and so is what comes of both.
 """
 
+from abc import abstractmethod
+from typing import Any
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from oriel.pipeline.windows.arrays import Flags, Ints, coded_keys
 from oriel.pipeline.windows.definitions import RIGHT
+from oriel.pipeline.windows.engines import StateReader, Times
 from oriel.pipeline.windows.joins.sides import (
     RECORDS,
     RESULT_FIELDS,
     SIDE,
     SIDE_FIELDS,
     TABLE_FIELDS,
-    Clocks,
     JoinEngine,
     JoinResult,
     SideRows,
@@ -58,15 +61,22 @@ class SubscriptionsEngine(JoinEngine):
     the left record that counts. Of what a batch does to a left key, the outcome is told.
     """
 
+    is_between_tables = True
+    # Another input of the join reads and counts the same records.
+    counts_records = False
+
     def __init__(self, carried: pa.Schema | None = None) -> None:
         beside = (NULL_VALUE, *(carried or ()), FOREIGN_KEY)
         self.record_schema = pa.schema([*SIDE_FIELDS, *beside])
         self.state_schema = pa.schema([*TABLE_FIELDS, *(carried or ()), FOREIGN_KEY])
         self.result_schema = pa.schema([*RESULT_FIELDS, SUBSCRIBER])
 
-    def process(self, state: pa.Table, batch: pa.Table, clocks: Clocks) -> JoinResult:
+    def reads_table(self, side: int) -> bool:  # noqa: ARG002
+        return True
+
+    def apply(self, state: pa.Table, batch: pa.Table, times: Times) -> JoinResult:
         """Tell of the left rows whose foreign key is another one; clocks don't matter."""
-        del clocks
+        del times
         arrived = self._read(batch).select(self.state_schema.names)
         other_keys, touched = split_by_key(state, arrived["key"])
         records = TableRecords.of(pa.concat_tables([touched, arrived]))
@@ -104,7 +114,28 @@ class SubscriptionsEngine(JoinEngine):
         return pa.table(columns, names=self.result_schema.names).cast(self.result_schema)
 
 
-class ResponsesEngine(JoinEngine):
+class SubscribedTableEngine(JoinEngine):
+    """The base of operators of a right table, whose state has a row per subscriber of a key."""
+
+    member = SUBSCRIBER.name
+    is_between_tables = True
+
+    def ends_records(self, side: int) -> bool:
+        # The messages of subscriptions are not records.
+        return side == RIGHT
+
+    def reads_table(self, side: int) -> bool:  # noqa: ARG002
+        return True
+
+    def needed_state(self, state: StateReader, batch: pa.Table, times: Times) -> Any:  # noqa: ARG002
+        return state.touched_members(batch, self.whole(batch))
+
+    @abstractmethod
+    def whole(self, batch: pa.Table) -> pa.ChunkedArray:
+        """Return the keys whose rows ``batch`` needs for all subscribers."""
+
+
+class ResponsesEngine(SubscribedTableEngine):
     """What the subscribers of right keys are sent: the right row, or that there is none.
 
     The left side are messages (``SubscriptionsEngine``), the right side is the right table, whose
@@ -115,8 +146,6 @@ class ResponsesEngine(JoinEngine):
     counts, a deletion's too; a time before all others where there is none. Its suborder says what
     it is.
     """
-
-    member = SUBSCRIBER.name
 
     def __init__(
         self, right: pa.Schema, carried: pa.Schema | None = None, rows: SideRows = RECORDS
@@ -142,13 +171,13 @@ class ResponsesEngine(JoinEngine):
         """The right table's own keys: all their subscribers hear of it."""
         return batch["key"].filter(pc.equal(batch["side"], RIGHT))
 
-    def process(self, state: pa.Table, batch: pa.Table, clocks: Clocks) -> JoinResult:
+    def apply(self, state: pa.Table, batch: pa.Table, times: Times) -> JoinResult:
         """Note who subscribes and what right rows there are, then respond; clocks don't matter.
 
         ``state`` may be a part: of each key in ``batch`` the right rows, the subscribers that
         ``batch`` names, and all of those of the keys ``whole``.
         """
-        del clocks
+        del times
         batch = self._read(batch)
         messages, arrived = _by_side(batch)
         subscribers, rows = _by_side(state)

@@ -57,6 +57,10 @@ class SubscriptionUpdatesEngine(TableChangesEngine):
     (``LEAVES``); else the new one answers.
     """
 
+    is_between_tables = True
+    # Another input of the join reads and counts the same records.
+    counts_records = False
+
     def __init__(self, carried: pa.Schema | None = None, rows: SideRows = RECORDS) -> None:
         """``carried`` as ``JoinEngine`` says; ``rows`` is what the table's records are."""
         super().__init__(LEFT, [pa.schema([FOREIGN_KEY])], carried, rows=[rows])

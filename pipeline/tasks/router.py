@@ -1,0 +1,90 @@
+"""The router: it sends each row to the task of its key, with the columns that the task reads."""
+
+import numpy as np
+import pyarrow as pa
+
+from oriel.pipeline.hops import KEY_GROUP, TASK, PartitionNumbers
+from oriel.pipeline.plan import BatchPlan, StreamPlan
+from oriel.pipeline.state import key_hashes
+from oriel.pipeline.windows import EFFECT, SUBORDER, Ints
+
+
+class Router:
+    """Sends the rows of one stream to the tasks of the next operator."""
+
+    def __init__(self, plan: BatchPlan, stream: StreamPlan, schema: pa.Schema) -> None:
+        """Send rows of ``schema``, which are the columns that the next operator reads."""
+        self._plan = plan
+        self._stream = stream
+        self._schema = schema
+
+    def routed(self, rows: pa.Table) -> pa.RecordBatch:
+        """Return the rows under the names of the next operator, each with the index of its task."""
+        stream = self._stream
+        names = [stream.columns.get(name, name) for name in rows.column_names]
+        rows = rows.rename_columns(names)
+        # By the source's own partitions: of several inputs one may be read twice.
+        groups = _key_groups(rows, self._plan.key_groups)
+        if stream.inputs > 1:
+            rows = PartitionNumbers(stream.inputs).numbered(rows, stream.input_number)
+        if EFFECT.name in self._schema.names:
+            rows = rows.append_column(EFFECT, self._effects(rows))
+        for name, value in stream.constants.items():
+            rows = rows.append_column(name, pa.repeat(value, len(rows)))
+        rows = rows.append_column(KEY_GROUP, pa.array(groups, KEY_GROUP.type))
+        return addressed(rows, self._schema, self._plan.tasks)
+
+    def _effects(self, rows: pa.Table) -> pa.Array:
+        """Return the apply order of updates of tables: by stream time, then by log.
+
+        Updates with the same stream time and log have the order of partitions and offsets
+        (``TableUpdatesEngine``).
+        """
+        logs, origin = self._stream.effect_logs, self._stream.origin
+        if not logs:
+            return pa.nulls(len(rows), EFFECT.type)
+        effect = np.asarray(rows["stream_time_ms"]) * logs
+        if logs > 1 and origin is not None:
+            effect = effect + origin.topic_numbers(rows[SUBORDER.name])
+        return pa.array(effect)
+
+
+def addressed(rows: pa.Table, schema: pa.Schema, tasks: int) -> pa.RecordBatch:
+    """Return rows for the tasks of their key groups, with null for missing columns of ``schema``.
+
+    A key has one key group, and a key group has one task. So for any number of tasks, one task has
+    all records of a key.
+    """
+    task = pa.array(np.asarray(rows[KEY_GROUP.name]) % tasks, TASK.type)
+    columns = [
+        task if field.name == TASK.name
+        else rows[field.name] if field.name in rows.column_names
+        else pa.nulls(len(rows), field.type)
+        for field in schema
+    ]  # fmt: skip
+    return one_batch(pa.table(columns, names=schema.names).cast(schema))
+
+
+def one_batch(rows: pa.Table) -> pa.RecordBatch:
+    """Return the rows of a table as one record batch."""
+    columns = [column.combine_chunks() for column in rows.columns]
+    return pa.RecordBatch.from_arrays(columns, schema=rows.schema)
+
+
+def _key_groups(rows: pa.Table, key_groups: int) -> Ints:
+    """Return the key group of each row's key, from 0.
+
+    The state on disk is divided by these groups, so another hash would lose its keys. Only sinks
+    accept rows without a key. These rows have an order in their partition and have no state, so all
+    rows of a partition have one key group.
+    """
+    coded = rows["key"].combine_chunks().dictionary_encode()
+    groups: Ints = key_hashes(coded.dictionary) % key_groups
+    group_of_row: Ints
+    if not coded.null_count:
+        group_of_row = groups[np.asarray(coded.indices)]
+        return group_of_row
+    group_of_row = np.asarray(rows["partition"], np.int64) % key_groups
+    with_key = np.asarray(coded.is_valid())
+    group_of_row[with_key] = groups[np.asarray(coded.indices.drop_null())]
+    return group_of_row
