@@ -7,6 +7,7 @@ Java, and imports the rest meanwhile (decision 0093).
 import argparse
 import re
 import shutil
+import sys
 import time
 from collections.abc import Sequence
 from contextlib import suppress
@@ -61,6 +62,8 @@ def _main(parser: argparse.ArgumentParser, arguments: Sequence[str] | None) -> i
     is_new = not is_object(options.data) and not options.data.exists()
     start: SparkStart | None = None
     try:
+        if options.explain:
+            return _explain(options.topology)
         # Spark needs seconds to start, so mistakes are reported first.
         name = _checkpoint_name(options)
         _check_folders(options.data, options.event_log)
@@ -90,6 +93,14 @@ def _main(parser: argparse.ArgumentParser, arguments: Sequence[str] | None) -> i
         line = _told(error, _log_file(options))
     say("error", f"{parser.prog}: {line}", level="error")
     return 1
+
+
+def _explain(topology: Path) -> int:
+    """Print the plans of a topology file."""
+    from oriel.pipeline.run import load_topology  # noqa: PLC0415 - see above
+
+    sys.stdout.write(f"{load_topology(topology).explain()}\n")
+    return 0
 
 
 def _remove_logs(data: Path) -> None:

@@ -34,6 +34,11 @@ def run_parser() -> argparse.ArgumentParser:
         "--once", action="store_true",
         help="process all existing records, print a summary as JSON, and stop",
     )  # fmt: skip
+    pace.add_argument(
+        "--explain", action="store_true",
+        help="print the logical and the physical plan of the topology, and stop. Nothing is read "
+        "or written",
+    )  # fmt: skip
     return parser
 
 
@@ -51,7 +56,7 @@ def rebuild_parser() -> argparse.ArgumentParser:
         "store after the stores that it reads",
     )  # fmt: skip
     _add_options(parser)
-    parser.set_defaults(once=True)
+    parser.set_defaults(once=True, explain=False)
     return parser
 
 

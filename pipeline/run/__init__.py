@@ -7,12 +7,14 @@ that fails on a record is named with its store and step.
 
 from oriel.pipeline.run.query import PipelineRun, RunSettings
 from oriel.pipeline.run.spark_runner import SPARK_ERRORS, refuse_failing
+from oriel.pipeline.run.topology_file import load_topology
 from oriel.pipeline.run.topology_run import run_topology
 
 __all__ = [
     "SPARK_ERRORS",
     "PipelineRun",
     "RunSettings",
+    "load_topology",
     "refuse_failing",
     "run_topology",
 ]

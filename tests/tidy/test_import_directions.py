@@ -57,7 +57,7 @@ FLOORS = {
         "run_command",
         "run",
         "commit",
-        "tasks sinks",
+        "tasks sinks explained",
         "plan",
         "rows sources state",
         "arrow_steps decoding spark event_log kafka_slices",
@@ -114,6 +114,9 @@ _OUTSIDE = {
     "demo",
 }
 
+#: Imports inside a method that go up: a topology explains itself with the planner.
+_UPWARD = {("pipeline.language.topology.topology", "pipeline.explained")}
+
 #: The one circle among modules, closed by imports inside methods: Kafka's words are one. A stream
 #: is grouped or joins a table, the group's aggregation is a table, which is joined and grouped like
 #: any, and a table's rows are a stream.
@@ -158,6 +161,8 @@ def test_imports_go_down_the_floors(folder: str) -> None:
     for one in _imports(*HOUSES):
         if not (one.importer.startswith(prefix) and one.imported.startswith(prefix)):
             continue
+        if one[:2] in _UPWARD:
+            continue
         above, below = (name.removeprefix(prefix).split(".")[0] for name in one[:2])
         if above not in {below, "__init__"} and floor_of[above] >= floor_of[below]:
             found.append(f"{one.place}: {above} imports {below}")
@@ -179,7 +184,7 @@ def test_modules_of_a_room_have_no_cycle() -> None:
     """Also within a room, imports go one way."""
     below: dict[str, set[str]] = {}
     for one in _imports(*HOUSES, "demo"):
-        if one[:2] not in _CIRCLE:
+        if one[:2] not in _CIRCLE | _UPWARD:
             below.setdefault(one.importer, set()).add(one.imported)
     found: list[str] = []
     done: set[str] = set()

@@ -95,6 +95,37 @@ class Topology(OtherWords):
             lines += [f"    Input: {written(side_of(origin))}" for origin in sink.inputs]
         return "\n".join(lines) + "\n"
 
+    def explain(self) -> str:
+        """Return the logical and the physical plan as text.
+
+        The physical plan shows the operators of each store with their state, and the exchanges
+        between them. It also shows whether Arrow or Spark runs the row-wise steps, and whether
+        user-defined functions are compiled. ``oriel run --explain`` prints the same.
+
+        Returns:
+            Lines of text, similar to ``DataFrame.explain`` of Spark.
+
+        Raises:
+            InvalidTopology: A step or an aggregation does not fit its columns.
+
+        Example:
+            >>> late = flights.filter("delay > 15")
+            >>> store = late.group_by_key().count().materialize("late_flights")
+            >>> print(builder.build().explain().partition("== Physical plan ==")[2])
+            <BLANKLINE>
+            late_flights (no windows)
+            +- TimeWindow: count=count() [state: rows by key]
+               +- Exchange by key
+                  +- Late filter
+                     +- Stream time: flights
+                        +- Steps in Arrow: filter('delay > 15')
+                           +- Source: stream('flights')
+        """
+        # The planner reads topologies, so its modules import this one.
+        from oriel.pipeline.explained import explain  # noqa: PLC0415
+
+        return explain(self)
+
     def to_mermaid(self) -> str:
         """Return the topology as a Mermaid flowchart, which Markdown pages can show.
 

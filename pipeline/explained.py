@@ -1,0 +1,116 @@
+"""The plans of a topology as text: what the user wrote, and how the pipeline computes it."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+import pyarrow as pa
+
+from oriel.pipeline.arrow_steps import arrow_steps
+from oriel.pipeline.hops import decoded_schema
+from oriel.pipeline.language import (
+    AggregatedRows,
+    Input,
+    Source,
+    Topology,
+    arrow_schema,
+    grouping_words,
+    step_words,
+)
+from oriel.pipeline.plan import InputPlan, Steps, StorePlans, reasons_by_store
+from oriel.pipeline.windows import Operator
+
+
+def explain(topology: Topology) -> str:
+    """Return the logical and the physical plan of a topology.
+
+    Raises:
+        InvalidTopology: A step or an aggregation is invalid. The message names it.
+    """
+    reasons = reasons_by_store(topology)
+    plans: dict[str, StorePlans] = {}
+    for store in topology.units:
+        steps_of = partial(_steps_of, store.name)
+        plans[store.name] = StorePlans(store, steps_of, reasons[store.name], plans)
+    physical = [line for plan in plans.values() for line in _store_node(plan).lines()]
+    return "\n".join(["== Logical plan ==", topology.describe(), "== Physical plan ==", *physical])
+
+
+@dataclass(frozen=True)
+class _Node:
+    """A part of the physical plan, and the parts that it reads.
+
+    Example:
+        >>> _Node("join", [_Node("left"), _Node("right")]).lines()
+        ['join', ':- left', '+- right']
+    """
+
+    text: str
+    children: "list[_Node]" = field(default_factory=list)
+
+    def lines(self, prefix: str = "", follows: str = "") -> list[str]:
+        """Return the tree in the format of Spark's ``explain``."""
+        lines = [f"{prefix}{self.text}"]
+        for number, child in enumerate(self.children, 1):
+            is_last = number == len(self.children)
+            corner, line = ("+- ", "   ") if is_last else (":- ", ":  ")
+            lines += child.lines(f"{follows}{corner}", f"{follows}{line}")
+        return lines
+
+
+def _store_node(plans: StorePlans) -> _Node:
+    store = plans.store
+    functions = [] if plans.functions is None else [f"functions {plans.functions}"]
+    inputs = [
+        _Node("Late filter", [_stream(definition, plan)])
+        for definition, plan in zip(store.inputs, plans.inputs, strict=True)
+    ]
+    rows = _operator_node(str(store.aggregation), plans.assembly.engine, inputs, functions)
+    if store.row_steps:
+        rows = _Node(f"Steps in Arrow: {'.'.join(step_words(store.row_steps))}", [rows])
+    return _Node(f"{store.name} ({store.kind})", [rows])
+
+
+def _operator_node(
+    text: str, operator: Operator[Any], inputs: list[_Node], more: Sequence[str] = ()
+) -> _Node:
+    name = type(operator).__name__.removesuffix("Engine")
+    details = ", ".join([f"state: {operator.state_words}", *more])
+    return _Node(f"{name}: {text} [{details}]", [_Node("Exchange by key", inputs)])
+
+
+def _stream(definition: Input, plan: InputPlan) -> _Node:
+    """The stream task of an input, its steps, and what they read."""
+    if plan.join is None:
+        rows = _Node(f"Source: {definition.source}")
+    else:
+        assert definition.join is not None, "both are of one input"
+        sides = zip(definition.join.inputs, plan.join.sides, strict=True)
+        inputs = [_stream(side, of_side) for side, of_side in sides]
+        rows = _operator_node(str(definition.join), plan.join.stage.operator, inputs)
+        if plan.stream.moves_clock:
+            rows = _Node("Exchange by partition", [rows])
+    if steps := [*step_words(definition.steps), *filter(None, [grouping_words(definition)])]:
+        backend = "Spark" if plan.steps.arrow is None else "Arrow"
+        rows = _Node(f"Steps in {backend}: {'.'.join(steps)}", [rows])
+    if not plan.stream.moves_clock:
+        return rows
+    return _Node(f"Stream time: {plan.stream.clock.name}", [rows])
+
+
+def _steps_of(store: str, origin: Input | AggregatedRows, read: Source | pa.Schema) -> Steps:
+    """Return steps in Arrow. Start Spark only to check an expression that Arrow does not run."""
+    steps = arrow_steps(origin, read)
+    if steps is not None:
+        return steps
+    from pyspark.sql import SparkSession  # noqa: PLC0415 - only for some expressions
+    from pyspark.sql.pandas.types import from_arrow_schema  # noqa: PLC0415
+
+    from oriel.pipeline.rows import row_steps  # noqa: PLC0415
+    from oriel.pipeline.spark import build_session, no_rows  # noqa: PLC0415
+
+    if isinstance(read, Source):
+        read = decoded_schema(pa.struct(list(arrow_schema(read.columns))))
+    spark = SparkSession.getActiveSession() or build_session("oriel-explain", cores=1)
+    return row_steps(no_rows(spark, from_arrow_schema(read)), origin, store)
