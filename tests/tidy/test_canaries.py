@@ -1,6 +1,8 @@
 """The alarms work: each rule finds a fault that is planted for it."""
 
 import ast
+import subprocess
+import sys
 
 import pytest
 
@@ -9,7 +11,6 @@ from tests.tidy import (
     test_addresses,
     test_assertions,
     test_forbidden_calls,
-    test_sizes_and_words,
     test_waits,
 )
 
@@ -19,7 +20,7 @@ def _plant(monkeypatch: pytest.MonkeyPatch, folder: str, code: str) -> None:
         project.ROOT / folder / "planted.py", ast.parse(code), len(code.splitlines())
     )
     # The others are looked at by the rules' own tests.
-    for place in (test_assertions, test_forbidden_calls, test_sizes_and_words):
+    for place in (test_assertions, test_forbidden_calls):
         monkeypatch.setattr(place, "modules", lambda: [module])
     for place in (test_forbidden_calls, test_waits):
         monkeypatch.setattr(place, "modules_of", lambda _folder: [module])
@@ -123,11 +124,16 @@ def test_a_wait_for_a_condition_passes(monkeypatch: pytest.MonkeyPatch) -> None:
     test_waits.test_tests_wait_for_conditions()
 
 
-def test_a_long_function_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A function of 61 lines fails the rule."""
-    _plant(monkeypatch, "storage", "def long():\n" + "    step()\n" * 61)
-    with pytest.raises(AssertionError, match="planted"):
-        test_sizes_and_words.test_functions_are_short()
+def test_a_complex_function_is_found() -> None:
+    """Ruff rejects a function with more than ten branches."""
+    branches = "".join(f"    if n == {number}:\n        step()\n" for number in range(11))
+    code = f"def planted(n):\n{branches}"
+    ruff = [sys.executable, "-m", "ruff", "check", "--select", "C901", "--stdin-filename", "p.py"]
+    checked = subprocess.run(
+        ruff, input=code, cwd=project.ROOT, capture_output=True, text=True, check=False
+    )
+    assert checked.returncode == 1
+    assert "`planted` is too complex (12 > 10)" in checked.stdout
 
 
 def test_an_address_and_a_path_are_found(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,4 @@
-"""Lengths, reminders and docstrings."""
+"""Modules per directory, reminders and docstrings. Ruff limits the complexity of functions."""
 
 import ast
 from collections import Counter
@@ -14,28 +14,13 @@ from tests.tidy.project import (
     texts,
 )
 
-MODULE_LINES = 450
 #: More modules side by side show an alphabet, not an architecture.
 MODULES_SIDE_BY_SIDE = 14
-FUNCTION_LINES = 60
 
 #: Written apart, so that this file does not hold them.
 REMINDERS = tuple(
     "".join(parts) for parts in (("TO", "DO"), ("FIX", "ME"), ("XX", "X"), ("HA", "CK"))
 )
-
-
-def _length(function: Function) -> int:
-    """Lines of the body; the docstring does not count against explaining."""
-    assert function.end_lineno is not None
-    body = function.body[1:] if ast.get_docstring(function) is not None else function.body
-    return function.end_lineno - body[0].lineno + 1 if body else 0
-
-
-def test_modules_are_short() -> None:
-    """No module is longer than 450 lines."""
-    found = [f"{m.name}: {m.lines} lines" for m in modules() if m.lines > MODULE_LINES]
-    assert not found, f"split these by idea, {MODULE_LINES} lines at most:{offenders(found)}"
 
 
 def test_rooms_are_small() -> None:
@@ -49,17 +34,6 @@ def test_rooms_are_small() -> None:
     found = [f"{room}: {count} modules" for room, count in beside.items()
              if count > MODULES_SIDE_BY_SIDE]  # fmt: skip
     assert not found, f"divide these by subject:{offenders(found)}"
-
-
-def test_functions_are_short() -> None:
-    """No function's body is longer than 60 lines; lower the number, never raise it."""
-    found = [
-        f"{m.name}:{f.lineno} {f.name}: {_length(f)} lines"
-        for m in modules()
-        for f in m.functions()
-        if _length(f) > FUNCTION_LINES
-    ]
-    assert not found, f"take steps out into functions with a name:{offenders(found)}"
 
 
 def test_no_reminders() -> None:

@@ -331,6 +331,7 @@ def built_in_aggregates(aggregate: Aggregate) -> None:
 def topology_as_data(topology: Topology) -> None:
     """What a topology says about itself."""
     assert_type(topology.describe(), str)
+    assert_type(topology.explain(), str)
     assert_type(topology.to_mermaid(), str)
     assert_type(topology.topics, tuple[str, ...])
     assert_type([store.name for store in topology.stores], list[str])
