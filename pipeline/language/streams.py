@@ -256,16 +256,16 @@ class KStream(StreamSteps):
             >>> store = newest.materialize("newest_flight_by_carrier")
         """
         (origin, *others), way_out = self.origins, "with to(topic), and read this topic as a table"
-        behind = origin.creating_join
+        join = origin.creating_join
         if others:
             why = "merged streams have no common order"
         elif origin.emits_rows:
             # Its rows become records, and a table has no row for a null key.
             return SourceTable(self.registry, (stepped(origin, HAS_KEY),))
-        elif behind is not None and behind.is_pair:
+        elif join is not None and join.is_pair:
             why = "results of stream-stream joins have no offset in one log"
             way_out += ", or keep the newest with group_by_key().aggregate(column=last('column'))"
-        elif behind is not None and behind.reorders:
+        elif join is not None and join.reorders:
             why = "records that waited for a table are in another order than their log"
         else:
             return SourceTable(self.registry, (origin,))

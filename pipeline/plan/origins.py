@@ -1,9 +1,7 @@
 """Whose places the records of a stream have that are results of a join."""
 
 from oriel.pipeline.dead_letters import Origin
-from oriel.pipeline.language import (
-    Input,
-)
+from oriel.pipeline.language import Input
 from oriel.pipeline.windows import NO_NUMBERS
 
 

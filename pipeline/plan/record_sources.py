@@ -101,7 +101,7 @@ def _source_of(definition: Input, plan: InputPlan) -> InputSource:
     places, join = definition.places, definition.creating_join
     if front is None or join is None:
         return InputSource(places, (plan.stream.clock.name,))
-    results = _behind_pairing(definition).places_before_steps.numbers
+    results = _after_creating_join(definition).places_before_steps.numbers
     sides = tuple(map(_source_of, join.inputs, front.sides))
     if join.is_pair:
         return InputSource(places, sides=sides, are_merged=join.merges, results=results)
@@ -110,12 +110,12 @@ def _source_of(definition: Input, plan: InputPlan) -> InputSource:
     return InputSource(places, logs, names_numbers=is_named, results=results)
 
 
-def _behind_pairing(stream: Input) -> Input:
+def _after_creating_join(stream: Input) -> Input:
     """The stream whose own steps read the results that its records are made of."""
     join = stream.join
     if join is None or join is stream.creating_join:
         return stream
-    return _behind_pairing(join.left)
+    return _after_creating_join(join.left)
 
 
 def record_sources(rows: pa.Table, inputs: Sequence[InputSource]) -> pa.Array:

@@ -254,13 +254,13 @@ class StorePlans:
         ``counts``: see ``StreamPlan``.
         """
         join, stage, operator = staged.join, staged.stage, staged.stage.operator
+        counts = counts and operator.counts_records
         sides = []
         for place, (side, steps, front) in enumerate(
             zip(join.inputs, staged.steps, staged.fronts, strict=True)
         ):
             takes_null_values = operator.reads_table(place) or operator.takes_null_values
             constants = {"side": pa.scalar(place, pa.int8())}
-            side_counts = counts and operator.counts_records
             columns, marker = stage.read.columns[place], stage.read.markers[place]
             if marker is not None:
                 constants[marker] = pa.scalar(value=True)
@@ -269,17 +269,17 @@ class StorePlans:
                 # Windows wait for the stream time of the results, if they have one of their own.
                 waits_ms = None if operator.owns_stream_time else waits_ms
                 stream = self._stream_plan(side, waits_ms, constants)
-                stream = replace(stream, columns=columns, counts=side_counts)
+                stream = replace(stream, columns=columns, counts=counts)
                 front_join = None
             else:
                 self._fronts += 1
                 front_number = len(self.store.inputs) + self._fronts - 1
-                front_join = self._joined(front, front_number, waits_ms, counts=side_counts)
+                front_join = self._joined(front, front_number, waits_ms, counts=counts)
                 stream = StreamPlan(
                     front_join.clock, columns, constants, SourceReasons.NOT_REPORTED,
                     origin=origin_of(side), effect_logs=effect_logs(side),
                     flattened=side.flattened_places,
-                    counts=side_counts and not front.stage.operator.is_between_tables,
+                    counts=counts and not front.stage.operator.is_between_tables,
                 )  # fmt: skip
             # A stream's records reach the engine only if they find a row: their clock is behind
             # the last lookup. Behind a join of streams none moves any more.

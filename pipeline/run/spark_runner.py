@@ -169,8 +169,8 @@ class SparkRunner(RouteRunner):
             for route in of_source:
                 first, *others = route.operations
                 if isinstance(first, RowSteps):
-                    behind = replace(route, operations=tuple(others))
-                    frames.append(map_in_arrow(first.rows(records), behind.run, _ENVELOPES))
+                    remaining = replace(route, operations=tuple(others))
+                    frames.append(map_in_arrow(first.rows(records), remaining.run, _ENVELOPES))
                 else:
                     frames.append(map_in_arrow(records, route.run, _ENVELOPES))
         return reduce(DataFrame.union, frames)

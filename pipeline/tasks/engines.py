@@ -38,8 +38,7 @@ def join_task(plan: BatchPlan, join: JoinPlan) -> TaskFunction:
         for piece in joined.pieces:
             if len(piece):
                 yield _result_rows(plan, join, piece)
-        counts = join.counts and join.stage.operator.counts_records
-        counters = _joined_counters(join, records, joined) if counts else Counters()
+        counters = _joined_counters(join, records, joined) if join.counts else Counters()
         report = JoinReport(join.number, task, version.names, version.rows, counters)
         return Reports(joins=[report])
 

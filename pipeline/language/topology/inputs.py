@@ -247,6 +247,10 @@ class Join(ABC):
         del is_asked
         return (False,) * len(self.inputs)
 
+    def all_asked(self) -> tuple[bool, ...]:
+        """Return the result of ``asked_inputs`` if the old rows of all inputs are needed."""
+        return tuple(not each.became_table for each in self.inputs)
+
     @property
     def limits_text(self) -> str:
         """The limits in time, which the table of a store keeps after the text of the join."""
@@ -406,8 +410,31 @@ class VersionedRecords(Join):
         return True
 
 
+class JoinOfTables(Join):
+    """A node whose inputs are tables. ``rows`` joins them by their indexes."""
+
+    tables: tuple[Input, ...]
+    rows: TableJoin | int
+
+    @property
+    def left(self) -> Input:  # type: ignore[override]
+        """The first table."""
+        return self.tables[0]
+
+    @property
+    def inputs(self) -> tuple[Input, ...]:
+        return self.tables
+
+    @property
+    def has_several_logs(self) -> bool:
+        return len(self.tables) > 1 or any(table.emits_rows for table in self.tables)
+
+    def asked_inputs(self, *, is_asked: bool) -> tuple[bool, ...]:
+        return _asked_tables(self.rows, self.tables, is_asked=self.asks_for_old(is_asked=is_asked))
+
+
 @dataclass(frozen=True)
-class TableUpdates(Join):
+class TableUpdates(JoinOfTables):
     """The updates of joined tables: the joined row after each record of any table.
 
     ``rows`` joins the tables by their indexes. With ``by_foreign_key``, the second table is the
@@ -430,21 +457,8 @@ class TableUpdates(Join):
         return f"{joins}{steps}to_stream()"
 
     @property
-    def left(self) -> Input:  # type: ignore[override]
-        """The first table."""
-        return self.tables[0]
-
-    @property
-    def inputs(self) -> tuple[Input, ...]:
-        return self.tables
-
-    @property
     def lineage(self) -> Places:
         return places_side_by_side([each.places for each in self.log_inputs])
-
-    @property
-    def has_several_logs(self) -> bool:
-        return len(self.tables) > 1 or any(table.emits_rows for table in self.tables)
 
     @property
     def log_inputs(self) -> tuple[Input, ...]:
@@ -475,13 +489,11 @@ class TableUpdates(Join):
         return is_asked or any(isinstance(step, Filter) for step in self.row_steps)
 
     def asked_inputs(self, *, is_asked: bool) -> tuple[bool, ...]:
-        if self.by_foreign_key:
-            return tuple(not each.became_table for each in self.inputs)
-        return _asked_tables(self.rows, self.tables, is_asked=self.asks_for_old(is_asked=is_asked))
+        return self.all_asked() if self.by_foreign_key else super().asked_inputs(is_asked=is_asked)
 
 
 @dataclass(frozen=True)
-class TableChanges(Join):
+class TableChanges(JoinOfTables):
     """The changes of a table or of joined tables: the old and the new row for each record.
 
     ``rows`` joins the tables by their indexes. For one table, it is 0.
@@ -497,29 +509,13 @@ class TableChanges(Join):
         return f"{behind_first(self.tables, self.rows)}changes()"
 
     @property
-    def left(self) -> Input:  # type: ignore[override]
-        """The first table."""
-        return self.tables[0]
-
-    @property
-    def inputs(self) -> tuple[Input, ...]:
-        return self.tables
-
-    @property
     def lineage(self) -> Places:
         # A change has an old and a new row.
         return places_side_by_side([table.places for table in self.tables]).of_changes()
 
-    @property
-    def has_several_logs(self) -> bool:
-        return len(self.tables) > 1 or any(table.emits_rows for table in self.tables)
-
     def asks_for_old(self, *, is_asked: bool) -> bool:
         del is_asked
         return True
-
-    def asked_inputs(self, *, is_asked: bool) -> tuple[bool, ...]:
-        return _asked_tables(self.rows, self.tables, is_asked=self.asks_for_old(is_asked=is_asked))
 
 
 def behind_first(tables: tuple[Input, ...], rows: TableJoin | int) -> str:
@@ -588,16 +584,30 @@ class AggregateUpdates(Join):
         return self.windows.kind != "none"
 
 
+class BetweenTables(Join):
+    """A node with messages within a foreign-key join. ``each``: it follows each record."""
+
+    is_between_tables = True
+    each: bool
+
+    @property
+    def follows_each_record(self) -> bool:  # type: ignore[override]
+        return self.each
+
+    def asked_inputs(self, *, is_asked: bool) -> tuple[bool, ...]:
+        # The old row has the old foreign key, or shows that nothing has changed.
+        del is_asked
+        return tuple(not each.became_table for each in self.inputs)
+
+
 @dataclass(frozen=True)
-class Subscriptions(Join):
+class Subscriptions(BetweenTables):
     """Subscriptions of a foreign-key join (KIP-213): the right key of each left row.
 
     The last step of the input computes the foreign key. This input only feeds subscriptions.
     Another input reads the left table again, produces its rows and counts its records. ``each``:
     one subscription per record instead of one per batch.
     """
-
-    is_between_tables = True
 
     left: Input
     each: bool = False
@@ -611,30 +621,19 @@ class Subscriptions(Join):
         return (self.left,)
 
     @property
-    def follows_each_record(self) -> bool:  # type: ignore[override]
-        return self.each
-
-    @property
     def lineage(self) -> Places:
         # A new foreign key has an old one and a new one.
         if not self.each:
             return Places(numbers=1)
         return places_side_by_side([self.left.places]).of_changes()
 
-    def asked_inputs(self, *, is_asked: bool) -> tuple[bool, ...]:
-        # The old row has the old foreign key, or shows that nothing has changed.
-        del is_asked
-        return tuple(not each.became_table for each in self.inputs)
-
 
 @dataclass(frozen=True)
-class Responses(Join):
+class Responses(BetweenTables):
     """The rows of the right table for each subscription, with the key of the left row.
 
     ``each``: after each record instead of after each batch.
     """
-
-    is_between_tables = True
 
     left: Input
     right: Input
@@ -649,19 +648,10 @@ class Responses(Join):
         return self.left, self.right
 
     @property
-    def follows_each_record(self) -> bool:  # type: ignore[override]
-        return self.each
-
-    @property
     def lineage(self) -> Places:
         if not self.each:
             return Places(numbers=1)
         return places_side_by_side([self.left.places, self.right.places])
-
-    def asked_inputs(self, *, is_asked: bool) -> tuple[bool, ...]:
-        # The old row has the old foreign key, or shows that nothing has changed.
-        del is_asked
-        return tuple(not each.became_table for each in self.inputs)
 
 
 def side_of(origin: Input) -> Input:
