@@ -1,5 +1,6 @@
-"""The REST service: answers windows, sessions and rows from the index. Knows storage, not Spark.
+"""The REST service, which serves windows, sessions and rows from the index.
 
-From the lowest room to the highest: ``contract`` (what is promised), ``reads`` (the hot reads),
-``routes`` and ``page`` (everything else that is asked), ``server`` (the processes).
+It imports the storage package, but not Spark. Packages from the lowest layer to the highest:
+``contract`` (the API), ``reads`` (the hot reads), ``routes`` and ``page`` (all other operations),
+and ``server`` (the processes).
 """

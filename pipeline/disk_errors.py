@@ -1,12 +1,12 @@
-"""Errors of the disk, wherever they come up, as one line that says what to do."""
+"""Convert errors of the disk to errors of one line that says what to do."""
 
 import re
 
 from oriel.pipeline.errors import FilesFailed
 from oriel.storage import ObjectStoreFailed, disk_problem
 
-#: How Python, Rust and Java report a full disk, missing rights, a broken device. In an error of
-#: Spark's it is somewhere in the text.
+#: How Python, Rust and Java report a full disk, missing permissions or a broken device. The text of
+#: an error of Spark can contain it anywhere.
 _TOLD = re.compile(
     r"(?:\[Errno \d+\] [^\n]+)"
     r"|(?:[^\n]*\(os error \d+\))"
@@ -14,17 +14,18 @@ _TOLD = re.compile(
     r"|Input/output error|Read-only file system|Disk quota exceeded|Too many open files)[^\n]*)"
 )
 
-#: How delta-rs draws the causes of its errors, arrows in red, a line each; and Spark's codes.
+#: Removed from messages: the colors and arrows of the causes in an error of delta-rs, and the error
+#: codes of Spark.
 _DRAWING = re.compile(r"\x1b\[[0-9;]*m|↳| SQLSTATE: \w{5}")
 
 
 def in_words(error: BaseException) -> BaseException:
-    """The error of a file in words for the user; any other as it is.
+    """Return an error of a file in words for the user, and any other error unchanged.
 
-    A connection that breaks is the end of Java, not of a disk.
+    A broken connection is also an ``OSError``, but it shows the end of Java.
     """
     if isinstance(error, ObjectStoreFailed):
-        # It has the way out already.
+        # Its message already says what to do.
         return FilesFailed(str(error))
     if isinstance(error, OSError) and not isinstance(error, ConnectionError):
         return _files_failed(error)
@@ -32,7 +33,7 @@ def in_words(error: BaseException) -> BaseException:
 
 
 def disk_error_in(error: Exception) -> FilesFailed | None:
-    """The disk's error inside one of Spark's, from a task or from Java; None if there is none."""
+    """Return the error of a disk in an error of Spark or Delta, or None if it has no such cause."""
     told = _TOLD.search(str(error))
     return None if told is None else _files_failed(told[0])
 

@@ -59,7 +59,7 @@ class ConnectorUnavailable(PipelineError):
 
 
 class RegistryUnavailable(PipelineError):
-    """Raised if the schema registry does not respond or refuses the client. No record is lost."""
+    """Raised if the schema registry does not respond or rejects the client. No record is lost."""
 
 
 class InvalidKafkaOption(PipelineError):
@@ -132,7 +132,7 @@ class AlreadyRunning(PipelineError):
 
 
 class Fenced(PipelineError):
-    """Raised if another process has taken over this pipeline. It commits, and this one cannot."""
+    """Raised if another process has taken over this pipeline. This process can no longer commit."""
 
 
 class FilesFailed(PipelineError):

@@ -1,19 +1,19 @@
 """The event log: one append-only JSON Lines file per partition, as a Spark streaming source.
 
-    ROOT/<topic>/<partition>.jsonl     a record's offset is its line's byte position
+    ROOT/<topic>/<partition>.jsonl     a record's offset is the byte position of its line
 
 So ``echo '{"key": "a", "value": {}, "timestamp_ms": 1}' >> ROOT/topic/0.jsonl`` is a
-producer. A last line without its newline is still being written: it is left for later.
-Spark's offsets have Kafka's shape, ``{topic: {partition: exclusive end}}``; partitions
-are listed as soon as their file exists, so an empty one is known too.
+producer. A last line without a newline is not complete, so it is not read yet.
+Spark's offsets have Kafka's shape, ``{topic: {partition: exclusive end}}``. Partitions
+are listed as soon as their file exists, so an empty partition is also known.
 
-Byte positions are offsets that need no index: a reader starts anywhere without counting lines, a
-producer knows them from the file's size, and they grow in the order of arrival. They hold as long
-as the file is only appended to. That can't be proved without reading it all, but what a mistake
-makes of it mostly shows: the file is shorter, gone, or no line begins where reading goes on.
+Byte positions need no index. A reader starts anywhere without counting lines, and a producer knows
+its offset from the size of the file. Offsets grow in the order of arrival. They are valid as long
+as the file is only appended to. Only a comparison of the whole file could prove this. But most
+mistakes are detected: the file is shorter or missing, or no line begins at the next offset.
 
-For each query Spark starts a Python process that does nothing but read the log's ends with the
-classes of this module, so it imports little: it lies beside the rooms, not behind a door.
+For each query, Spark starts a Python process that only reads the ends of the log with the classes
+of this module. So the module imports little, and it is outside the package ``sources``.
 """
 
 import os
@@ -46,20 +46,20 @@ from oriel.pipeline.planned_slices import PlannedSlices, slice_row
 
 FORMAT = "oriel_event_log"
 
-#: How much one micro-batch reads at most, over all partitions.
+#: One micro-batch reads at most about this many bytes, over all partitions.
 DEFAULT_MAX_BATCH_BYTES = 64 * 2**20
 
-#: The first batch of a run that begins at the log's beginning: small, so that the first answers
-#: come as soon as Spark has started, and while the rest streams.
+#: The size of the first batch of a run that begins at the beginning of the log. It is small, so the
+#: first results are available soon after Spark has started.
 _FIRST_BATCH_BYTES = 2**20
 
-#: What a task reads at a time: an Arrow batch of a few MB keeps its memory bounded.
+#: A task reads this many bytes at a time. Arrow batches of a few MB bound its memory.
 _READ_BYTES = 4 * 2**20
-#: What a search for a newline reads at a time.
+#: A search for a newline reads this many bytes at a time.
 _SEARCH_BYTES = 65_536
 _NEWLINE = b"\n"
 
-#: The rows of the source: what one task reads of one partition, in bytes of its file.
+#: The rows of the source: the bytes of a file that one task reads.
 _SLICE_SCHEMA = pa.schema([
     pa.field("topic", pa.string()),
     pa.field("path", pa.string()),
@@ -67,7 +67,7 @@ _SLICE_SCHEMA = pa.schema([
     pa.field("start", pa.int64()),
     pa.field("end", pa.int64()),
 ])  # fmt: skip
-#: A line of a slice without its newline, and its place.
+#: A line of a slice without its newline, with its partition and offset.
 RAW_SCHEMA = pa.schema([
     pa.field("partition", pa.int32()),
     pa.field("offset", pa.int64()),
@@ -89,12 +89,15 @@ class Slice(InputPartition):
 class EventLogSource(DataSource):
     """Spark data source ``oriel_event_log``.
 
-    Options: ``root``, ``topic``, ``max_batch_bytes``, and ``wait_for``: the topics of the query
-    (JSON), if the planner waits for their records.
+    Options of all queries: ``root`` and ``topic``. Options of a batch query: ``starts`` and
+    ``ends`` (JSON: partition -> offset). Options of a streaming query:
+
+    - ``max_batch_bytes``: one batch reads at most about this many bytes.
+    - ``wait_for``: JSON: the topics of the query, if the planner waits for their records.
     """
 
     def __init__(self, options: MutableMapping[str, str]) -> None:
-        # Only where a source is made, not where Spark unpickles it (see the module's text).
+        # Imported only if a source is created, and not if Spark unpickles it (see the module).
         from oriel.pipeline.language import check_topic  # noqa: PLC0415
 
         super().__init__(options)
@@ -113,7 +116,7 @@ class EventLogSource(DataSource):
         return from_arrow_schema(_SLICE_SCHEMA)
 
     def reader(self, schema: StructType) -> PlannedSlices:  # noqa: ARG002
-        """Return the reader of what lies between the options ``starts`` and ``ends`` (JSON)."""
+        """Return the reader of the lines between the options ``starts`` and ``ends``."""
         starts, ends = (orjson.loads(self.options[name]) for name in ("starts", "ends"))
         return PlannedSlices(slices(self._topic, self._folder, starts, ends), _SLICE_SCHEMA)
 
@@ -125,16 +128,15 @@ class EventLogSource(DataSource):
 
 
 class EventLogReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Plans micro-batches over the files and reads their lines.
+    """Plans the micro-batches of a topic. Tasks read the lines.
 
-    Spark plans in one process of Python and reads in others, so nothing is kept between calls but
-    the end of a ``--once`` run.
+    Spark plans in one Python process and reads in others.
     """
 
     def __init__(
         self, folder: Path, topic: str, max_batch_bytes: int, records: NewRecords | None = None
     ) -> None:
-        """Read the files of ``folder``. A batch has at most about ``max_batch_bytes``.
+        """Plan batches of at most about ``max_batch_bytes`` over the files of ``folder``.
 
         If there is nothing to read, wait for ``records``.
         """
@@ -142,26 +144,26 @@ class EventLogReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._records = records
         self._topic = topic
         self._max_batch_bytes = max_batch_bytes
-        #: Partition -> where a ``--once`` run ends.
+        #: Partition -> the end of a ``--once`` run.
         self._once_ends: dict[str, int] | None = None
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802
-        """Return the beginning: no partition is known."""
+        """Return the beginning of the topic: offsets without partitions, which begin at 0."""
         return {self._topic: {}}
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
-        """Return the most that one batch may read, so that catching up is done in steps."""
+        """Return the limit of one batch. A backlog is read in several batches."""
         return ReadMaxBytes(self._max_batch_bytes)
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
-        """Fix the end of a ``--once`` run: what is complete now."""
+        """Keep the ends of the lines that are complete now as the end of a ``--once`` run."""
         self._once_ends = {
             partition: whole_lines_end(path, 0, path.stat().st_size)
             for partition, path in partition_files(self._folder).items()
         }
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
-        """Return how far the next batch goes in each partition."""
+        """Return the offsets at which the next batch ends."""
         starts = dict(self._of_topic(start))
         return {self._topic: waiting_ends(lambda: self._ends(starts, limit), starts, self._records)}
 
@@ -176,14 +178,14 @@ class EventLogReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             raise EventLogError(message)
         sizes = {partition: path.stat().st_size for partition, path in files.items()}
         if self._once_ends is not None:
-            # A file that was not there when the run began is for the next one.
+            # A file that was created after the start of the run is for the next run.
             sizes = {p: min(size, self._once_ends.get(p, 0)) for p, size in sizes.items()}
         behind = [p for p, size in sizes.items() if size > starts.get(p, 0)]
         share_bytes = None
         if isinstance(limit, ReadMaxBytes) and behind:
             is_first = not any(starts.values())
             max_bytes = min(limit.max_bytes, _FIRST_BATCH_BYTES) if is_first else limit.max_bytes
-            # Equal shares, so that no partition is left behind by a larger one.
+            # Equal shares, so that a large partition does not delay the others.
             share_bytes = max(1, max_bytes // len(behind))
         return {
             p: _slice_end(files[p], starts.get(p, 0), size, share_bytes)
@@ -191,19 +193,22 @@ class EventLogReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         }
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
-        """Return one slice per partition that has something new."""
+        """Return one slice per partition that has new lines."""
         starts = self._of_topic(start)
         return slices(self._topic, self._folder, starts, self._of_topic(end))
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Yield the slice as one row: whoever needs the lines reads them where they are used.
+        """Yield the slice as one row. The task that decodes its lines reads them itself.
 
-        Lines would be copied twice, into the JVM and back into the Python task that decodes them.
+        If this method read them, they would be copied into the JVM and back into a Python task.
         """
         yield slice_row(partition, _SLICE_SCHEMA)
 
     def _of_topic(self, offsets: Mapping[str, Any]) -> Mapping[str, int]:
-        """Partition -> offset, of this topic; Spark knows its sources by their order alone."""
+        """Return partition -> offset of this topic.
+
+        Spark identifies sources only by their order. So the offsets can be of another topic.
+        """
         if self._topic not in offsets:
             message = (
                 f"the checkpoint has no offsets of topic {self._topic}, only of "
@@ -218,7 +223,14 @@ class EventLogReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 def slices(
     topic: str, folder: Path, starts: Mapping[str, int], ends: Mapping[str, int]
 ) -> list[Slice]:
-    """What there is to read of a topic's ``folder`` between two offsets of its partitions."""
+    """Return the slices of a topic between two offsets of its partitions.
+
+    Args:
+        topic: The topic.
+        folder: The directory of its files.
+        starts: Partition -> offset. A partition that is missing begins at 0.
+        ends: Partition -> the offset after the last line.
+    """
     return [
         Slice(topic, str(folder / f"{p}.jsonl"), int(p), starts.get(p, 0), end)
         for p, end in ends.items()
@@ -229,10 +241,10 @@ def slices(
 def next_ends(
     folder: Path, starts: Mapping[str, int], ends: Mapping[str, int], max_bytes: int
 ) -> dict[str, int]:
-    """Where a batch from ``starts`` ends that takes about ``max_bytes`` on the way to ``ends``.
+    """Return the end of a batch from ``starts`` of about ``max_bytes``, at most ``ends``.
 
     Raises:
-        EventLogError: a file is gone, or was not only appended to.
+        EventLogError: A file is missing, or was not only appended to.
     """
     behind = [p for p, end in ends.items() if end > starts.get(p, 0)]
     share_bytes = max(1, max_bytes // max(1, len(behind)))
@@ -250,7 +262,7 @@ def next_ends(
 def opened_slices(
     rows: Iterable[pa.RecordBatch],
 ) -> Iterator[tuple[str, pa.RecordBatch]]:
-    """The topic and the lines of slices that the source gave as rows."""
+    """Yield the topic and the lines of the slices in rows of the source."""
     for batch in rows:
         for fields in batch.to_pylist():
             for lines in read_lines(Slice(**fields)):
@@ -258,10 +270,11 @@ def opened_slices(
 
 
 def partition_files(folder: Path) -> dict[str, Path]:
-    """Return partition number (as text) -> file, in order of number.
+    """Return partition number (as a string) -> file, in the order of the numbers.
 
     Raises:
-        EventLogError: the folder is missing, or a ``.jsonl`` file is not named by a number.
+        EventLogError: The directory is missing, or a ``.jsonl`` path in it is not a file or is not
+            named by a partition number.
     """
     if not folder.is_dir():
         message = (
@@ -271,7 +284,7 @@ def partition_files(folder: Path) -> dict[str, Path]:
         raise EventLogError(message)
     path_of: dict[int, Path] = {}
     for path in folder.glob("*.jsonl"):
-        # 01.jsonl would be partition 1 a second time; Kafka's partitions have 32 bits.
+        # 01.jsonl would be a second file of partition 1. Kafka's partition numbers have 32 bits.
         is_number = path.stem.isdecimal() and str(int(path.stem)) == path.stem
         if not is_number or int(path.stem) >= 2**31 or not path.is_file():
             message = (
@@ -284,7 +297,7 @@ def partition_files(folder: Path) -> dict[str, Path]:
 
 
 def whole_lines_end(path: Path, start: int, end: int) -> int:
-    """Return the position after the last newline in ``[start, end)``, else ``start``."""
+    """Return the position after the last newline in ``[start, end)``, or ``start`` without one."""
     with path.open("rb") as file:
         position = end
         while position > start:
@@ -298,12 +311,12 @@ def whole_lines_end(path: Path, start: int, end: int) -> int:
 
 
 def _slice_end(path: Path, start: int, size: int, share_bytes: int | None) -> int:
-    """Where a batch that begins at byte ``start`` of a file of ``size`` bytes ends.
+    """Return the end of a slice that begins at byte ``start`` of a file of ``size`` bytes.
 
-    Only whole lines, about ``share_bytes`` of them (None: all that is there).
+    A slice has only whole lines, of about ``share_bytes`` bytes. None: all whole lines.
 
     Raises:
-        EventLogError: the file was not only appended to since it was read up to ``start``.
+        EventLogError: The file was not only appended to since it was read up to ``start``.
     """
     if size < start:
         message = (
@@ -311,7 +324,7 @@ def _slice_end(path: Path, start: int, size: int, share_bytes: int | None) -> in
             "is append-only. Restore it, or start again with an empty data directory"
         )
         raise EventLogError(message)
-    # Reading stops behind a newline, so an appended file has one there for ever.
+    # A slice ends after a newline. If the file was only appended to, it still has this newline.
     if size > start > 0 and not _ends_a_line(path, start):
         message = (
             f"event log {path} was replaced: {start} bytes were read, but no line begins at this "
@@ -321,7 +334,7 @@ def _slice_end(path: Path, start: int, size: int, share_bytes: int | None) -> in
     limit = size if share_bytes is None else min(size, start + share_bytes)
     end = whole_lines_end(path, start, limit)
     if end == start and limit < size:
-        # One line is longer than the share: take that line whole, or nothing would ever move.
+        # One line is longer than the share. The slice contains it whole, so the query advances.
         return _next_line_end(path, limit, size) or start
     return end
 
@@ -345,7 +358,7 @@ def _next_line_end(path: Path, start: int, size: int) -> int | None:
 
 
 def block_before(path: str, end: int, length: int) -> bytes:
-    """Return the last ``length`` bytes before ``end``; fewer if the file begins or ends there.
+    """Return the last ``length`` bytes before ``end``, or fewer if the file does not have them.
 
     Raises:
         EventLogError: The file does not exist.
@@ -366,7 +379,7 @@ def read_lines(part: Slice) -> Iterator[pa.RecordBatch]:
     """Yield the lines of a slice as (partition, offset, raw) batches of a few MB.
 
     Raises:
-        EventLogError: the file is not there, or shorter than when the batch was planned.
+        EventLogError: The file is missing, or shorter than when the batch was planned.
     """
     with _opened(part.path) as file:
         position = part.start
@@ -381,7 +394,7 @@ def read_lines(part: Slice) -> Iterator[pa.RecordBatch]:
                 )
                 raise EventLogError(message)
             data = rest + block
-            # What is behind the last newline goes in front of the next block.
+            # The bytes after the last newline begin the next block.
             lines_end = data.rfind(_NEWLINE) + 1
             rest = data[lines_end:]
             if lines_end:
@@ -404,9 +417,10 @@ def _no_file(path: str) -> EventLogError:
 
 
 def _lines(partition: int, position: int, data: bytes) -> pa.RecordBatch:
-    """Split whole lines without a loop over them: Arrow's offsets are the newlines' positions.
+    """Return whole lines as raw rows, without a loop over the lines.
 
-    Arrow keeps binary values as one buffer of bytes and one of where each begins.
+    Arrow stores binary values as a buffer of bytes and a buffer of offsets. The positions after the
+    newlines are these offsets.
     """
     ends = np.flatnonzero(np.frombuffer(data, dtype=np.uint8) == ord(_NEWLINE)) + 1
     starts = np.concatenate([[0], ends[:-1]])

@@ -1,4 +1,4 @@
-"""The plans of a topology as text: what the user wrote, and how the pipeline computes it."""
+"""The logical plan of a topology, as the user wrote it, and the physical plan of the pipeline."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -39,7 +39,7 @@ def explain(topology: Topology) -> str:
 
 @dataclass(frozen=True)
 class _Node:
-    """A part of the physical plan, and the parts that it reads.
+    """A node of the physical plan, and the nodes that it reads.
 
     Example:
         >>> _Node("join", [_Node("left"), _Node("right")]).lines()
@@ -81,7 +81,7 @@ def _operator_node(
 
 
 def _stream(definition: Input, plan: InputPlan) -> _Node:
-    """The stream task of an input, its steps, and what they read."""
+    """Return the node of an input: its stream task, its steps, and the nodes that they read."""
     if plan.join is None:
         rows = _Node(f"Source: {definition.source}")
     else:

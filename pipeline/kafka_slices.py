@@ -43,7 +43,7 @@ from oriel.pipeline.new_records import IDLE_SECONDS, waiting_ends
 from oriel.pipeline.planned_slices import PlannedSlices, slice_row
 
 FORMAT = "oriel_kafka"
-#: The client requires the name of a group, although its consumers join none.
+#: The client requires the name of a group, although its consumers do not join a group.
 GROUP = "oriel"
 
 #: The first batch of a new checkpoint has at most this many records. The driver computes it alone,
@@ -51,8 +51,8 @@ GROUP = "oriel"
 _FIRST_BATCH_RECORDS = 10_000
 #: Timeout of one request.
 _REQUEST_SECONDS = 15.0
-#: How long a request for new messages waits at the broker. The client has one such request at a
-#: time. It can begin before all partitions are assigned, and then the others wait for its end.
+#: A fetch request waits at most this long at the broker for new messages. The client has one such
+#: request at a time. If it begins before all partitions are assigned, the others wait for its end.
 _FETCH_WAIT_MS = 25
 
 #: The rows of the source.
@@ -340,6 +340,6 @@ def requested_offsets(
 
 
 def unavailable(what: str, error: KafkaError) -> KafkaUnavailable:
-    """Return the error of the pipeline for an error of librdkafka. ``what`` is not readable."""
+    """Return the pipeline's error for an error of librdkafka while it reads ``what``."""
     message = f"Kafka: {what} cannot be read: {error.str()} ({error.name()})"
     return KafkaUnavailable(message)

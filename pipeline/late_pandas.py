@@ -1,7 +1,7 @@
-"""pandas is imported only if users import it: it is a third of the imports of ``oriel run``.
+"""Import pandas only if users import it, because it is a third of the imports of ``oriel run``.
 
-pyarrow and pyspark import pandas, if it is installed, so that they know its classes. Oriel does not
-use them, but functions of users can.
+If pandas is installed, pyarrow and pyspark import it to recognize its classes. Oriel does not use
+pandas, but functions of users can.
 """
 
 import sys
@@ -15,7 +15,7 @@ import pyarrow as pa
 
 
 class _WithoutPandas(MetaPathFinder):
-    """Finds no pandas."""
+    """Rejects imports of pandas."""
 
     def find_spec(self, name: str, *_: object) -> ModuleSpec | None:
         if name == "pandas":
@@ -26,12 +26,12 @@ class _WithoutPandas(MetaPathFinder):
 
 @contextmanager
 def without_pandas() -> Iterator[None]:
-    """Let modules that are imported in this block find no pandas, unless it is imported already."""
+    """Hide pandas from modules that are imported in this block, unless it is imported already."""
     finder = _WithoutPandas()
     sys.meta_path.insert(0, finder)
     try:
         pa.array([None])
-        # pyspark imports this module of tests for the flag whether numpy is installed.
+        # pyspark imports this module for a flag that says whether numpy is installed.
         import_module("pyspark.testing.utils")
         yield
     finally:
@@ -39,6 +39,6 @@ def without_pandas() -> Iterator[None]:
 
 
 def use_imported_pandas() -> None:
-    """Let pyarrow know the classes of pandas if this process has imported it."""
+    """Let pyarrow load the classes of pandas, if this process has imported pandas."""
     if "pandas" in sys.modules:
         pa.table({}).to_pandas()

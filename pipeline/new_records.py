@@ -26,9 +26,9 @@ class NewRecords(Protocol):
         """Wait until a topic has new records, at most ``IDLE_SECONDS``."""
 
 
-#: How long Spark's thread can be in a call of the source. A stop of the query waits for its end.
+#: The longest wait in a call of the source. If the query is stopped, Spark waits for the call.
 IDLE_SECONDS = 0.25
-#: Pause between two looks at the files of an event log.
+#: Pause between two polls of the files of an event log.
 _POLL_SECONDS = 0.002
 
 

@@ -1,4 +1,4 @@
-"""Slices as rows of a Python data source: a task reads the records of the slice in its row itself.
+"""Slices as rows of a Python data source. A task reads the records of the slice in its row itself.
 
 The records of a slice are then not copied into the JVM and back. Each process of a data source
 imports this module, so its imports are few.
@@ -14,7 +14,7 @@ class PlannedSlices(DataSourceReader):
     """Returns slices that are planned already. There is at least one."""
 
     def __init__(self, planned: Sequence[InputPartition], schema: pa.Schema) -> None:
-        """Return a row per slice of ``planned``. ``schema`` has the columns of a slice."""
+        """Return one row per slice of ``planned``. ``schema`` has the columns of a slice."""
         self._planned = planned
         self._schema = schema
 

@@ -41,10 +41,12 @@ _OUR_ERROR = re.compile(r"\boriel\.(?:pipeline|storage)\.\S*errors\.\w+: (.+)")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a topology until it is done or stopped by a signal, and return the exit code.
+    """Run a topology until it is done or stopped by a signal.
 
-    0: done or stopped, 1: an error, in one line on stderr. The trace of an unexpected error is in
-    the log of the run. 3: all records that a run with --once has read are dead letters.
+    Returns:
+        The exit code. 0: done or stopped. 1: an error, in one line on stderr. The trace of an
+        unexpected error is in the log of the run. 3: all records that a run with ``--once`` has
+        read are dead letters.
     """
     return _main(run_parser(), arguments)
 
@@ -84,7 +86,7 @@ def _main(parser: argparse.ArgumentParser, arguments: Sequence[str] | None) -> i
         if is_new:
             _remove_logs(options.data)
         line = str(error)
-        # Mistakes in options are OSErrors without a number.
+        # Invalid options raise an OSError without a number.
         if isinstance(error, OSError) and (error.errno is not None or "\n" in line):
             line = str(in_words(error))
     except KeyboardInterrupt:
@@ -110,11 +112,11 @@ def _remove_logs(data: Path) -> None:
 
 
 def _told(error: Exception, log_file: LogFile) -> str:
-    """One line about an error that is not of our own classes."""
+    """Return one line for an error whose class is not a class of Oriel."""
     from deltalake.exceptions import DeltaError  # noqa: PLC0415 - see above
 
     is_spark = isinstance(error, PySparkException)
-    # An error of Oriel in a worker of Spark is text inside another error.
+    # The message of Spark's error contains an error that Oriel raised in a worker.
     ours = _OUR_ERROR.search(str(error)) if is_spark else None
     if ours is not None:
         return ours[1]
@@ -124,9 +126,9 @@ def _told(error: Exception, log_file: LogFile) -> str:
     if is_spark and error_kind(error) == "JAVA_GATEWAY_EXITED":
         words = log_file.first_words() or "it printed nothing"
         return f"Java did not start: {words} (see its output in {log_file.outputs})"
-    with suppress(OSError):  # raised where the disk is full, and then the line has to do
+    with suppress(OSError):  # for example, if the disk is full
         log_file.write_trace(error)
-    # The store and the step, where they are known.
+    # The store and the step, if they are known.
     where = "".join(f"{note}: " for note in getattr(error, "__notes__", ()))
     return f"{where}{first_line(error)} (see the stack trace in {log_file.log})"
 
@@ -136,7 +138,7 @@ def _check_folders(data: Path, event_log: Path | None) -> None:
         message = f"--data {data} is a file. Name a directory, which is created if it is missing"
         raise NotADirectoryError(message)
     if event_log and not event_log.is_dir():
-        # A slip of the pen would look like an empty log.
+        # A misspelled directory would look like an empty log.
         message = (
             f"--event-log {event_log} is not a directory. Name the directory that has a "
             "directory per topic, or create it"
@@ -145,7 +147,11 @@ def _check_folders(data: Path, event_log: Path | None) -> None:
 
 
 def _checkpoint_name(options: argparse.Namespace) -> str:
-    """``--name``, or the name of the topology's file."""
+    """Return ``--name``, or the name of the topology file.
+
+    Raises:
+        InvalidTopology: The name is not a valid name of a pipeline.
+    """
     name = options.topology.stem if options.name is None else options.name
     try:
         return check_store_name(name)
@@ -159,6 +165,6 @@ def _checkpoint_name(options: argparse.Namespace) -> str:
 
 
 def _log_file(options: argparse.Namespace) -> LogFile:
-    """Where the run's noise goes."""
+    """Return the files of the run for its log and the output of Java."""
     logs = options.logs or log_folder(options.data)
     return LogFile(logs, options.name or options.topology.stem)

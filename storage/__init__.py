@@ -1,11 +1,16 @@
-"""What pipeline and service share: a store's definition, its table, and the index behind it.
+"""The shared package of pipeline and service: definitions of stores, tables and indexes.
 
-The pipeline hands in Arrow tables and commit records, which ``oriel.storage.delta`` writes as
-plain Delta tables; ``oriel.storage.tailer`` brings each table version into the LMDB index of
-``oriel.storage.index``; the service gets windows as finished JSON out of it, with the position
-that they are of. This door gives what all of these rooms speak of: definitions and kinds of
-stores, positions, what a store answers (``oriel.storage.contracts``), the layout of the data
-folder, errors, and file effects that survive a power loss. It knows neither Spark nor HTTP.
+- The pipeline writes Arrow tables and commit records as plain Delta tables
+  (``oriel.storage.delta``).
+
+- The tailer applies each table version to an LMDB index (``oriel.storage.tailer``,
+  ``oriel.storage.index``).
+
+- The service reads windows as encoded JSON from the index, with their position.
+
+This module exports the types that all subpackages use: definitions and kinds of stores, positions,
+the read protocols (``oriel.storage.contracts``), and the layout of the data directory. It also
+exports errors and durable file operations. It does not depend on Spark or HTTP.
 """
 
 from oriel.storage import errors

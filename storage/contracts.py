@@ -61,13 +61,16 @@ class WindowId(NamedTuple):
 class WindowRange(NamedTuple):
     """A range of windows of one key.
 
-    - ``from_ms`` and ``to_ms`` are inclusive bounds of the window start. A ``from_ms`` below 0
-      counts as 0. If ``to_ms < from_ms``, the range is empty, as in Kafka Streams.
-    - ``limit`` is the maximum number of windows of the page.
-    - ``after`` (exclusive) is the last window of the previous page.
-    - ``final`` selects windows that are final (True) or not final (False).
-    - ``bytes_max`` ends the page with the window that reaches this number of bytes of JSON.
-    - ``records_max`` ends the page after that many windows. Skipped windows count.
+    Attributes:
+        key: The key.
+        from_ms: The inclusive lower bound of the window start. A value below 0 counts as 0.
+        to_ms: The inclusive upper bound of the window start. If ``to_ms < from_ms``, the range is
+            empty, as in Kafka Streams.
+        limit: The maximum number of windows of the page.
+        after: The last window of the previous page (exclusive).
+        final: Select windows that are final (True) or not final (False).
+        bytes_max: The page ends with the window that reaches this number of bytes of JSON.
+        records_max: The page ends after this number of windows. Skipped windows count.
     """
 
     key: str
@@ -100,13 +103,18 @@ class SessionRange(NamedTuple):
 class ScanRange(NamedTuple):
     """A range of windows, or rows, of many keys.
 
-    - ``key_from`` and ``key_to`` are inclusive bounds. None: no bound. If ``key_from > key_to``,
-      the range is empty.
-    - ``prefix`` is a prefix of the keys.
-    - ``from_ms`` and ``to_ms`` are inclusive bounds of the window start, and ``earliest_end_ms`` is
-      an inclusive bound of the window end.
-    - ``after`` (exclusive) is the ``next_after`` of the previous page.
-    - The other fields are as in a ``WindowRange``.
+    Attributes:
+        key_from: The inclusive lower bound of the keys. None: without a bound.
+        key_to: The inclusive upper bound of the keys. If ``key_from > key_to``, the range is empty.
+        prefix: A prefix of the keys.
+        from_ms: The inclusive lower bound of the window start.
+        to_ms: The inclusive upper bound of the window start.
+        earliest_end_ms: The inclusive lower bound of the window end.
+        limit: See ``WindowRange``.
+        after: The ``next_after`` of the previous page (exclusive).
+        final: See ``WindowRange``.
+        bytes_max: See ``WindowRange``.
+        records_max: See ``WindowRange``.
     """
 
     key_from: str | None = None
@@ -125,8 +133,11 @@ class ScanRange(NamedTuple):
 class WindowPage(NamedTuple):
     """A page of windows as JSON.
 
-    ``next_after`` is the ``after`` of the next page. On the last page, it is None. A page can be
-    empty although more pages follow, because ``records_max`` can end it.
+    A page can be empty although more pages follow, because ``records_max`` can end it.
+
+    Attributes:
+        windows: The windows.
+        next_after: The ``after`` of the next page. None on the last page.
     """
 
     windows: list[bytes]

@@ -1,11 +1,16 @@
-"""What a store is: its window kind, aggregates and retention, as recorded in its table.
+"""The definition of a store: window kind, aggregates and retention, as recorded in its table.
 
-The definition travels in the table property ``oriel.store`` as JSON, so that whoever
-opens the table (tailer, API, a later run of the pipeline) knows what it holds.
+The table property ``oriel.store`` contains the definition as JSON. So every reader of the table
+(tailer, service, a later run of the pipeline) knows its content.
 
-Format 1 knew sliding windows only, written at each update; formats 1 and 2 say neither sources,
-steps nor functions; up to format 3 all keys are texts. Their texts are still read. A store of text
-keys is written in format 3 as ever, so that its table and index stay as they are.
+Older formats can still be read:
+
+- Format 1 only has sliding windows, whose rows are written at each update.
+
+- Formats 1 and 2 do not have sources, steps and functions.
+
+- Up to format 3, all keys are strings. A store with string keys is still written in format 3, so
+  that its table and index do not change.
 """
 
 from dataclasses import asdict, dataclass
@@ -25,14 +30,15 @@ STORE_PROPERTY = "oriel.store"
 
 
 class StoreKind(StrEnum):
-    """What the rows of a store are of; each member is the text that the table property has.
+    """The kind of a store. Each value is the string in the table property.
 
-    | kind | a row is of | last ms of a window | retention counts by |
-    |---|---|---|---|
-    | tumbling, hopping | key and window | ``window_end`` - 1 | start |
-    | sliding (KIP-450) | key and window | ``window_end`` | start |
-    | session (KIP-94) | key and session | ``window_end`` | end |
-    | none | key | | nothing expires |
+        kind                 a row belongs to    last ms of a window    retention uses
+        tumbling, hopping    key and window      window_end - 1         start
+        sliding (KIP-450)    key and window      window_end             start
+        session (KIP-94)     key and session     window_end             end
+        none                 key                                        nothing expires
+
+    See semantics.md#7 for retention.
     """
 
     TUMBLING = "tumbling"
@@ -43,41 +49,45 @@ class StoreKind(StrEnum):
 
     @classmethod
     def _missing_(cls, value: object) -> Self:
-        """Refuse any other text: ``StoreKind("hoping")`` is an ``InvalidDefinition``."""
+        """Reject any other string, for example ``StoreKind("hoping")``.
+
+        Raises:
+            InvalidDefinition: the kind is unknown.
+        """
         message = f"window kind {value!r} is not known. Use one of {', '.join(cls)}"
         raise InvalidDefinition(message)
 
     @property
     def is_windowed(self) -> bool:
-        """Whether rows are of windows; else a key has one row, and nothing expires."""
+        """True if rows belong to windows. Otherwise, a key has one row, and nothing expires."""
         return self is not StoreKind.NONE
 
     @property
     def is_session(self) -> bool:
-        """Whether windows are sessions: a start may have several ends, and each is a window."""
+        """True if windows are sessions. Several sessions of a key can have one start."""
         return self is StoreKind.SESSION
 
     @property
     def has_inclusive_end(self) -> bool:
-        """Whether a record at ``window_end`` belongs to the window that ends there."""
+        """True if a record at ``window_end`` belongs to the window that ends there."""
         return self in {StoreKind.SLIDING, StoreKind.SESSION}
 
     @property
     def expires_by_start(self) -> bool:
-        """Whether retention counts by window start (semantics.md#7)."""
+        """True if retention uses the window start (semantics.md#7)."""
         return self.is_windowed and not self.is_session
 
     @property
     def expires_by_end(self) -> bool:
-        """Whether retention counts by window end: sessions only (semantics.md#7)."""
+        """True if retention uses the window end: only for sessions (semantics.md#7)."""
         return self.is_session
 
 
 #: When a window's row is written: at each change, or once when it is final.
 WINDOW_UPDATE, WINDOW_CLOSE = "window-update", "window-close"
 
-#: Columns every store table has beside its aggregates; no aggregate may take these names,
-#: nor the names that the same columns have in the API.
+#: The columns of every store table in addition to its aggregates, with their names in the API. An
+#: aggregate cannot have one of the names.
 RESERVED_COLUMNS = frozenset({
     "key", "window_start", "window_end", "timestamp", "final", "deleted", "revision",
     "window_start_ms", "window_end_ms", "timestamp_ms",
@@ -86,12 +96,15 @@ RESERVED_COLUMNS = frozenset({
 
 @dataclass(frozen=True)
 class WindowSpec:
-    """The store's kind and the parameters of its windows, in ms.
+    """The kind of a store and the parameters of its windows.
 
-    ``size_ms`` is the size of ``tumbling`` and ``hopping`` windows (end exclusive), the time
-    difference of ``sliding`` ones (end inclusive, KIP-450), the inactivity gap of ``session``
-    windows (end inclusive, KIP-94), 0 for ``none``. ``advance_ms`` is for hopping windows
-    only: how far each one starts after the one before.
+    Attributes:
+        kind: The kind of the store.
+        size_ms: The size of tumbling and hopping windows (end exclusive), the time difference of
+            sliding windows (end inclusive, KIP-450), the inactivity gap of sessions (end inclusive,
+            KIP-94), or 0 without windows.
+        grace_ms: The grace period.
+        advance_ms: The time between the starts of two hopping windows. None for other windows.
     """
 
     kind: StoreKind
@@ -100,10 +113,10 @@ class WindowSpec:
     advance_ms: int | None = None
 
     def __post_init__(self) -> None:
-        """Take the kind as its text too, as JSON has it, and refuse what has no meaning.
+        """Accept the kind as a string, as in JSON, and check the parameters.
 
         Raises:
-            InvalidDefinition: the kind is unknown, or does not go with ``advance_ms``.
+            InvalidDefinition: the kind is unknown, or does not match ``advance_ms``.
         """
         object.__setattr__(self, "kind", StoreKind(self.kind))
         if (self.advance_ms is None) == (self.kind is StoreKind.HOPPING):
@@ -114,23 +127,26 @@ class WindowSpec:
             raise InvalidDefinition(message)
 
     def __str__(self) -> str:
-        """For messages: ``hopping (10000 ms, advance 1000 ms, grace 0 ms)``."""
+        """Return the text for messages: ``hopping (10000 ms, advance 1000 ms, grace 0 ms)``."""
         advance = "" if self.advance_ms is None else f", advance {self.advance_ms} ms"
         sizes = f" ({self.size_ms} ms{advance}, grace {self.grace_ms} ms)"
         return self.kind + (sizes if self.kind.is_windowed else "")
 
     @property
     def is_windowed(self) -> bool:
-        """Whether rows are of windows at all, as the kind says."""
+        """True if rows belong to windows."""
         return self.kind.is_windowed
 
 
 @dataclass(frozen=True)
 class AggregateSpec:
-    """One aggregate column: its name, the call that makes it and its Delta type.
+    """One aggregate column.
 
-    ``function`` is for people (``avg(delay)``); ``type`` is Delta's name of the column
-    type (``long``, ``double``, ``string``, ``boolean``, ``array<double>`` ...).
+    Attributes:
+        name: The name of the column.
+        function: The aggregation, for display: ``avg(delay)``.
+        type: Delta's name of the column type: ``long``, ``double``, ``string``, ``boolean``,
+            ``array<double>`` ...
     """
 
     name: str
@@ -143,19 +159,27 @@ class AggregateSpec:
 
 @dataclass(frozen=True)
 class StoreDefinition:
-    """A store as its table records it.
+    """The definition of a store, as its table records it.
 
-    ``topic`` and ``grouped_by`` are texts for people. ``key_groups`` is the fixed number of
-    shares into which the keys are divided. ``retention_ms`` None keeps all windows; else a
-    window is visible while its start (a session while its end) is at least the store clock
-    - ``retention_ms`` + 1 (semantics.md#7). ``application`` is the id under which the pipeline
-    commits. ``format`` is that of the text it was read from.
-
-    ``sources`` are the topics with their schemas, ``steps`` each input's row-wise steps and joins,
-    ``functions`` the names of the user's functions and their schema: texts that are compared and
-    shown. None is of an older format, which does not say them. ``generation`` counts how often
-    the table's content or its state were replaced as a whole; each has a state of its own.
-    ``key_type`` is the name of a ``KeyType``.
+    Attributes:
+        name: The name of the store.
+        topic: The topic, for display.
+        grouped_by: The grouping, for display.
+        window: The kind of the store and the parameters of its windows.
+        aggregates: The aggregate columns.
+        key_groups: The fixed number of groups into which the keys are divided.
+        retention_ms: A window is visible while its start (for sessions, its end) is at least stream
+            time - ``retention_ms`` + 1 (semantics.md#7). None: all windows stay.
+        application: The id under which the pipeline commits.
+        emit: When the row of a window is written.
+        format: The format from which the definition was read.
+        sources: The topics with their schemas. They are compared and displayed. None in an older
+            format.
+        steps: The row-wise steps and joins of each input, as for ``sources``.
+        functions: The names of user-defined functions and their schemas, as for ``sources``.
+        generation: How often the content or the state of the table was replaced as a whole. Each
+            generation has its own state.
+        key_type: The name of a ``KeyType``.
     """
 
     name: str
@@ -175,10 +199,11 @@ class StoreDefinition:
     key_type: str = TEXT.name
 
     def __post_init__(self) -> None:
-        """Refuse names that can't be a store's or a column's.
+        """Check the names and values.
 
         Raises:
-            InvalidDefinition: the message names the store and what is wrong with it.
+            InvalidDefinition: a name is not valid for a store or a column, or another value is
+                unknown.
         """
         check_store_name(self.name)
         if self.keys is not TEXT:
@@ -202,31 +227,31 @@ class StoreDefinition:
 
     @cached_property
     def keys(self) -> KeyType:
-        """What the keys are, and in which order they come."""
+        """The type of the keys, which also defines their order."""
         return key_type(self.key_type)
 
     @property
     def state_name(self) -> str:
-        """What the state of this generation is called in a checkpoint; no store has this name."""
+        """The name of this generation's state in a checkpoint. A store cannot have this name."""
         return f"{self.name}@{self.generation}" if self.generation else self.name
 
     def fields(self) -> dict[str, Any]:
-        """The definition as JSON has it, in its format."""
+        """Return the definition as JSON fields, in its format."""
         fields = asdict(self)
         if self.format < FORMAT:
             del fields["key_type"]
         return fields
 
     def to_json(self) -> str:
-        """The definition as the table property's text, with sorted names."""
+        """Return the definition as the string of the table property, with sorted names."""
         return orjson.dumps(self.fields(), option=orjson.OPT_SORT_KEYS).decode()
 
     @classmethod
     def from_json(cls, text: str | bytes) -> "StoreDefinition":
-        """Read a definition from the table property's text.
+        """Parse a definition from the string of the table property.
 
         Raises:
-            InvalidDefinition: the text is no definition, or of a newer format.
+            InvalidDefinition: the string is not a definition, or it has a newer format.
         """
         try:
             fields: dict[str, Any] = orjson.loads(text)

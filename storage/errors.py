@@ -1,25 +1,26 @@
 """Every error that the storage package raises, one class per situation.
 
     StorageError
-    |-- UnknownStore            no store of that name exists (yet)
-    |-- StoreNotReady           the store exists, its index cannot answer now: retry
-    |-- IndexDamaged            the index cannot be read: the tailer rebuilds it, retry
-    |-- BehindPositionBound     the caller demands a newer position than the index has
-    |-- VersionNotFound         the table never had a version of that number
-    |-- VersionGone             the table had that version, and has it no more
-    |-- TableReadTooLarge       a read of the table itself holds more than one may
-    |-- TableReadTimeout        a read of the table itself takes longer than one may
-    |-- InvalidCursor           a page token that this store did not give out
-    |-- UnfitKey                a key, or beginning of keys, that is not of the store's key type
+    |-- UnknownStore            a store of this name does not exist (yet)
+    |-- StoreNotReady           the store exists, but its index cannot be read now: retry
+    |-- IndexDamaged            the index is damaged: the tailer rebuilds it, retry
+    |-- BehindPositionBound     the index has not reached the required position
+    |-- VersionNotFound         the table never had this version
+    |-- VersionGone             the table had this version, but it was cleaned up
+    |-- HistoryLost             the version belongs to a history that a restore ended
+    |-- TableReadTooLarge       a read of the table has more rows than allowed
+    |-- TableReadTimeout        a read of the table needs more time than allowed
+    |-- InvalidCursor           a page token that this store did not issue
+    |-- UnfitKey                a key or key prefix that does not have the store's key type
     |-- InvalidDefinition       a store definition that cannot be used
-    |-- IncompatibleStore       a topology that does not fit the table that is there
+    |-- IncompatibleStore       a topology that does not match the existing table
     |-- ForeignCheckpoint       checkpoint and table do not belong together
-    |-- ObjectStoreFailed       the object store can't be used; an ``OSError`` as well
-    `-- CorruptLog              the table's log is damaged beyond its newest entry
-        `-- MissingDataFile     a version names a data file that is not there
+    |-- ObjectStoreFailed       the object store can't be used; also an ``OSError``
+    `-- CorruptLog              the table is damaged, other than by a torn newest log entry
+        `-- MissingDataFile     a data file of a version does not exist
 
-All derive from ``Exception`` by way of ``StorageError``; none is a ``ValueError``, so
-that no broad handler for bad numbers swallows a storage fault.
+All classes derive from ``StorageError``. They do not derive from ``ValueError``, so that a broad
+handler for invalid numbers does not hide a storage error.
 """
 
 
@@ -28,68 +29,68 @@ class StorageError(Exception):
 
 
 class UnknownStore(StorageError):
-    """No store of that name exists; the names that do are in the message."""
+    """A store of this name does not exist. The message has the existing names."""
 
 
 class StoreNotReady(StorageError):
-    """The store exists but cannot answer yet (index being built); a retry will do."""
+    """The store exists but cannot be read yet (its index is being built). A retry can succeed."""
 
 
 class IndexDamaged(StoreNotReady):
-    """The index cannot be read; the tailer rebuilds it from the table, a retry will do."""
+    """The index cannot be read. The tailer rebuilds it from the table. A retry can succeed."""
 
 
 class BehindPositionBound(StorageError):
-    """The index has not reached the position that the caller demands (KIP-796 NOT_UP_TO_BOUND)."""
+    """The index has not reached the position that a request requires (KIP-796 NOT_UP_TO_BOUND)."""
 
 
 class VersionNotFound(StorageError):
-    """The table has no such version yet; those that it has are in the message."""
+    """The table does not have this version yet. The message has the existing versions."""
 
 
 class VersionGone(StorageError):
-    """What the version needs was cleaned up; the versions that are left are in the message."""
+    """Files that the version needs were cleaned up. The message has the remaining versions."""
 
 
 class HistoryLost(StorageError):
-    """The version is of a history that a restore ended, or that the log does not know any more."""
+    """The version belongs to a history that a restore ended, or that the log no longer knows."""
 
 
 class TableReadTooLarge(StorageError):
-    """More rows than one read may hold; the message says how to ask for fewer."""
+    """The result has more rows than one read can have. The message says how to request fewer."""
 
 
 class TableReadTimeout(StorageError):
-    """The time of one read is over; narrower bounds take less."""
+    """The time of one read is over. Narrower bounds need less time."""
 
 
 class InvalidCursor(StorageError):
-    """The page token was not given out for this store, key and direction."""
+    """The page token was not issued for this store, key and direction."""
 
 
 class UnfitKey(StorageError):
-    """The text is no key of this store's type; the message says what its keys look like."""
+    """The string is not a key of this store's type. The message describes the keys."""
 
 
 class InvalidDefinition(StorageError):
-    """A store definition breaks a rule; the message names it."""
+    """A store definition breaks a rule. The message names it."""
 
 
 class IncompatibleStore(StorageError):
-    """The table was made by another definition of the store; the message names the difference."""
+    """The table has another definition of the store. The message names the difference."""
 
 
 class ForeignCheckpoint(StorageError):
-    """The checkpoint does not belong to the table: going on would lose or repeat records."""
+    """The checkpoint does not belong to the table. A run would lose or repeat records."""
 
 
 class ObjectStoreFailed(StorageError, OSError):
-    """The object store does not answer, refuses access, or lacks the bucket."""
+    """The object store does not respond, denies access, or does not have the bucket."""
 
 
 class CorruptLog(StorageError):
-    """The Delta log is damaged at a place that can't be stepped back over safely."""
+    """The table is damaged, other than by a torn newest log entry, and cannot be read safely."""
 
 
 class MissingDataFile(CorruptLog):
-    """A version names a data file that is not there: vacuumed meanwhile, or deleted by hand."""
+    """A data file of a version does not exist, because it was vacuumed or deleted by hand."""

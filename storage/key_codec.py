@@ -122,7 +122,7 @@ def prefix_of(encoded: bytes) -> bytes:
 
 
 def is_long(prefix: bytes) -> bool:
-    """Whether this key prefix has a digest instead of the whole key."""
+    """Return True if this key prefix has a digest instead of the whole key."""
     # A short key part never has 00 01. A long key part has it directly before the digest.
     marker = len(prefix) - len(_END) - _DIGEST_BYTES - len(_LONG)
     return len(prefix) > _PREFIX_BYTES_MAX and prefix[marker : marker + len(_LONG)] == _LONG

@@ -1,17 +1,17 @@
-"""Where each thing lives below the data directory.
+"""The paths of all data below the data directory.
 
     DATA/tables/<store>/               one Delta table per store
-    DATA/tables/_dead_letters/         the dead-letter Delta table
-    DATA/checkpoints/<application>/    Spark's checkpoint and the engine's state
-    DATA/index/_format-<n>/<store>/    the disposable LMDB index
+    DATA/tables/_dead_letters/         the Delta table of dead letters
+    DATA/checkpoints/<application>/    Spark's checkpoint and the state of the engine
+    DATA/index/_format-<n>/<store>/    the LMDB index, which can be deleted
     DATA/replayed/                     which dead letters were replayed
-    DATA/rebuilds/<store>/             what `oriel rebuild` computes, until it is in its place
-    DATA/logs/                         what Spark and Java say (``pipeline/spark/log_file.py``)
+    DATA/rebuilds/<store>/             output of `oriel rebuild`, until it replaces the table
+    DATA/logs/                         logs of Spark and Java (``pipeline/spark/log_file.py``)
 
-The index is LMDB's, on a disk of its machine. Where the data are objects it has a folder of its
-own.
+The index is an LMDB file, so it must be on a local disk. If the data directory is in an object
+store, the index has its own directory.
 
-A store name can't begin with an underscore, so it never meets ``_dead_letters``.
+A store name can't start with an underscore, so it never equals ``_dead_letters``.
 """
 
 import re
@@ -23,13 +23,13 @@ from oriel.storage.shards import ALL_KEYS, Shard
 
 _STORE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 
-#: How the names of sinks begin.
+#: The start of the names of sinks.
 _SINK = "to("
 
 DEAD_LETTERS = "_dead_letters"
 
-#: Rises with every change of what an index holds or how it is written. It stands in the folder's
-#: name: two versions of the program on one data directory never see each other's indexes.
+#: Increases with every change of the content or encoding of an index. It is a part of the directory
+#: name, so two versions of the program in one data directory never use each other's indexes.
 INDEX_FORMAT = 5
 
 
@@ -38,26 +38,26 @@ class DataLayout:
     """The paths below one data directory."""
 
     root: Path
-    #: Where the indexes are, None: below ``root``.
+    #: The directory of the indexes. None: below ``root``.
     index_root: Path | None = None
-    #: Whose keys the indexes have.
+    #: The keys that the indexes have.
     shard: Shard = ALL_KEYS
 
     @property
     def tables(self) -> Path:
-        """Parent folder of all Delta tables."""
+        """The parent directory of all Delta tables."""
         return self.root / "tables"
 
     @property
     def indexes(self) -> Path:
-        """Parent folder of all indexes of this program's format."""
-        # Services of several shards may have one data directory.
+        """The parent directory of all indexes in this program's format."""
+        # Services of several shards can share one data directory.
         of_shard = "" if self.shard.is_all else f"-shard-{self.shard.number}-of-{self.shard.count}"
         return self.index_formats / f"_format-{INDEX_FORMAT}{of_shard}"
 
     @property
     def index_formats(self) -> Path:
-        """Parent folder of the indexes of all formats."""
+        """The parent directory of the indexes of all formats."""
         return self.index_root or self.root / "index"
 
     @property
@@ -67,38 +67,38 @@ class DataLayout:
 
     @property
     def replayed(self) -> Path:
-        """Which dead letters were sent again."""
+        """The file that records which dead letters were sent again."""
         return self.root / "replayed" / f"{DEAD_LETTERS}.jsonl"
 
     def table(self, store: str) -> Path:
-        """The Delta table of ``store``."""
+        """Return the path of the Delta table of ``store``."""
         return self.tables / check_store_name(store)
 
     def index(self, store: str) -> Path:
-        """The index folder of ``store``."""
+        """Return the path of the index of ``store``."""
         return self.indexes / check_store_name(store)
 
     @property
     def checkpoints(self) -> Path:
-        """Parent folder of all checkpoints."""
+        """The parent directory of all checkpoints."""
         return self.root / "checkpoints"
 
     def rebuild(self, store: str) -> Path:
-        """Where ``store`` is computed again: a data directory of its own."""
+        """Return the data directory in which ``store`` is computed again."""
         return self.root / "rebuilds" / store
 
     def checkpoint(self, application: str) -> Path:
-        """Checkpoint folder of the streaming query of one topology."""
+        """Return the checkpoint directory of the streaming query of one topology."""
         return self.checkpoints / application
 
 
 def sink_name(topic: str) -> str:
-    """What the sink is called that writes a stream's records to ``topic``: as no store can be."""
+    """Return the name of the sink that writes to ``topic``. It is not a valid name of a store."""
     return f"{_SINK}{topic})"
 
 
 def is_sink_name(name: str) -> bool:
-    """Whether a sink is called so, and no store."""
+    """Return True if a name is the name of a sink, and not of a store."""
     return name.startswith(_SINK)
 
 

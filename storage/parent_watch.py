@@ -1,4 +1,4 @@
-"""Ending a process together with its parent, so that killing the parent leaves no orphan."""
+"""End a process together with its parent, so that a killed parent does not leave orphans."""
 
 import os
 import threading
@@ -8,9 +8,9 @@ _LOOK_SECONDS = 0.25
 
 
 def end_with_parent(parent_pid: int) -> None:
-    """End this process soon after ``parent_pid`` is no longer its parent, whatever it is at.
+    """End this process soon after ``parent_pid`` is not its parent any more.
 
-    For processes that may be left at any instant: the API only reads, and the index survives.
+    Only use it in processes that can end at any time. The API only reads, and the index survives.
     """
 
     def watch() -> None:

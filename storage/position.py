@@ -1,22 +1,22 @@
-"""The position of a table version, and a caller's demand for a least position.
+"""The position of a table version, and the least position that a request requires.
 
-Modelled on Kafka Streams' ``Position`` and ``PositionBound`` (KIP-796): topic ->
-partition -> offset. Our offset is *exclusive*: every record below it is included, as
-in Kafka's committed offsets. For an event log the offset is a byte position, so a
-producer that appended a line knows it is in once ``offset >= file size after the append``.
+They are modeled on Kafka Streams' ``Position`` and ``PositionBound`` (KIP-796): topic -> partition
+-> offset. An offset is *exclusive*: the position includes every record below it, as for committed
+offsets in Kafka. For an event log, the offset is a byte position. A producer that appended a line
+knows that it is included once ``offset >= file size after the append``.
 
-A bound (guarantees.md#4) can be said in two ways: as a table version (from an earlier answer:
-monotonic reads), or as an offset per topic and partition (from a producer: read your writes).
-``flights:0:12345`` is reached when all records below 12345 are in.
+A bound (guarantees.md#4) is a table version or offsets. A client that sends the version of an
+earlier response has monotonic reads. A producer that sends an offset per topic and partition reads
+its own writes. ``flights:0:12345`` is reached when all records below 12345 are included.
 
 A restore of an older backup starts another history, whose versions have the numbers of the lost
-ones. So a version comes with its ``history`` (docs/decisions/0086):
+ones. So a position has a ``history`` in addition to its version (docs/decisions/0086):
 
     history  =  TABLE - DIGEST
 
 These are the first digits of the table's id and of the digest of the version's log entry. Entries
-have times and random file names, so no two histories share an entry that was written after they
-parted.
+have times and random file names. So two histories never share an entry that was written after the
+restore.
 """
 
 import re
@@ -25,17 +25,17 @@ from typing import Any, NamedTuple
 
 import orjson
 
-#: Topic -> partition (as text) -> exclusive end offset.
+#: Topic -> partition (as a string) -> exclusive end offset.
 Offsets = dict[str, dict[str, int]]
 
-#: Key of the application's id in the Delta commit's ``commitInfo``: marks commits of ours,
+#: Key of the application's id in the ``commitInfo`` of a Delta commit. It marks commits of Oriel,
 #: which end with a ``txn`` action.
 COMMIT_APPLICATION_KEY = "oriel_application"
 
-#: Key of our JSON text in the Delta commit's ``commitInfo``.
+#: Key of the commit record as JSON in the ``commitInfo`` of a Delta commit.
 COMMIT_INFO_KEY = "oriel"
 
-#: A bound as a request has it; the lengths keep both numbers below 2**63.
+#: A bound in a request. The lengths keep both numbers below 2**63.
 _OFFSET_BOUND = re.compile(r"([^:]+):(\d{1,9}):(\d{1,18})")
 
 #: The ``history`` of a position.
@@ -46,15 +46,19 @@ _SHOWN_DIGITS = 8
 
 @dataclass(frozen=True)
 class CommitRecord:
-    """What each commit of the pipeline says of itself, in ``commitInfo.oriel``.
+    """The position and counters in each commit of the pipeline, in ``commitInfo.oriel``.
 
-    ``batch`` is Spark's batch id, ``offsets`` the exclusive end per topic and partition,
-    ``stream_time_ms`` the clock of each partition (-1 before its first record),
-    ``close_ms`` the time before which every window is final (min over partitions of
-    stream time - grace), ``counters`` the running totals since the store began:
-    ``input = applied + late + dead_lettered + filtered``. ``observed_ms`` is the store's clock, by
-    which retention counts: the greatest start (of a session the greatest end) of any window that
-    the store was ever put, had each record been a batch of its own (semantics.md#7); -1 for none.
+    Attributes:
+        batch: Spark's batch id.
+        offsets: The exclusive end offset per topic and partition.
+        stream_time_ms: The stream time of each partition. It is -1 before the first record.
+        close_ms: The time before which every window is final: the minimum over partitions of stream
+            time - grace.
+        counters: The totals since the store began: ``input = applied + late + dead_lettered +
+            filtered``.
+        observed_ms: The stream time that retention uses (semantics.md#7). It is the greatest start
+            (for sessions, the greatest end) of any window that the store would have written if each
+            record were its own batch. It is -1 without windows.
     """
 
     batch: int
@@ -65,43 +69,43 @@ class CommitRecord:
     observed_ms: int = -1
 
     def to_json(self) -> str:
-        """The record as the text under ``COMMIT_INFO_KEY``, with sorted names."""
+        """Return the record as the string under ``COMMIT_INFO_KEY``, with sorted names."""
         return orjson.dumps(self, option=orjson.OPT_SORT_KEYS).decode()
 
     @classmethod
     def from_json(cls, text: str | bytes) -> "CommitRecord":
-        """Read back what ``to_json`` wrote.
+        """Parse a record that ``to_json`` wrote.
 
         Raises:
-            TypeError: the text has other fields than a record has.
-            orjson.JSONDecodeError: the text is no JSON.
+            TypeError: the string has other fields than a record.
+            orjson.JSONDecodeError: the string is not JSON.
         """
         fields: dict[str, Any] = orjson.loads(text)
         return cls(**fields)
 
 
 class OffsetBound(NamedTuple):
-    """One partition's least exclusive end offset; the partition is a text, as in ``Offsets``."""
+    """The least exclusive end offset of one partition, which is a string as in ``Offsets``."""
 
     topic: str
     partition: str
     offset: int
 
     def __str__(self) -> str:
-        """The bound as a request has it, ``TOPIC:PARTITION:OFFSET``."""
+        """Return the bound as in a request, ``TOPIC:PARTITION:OFFSET``."""
         return f"{self.topic}:{self.partition}:{self.offset}"
 
 
 class PositionBound(NamedTuple):
-    """The least position that an answer may have; the default demands nothing."""
+    """The least position that a response can have. The default requires nothing."""
 
     min_version: int = -1
     min_offsets: tuple[OffsetBound, ...] = ()
 
     def missing(self, version: int, offsets: Offsets) -> list[str]:
-        """What a position lacks to satisfy this bound, for people; empty when it does.
+        """Return why a position does not satisfy this bound, for display. Empty if it does.
 
-        A topic or partition that the position doesn't name counts as not reached.
+        A topic or partition that the position does not have counts as not reached.
         """
         lacks = []
         if version < self.min_version:
@@ -115,7 +119,13 @@ class PositionBound(NamedTuple):
 
 
 class Place(NamedTuple):
-    """A version of one history; ``table`` and ``digest`` are "" if they are unknown."""
+    """A version of one history.
+
+    Attributes:
+        version: The version.
+        table: The first digits of the table's id, or "" if unknown.
+        digest: The first digits of the digest of the version's log entry, or "" if unknown.
+    """
 
     version: int
     table: str
@@ -123,26 +133,26 @@ class Place(NamedTuple):
 
     @property
     def history(self) -> str:
-        """The history as positions, event ids and requests have it."""
+        """The history as in positions, event ids and requests."""
         return f"{self.table}-{self.digest}"
 
     @classmethod
     def of(cls, version: int, table_id: str, digest: str) -> "Place":
-        """Return the place of a version of a table, by the digest of its log entry."""
+        """Return the place of a table version, from the digest of its log entry."""
         table = re.sub("[^0-9a-f]", "", table_id)[:_SHOWN_DIGITS]
         return cls(version, table, digest[:_SHOWN_DIGITS])
 
     @classmethod
     def read(cls, version: int, history: str) -> "Place | None":
-        """Return the place of a version in a ``history``; None if the text is not a history."""
+        """Return the place of a version in a history, or None if the string is not a history."""
         match = _HISTORY.fullmatch(history)
         return None if match is None else cls(version, match[1] or "", match[2] or "")
 
 
 def parse_offset_bound(text: str) -> OffsetBound | None:
-    """Read ``TOPIC:PARTITION:OFFSET``; None when the text isn't of that form.
+    """Parse ``TOPIC:PARTITION:OFFSET``. Return None if the string does not have this form.
 
-    Leading zeros of the partition go: ``007`` is partition 7.
+    Leading zeros of the partition are removed: ``007`` is partition 7.
     """
     match = _OFFSET_BOUND.fullmatch(text)
     return None if match is None else OffsetBound(match[1], str(int(match[2])), int(match[3]))

@@ -1,9 +1,9 @@
-"""Which of several services has a key: shards, by a hash that routers know.
+"""Which of several services has a key: shards, by a hash that routers can compute.
 
-The hash is MurmurHash2 of the key's UTF-8 bytes, 32 bits, seed 0, and shard i of n has the i-th of
-n equal parts of its range. It is what nginx's ``split_clients`` computes, so a router of that kind
-sends a request to the shard that has its key (docs/decisions/0047). Key groups, by which the
-pipeline divides its work, are another division: each store has its own number of them.
+The hash is MurmurHash2 of the key's UTF-8 bytes, 32 bits, seed 0. Shard i of n has the i-th of n
+equal parts of its range. This equals ``split_clients`` of nginx, so such a router sends a request
+to the shard that has its key (docs/decisions/0047). Shards are independent of key groups, by which
+the pipeline divides its work. Each store has its own number of key groups.
 """
 
 import re
@@ -23,17 +23,17 @@ _BITS = 32
 
 @dataclass(frozen=True)
 class Shard:
-    """One of ``count`` parts of all keys, ``number`` from 1 on."""
+    """One of ``count`` parts of all keys. ``number`` starts at 1."""
 
     number: int
     count: int
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Read ``2/8``.
+        """Parse a shard such as ``2/8``.
 
         Raises:
-            ValueError: it is no shard.
+            ValueError: the string is not a shard.
         """
         match = _SHARD.fullmatch(text)
         if match and 1 <= int(match[1]) <= int(match[2]):
@@ -49,15 +49,15 @@ class Shard:
 
     @property
     def is_all(self) -> bool:
-        """Whether it has every key."""
+        """True if the shard has every key."""
         return self.count == 1
 
     def owner(self, key: str) -> int:
-        """The number of the shard, of as many as this is one of, that has ``key``."""
+        """Return the number of the shard that has ``key``, of ``count`` shards."""
         return (_hashed(key.encode()) * self.count >> _BITS) + 1
 
     def mask(self, keys: pa.ChunkedArray | pa.Array) -> npt.NDArray[np.bool_]:
-        """Which of ``keys`` (text, none null) this shard has."""
+        """Return a mask of the keys that this shard has. ``keys`` are strings without null."""
         chunks = keys.chunks if isinstance(keys, pa.ChunkedArray) else [keys]
         hashes = [_hashes(chunk) for chunk in chunks]
         every = np.concatenate([np.zeros(0, np.uint32), *hashes]).astype(np.uint64)
@@ -71,7 +71,7 @@ ALL_KEYS = Shard(1, 1)
 
 
 def _hashed(key: bytes) -> int:
-    """MurmurHash2 of one key."""
+    """Return MurmurHash2 of one key."""
     hashed = len(key)
     tail = len(key) & ~3
     for start in range(0, tail, 4):
@@ -85,12 +85,12 @@ def _hashed(key: bytes) -> int:
 
 
 def _hashes(keys: pa.Array) -> npt.NDArray[np.uint32]:
-    """MurmurHash2 of each key, block by block of all keys that are so long."""
+    """Return MurmurHash2 of each key. Each step hashes one block of all long enough keys."""
     coded = pc.dictionary_encode(keys)
     distinct = coded.dictionary.cast(pa.large_binary())
     _, begins, content = distinct.buffers()
     offsets = np.frombuffer(begins, np.int64)[distinct.offset :][: len(distinct) + 1]
-    # Zeros behind the last key: a tail is read as a block, and cut.
+    # Zeros after the last key, because a tail is read as a block and then cut.
     data = np.frombuffer(bytes(content or b"") + bytes(4), np.uint8).astype(np.uint32)
     lengths = np.diff(offsets)
     longest_first = np.argsort(-lengths, kind="stable")

@@ -1,4 +1,4 @@
-"""An event that SIGTERM and SIGINT set, for processes that run until they are asked to end."""
+"""An event that SIGTERM and SIGINT set, for processes that run until they are stopped."""
 
 import _thread
 import signal
@@ -6,15 +6,15 @@ import threading
 
 
 def stop_on_signal() -> threading.Event:
-    """Let SIGTERM and SIGINT set an event from now on; call it in the main thread.
+    """Return an event that SIGTERM and SIGINT set from now on. Call this in the main thread.
 
-    Another thread sets it. A handler runs in the main thread, maybe in the middle of ``wait``,
-    which holds the event's lock for moments: ``set`` would wait there for itself, for ever.
+    Another thread sets the event. A signal handler runs in the main thread, possibly inside of
+    ``wait``, which briefly holds the event's lock. There, ``set`` would wait for itself forever.
     """
     stop = threading.Event()
 
     def handle(*_: object) -> None:
-        # No Thread: its start takes locks, too.
+        # `Thread.start` also needs locks, so this does not use it.
         _thread.start_new_thread(stop.set, ())
 
     for number in (signal.SIGTERM, signal.SIGINT):

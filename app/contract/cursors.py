@@ -54,20 +54,20 @@ class TableState(NamedTuple):
 
     @property
     def place(self) -> Place:
-        """The version, in the history of the table."""
+        """Return the version with its history."""
         return Place.of(self.version, self.table_id, self.digest)
 
 
 class PageCursors:
-    """Reads and writes the cursors of one request, for the version that it reads.
+    """Reads and writes the cursors of one request at one table version.
 
-    ``request`` identifies a request of the table: operation, key, bounds. Reading a cursor raises
-    ``InvalidCursor`` if it belongs to another request or is not a cursor of this service. It raises
-    ``BehindPositionBound`` if the previous page has a newer version.
+    The arguments ``request`` identify the request: operation, key, bounds. All methods that read a
+    cursor raise ``InvalidCursor`` if it belongs to another request or is not a cursor of this
+    service. They raise ``BehindPositionBound`` if the previous page has a newer version.
     """
 
     def __init__(self, store: str, state: IndexState | TableState, *request: object) -> None:
-        """Compute nothing yet: most requests have one page."""
+        """Store the request. The digest is computed lazily, because most requests have one page."""
         self._store = store
         self._state = state
         self._request = request

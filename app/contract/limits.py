@@ -12,9 +12,13 @@ from oriel.storage import KEY_BYTES_MAX
 
 
 class LimitField(NamedTuple):
-    """One limit. Its name ends with its unit or with the things that it counts.
+    """One limit of a worker.
 
-    ``most`` is the greatest allowed value.
+    Attributes:
+        name: The name, which ends with its unit or with the things that it counts.
+        default: The default value.
+        meaning: The description, which is also the help of the option.
+        most: The greatest allowed value.
     """
 
     name: str
@@ -23,7 +27,7 @@ class LimitField(NamedTuple):
     most: int
 
 
-#: httptools parses no longer URL.
+#: httptools cannot parse a longer URL.
 _URL_BYTES_MAX = 65_535
 
 

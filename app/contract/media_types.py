@@ -1,7 +1,7 @@
 """Select the response format of windows, rows or keys.
 
-``Accept`` selects it (RFC 9110, 12.5.1): the format with the greatest q-value, then the format that
-is named most exactly, then the first format of ``MediaType``.
+The header ``Accept`` selects the format with the greatest q-value (RFC 9110, 12.5.1). If several
+formats have it, the most specific range wins, and then the order of ``MediaType``.
 """
 
 import re
@@ -37,7 +37,7 @@ def media_type_of(headers: Iterable[tuple[bytes, bytes]]) -> MediaType:
     """Select the response format for a request with these headers (names in lower case).
 
     Raises:
-        NotAcceptable: the request accepts no format of the service.
+        NotAcceptable: The request accepts no format of the service.
     """
     accept = b""
     for name, value in headers:
@@ -66,7 +66,7 @@ def _negotiated(accept: bytes) -> MediaType:
 
 
 def _quality(media: MediaType, ranges: list[tuple[str, float]]) -> tuple[float, int]:
-    """Return the q-value of the range that names ``media`` most exactly, and its exactness."""
+    """Return the q-value of the most specific range that includes ``media``, and its precedence."""
     names = (media.value, f"{media.partition('/')[0]}/*", "*/*")
     for exactness, name in zip((3, 2, 1), names, strict=True):
         qualities = [quality for named, quality in ranges if named == name]

@@ -65,19 +65,30 @@ _STORE_PROBLEMS = (InvalidKey, storage.UnknownStore, storage.StoreNotReady, stor
 class Operation:
     """One operation: its request, its response and its problems.
 
-    The ``name`` is the name of Kafka's method, if it exists, and the ``operationId``. The
-    ``path`` has its path parameters in braces. ``{key}`` is the last one and has the rest of the
-    path. Without an ``answer``, the response has the type ``text_type``, and ignores the query.
-
     A hot read is served before FastAPI, by ``oriel.app.reads``. Its path has the store, its name
     and its own path parameters. Its query has the position parameters and ``times``. Its response
-    is available in each format of ``MediaType``. It fits stores of ``store_kinds``.
+    is available in each format of ``MediaType``.
 
     A POST has a JSON list of keys as its body. Its response is the response of a hot read without
     validators.
 
-    ``own_problems`` are the problems that do not follow from path and query. ``other_statuses``
-    are the status codes with the same body as 200, and their meaning.
+    Attributes:
+        name: The ``operationId``, which is the name of Kafka's method if it exists.
+        path: The path, with its path parameters in braces. ``{key}`` is the last one and has the
+            rest of the path.
+        tag: The group of the operation in the OpenAPI document.
+        summary: A few words about the operation.
+        description: The result, the limits and the errors.
+        answer: The model of the response. Without a model, the response has the type
+            ``text_type``, and ignores the query.
+        query: The query parameters.
+        example: An example response.
+        own_problems: The problems that do not follow from path and query.
+        other_statuses: The status codes with the same body as 200, and their meaning.
+        store_kinds: The store kinds that the operation fits.
+        is_hot: True for a hot read.
+        method: The HTTP method.
+        text_type: The media type of a response without a model.
     """
 
     name: str

@@ -39,10 +39,18 @@ MS_TIMES, ISO_TIMES = "ms", "iso"
 
 @dataclass(frozen=True)
 class QueryParameter:
-    """One parameter of the query: its name, JSON schema, description and reader.
+    """One parameter of the query.
 
-    ``read`` raises ``InvalidParameter``. The value of a repeatable parameter is a tuple. A bound
-    selects windows or keys, so a cursor is valid only for the same bounds.
+    Attributes:
+        name: The name.
+        schema: The JSON schema of a value.
+        description: The description in the OpenAPI document.
+        read: A function that parses a value. It raises ``InvalidParameter``.
+        default: The value if the request does not have the parameter.
+        repeatable: True if a request can repeat the parameter. Then, its value is a tuple.
+        is_bound: True if the parameter selects windows or keys. A cursor is valid only for the
+            same bounds.
+        example: An example value.
     """
 
     name: str
@@ -59,8 +67,13 @@ class QueryParameter:
 class PathParameter:
     """One part of the path, which an operation's path has as ``{name}``.
 
-    ``read`` gets the raw bytes of the part. It raises ``InvalidKey``, and for times
-    ``InvalidParameter``.
+    Attributes:
+        name: The name.
+        schema: The JSON schema of the value.
+        description: The description in the OpenAPI document.
+        read: A function that parses the raw bytes of the part. It raises ``InvalidKey``, and for
+            times ``InvalidParameter``.
+        example: An example value.
     """
 
     name: str

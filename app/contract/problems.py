@@ -154,7 +154,7 @@ class Forbidden(ApiError):
 
 
 class ProblemKind(NamedTuple):
-    """One kind of problem: HTTP status, stable code, title, and whether a retry can help."""
+    """One kind of problem: HTTP status, stable code, title, and whether a retry can succeed."""
 
     status: int
     code: str

@@ -56,8 +56,8 @@ class Query:
         """Return the value of each parameter, or its default.
 
         Raises:
-            UnknownParameter: the operation does not have the parameter.
-            InvalidParameter: a value cannot be read, or the request has a parameter twice.
+            UnknownParameter: The operation does not have the parameter.
+            InvalidParameter: A value cannot be parsed, or the request has a parameter twice.
         """
         if not query_string:
             return self._defaults
@@ -66,7 +66,7 @@ class Query:
         for part in query_string.split(b"&"):
             if part:
                 self._read_part(part, values, seen)
-        # Collect in lists, because a tuple that grows by one each time has a quadratic cost.
+        # Values are collected in lists, because appending to a tuple has a quadratic cost.
         for name in self._repeatable & seen:
             values[name] = tuple(values[name])
         return values

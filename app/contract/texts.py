@@ -26,7 +26,7 @@ def decode_path(raw: bytes) -> str:
     """Decode one part of a raw path (``%2F`` is a slash of the key, not of the path).
 
     Raises:
-        InvalidKey: a broken escape, or bytes that are not UTF-8.
+        InvalidKey: The part has a broken escape, or is not UTF-8.
     """
     # unquote_to_bytes keeps a broken escape, so two spellings would be one key.
     broken = _BROKEN_ESCAPE.search(raw) if b"%" in raw else None
@@ -50,7 +50,7 @@ def read_key(raw: bytes) -> str:
     """Decode the key of a path.
 
     Raises:
-        InvalidKey: a broken escape, bytes that are not UTF-8, or too many of them.
+        InvalidKey: The key has a broken escape, is not UTF-8, or exceeds ``KEY_BYTES_MAX``.
     """
     key = decode_path(raw)
     if len(raw) > KEY_BYTES_MAX and len(key.encode()) > KEY_BYTES_MAX:
@@ -93,7 +93,7 @@ def time_reader(name: str) -> Callable[[str], int]:
 
 def _iso_time_ms(text: str) -> int | None:
     """Read an ISO 8601 time (UTC without an offset). Return None for other text."""
-    # The cost of the search below is the square of the length.
+    # The cost of the regular expression below is quadratic in the length.
     if len(text) > _ISO_TIME_LENGTH_MAX:
         return None
     # In a query, the plain plus of an offset is read as a space.

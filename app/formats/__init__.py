@@ -1,8 +1,8 @@
-"""The forms of an answer beside the JSON that the index keeps: NDJSON, CSV, Arrow, ISO times.
+"""Response formats in addition to the index's JSON: NDJSON, CSV, Arrow, and ISO times.
 
-In come the finished JSON objects of one page and the store's definition, out comes the body in the
-form that ``oriel.app.contract`` chose. All of it works on whole columns: Arrow parses the objects
-by a schema that follows from the definition, and writes them.
+The input is the finished JSON objects of a page and the store's definition. The output is the body
+in the format that ``oriel.app.contract`` selected. The conversion works on whole columns. Arrow
+parses the objects with the schema of the definition, and writes them.
 """
 
 from oriel.app.formats.bodies import (

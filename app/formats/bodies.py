@@ -1,4 +1,4 @@
-"""Bodies and headers of pages in the forms other than the index's own JSON."""
+"""Bodies and headers of pages in formats other than the index's JSON."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -22,7 +22,7 @@ from oriel.storage.index import json_texts, window_json
 def windows_body(
     media: MediaType, items: Sequence[bytes], definition: StoreDefinition, *, iso_times: bool
 ) -> bytes:
-    """The windows or rows of a page in a form other than JSON; no envelope is around them."""
+    """Return the windows or rows of a page in a format other than JSON, without an envelope."""
     if media is MediaType.NDJSON:
         return _lines(items_with_iso_times(items, definition) if iso_times else items)
     table = page_table(items, definition)
@@ -32,7 +32,7 @@ def windows_body(
 
 
 def keys_body(media: MediaType, keys: Sequence[str]) -> bytes:
-    """The keys of a page in a form other than JSON: objects, or a table, of the one field key."""
+    """Return the keys of a page in a format other than JSON, in one field ``key``."""
     if media is MediaType.NDJSON:
         return _lines([orjson.dumps({"key": key}) for key in keys])
     table = keys_table(keys)
@@ -40,7 +40,7 @@ def keys_body(media: MediaType, keys: Sequence[str]) -> bytes:
 
 
 def items_with_iso_times(items: Sequence[bytes], definition: StoreDefinition) -> list[bytes]:
-    """JSON objects whose times are ISO 8601 texts; their other fields have the same bytes."""
+    """Return JSON objects with times in ISO 8601. Other fields have unchanged bytes."""
     if not items:
         return []
     table = with_iso_times(page_table(items, definition)).combine_chunks()
@@ -52,7 +52,7 @@ def items_with_iso_times(items: Sequence[bytes], definition: StoreDefinition) ->
 def page_headers(
     media: MediaType, items: int, next_cursor: str | None
 ) -> list[tuple[bytes, bytes]]:
-    """Media type, number of items and cursor: the body has the items alone."""
+    """Return media type, number of items and cursor as header fields, for bodies of only items."""
     charset = "; charset=utf-8" if media is MediaType.CSV else ""
     headers = [
         (b"content-type", f"{media}{charset}".encode()),
@@ -76,7 +76,7 @@ def _arrow_stream(table: Any) -> bytes:
 
 
 def _csv(table: Any) -> bytes:
-    """RFC 4180 with a line of names; texts are quoted, so that null differs from the empty text."""
+    """Return RFC 4180 with a header line. Quotes distinguish empty strings from null."""
     columns = [_csv_column(column) for column in table.columns]
     sink = pa.BufferOutputStream()
     pcsv.write_csv(pa.table(columns, table.column_names), sink)
@@ -87,6 +87,6 @@ def _csv(table: Any) -> bytes:
 def _csv_column(column: Any) -> Any:
     if not pa.types.is_list(column.type):
         return column
-    # CSV has no lists: their JSON stands in one field.
+    # CSV does not have lists, so a field contains the JSON of a list.
     flat = column.combine_chunks()
     return pc.if_else(flat.is_valid(), json_texts(flat), None)

@@ -1,7 +1,7 @@
-"""Pages as Arrow tables: parsed from the index's JSON by the schema of the store.
+"""Pages as Arrow tables, parsed from the index's JSON with the schema of the store.
 
-The JSON of a page is our own (``oriel.storage.index``), so its fields have exactly the types that
-the definition says, and null stands for what JSON lacks: NaN and the infinities.
+The index writes the JSON (``oriel.storage.index``), so its fields have exactly the types of the
+definition. NaN and infinities are null, because JSON does not have them.
 """
 
 from collections.abc import Mapping, Sequence
@@ -22,15 +22,17 @@ _TIMES: Mapping[str, str] = {
     "timestamp_ms": "timestamp",
 }
 
-#: Columns of a store's table that no answer has.
+#: Columns of a store's table that are not in responses.
 _INTERNAL = ("deleted", "revision")
 
 
 def page_table(items: Sequence[bytes], definition: StoreDefinition) -> Any:
-    """Windows or rows as an Arrow table, in the columns and types of the store's table.
+    """Return windows or rows as an Arrow table with the columns and types of the store's table.
 
-    ``items`` are JSON objects of the store, all with the same fields. Their order is kept. Columns
-    that they lack are left out; without an item all are there.
+    Args:
+        items: JSON objects of the store, all with the same fields. The table has only these
+            fields, or all columns without an item. The order of the items is unchanged.
+        definition: The definition of the store.
     """
     schema = _answer_schema(definition)
     if items:
@@ -54,18 +56,18 @@ def page_table(items: Sequence[bytes], definition: StoreDefinition) -> Any:
 
 
 def keys_table(keys: Sequence[str]) -> Any:
-    """Keys as a table of one column."""
+    """Return keys as a table with one column."""
     schema = pa.schema([pa.field("key", pa.string(), nullable=False)])
     return pa.table([pa.array(keys, pa.string())], schema=schema)
 
 
 def with_ms_times(table: Any) -> Any:
-    """The table with its timestamps as integers in ms, under the names that JSON has."""
+    """Return the table with timestamps as integers in ms, with the names of the JSON fields."""
     return _with_times(table, {column: field for field, column in _TIMES.items()}, _milliseconds)
 
 
 def with_iso_times(table: Any) -> Any:
-    """The table with its timestamps as ISO 8601 texts, ``2013-01-01T10:00:00.000Z``."""
+    """Return the table with timestamps as ISO 8601 strings, ``2013-01-01T10:00:00.000Z``."""
     return _with_times(table, {column: column for column in _TIMES.values()}, _iso_texts)
 
 
@@ -79,7 +81,7 @@ def _parsed(items: Sequence[bytes], schema: pa.Schema) -> Any:
     if not items:
         return schema.empty_table()
     lines = b"\n".join(items)
-    # One block: a line may be as long as all the others together.
+    # One block, because one line can be longer than any fixed block.
     options = pj.ReadOptions(use_threads=False, block_size=len(lines) + 1)
     by_schema = pj.ParseOptions(explicit_schema=schema, unexpected_field_behavior="ignore")
     return pj.read_json(pa.BufferReader(lines), options, by_schema)

@@ -1,9 +1,12 @@
-"""What stands before every read: bounds on bytes, times and work, and who may ask for what.
+"""Guards before every read: limits of bytes, time and work, allowed hosts, and tokens.
 
-Nothing in here knows a store. ``Connections`` makes the HTTP protocol of a worker's connections,
-``Gate`` has the places of its requests, ``Turns`` divides long work into steps, ``AllowedHosts``
-knows the names that the worker goes by, and ``AccessGuard`` the tokens. Each refusal is an error of
-the contract.
+The package does not read stores. Each rejection is an error of the contract.
+
+    Connections     the connections of a worker, with limits of bytes and time
+    Gate            the limits of requests in progress
+    Turns           the share of the event loop for steps of long work
+    AllowedHosts    the host names of the worker
+    AccessGuard     the tokens of requests
 """
 
 from oriel.app.guards.access import (

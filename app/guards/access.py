@@ -26,18 +26,18 @@ from oriel.app.contract import (
 from oriel.app.guards.gate import Scope
 from oriel.storage import UnknownStore, log_line, one_line, say
 
-#: Where a request's access stands in its scope.
+#: The key of a request's access in its scope.
 ACCESS = "oriel.access"
 
-#: Pages and documents, which hold no data, and whether the process lives.
+#: Pages and documents without data, and the health of the process.
 _OPEN_PATHS = frozenset({b"/", b"/healthz", b"/openapi.json", b"/docs"})
 _OPEN_FOLDERS = (b"/docs/", b"/page/")
-#: What probes and monitoring read. With ``open_probes`` it needs no token either.
+#: The paths of probes and monitoring. With ``open_probes``, they also need no token.
 _PROBE_PATHS = frozenset({b"/readyz", b"/freshz", b"/metrics"})
-#: Lists that leave out the stores that a token does not grant access to.
+#: Lists that omit the stores that a token does not grant access to.
 _LIST_PATHS = frozenset({b"/v1/stores", b"/v1/status"})
 _SCHEME = b"bearer "
-#: Seconds for which a token that was good is taken as good.
+#: Seconds for which a token that was valid is assumed to be valid.
 _RECENT_SECONDS = 1.0
 
 _NO_STORE = "The token does not grant access to a store with this name. Use another name or token."
@@ -51,8 +51,11 @@ _ALL_KEYS = (
 class Access:
     """The stores and keys that a token grants access to.
 
-    ``stores`` are names, in which ``*`` matches any text. ``key_prefixes`` are what keys must
-    begin with. If it is None, any key can be read. If it is empty, the token is for monitoring.
+    Attributes:
+        name: The name of the token for log lines.
+        stores: Names of stores, in which ``*`` matches any text.
+        key_prefixes: The token grants access only to keys with these prefixes. None means any
+            key. An empty tuple is for monitoring.
     """
 
     name: str
@@ -61,7 +64,7 @@ class Access:
 
     @cached_property
     def reaches_everything(self) -> bool:
-        """Whether it grants access to every store and key."""
+        """Return whether it grants access to every store and key."""
         return self.key_prefixes is None and self.reaches_all_stores()
 
     def reaches_store(self, store: str) -> bool:
@@ -78,7 +81,7 @@ class Access:
 
 
 class TokenVerifier(Protocol):
-    """Knows tokens."""
+    """Verifies tokens from one source."""
 
     def follow(self) -> None:
         """Read the tokens or keys again if it is time. A worker calls this every second."""
@@ -87,7 +90,7 @@ class TokenVerifier(Protocol):
         """Return what a token grants access to, None if it is unknown or was removed.
 
         Raises:
-            Forbidden: it is known, and what it grants access to is malformed.
+            Forbidden: The token is valid, but its claims about stores or keys are malformed.
         """
 
 
@@ -95,10 +98,10 @@ class AccessGuard:
     """Checks each request of a service that has tokens."""
 
     def __init__(self, verifiers: Sequence[TokenVerifier], *, open_probes: bool = False) -> None:
-        """Accept the tokens that one of these knows."""
+        """Create a guard that accepts the tokens of all ``verifiers``."""
         self._verifiers = tuple(verifiers)
         self._open_paths = _OPEN_PATHS | _PROBE_PATHS if open_probes else _OPEN_PATHS
-        #: What tokens reach that were sent a moment ago, by the field's whole value.
+        #: The access of recently sent tokens, by the whole value of the header field.
         self._recent: dict[bytes, Access] = {}
         self._recent_until = 0.0
 
@@ -106,9 +109,9 @@ class AccessGuard:
         """Accept a request and put its ``Access`` into the scope. Log each rejection.
 
         Raises:
-            Unauthorized: it has no valid token.
-            UnknownStore: its token does not grant access to the store.
-            Forbidden: its token does not grant access to the key or the path.
+            Unauthorized: The request has no valid token.
+            UnknownStore: The token does not grant access to the store.
+            Forbidden: The token does not grant access to the key or the path.
         """
         path = scope["raw_path"]
         if path in self._open_paths or path.startswith(_OPEN_FOLDERS):
@@ -124,12 +127,12 @@ class AccessGuard:
         scope[ACCESS] = access
 
     def follow(self) -> None:
-        """Read tokens and keys again where it is time."""
+        """Read tokens and keys again if it is time."""
         for verifier in self._verifiers:
             verifier.follow()
 
     def check_again(self, scope: Scope) -> None:
-        """Check a request that is under way by the tokens as they are now; see ``check``."""
+        """Check a request in progress again with the current tokens. See ``check``."""
         self.check(scope, dict(scope["headers"]).get(b"authorization"))
 
     def _access_of(self, authorization: bytes | None) -> Access:
@@ -188,11 +191,11 @@ def check_keys(access: Access, keys: Iterable[str] | None) -> None:
     """Check that a token grants access to keys, or to all keys with these prefixes.
 
     Args:
-        access: what the token grants access to.
-        keys: the keys or prefixes that a request names, None if it is about all keys.
+        access: The access of the token.
+        keys: The keys or prefixes that a request names, None if it is about all keys.
 
     Raises:
-        Forbidden: the token does not grant access to one of them.
+        Forbidden: The token does not grant access to one of the keys.
     """
     if access.key_prefixes is None:
         return
@@ -212,7 +215,7 @@ def _keys_asked_for(
     if operation is None:
         return None
     if operation.path.endswith("{key}"):
-        # As the reads take it: the last path parameter is all the rest.
+        # As in the reads, the last path parameter is the whole rest.
         _store, *own = operation.path_parameters
         rest = parts[5] if len(parts) == 6 else b""
         return [decode_path(rest.split(b"/", len(own) - 1)[-1])]
@@ -240,7 +243,7 @@ def sees_totals(scope: Mapping[str, Any]) -> bool:
 
 
 def hide_other_stores(scope: Scope, error: Exception) -> Exception:
-    """Return the error of a forbidden store for an unknown one, if requests have tokens."""
+    """Replace the error of an unknown store by the error of a forbidden one, if tokens are used."""
     if isinstance(error, UnknownStore) and ACCESS in scope:
         return UnknownStore(_NO_STORE)
     return error

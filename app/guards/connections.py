@@ -1,4 +1,4 @@
-"""The connections of one worker, and which of them are closed for others."""
+"""The connections of one worker, with limits of their number, bytes and times."""
 
 import asyncio
 import resource
@@ -10,21 +10,21 @@ from oriel.app.contract import Limits, Overloaded
 
 #: Seconds between two checks for connections that are past a deadline.
 _LOOK_SECONDS = 1.0
-#: File descriptors that are left for indexes, logs and whatever else the worker opens.
+#: File descriptors that are reserved for indexes, logs and other files of the worker.
 _RESERVED_DESCRIPTORS = 64
 #: Bytes of a body after which a connection pauses, and the number of paused connections that
-#: continue in one turn of the event loop. Otherwise many long bodies would block everything else.
+#: continue in one iteration of the event loop. Otherwise, many long bodies would block the loop.
 LONG_PIECE_BYTES = 32 * 1024
 _READS_A_TURN = 16
 
 
 class Connection(Protocol):
-    """What is known here of a connection."""
+    """The interface of a connection."""
 
     transport: asyncio.Transport
 
     def end_if_late(self, now: float) -> None:
-        """Close the connection when it is past a deadline."""
+        """Close the connection if it is past a deadline."""
 
     def refuse(self, error: Overloaded) -> None:
         """Respond with an error and close the connection."""
@@ -34,18 +34,17 @@ class Connection(Protocol):
 
 
 class Connections:
-    """The connections of one worker: what they may do, and which of them are silent."""
+    """The connections of one worker, by the state of their request."""
 
     def __init__(self, limits: Limits) -> None:
         self.limits = limits
         self.all: set[Connection] = set()
-        #: Those that have no whole request, in the order in which they became silent.
+        #: Connections without a complete header, in the order in which they became silent.
         self.silent: dict[Connection, None] = {}
         #: Connections whose request waits for its body, or has a body and waits in the queue. The
         #: order is the order in which the requests began.
         self.arriving: dict[Connection, None] = {}
-        #: Connections whose clients have not taken what was sent to them, since when. The order is
-        #: the order of these times.
+        #: Connections whose clients do not read sent data, and since when, ordered by this time.
         self.stuck: dict[Connection, float] = {}
         #: Connections that pause before they read more of a body.
         self._paused: deque[Connection] = deque()
@@ -53,25 +52,25 @@ class Connections:
         self.body_bytes = 0
         self.is_ending = False  # If True, each response is the last one of its connection.
         descriptors, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-        # Where the system allows fewer files, accepting one too many would fail and stay unseen.
+        # If the system allows fewer files, an accept beyond this number would fail silently.
         affordable = max(descriptors // 2, descriptors - _RESERVED_DESCRIPTORS)
         self.most = min(limits.connections, affordable)
-        #: The header fields of every response: the list of uvicorn, which makes another one each
-        #: second, and the same fields as bytes.
+        #: The header fields of every response: uvicorn's list, which it replaces every second, and
+        #: the same fields as bytes.
         self._default_headers: list[tuple[bytes, bytes]] = []
         self._default_head = b""
 
     def default_head(self, headers: list[tuple[bytes, bytes]]) -> bytes:
-        """Return the header fields of every response as bytes; made once per list of uvicorn."""
+        """Return the header fields of every response as bytes, cached per list of uvicorn."""
         if headers is not self._default_headers:
             self._default_head = b"".join(b"%b: %b\r\n" % header for header in headers)
             self._default_headers = headers
         return self._default_head
 
     async def look_around(self, say_number: Callable[[int], None]) -> None:
-        """End what is past a deadline, once a second, as long as the task of this runs.
+        """Close connections that are past a deadline, once per second, until the task is canceled.
 
-        ``say_number`` gets the number of connections each time.
+        Each time, call ``say_number`` with the number of connections.
         """
         loop = asyncio.get_running_loop()
         while True:
@@ -82,7 +81,7 @@ class Connections:
             say_number(len(self.all))
 
     def read_later(self, connection: Connection) -> None:
-        """Let a connection that paused read on when it is its turn."""
+        """Let a paused connection continue to read when it is its turn."""
         if not self._paused:
             asyncio.get_running_loop().call_soon(self._let_read)
         self._paused.append(connection)
@@ -94,10 +93,12 @@ class Connections:
             asyncio.get_running_loop().call_soon(self._let_read)
 
     def make_room(self) -> bool:
-        """Close the connection that is silent for longest, or else the slowest one.
+        """Close the connection that is silent for longest, or otherwise the slowest one.
 
-        Slow clients do not take the response to their request, or do not send its body. Returns
-        False if there are none.
+        Slow clients do not read the response to their request, or do not send its body.
+
+        Returns:
+            False if no connection is silent or slow.
         """
         late = asyncio.get_running_loop().time() - _LOOK_SECONDS
         oldest = next(iter(self.silent), None)
@@ -113,7 +114,7 @@ class Connections:
         return True
 
     def bound_bodies(self) -> None:
-        """Refuse the requests that wait longest for their bodies until the others fit."""
+        """Reject the requests that wait longest for their bodies until the others fit."""
         limits = self.limits
         while self.arriving:
             if len(self.arriving) > limits.arriving_bodies:

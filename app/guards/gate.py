@@ -1,7 +1,8 @@
 """Count the work of a worker, and reject requests beyond its limits.
 
-Nothing is queued. Without a free place, the response is 503 with ``Retry-After``. A request has one
-place at a time: in progress, waiting for a position, or as an open stream.
+Each limit is a number of slots. Requests do not queue: without a free slot, the response is 503
+with ``Retry-After``. A request uses one slot at a time: in progress, as a long read, waiting for a
+position, or as an open stream.
 """
 
 import asyncio
@@ -19,27 +20,28 @@ Receive = Callable[[], Awaitable[Any]]
 Send = Callable[[Any], Awaitable[None]]
 App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
-#: ASGI extension: one message of this type is a whole answer (``status``, ``headers``, ``body``).
-#: uvicorn's own way checks each header field by two regular expressions and takes two messages,
-#: which is a quarter of a hot read.
+#: ASGI extension: one message of this type is a whole response (``status``, ``headers``, ``body``).
+#: In uvicorn, a response has two messages, and two regular expressions check each header field.
+#: That costs a quarter of the time of a hot read.
 WHOLE_ANSWER = "oriel.answer"
-#: ASGI extension: a function that closes the connection and drops what its client has not taken.
+#: ASGI extension: a function that closes the connection and drops the data that is not sent yet.
 ABORT = "oriel.abort"
 
-#: Bytes of a body that are handed to the connection at once; before the next ones it is waited
-#: until the client has taken most of these. asyncio's own mark for a full buffer.
+#: Bytes of a body that are written to the connection at a time. The next bytes are written after
+#: the client has read most of the previous ones. 64 KB is asyncio's high-water mark.
 _PIECE_BYTES = 64 * 1024
-#: Seconds that a client has for each piece while the memory is full. So a client that takes 64 KB/s
-#: keeps its response. With a round trip of 200 ms, TCP's slow start takes 0.6 s for a first piece.
+#: Seconds in which a client must read each piece while the memory is full. So a client that reads
+#: 64 KB/s keeps its response. With a round trip of 200 ms, TCP slow start needs 0.6 s for the first
+#: piece.
 _PIECE_SECONDS = 1.0
 
-#: Paths that need no place, so that they respond while all places are taken. A connection has at
-#: most one request under way, so the limit of connections bounds them.
+#: Paths that use no slot, so that they respond while all slots are in use. A connection has at
+#: most one request in progress, so the limit of connections bounds them.
 PROBE_PATHS = frozenset({b"/healthz", b"/readyz", b"/freshz", b"/metrics"})
 
 
 async def whole_body(receive: Receive) -> Receive:
-    """Wait for the body of a request, before the request takes a place.
+    """Wait for the body of a request, before the request uses a slot.
 
     Returns:
         A function that returns the body as one message, and then the next messages.
@@ -48,7 +50,7 @@ async def whole_body(receive: Receive) -> Receive:
     while more:
         message = await receive()
         if message["type"] != "http.request":
-            # The client left.
+            # The client has disconnected.
             raise asyncio.CancelledError
         body += message.get("body", b"")
         more = message.get("more_body", False)
@@ -61,18 +63,18 @@ async def whole_body(receive: Receive) -> Receive:
 
 
 class _LongResponse:
-    """A response of which at most one piece is handed to the connection at a time."""
+    """A response that is written to the connection piece by piece."""
 
     def __init__(self, size: int, now: float, abort: Callable[[], object] | None) -> None:
-        """``abort`` closes the connection and frees the response."""
+        """Create a response of ``size`` bytes. ``abort`` closes the connection and frees it."""
         self.size = size
         self.abort = abort
-        #: Since when the client is waited for.
+        #: Since when the response waits for the client.
         self.waits_since = now
 
 
 class Gate:
-    """The places of one worker. For its event loop only."""
+    """The slots of one worker. Only the event loop uses it."""
 
     def __init__(self, limits: Limits, clock: Callable[[], float] = time.monotonic) -> None:
         self.limits = limits
@@ -90,12 +92,13 @@ class Gate:
         self.steps = Turns(1)
 
     async def begin_list(self) -> None:
-        """Wait until a list of keys may begin. It takes some ms before its first step ends.
+        """Wait until the read of a list of keys can begin. Its first step lasts some ms.
 
-        Without this, all lists that arrive in a turn of the event loop would begin in this turn.
+        Without this wait, all lists that arrive in an iteration of the event loop would begin in
+        this iteration.
 
         Raises:
-            Overloaded: as many lists as the limit of requests wait.
+            Overloaded: The number of waiting lists is the limit of requests.
         """
         if self.steps.waiting >= self.limits.requests:
             raise Overloaded(
@@ -104,28 +107,28 @@ class Gate:
         await self.steps.begin()
 
     def enter(self) -> None:
-        """Take a place for a request, which ``leave`` returns.
+        """Use a slot for a request. Call ``leave`` at its end.
 
         Raises:
-            Overloaded: no place is free.
+            Overloaded: All slots are in use.
         """
         if self.requests >= self.limits.requests:
             raise Overloaded(_full("requests in progress", self.limits.requests, "requests"))
         self.requests += 1
 
     def leave(self) -> None:
-        """Give a place back."""
+        """Free the slot of a request."""
         self.requests -= 1
 
     @contextmanager
     def long_read(self, *, always: bool = False) -> Iterator[None]:
-        """Change a place under way for one of a long read.
+        """Use a slot of long reads instead of the slot of the request.
 
         Args:
-            always: also while all of these are taken, since most of the work is done.
+            always: Exceed the limit, because most of the work is already done.
 
         Raises:
-            Overloaded: there is none.
+            Overloaded: All slots are in use.
         """
         if self.long_reads >= self.limits.long_reads and not always:
             raise Overloaded(_full("long reads in progress", self.limits.long_reads, "long_reads"))
@@ -139,11 +142,11 @@ class Gate:
 
     @contextmanager
     def wait(self) -> Iterator[None]:
-        """Change a place under way for one among those that wait for a position.
+        """Use a slot of waiting requests instead of the slot of the request.
 
         Raises:
-            Overloaded: there is none.
-            ShuttingDown: the worker ends, so it begins to wait for nothing.
+            Overloaded: All slots are in use.
+            ShuttingDown: The worker ends, so no request can begin to wait.
         """
         self._refuse_when_closing()
         if self.waiting >= self.limits.waiting_requests:
@@ -159,11 +162,11 @@ class Gate:
 
     @contextmanager
     def stream(self, keys: int) -> Iterator[None]:
-        """Change a place under way for one of an open stream, which watches so many keys.
+        """Use a slot of streams, for a stream that watches ``keys`` keys, instead of the request's.
 
         Raises:
-            Overloaded: there is none.
-            ShuttingDown: the worker ends.
+            Overloaded: All slots are in use, or the limit of watched keys is reached.
+            ShuttingDown: The worker ends.
         """
         self._refuse_when_closing()
         if self.streams >= self.limits.streams:
@@ -192,7 +195,7 @@ class Gate:
         """Send a finished response. Send a long one in pieces, as fast as its client reads.
 
         Raises:
-            Overloaded: with this response, unread responses exceed the limit. Nothing was sent.
+            Overloaded: With this response, unread responses exceed the limit. Nothing was sent.
         """
         is_short = len(body) <= _PIECE_BYTES
         if is_short and WHOLE_ANSWER in scope.get("extensions", ()):
@@ -214,9 +217,9 @@ class Gate:
                 piece_is_taken()
 
     def bounded(self, scope: Mapping[str, Any], send: Send) -> Send:
-        """Return what sends the messages of another application within the limits.
+        """Return a ``send`` for another application that sends its messages within the limits.
 
-        Its ``send`` raises the errors of ``Gate.send`` with the first piece of a body.
+        With the first piece of a body, it raises the errors of ``Gate.send``.
         """
         start: Any = None
 
@@ -228,7 +231,7 @@ class Gate:
             elif start is not None and not more and len(body) > _PIECE_BYTES:
                 await self.send(scope, send, start["status"], start["headers"], body)
             else:
-                # A file comes piece by piece, so the client can be waited for in between.
+                # A file is sent piece by piece, and each piece can wait for the client.
                 with self._without_place():
                     if start is not None:
                         await send(start)
@@ -239,7 +242,7 @@ class Gate:
 
     @contextmanager
     def _without_place(self) -> Iterator[None]:
-        """Give the place under way back while a client is waited for."""
+        """Free the slot of the request while it waits for a client."""
         self.requests -= 1
         try:
             yield
@@ -248,9 +251,10 @@ class Gate:
 
     @contextmanager
     def _long_response(self, size: int, scope: Mapping[str, Any]) -> Iterator[Callable[[], None]]:
-        """Count a response against ``unsent_bytes`` instead of the place under way.
+        """Count a response as ``unsent_bytes`` instead of the slot of the request.
 
-        Yields a function to call when the client has taken a piece.
+        Yields:
+            A function to call when the client has read a piece.
         """
         self._make_room(size)
         limit = self.limits.unsent_bytes
@@ -287,10 +291,10 @@ class Gate:
             slowest.abort()
 
     async def in_time(self, app: App, scope: Scope, receive: Receive, send: Send) -> None:
-        """Run an application, whose response must begin within the time limit.
+        """Run an application whose response must begin within the time limit.
 
         Raises:
-            RequestTooSlow: no response began in time.
+            RequestTooSlow: No response began in time.
         """
         seconds = self.limits.request_seconds
         try:

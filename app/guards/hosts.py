@@ -1,8 +1,9 @@
-"""Which hosts a request may name: an answer for another one is an attack (DNS rebinding).
+"""Check the Host field of requests, against DNS rebinding attacks.
 
-A page of a stranger can make a browser ask ``http://stranger.example``, whose address it has
-changed to that of this service: the browser then lets the page read the answer. The Host field
-tells, for it has the stranger's name. An address can't be such a name, so every address is right.
+An attacker can change the address of ``http://attacker.example`` to the address of this service.
+Then a page of the attacker sends requests to the service, and the browser lets it read the
+responses. The Host field of such requests has the attacker's name, so they are rejected. An IP
+address cannot be rebound, so every address is allowed.
 """
 
 import ipaddress
@@ -10,17 +11,20 @@ from collections.abc import Iterable
 
 from oriel.app.contract import UnknownHost
 
-#: Hosts that are remembered; their number is bounded, for strangers choose them.
+#: The number of cached hosts. It is limited, because clients choose them.
 _REMEMBERED_MAX = 1_000
 
 _ANY = "*"
 
 
 class AllowedHosts:
-    """The hosts that requests may name: addresses, ``localhost``, and those that were told."""
+    """The allowed hosts of requests: addresses, ``localhost``, and configured names."""
 
     def __init__(self, told: Iterable[str] = ()) -> None:
-        """``told`` are names without a port; ``*`` allows any, ``*.example.org`` all below."""
+        """Allow the names ``told``, without a port.
+
+        ``*`` allows any name, and ``*.example.org`` allows all names below ``example.org``.
+        """
         names = {name.lower().rstrip(".") for name in told}
         self._any = _ANY in names
         self._names = names | {"localhost"}
@@ -28,10 +32,10 @@ class AllowedHosts:
         self._remembered: set[bytes] = set()
 
     def check(self, host: bytes | None) -> None:
-        """Accept the value of a Host field; None where a request of HTTP/1.0 has none.
+        """Check the value of a Host field, or None for a request of HTTP/1.0 without the field.
 
         Raises:
-            UnknownHost: it names another host.
+            UnknownHost: The host is not allowed.
         """
         if self._any or host is None or host in self._remembered:
             return
@@ -64,7 +68,7 @@ def _is_address(name: str) -> bool:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether only this machine reaches what listens on an address (or name)."""
+    """Return whether only this machine can reach the address or name."""
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:

@@ -1,10 +1,15 @@
 """JSON Web Tokens of an identity provider (OIDC), checked with its public keys (JWKS).
 
-Two claims say what a token reaches: ``oriel_stores``, a list of names (``*`` stands for any text),
-and ``oriel_key_prefixes``, a list of what keys begin with. A token without the first reaches no
-store; one without the second reads all keys. A claim that is not a list of strings is refused,
-because what it is to grant is not known. Keys are fetched in a thread: a request waits for
-none, and one whose key is not known yet is refused until it is.
+Two claims define the access of a token:
+
+    oriel_stores          a list of store names, in which * matches any text. Without this claim,
+                          the token grants access to no store
+    oriel_key_prefixes    a list of key prefixes. Without this claim, the token grants access to
+                          all keys
+
+A claim that is not a list of strings is rejected, because its meaning is unknown. A thread fetches
+the keys, so no request waits for them. A token with an unknown key is rejected until the key is
+fetched.
 """
 
 import hashlib
@@ -26,21 +31,21 @@ from oriel.app.guards.tokens import BadKeys
 
 logger = logging.getLogger(__name__)
 
-#: Signatures by a private key only: with a shared secret whoever checks a token could make one.
+#: Only signatures by a private key. With a shared secret, a verifier could also create tokens.
 _ALGORITHMS = (
     "RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA",
 )  # fmt: skip
-#: Seconds between two readings of the keys; and at least, when a token names a key that is new.
+#: Seconds between two fetches of the keys, and the minimum if a token has an unknown key.
 _REFRESH_SECONDS = 300.0
 _UNKNOWN_KEY_SECONDS = 10.0
-#: Tokens that are remembered once they were checked; a signature takes some 100 us.
+#: The number of cached tokens. The check of a signature costs some 100 us.
 _REMEMBERED_MAX = 1_000
-#: How much of a malformed claim a message shows.
+#: Characters of a malformed claim in a message.
 _SHOWN_CHARACTERS = 80
 
 
 class JwtSettings(NamedTuple):
-    """Where the keys are (a file, or an address), and whose tokens for whom are accepted."""
+    """The keys (a file or a URL), and the required issuer and audience of tokens."""
 
     keys: str
     issuer: str
@@ -55,8 +60,8 @@ class _Verified(NamedTuple):
 class _KeySet(NamedTuple):
     """Keys by their ids, and the tokens that they have verified.
 
-    A key set that is read again starts without verified tokens. A token is therefore never valid
-    by a key that was replaced, also under the same id, or removed.
+    After each fetch, a new key set starts without verified tokens. So a token is never valid by a
+    key that was removed, or replaced under the same id.
     """
 
     keys: Mapping[str | None, jwt.PyJWK]
@@ -64,13 +69,13 @@ class _KeySet(NamedTuple):
 
 
 class JwtVerifier:
-    """Checks tokens with the keys as they were read last."""
+    """Verifies tokens with the keys of the last fetch."""
 
     def __init__(self, settings: JwtSettings) -> None:
         """Read the keys.
 
         Raises:
-            BadKeys: they can't be fetched or read.
+            BadKeys: The keys cannot be fetched or read.
         """
         self._settings = settings
         self._key_set = _KeySet(_read_keys(settings.keys), OrderedDict())
@@ -85,10 +90,10 @@ class JwtVerifier:
         """See ``TokenVerifier``.
 
         Raises:
-            Forbidden: a claim of a token with a valid signature is malformed.
+            Forbidden: A claim of a token with a valid signature is malformed.
         """
         self.follow()
-        # The thread that reads the keys can replace the key set at any moment.
+        # The thread that fetches the keys can replace the key set at any moment.
         keys, verified = self._key_set
         digest = hashlib.sha256(token).digest()
         known = verified.get(digest)
@@ -141,9 +146,9 @@ class JwtVerifier:
 
 
 def _read_keys(place: str) -> dict[str | None, jwt.PyJWK]:
-    """Return the keys of a file or an address by their ids, without those that cannot be used.
+    """Return the usable keys of a file or a URL by their ids.
 
-    PyJWT's key sets reject an empty set. Here, it means that no token is valid.
+    PyJWT's key sets reject an empty set. Here, an empty set means that no token is valid.
     """
     try:
         if place.startswith(("https://", "http://")):
@@ -181,7 +186,7 @@ def _texts(claims: Mapping[str, Any], name: str) -> tuple[str, ...] | None:
     """Return the strings of a claim, None if the token does not have the claim.
 
     Raises:
-        Forbidden: the claim is not a list of strings.
+        Forbidden: The claim is not a list of strings.
     """
     claim = claims.get(name)
     if claim is None:

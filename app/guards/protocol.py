@@ -1,12 +1,12 @@
-"""The HTTP protocol of one connection: uvicorn's, with bounds on bytes and times.
+"""The HTTP protocol of one connection: uvicorn's protocol with limits of bytes and times.
 
-    silent ---bytes--> header ---> body ---> answer ---> silent
+    silent ---bytes--> header ---> body ---> response ---> silent
       |                  |           |          |
-      idle_seconds       header_seconds         send_seconds: the client takes nothing
+      idle_seconds       header_seconds         send_seconds: the client reads nothing
                                      body_seconds
 
-One look around a second finds the connections that are past a deadline, so a request costs a
-time stamp and no timer. What can still be answered is answered with a problem document.
+One check per second finds the connections that are past a deadline. So a request only stores a time
+and needs no timer. If a response is still possible, it is a problem document.
 """
 
 import asyncio
@@ -42,7 +42,7 @@ _UNREAD_BYTES = 64 * 1024
 
 
 def protocol_of(connections: Connections) -> Callable[..., "GuardedProtocol"]:
-    """Return what uvicorn is to call for each connection."""
+    """Return the factory that uvicorn calls for each connection."""
 
     def make(config: Config, server_state: ServerState, **others: Any) -> GuardedProtocol:
         return GuardedProtocol(connections, config, server_state, **others)
@@ -51,7 +51,7 @@ def protocol_of(connections: Connections) -> Callable[..., "GuardedProtocol"]:
 
 
 class _Refused(Exception):
-    """The request being read can't be taken; ``GuardedProtocol.refusal`` has the answer."""
+    """The request being read is rejected. ``GuardedProtocol._refusal`` has the response."""
 
 
 class GuardedProtocol(HttpToolsProtocol):
@@ -66,30 +66,30 @@ class GuardedProtocol(HttpToolsProtocol):
         self._task: asyncio.Task[None] | None = None
         #: The request that ``_task`` responds to. ``cycle`` is the last request that was read.
         self._front: RequestResponseCycle | None = None
-        #: The application for ``_front`` while the client has not taken the responses before.
+        #: The application for ``_front`` while the client has not read the previous responses.
         self._postponed: Any = None
-        #: What arrived after the requests that fill the queue.
+        #: The bytes that arrived after the requests that fill the queue.
         self._unread = b""
-        #: A line break before the first request is not a part of it, so no address was read yet.
+        #: Empty before the first request, because a line break before it is not a part of it.
         self.url = b""
-        #: Since when it is waited for the header (or for any byte), or for the body.
+        #: Since when the connection waits for the header (or for any byte), or for the body.
         self._since = self.loop.time()
         self._is_in_header = False
         self._is_in_body = False
         self._header_bytes = 0
         self._body_bytes = 0
-        #: Bytes after the last piece of a body: fields of a trailer, which the parser collects.
+        #: Bytes after the last piece of a body, for example trailer fields, which the parser keeps.
         self._trailer_bytes = 0
         #: Bytes of bodies that the connection has in ``Connections.body_bytes``.
         self._kept_bytes = 0
         self._refusal: ProblemAnswer | None = None
-        #: Since when the client has taken nothing of what is to be sent; None: nothing is.
+        #: Since when the client has read no sent data, None if no data waits.
         self._stuck_since: float | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Take the connection, if need be for one that is silent."""
+        """Accept the connection. At the limit, close a silent or slow one for it."""
         super().connection_made(transport)
-        #: What the server does in addition to ASGI's own messages.
+        #: The ASGI extensions of the server.
         self._extensions: dict[str, Any] = {WHOLE_ANSWER: {}, ABORT: transport.abort}
         connections = self._connections
         connections.all.add(self)
@@ -103,7 +103,7 @@ class GuardedProtocol(HttpToolsProtocol):
         connections.silent[self] = None
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Forget the connection; whatever is done for it ends."""
+        """Forget the connection and cancel its request."""
         self._connections.all.discard(self)
         self._connections.silent.pop(self, None)
         self._connections.stuck.pop(self, None)
@@ -177,12 +177,12 @@ class GuardedProtocol(HttpToolsProtocol):
         return parsed
 
     def on_message_begin(self) -> None:
-        """A request begins, perhaps right behind another one."""
+        """Start a request, which can directly follow another one in the same bytes."""
         super().on_message_begin()
         if not self._is_in_header:
             self._since = self.loop.time()
             self._is_in_header = True
-            # How many of the bytes at hand are of this request isn't known: it is counted.
+            # The number of its bytes is unknown. With this value, its header fields are counted.
             self._header_bytes = self._limits.header_bytes + 1
 
     def on_header(self, name: bytes, value: bytes) -> None:
@@ -191,12 +191,12 @@ class GuardedProtocol(HttpToolsProtocol):
             super().on_header(name, value)
 
     def on_headers_complete(self) -> None:
-        """Begin to respond, unless the header is too long or ambiguous."""
+        """Begin to respond, or reject a header that is over the limit or ambiguous."""
         limits = self._limits
         if len(self.url) > limits.url_bytes:
             self._refusal = self._too_long_url()
             raise _Refused
-        # Counted only where what came could be too long.
+        # Count the fields only if the bytes could exceed the limit.
         if self._header_bytes > limits.header_bytes and (
             sum(len(name) + len(value) for name, value in self.headers) > limits.header_bytes
         ):
@@ -214,7 +214,7 @@ class GuardedProtocol(HttpToolsProtocol):
         super().on_headers_complete()
         self.cycle.keep_alive &= not self._connections.is_ending
         if self.pipeline:
-            # If reading stopped, the end of the connection would stay unnoticed.
+            # Without reads, the end of the connection would not be detected.
             self.flow.resume_reading()
         self._connections.arriving.setdefault(self)
         self._connections.bound_bodies()
@@ -222,8 +222,8 @@ class GuardedProtocol(HttpToolsProtocol):
     def on_body(self, body: bytes) -> None:
         """Keep a piece of the body.
 
-        uvicorn stops reading if the body is long, and then the end of the connection stays
-        unnoticed. Here, the limits bound the bodies.
+        uvicorn stops reading if the body is long, and then does not detect the end of the
+        connection. Here, the limits bound the bodies.
         """
         self._body_bytes += len(body)
         self._trailer_bytes = 0
@@ -245,13 +245,13 @@ class GuardedProtocol(HttpToolsProtocol):
         self.cycle.message_event.set()
 
     def on_message_complete(self) -> None:
-        """The request is whole."""
+        """Complete the request."""
         self._is_in_body = False
         self._leave_arriving()
         super().on_message_complete()
 
     def on_response_complete(self) -> None:
-        """The response is written: the connection is silent until the next request."""
+        """Complete the response. The connection is silent until the next request."""
         self._task = self._front = None
         if not self.pipeline and not self.transport.is_closing():
             self._since = self.loop.time()
@@ -264,7 +264,7 @@ class GuardedProtocol(HttpToolsProtocol):
             self._read_on()
 
     def _count_bodies(self) -> None:
-        """Give the bytes of the bodies back that no request of the connection has any more."""
+        """Free the bytes of bodies whose requests are complete."""
         if self.cycle.response_complete:
             self.cycle.body = bytearray()
         waiting = [] if self._front is None else [self._front]
@@ -274,7 +274,7 @@ class GuardedProtocol(HttpToolsProtocol):
         self._kept_bytes = kept_bytes
 
     def _leave_arriving(self) -> None:
-        """Note that no body is on the way or waits in the queue."""
+        """Remove the connection from ``arriving`` if no body arrives or waits in the queue."""
         if not self._is_in_body and not (self.pipeline and self._kept_bytes):
             self._connections.arriving.pop(self, None)
 
@@ -285,17 +285,17 @@ class GuardedProtocol(HttpToolsProtocol):
         self._unread = b""
 
     def send_400_response(self, msg: str) -> None:
-        """Answer bytes that are no request, or one that is refused, and close."""
+        """Respond to invalid bytes or a rejected request, and close the connection."""
         refusal, self._refusal = self._refusal, None
         self._refuse(refusal or malformed_request(msg))
 
     def pause_writing(self) -> None:
-        """The client has to take most of what was sent before it gets more."""
+        """Stop writing until the client has read most of the sent data."""
         super().pause_writing()
         self._connections.stuck[self] = self.loop.time()
 
     def resume_writing(self) -> None:
-        """The client has taken most of what was to be sent."""
+        """Continue writing, because the client has read most of the sent data."""
         super().resume_writing()
         self._stuck_since = None
         self._connections.stuck.pop(self, None)
@@ -304,7 +304,7 @@ class GuardedProtocol(HttpToolsProtocol):
             self._start_asgi_task(self._front, app)
 
     def end_if_late(self, now: float) -> None:
-        """Close the connection when it is past a deadline; ``now`` is the event loop's time."""
+        """Close the connection if it is past a deadline. ``now`` is the event loop's time."""
         is_header_late = now - self._since > self._limits.header_seconds
         if self._takes_nothing(now) or (self._unread and is_header_late):
             self.transport.abort()
@@ -351,7 +351,7 @@ class GuardedProtocol(HttpToolsProtocol):
         self._refuse(problem_answer(error, ""))
 
     def _refuse(self, answer: ProblemAnswer) -> None:
-        """Answer without an application and close; a request under way is dropped."""
+        """Respond without an application, and close. A request in progress is canceled."""
         self._is_in_header = self._is_in_body = False
         self._connections.silent.pop(self, None)
         self._forget_bodies()
@@ -359,7 +359,7 @@ class GuardedProtocol(HttpToolsProtocol):
         if self.transport.is_closing():
             return
         if self._task is not None and self._front is not None:
-            # An answer in the middle of another would be taken for a part of it.
+            # After the start of a response, a second response would be read as a part of it.
             if self._front.response_started:
                 self.transport.abort()
                 return
@@ -374,10 +374,10 @@ class GuardedProtocol(HttpToolsProtocol):
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
         self._front = cycle
         if self.flow.write_paused:
-            # A request whose client does not read takes no place.
+            # A request whose client does not read uses no slot of the gate.
             self._postponed = app
             return
-        # As uvicorn does it; the task is kept, so that it ends with the connection.
+        # Like uvicorn, but the task is kept, so that it ends with the connection.
         cycle.scope["extensions"] = self._extensions
 
         async def extended(scope: Scope, receive: Receive, send: Send) -> None:
@@ -394,7 +394,7 @@ class GuardedProtocol(HttpToolsProtocol):
         self.tasks.add(self._task)
 
     async def _write_answer(self, cycle: RequestResponseCycle, answer: Mapping[str, Any]) -> None:
-        """Write a whole answer at once, whose header fields are the service's own."""
+        """Write a whole response at once. Its header fields need no check."""
         if cycle.flow.write_paused and not cycle.disconnected:
             await cycle.flow.drain()
         if cycle.disconnected:

@@ -1,7 +1,7 @@
-"""Seals of the entries of a token file: a damaged entry must never grant more access.
+"""Seals for the entries of a token file, so that a damaged entry never grants more access.
 
-A seal is a digest of the fields of its entry and the first of them. If an entry is truncated or
-damaged, its fields differ from its seal. An entry without a seal is accepted as it is.
+A seal is the first field of its entry, and a digest of the other fields. If an entry is truncated
+or damaged, its fields differ from its seal. An entry without a seal is accepted unchanged.
 """
 
 import hashlib
@@ -19,9 +19,9 @@ _HEAD = re.compile(
 
 
 def fits(entry: Mapping[str, Any]) -> bool:
-    """Return whether an entry has the fields that its seal is the digest of.
+    """Return whether the fields of an entry match its seal.
 
-    Further fields at the end are accepted, because each field limits the access that is granted.
+    Additional fields at the end are accepted, because each field only limits the access.
     """
     fields = [(name, value) for name, value in entry.items() if name != "seal"]
     return any(_seal(fields[:count]) == entry["seal"] for count in range(1, len(fields) + 1))
@@ -31,7 +31,7 @@ def sealed(text: str) -> str:
     """Return the text of a valid token file with a new seal in each entry.
 
     Raises:
-        ValueError: an entry is not a table ``[[token]]``, or its seal is not its first field.
+        ValueError: An entry is not a table ``[[token]]``, or its seal is not its first field.
     """
     entries = _entries(text)
     seals = [_seal(entry.items()) for entry in entries]
@@ -41,7 +41,7 @@ def sealed(text: str) -> str:
         pieces += [text[end : head.start()], f'{head["line"]}\nseal = "{seal}"\n']
         end = head.end()
     new = "".join([*pieces, text[end:]])
-    # A line of a text can look like the first line of an entry.
+    # A line of a multi-line string can look like the first line of an entry.
     if len(heads) != len(entries) or _entries(new) != entries:
         message = "each token must be a table [[token]], with its seal as the first field"
         raise ValueError(message)

@@ -22,7 +22,7 @@ _RANDOM_BYTES = 32
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Print a new token. Exit code 1 if the file cannot be used or has a token of the name."""
+    """Print a new token. Exit code 1 if the file cannot be used or has a token with this name."""
     options = _parse(arguments)
     token = _PREFIX + secrets.token_urlsafe(_RANDOM_BYTES)
     try:
@@ -48,11 +48,11 @@ def _change(options: argparse.Namespace, token: str) -> int:
     """Add a token to the file, or only seal the file. Return how many tokens were in it.
 
     Raises:
-        BadTokenFile: the file is invalid, or has a token of this name.
-        ValueError: the file cannot be sealed.
-        OSError: the file cannot be written. It is unchanged.
+        BadTokenFile: The file is invalid, or has a token with this name.
+        ValueError: The file cannot be sealed.
+        OSError: The file cannot be written. It is unchanged.
     """
-    # A link to the file stays a link.
+    # A symbolic link to the file stays a link.
     file = options.file.resolve()
     with _locked(file.parent) as directory:
         old = read_text(file) if file.exists() or options.seal else ""
@@ -95,9 +95,9 @@ def _locked(directory: Path) -> Iterator[int]:
 
 
 def _replace(file: Path, content: bytes, directory: int) -> None:
-    """Replace a file at once: after a failure, a kill or a power loss, it is the old or the new."""
+    """Replace a file atomically. After a failure, a kill or a power loss, it is old or new."""
     draft = file.with_name(f".{file.name}.draft")
-    # A kill can leave one.
+    # A killed process can leave a draft.
     draft.unlink(missing_ok=True)
     try:
         descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)

@@ -1,12 +1,12 @@
 """Read bearer tokens from a file, which contains only their digests.
 
     [[token]]
-    seal = "5f0c2e..."                   # of the other fields, see ``seals``
+    seal = "5f0c2e..."                   # digest of the other fields, see ``seals``
     name = "dashboard"
-    sha256 = "9f86d0..."                 # of the token's text
-    stores = ["departures", "flights-*"] # may be left out: all
-    key_prefixes = ["EWR"]               # may be left out: all keys
-    expires = 2027-01-31T00:00:00Z       # may be left out: never
+    sha256 = "9f86d0..."                 # digest of the token
+    stores = ["departures", "flights-*"] # optional. Default: all stores
+    key_prefixes = ["EWR"]               # optional. Default: all keys
+    expires = 2027-01-31T00:00:00Z       # optional. Default: never
 
 The file is read again after a change, so you can add and remove tokens without a restart.
 """
@@ -26,7 +26,7 @@ from oriel.app.guards.seals import fits
 
 logger = logging.getLogger(__name__)
 
-#: Seconds between two looks whether the file has changed.
+#: Seconds between two checks for a change of the file.
 _LOOK_SECONDS = 1.0
 
 _FIELDS = {"seal", "name", "sha256", "stores", "key_prefixes", "expires"}
@@ -41,9 +41,14 @@ class BadKeys(Exception):
 
 
 class Token(NamedTuple):
-    """One token of the file: the digest of its text, what it reaches, and when it ends.
+    """One token of the file.
 
-    ``limits`` are the fields of its entry that limit its access.
+    Attributes:
+        digest: The digest of the token.
+        access: The access that the token grants.
+        expires: When the token expires, None for never.
+        seal: The seal of its entry, None without a seal.
+        limits: The fields of its entry that limit its access.
     """
 
     digest: bytes
@@ -60,13 +65,13 @@ class TokenFile:
         """Read the file.
 
         Raises:
-            BadTokenFile: it can't be read, or an entry is wrong.
+            BadTokenFile: The file cannot be read, or an entry is invalid.
         """
         self._path = path
         self._stamp = self._look()
         self._tokens = parse_tokens(path, read_text(path))
-        #: Every token of the file until now, also of those that it has lost: a copy that replaces
-        #: the content of the file can be read when it is empty, and then when it is incomplete.
+        #: Every token of the file until now, including removed ones. While a copy replaces the
+        #: content of the file, it can be read when it is empty, and then when it is incomplete.
         self._seen = dict(self._tokens)
         self._looked_at = monotonic()
         self._warn()
@@ -75,8 +80,8 @@ class TokenFile:
         self.follow()
         digest = hashlib.sha256(token).digest()
         known = self._tokens.get(digest)
-        # Found by its digest, so that the time taken says nothing of a token; compared in
-        # constant time all the same.
+        # The lookup by digest reveals nothing about a token by its duration. The comparison also
+        # has constant time.
         if known is None or not hmac.compare_digest(known.digest, digest):
             return None
         if known.expires is not None and known.expires <= datetime.now(UTC):
@@ -142,7 +147,7 @@ def read_text(path: Path) -> str:
     """Return the text of a token file.
 
     Raises:
-        BadTokenFile: the file cannot be read, or is not UTF-8.
+        BadTokenFile: The file cannot be read, or is not UTF-8.
     """
     try:
         return path.read_text(encoding="utf-8")
@@ -155,12 +160,12 @@ def parse_tokens(path: Path, text: str, *, check_seals: bool = True) -> Mapping[
     """Return the tokens of a token file by their digests.
 
     Args:
-        path: the file, for errors.
-        text: the content of the file.
+        path: The file, for errors.
+        text: The content of the file.
         check_seals: False accepts entries that differ from their seals.
 
     Raises:
-        BadTokenFile: the text is not TOML, or an entry is invalid.
+        BadTokenFile: The text is not TOML, or an entry is invalid.
     """
     try:
         content = tomllib.loads(text)
@@ -183,7 +188,8 @@ def parse_tokens(path: Path, text: str, *, check_seals: bool = True) -> Mapping[
             )
             raise BadTokenFile(message)
         if token.digest in tokens:
-            # Without its end, the file would grant the access of the first one.
+            # If the file is truncated before the second entry, the token would have the access of
+            # the first one.
             message = f"{path}: token {number} has the sha256 of another token. Delete one of them"
             raise BadTokenFile(message)
         tokens[token.digest] = token

@@ -1,4 +1,4 @@
-"""The share of the event loop that long work gets: steps of reads and of event streams."""
+"""Limit the share of the event loop for long work, the steps of reads and of event streams."""
 
 import asyncio
 import time
@@ -8,19 +8,19 @@ from typing import Any, TypeVar
 
 Result = TypeVar("Result")
 
-#: Seconds of work in one turn of the event loop. A request needs up to five turns, so this work
-#: delays it by at most about 25 ms.
+#: Seconds of work in one iteration of the event loop. A request needs up to five iterations, so
+#: this work delays it by at most about 25 ms.
 TURN_SECONDS = 0.005
-#: While work in progress waits, one of so many steps begins other work.
+#: While work in progress waits, one in this many steps begins new work.
 _BEGINS_EVERY = 4
 
 _Step = tuple[Callable[[], Any], "asyncio.Future[Any]"]
 
 
 class Turns:
-    """Runs steps in their order, at most ``steps`` of them and a bounded time per event loop turn.
+    """Runs at most ``steps`` steps per iteration of the event loop, for a bounded time, in order.
 
-    First steps have a queue of their own, because work in progress holds memory.
+    First steps have their own queue, because work in progress holds memory and has priority.
     """
 
     def __init__(self, steps: int, clock: Callable[[], float] = time.perf_counter) -> None:
@@ -32,15 +32,15 @@ class Turns:
 
     @property
     def waiting(self) -> int:
-        """How much work waits for the turn in which it begins."""
+        """Return the number of first steps that wait."""
         return len(self._first)
 
     async def begin(self) -> None:
-        """Wait for the turn of work whose first part is no step, and which follows at once."""
+        """Wait until new work can begin. The caller then does its first part itself."""
         await self._run(lambda: None, self._first)
 
     async def run(self, step: Callable[[], Result]) -> Result:
-        """Run a step when it is its turn, and return what it returns."""
+        """Run a step when it is its turn, and return its result."""
         return await self._run(step, self._later)
 
     async def _run(self, step: Callable[[], Result], queue: deque[_Step]) -> Result:
@@ -52,7 +52,7 @@ class Turns:
         return await done
 
     def _turn(self) -> None:
-        """Run steps until the time is up. The loop serves everything else before the next turn."""
+        """Run steps until the time is up. The loop runs everything else before the next turn."""
         ends = self._clock() + TURN_SECONDS
         try:
             for _ in range(min(len(self._first) + len(self._later), self._steps)):
@@ -72,7 +72,7 @@ class Turns:
 
 def _finish(step: Callable[[], Any], done: "asyncio.Future[Any]") -> None:
     if done.done():
-        # The client left.
+        # The client has disconnected.
         return
     try:
         done.set_result(step())

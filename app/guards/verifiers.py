@@ -1,4 +1,4 @@
-"""What knows the tokens of requests, by what the service was told of them."""
+"""Create the verifiers of tokens from the settings of the service."""
 
 from pathlib import Path
 from typing import NamedTuple
@@ -8,9 +8,13 @@ from oriel.app.guards.tokens import TokenFile
 
 
 class TokenSettings(NamedTuple):
-    """Where tokens are known from: a token file, an identity provider's keys, both or neither.
+    """The sources of tokens: a token file, the keys of an identity provider, both or neither.
 
-    ``jwks`` is a file or an address; its tokens must be of ``jwt_issuer``, for ``jwt_audience``.
+    Attributes:
+        tokens: The token file.
+        jwks: The file or URL of the identity provider's keys.
+        jwt_issuer: The required issuer of JSON Web Tokens.
+        jwt_audience: The required audience of JSON Web Tokens.
     """
 
     tokens: str | None
@@ -20,18 +24,18 @@ class TokenSettings(NamedTuple):
 
 
 def make_verifiers(settings: TokenSettings) -> list[TokenVerifier]:
-    """What knows the tokens of requests; nothing where nobody needs one.
+    """Return the verifiers of tokens. The list is empty if requests need no token.
 
     Raises:
-        BadTokenFile: the token file can't be used.
-        BadKeys: the keys of the identity provider can't be used.
-        ModuleNotFoundError: the extra that checks its tokens is not installed.
+        BadTokenFile: The token file cannot be used.
+        BadKeys: The keys of the identity provider cannot be used.
+        ModuleNotFoundError: The extra ``jwt`` is not installed.
     """
     verifiers: list[TokenVerifier] = []
     if settings.tokens is not None:
         verifiers.append(TokenFile(Path(settings.tokens)))
     if settings.jwks is not None and settings.jwt_issuer and settings.jwt_audience:
-        # Imported when it is wanted: an extra of its own brings its packages.
+        # Imported only if it is used, because its packages are in an extra.
         from oriel.app.guards.jwt_tokens import JwtSettings, JwtVerifier  # noqa: PLC0415
 
         keys = JwtSettings(settings.jwks, settings.jwt_issuer, settings.jwt_audience)

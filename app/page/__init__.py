@@ -1,9 +1,9 @@
-"""The dashboard: a page of plain ES modules (``files``) without anything from elsewhere.
+"""The dashboard, a page of plain ES modules (``files``) that loads nothing from other servers.
 
-The service gives the page the operations' paths as a module; in the browser the page asks the
-service itself and hears of changes by Server-Sent Events. Below ``files`` are
+The service provides the paths of the operations as a module. In the browser, the page sends
+requests to the service and receives changes as Server-Sent Events. The directory ``files`` has
 
-    main.js   which view is shown, and how it hears of changes
+    main.js   the choice of the view, and its updates
     base/     elements, formats, requests, the address, live updates, windows of a key
     parts/    chart, timeline, table, search for keys, position, files to save
     views/    overview, wall, store, dead letters

@@ -1,6 +1,7 @@
-"""The routes of the dashboard: the page at ``/`` and its own files below ``/page/``.
+"""The routes of the dashboard: the page at ``/`` and its files in ``/page/``.
 
-Each file has a route by its name, made when the service starts: no request names a path on disk.
+Each file has its own route, which is created when the service starts. So no request can name a path
+on disk.
 """
 
 from collections.abc import Awaitable, Callable
@@ -22,7 +23,7 @@ _MEDIA_TYPES = {
     ".txt": "text/plain; charset=utf-8",
 }
 
-#: The page may load its own files and ask this service, and nothing else; nothing in it is inline.
+#: The page loads only its own files and sends requests only to this service. It has no inline code.
 _POLICY = (
     "default-src 'none'; connect-src 'self'; style-src 'self'; script-src 'self'; "
     "img-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
@@ -30,7 +31,7 @@ _POLICY = (
 
 
 def dashboard_routes() -> APIRouter:
-    """Make the routes of the page that shows stores and their windows as they change."""
+    """Return the routes of the dashboard page and its files."""
     router = APIRouter()
     page_path = OPERATIONS["dashboard"].path
     for file in sorted(_FILES.rglob("*")):
@@ -44,7 +45,7 @@ def dashboard_routes() -> APIRouter:
 
 
 def _operations() -> bytes:
-    """The operations' paths and the kinds of stores that they fit, as a module of the page."""
+    """Return the operations with their paths and store kinds, as an ES module."""
     operations = {
         name: {"path": operation.path, "storeKinds": sorted(operation.store_kinds)}
         for name, operation in OPERATIONS.items()
@@ -53,7 +54,7 @@ def _operations() -> bytes:
 
 
 def _endpoint(content: bytes, media_type: str) -> Callable[[Request], Awaitable[Response]]:
-    """Make the endpoint of one file, which a browser keeps and asks about each time."""
+    """Return the endpoint of one file, which a browser caches and revalidates each time."""
     tag = f'"{sha256(content).hexdigest()[:32]}"'
     headers = {
         "content-security-policy": _POLICY,

@@ -1,8 +1,8 @@
-"""Pushing: event streams of a store's changes (Server-Sent Events).
+"""Event streams with the changes of a store (Server-Sent Events).
 
-``watched_store`` says from the raw path whether a request is for a stream, and ``EventStreams``
-serves it. In comes the log of the store's table, read once for all who watch it; when the index
-has come to a version, out goes what it changed. Nothing is lost or repeated over a reconnect.
+``watched_store`` detects a request for a stream by its raw path, and ``EventStreams`` serves it.
+The changes are read from the log of the store's table, once for all streams. A stream sends the
+changes of a version when the index has the version. A reconnect loses and repeats nothing.
 """
 
 from oriel.app.push.streams import EventStreams, watched_store

@@ -1,7 +1,7 @@
-"""What each version of a store changed, read from its table's log, once for all who watch it.
+"""The changes of each version of a store, read from its table's log once for all streams.
 
-The index has each window's newest row only; the log's entry of a version names the files that it
-added, and these hold exactly the rows that it changed (docs/decisions/0044).
+The index has only the newest row of each window. The log entry of a version names the files that
+the version added, and these contain exactly the changed rows (docs/decisions/0044).
 """
 
 import asyncio
@@ -21,33 +21,39 @@ from oriel.storage.delta import DeltaLog, LogEntry
 from oriel.storage.files import Stamp
 from oriel.storage.index import row_json, table_batches
 
-#: Bytes of rows that are kept for who comes next, of all stores of a worker.
+#: Bytes of rows that are cached for all stores of a worker.
 CACHE_BYTES = 64 * 1024 * 1024
-#: Seconds for which an entry among objects is taken as unchanged.
+#: Seconds for which an entry in an object store is assumed to be unchanged.
 _OBJECT_SECONDS = 1.0
-#: Rows of one event at most, so that its making is short however small the rows are.
+#: The most rows of one event, so that its creation is short even if the rows are small.
 _PIECE_ROWS = 4_096
 
 
-#: The id of a table, a version of it, and the aggregates that its rows are kept without.
+#: The id of a table, a version, and the aggregates that are removed from its rows.
 _Place = tuple[str, int, frozenset[str]]
-#: Numbers of rows of a version, ascending.
+#: Indexes of rows of a version, ascending.
 Rows = range | npt.NDArray[np.int64]
 
 
 class ResetNeeded(Exception):
-    """The changes of a version can't be told one by one; the message says why."""
+    """The changes of a version cannot be sent as single events. The message says why."""
 
 
 class Changes(NamedTuple):
     """The rows that one version changed, in the order of its files.
 
-    ``windows`` are the rows as the API answers them, ``deleted`` says which of them are removed
-    windows. ``starts`` are their window starts in ms, without windows empty. ``codes`` numbers the
-    keys, ``code_of_row`` has the number of each row's key. ``ends`` sums up the rows' bytes.
-
-    ``before`` is the digest of the entry that this version follows, "" if the log lacks it.
-    ``stamp`` says which file the entry was read from.
+    Attributes:
+        version: The version.
+        digest: The digest of its log entry.
+        before: The digest of the previous log entry, "" if the log does not have it.
+        stamp: The identity of the file from which the entry was read.
+        record: The commit record of the version, None if the entry does not have one.
+        windows: The rows as JSON of the API.
+        deleted: Whether each row is a removed window.
+        starts: The start of each window in ms, empty in a store without windows.
+        codes: The code of each key.
+        code_of_row: The code of each row's key.
+        ends: The cumulative sizes of the rows in bytes.
     """
 
     version: int
@@ -63,7 +69,7 @@ class Changes(NamedTuple):
     ends: npt.NDArray[np.int64]
 
     def rows_of(self, keys: Collection[str], from_row: int) -> Rows:
-        """The numbers of the rows of these keys (of all, where none are named), ascending."""
+        """Return the ascending indexes of the rows of ``keys``. Without keys, return all."""
         if not keys:
             return range(from_row, len(self.windows))
         changed = [self.codes[key] for key in self.keys_of(keys)]
@@ -74,7 +80,7 @@ class Changes(NamedTuple):
         return np.flatnonzero(is_watched[self.code_of_row[from_row:]]) + from_row
 
     def keys_of(self, keys: Collection[str]) -> Collection[str]:
-        """Return which of these keys (of all, if none is named) the version changed."""
+        """Return the keys that the version changed, only from ``keys`` unless it is empty."""
         if not keys:
             return self.codes.keys()
         if len(keys) > len(self.codes):
@@ -82,12 +88,12 @@ class Changes(NamedTuple):
         return [key for key in keys if key in self.codes]
 
     def least_start(self, keys: Collection[str]) -> int:
-        """Return the least start in ms of the changed windows of these keys, or of all keys."""
+        """Return the least start in ms of the changed windows of ``keys``, or of all keys."""
         rows = self.rows_of(keys, 0)
         return int((self.starts if isinstance(rows, range) else self.starts[rows]).min())
 
     def next_piece(self, rows: Rows, begin: int, bytes_max: int) -> Rows:
-        """Return rows from ``begin`` on until they have so many bytes, or are ``_PIECE_ROWS``."""
+        """Return rows from ``begin`` on, up to ``bytes_max`` bytes or ``_PIECE_ROWS`` rows."""
         piece = rows[begin : begin + _PIECE_ROWS]
         if isinstance(piece, range):
             low = self.ends[piece[0] - 1] if piece[0] else 0
@@ -98,12 +104,12 @@ class Changes(NamedTuple):
         return piece[: last + 1]
 
     def size_bytes(self) -> int:
-        """About how much memory the rows take."""
+        """Return the approximate memory of the rows in bytes."""
         return int(self.ends[-1] if self.windows else 0) + 200 * len(self.windows)
 
 
 class ChangeReader:
-    """Reads the changes of versions in a thread of its own, and keeps what was read last."""
+    """Reads the changes of versions in its own thread, with a cache."""
 
     def __init__(self) -> None:
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="changes")
@@ -111,7 +117,7 @@ class ChangeReader:
         self._kept_bytes = 0
         self._reading: dict[_Place, asyncio.Task[Changes]] = {}
         self._digests = LogDigests()
-        #: When an entry among objects was last found unchanged.
+        #: When an entry in an object store was last checked.
         self._checked_at: dict[_Place, float] = {}
         #: How many versions were read from a log.
         self.reads = 0
@@ -124,12 +130,12 @@ class ChangeReader:
         version: int,
         left_out: frozenset[str] = frozenset(),
     ) -> Changes:
-        """Return what a version changed, in rows without the aggregates that are left out.
+        """Return the changes of a version, in rows without the aggregates in ``left_out``.
 
-        Streams that need the same rows share one reading of them.
+        Streams that need the same rows at the same time share one read.
 
         Raises:
-            ResetNeeded: the entry is gone, or does more than to add rows of the pipeline.
+            ResetNeeded: The log entry is deleted, or does more than add rows of the pipeline.
         """
         place = (table_id, version, left_out)
         kept = await self._unchanged(place, log)
@@ -140,19 +146,19 @@ class ChangeReader:
             reading = asyncio.ensure_future(self._read(place, log, definition))
             self._reading[place] = reading
             reading.add_done_callback(lambda done: self._read_is_done(place, done))
-        # One that goes must not end what others wait for.
+        # A stream that ends must not cancel a read that other streams wait for.
         return await asyncio.shield(reading)
 
     async def _unchanged(self, place: _Place, log: DeltaLog) -> Changes | None:
-        """Return what was read of a version, if the log still has the entry that it was read of.
+        """Return cached changes if the log still has the entry from which they were read.
 
-        A restore of an older backup brings another version of the same number.
+        After a restore of an older backup, another version can have the same number.
         """
         kept = self._kept.get(place)
         if kept is None:
             return None
         if is_object(log.table):
-            # A look at an object takes as long as a request.
+            # A check of an object needs a request.
             now = time.monotonic()
             if now - self._checked_at.get(place, -_OBJECT_SECONDS) < _OBJECT_SECONDS:
                 return kept
@@ -204,14 +210,14 @@ class ChangeReader:
     def _read_is_done(self, place: _Place, done: "asyncio.Task[Changes]") -> None:
         del self._reading[place]
         if not done.cancelled():
-            # Where all who waited have gone, nobody else looks at the error.
+            # If all waiting streams have ended, the error would stay unretrieved.
             done.exception()
 
 
 def read_changes(
     log: DeltaLog, definition: StoreDefinition, version: int, digests: LogDigests
 ) -> Changes:
-    """Read what one version changed; see ``ChangeReader.changes``."""
+    """Read the changes of one version. See ``ChangeReader.changes``."""
     try:
         entry, stamp, before = _read_entry(log, version, digests)
     except StorageError as error:
@@ -253,14 +259,14 @@ def read_changes(
 
 
 def _read_entry(log: DeltaLog, version: int, digests: LogDigests) -> tuple[LogEntry, Stamp, str]:
-    """Read the entry of a version, its stamp, and the digest of the entry before it."""
+    """Read the log entry of a version, its file identity, and the previous entry's digest."""
     stamp = log.stamp(version)
     entry = log.read(version)
     if entry is None or stamp is None:
         message = f"version {version} is not in the log of the table"
         raise ResetNeeded(message)
     before = digests.digest(log, version - 1)
-    # Only entries that are in the log at the same time are of one history.
+    # Only entries that are in the log at the same time belong to one history.
     if log.stamp(version) != stamp:
         message = f"version {version} was replaced by another"
         raise ResetNeeded(message)
@@ -273,7 +279,10 @@ def _ends(windows: list[bytes]) -> npt.NDArray[np.int64]:
 
 
 def _refuse_more_than_rows(entry: LogEntry, definition: StoreDefinition) -> None:
-    """Only a batch of the pipeline adds rows that are each the newest of its window."""
+    """Raise ``ResetNeeded`` unless the entry only adds rows of a pipeline's batch.
+
+    Only these rows are each the newest row of their window.
+    """
     what = None
     if entry.metadata is not None:
         what = "changed the table's definition"

@@ -6,14 +6,20 @@ from typing import NamedTuple
 from oriel.app.reads import without_columns
 from oriel.storage.index import IndexSnapshot, IndexState
 
-#: Bytes of windows that are kept for the other streams of a worker.
+#: Bytes of windows that are cached for the streams of a worker.
 CACHE_BYTES = 16 * 1024 * 1024
-#: Keys that one piece reads at most. No other request is served meanwhile.
+#: The most keys that one piece reads. Meanwhile, the worker serves no other request.
 _KEYS_MAX = 256
 
 
 class CurrentPiece(NamedTuple):
-    """The current windows of some keys, and the keys of them that have no window."""
+    """The current windows of some keys.
+
+    Attributes:
+        state: The version of the index.
+        windows: The windows as JSON.
+        removed: The keys without a window.
+    """
 
     state: IndexState
     windows: list[bytes]
@@ -21,7 +27,7 @@ class CurrentPiece(NamedTuple):
 
 
 class CurrentWindows:
-    """Reads the current windows of keys, and keeps what was read last."""
+    """Reads the current windows of keys, with a cache."""
 
     def __init__(self) -> None:
         self._kept: dict[tuple[str, int, str, str, frozenset[str]], bytes | None] = {}
@@ -36,7 +42,7 @@ class CurrentWindows:
         left_out: frozenset[str],
         bytes_max: int,
     ) -> CurrentPiece:
-        """Read the windows of the first keys, up to a number of bytes."""
+        """Read the windows of the first keys, up to ``bytes_max`` bytes."""
         windows: list[bytes] = []
         removed: list[str] = []
         size = 0

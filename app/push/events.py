@@ -1,11 +1,12 @@
-"""The wire form of event streams (Server-Sent Events), and the ids by which they are resumed.
+"""The format of event streams (Server-Sent Events), and the event ids that resume a stream.
 
     id     =  VERSION [ . ROW ] [ - TABLE - DIGEST ]
 
-``17.256-1a2b3c4d-99aabbcc`` is behind row 256 of version 17; without a row, behind all of the
-version. The first digits of the table's id and of the digest of the version's log entry tell a
-table or an entry that was replaced: they are the ``history`` of a position. A client that knows the
-version only can leave them out, and then a restore before the request is not noticed.
+The id ``17.256-1a2b3c4d-99aabbcc`` is the point after the first 256 rows of version 17. Without a
+row, it is the point after the whole version. TABLE and DIGEST are the first digits of the table id
+and of the digest of the version's log entry. They are the ``history`` of a position, and detect a
+replaced table or entry. A client that knows only the version can omit them. Then, a restore before
+the request is not detected.
 """
 
 import re
@@ -21,10 +22,13 @@ _ID = re.compile(EVENT_ID_PATTERN, re.ASCII)
 
 
 class EventId(NamedTuple):
-    """How far a stream has come.
+    """The point that a stream has reached.
 
-    ``row`` is how many rows of the version were sent, None for all of them. ``table`` and
-    ``digest`` are "" where they are not known.
+    Attributes:
+        version: The table version.
+        row: The number of rows of the version that were sent, None for all rows.
+        table: The first digits of the table id, "" if they are unknown.
+        digest: The first digits of the log entry's digest, "" if they are unknown.
     """
 
     version: int
@@ -38,21 +42,21 @@ class EventId(NamedTuple):
 
     @property
     def place(self) -> Place:
-        """The version, in its history."""
+        """Return the version with its history."""
         return Place(self.version, self.table, self.digest)
 
     @classmethod
     def of(cls, version: int, table_id: str, digest: str, row: int | None = None) -> "EventId":
-        """The id behind a row, or behind all, of a version."""
+        """Return the id of the point after ``row`` rows of a version, or after all its rows."""
         _, table, shown = Place.of(version, table_id, digest)
         return cls(version, row, table, shown)
 
     @classmethod
     def read(cls, text: str) -> "EventId":
-        """Read an id that a client sends.
+        """Parse an id that a client sent.
 
         Raises:
-            InvalidParameter: it is none.
+            InvalidParameter: The text is not an id.
         """
         match = _ID.fullmatch(text.strip())
         if match is None:
@@ -66,15 +70,15 @@ class EventId(NamedTuple):
 
 
 def event(name: str, at: EventId, data: Mapping[str, Any]) -> bytes:
-    """One event; ``data`` is JSON, which has no line breaks."""
+    """Return one event with ``data`` as JSON, which contains no line breaks."""
     return frame(name, at, orjson.dumps(data))
 
 
 def frame(name: str, at: EventId, data: bytes) -> bytes:
-    """One event with finished data."""
+    """Return one event with finished data."""
     return b"event: %b\nid: %b\ndata: %b\n\n" % (name.encode(), str(at).encode(), data)
 
 
 def heartbeat(at: EventId) -> bytes:
-    """Keep a silent connection alive; clients take the id and see no event."""
+    """Return a heartbeat. A client stores the id and dispatches no event."""
     return b"id: %b\n\n" % str(at).encode()

@@ -1,8 +1,8 @@
-"""Event streams: what changes of a store, or of some of its keys, told as it happens.
+"""Event streams with the changes of a store, or of some of its keys.
 
-A stream has no buffer of its own. It knows how far it has come and sends the next version's rows
-when its client has taken those before, so a slow client costs one event of memory. Who takes
-nothing is closed in time and comes back with the id of its last event.
+A stream does not have its own buffer. It sends the rows of the next version after its client has
+read the previous event, so a slow client costs the memory of one event. A connection whose client
+reads nothing is closed after a time limit. The client reconnects with the id of its last event.
 """
 
 import time
@@ -29,20 +29,20 @@ from oriel.app.reads import StoreCatalog, StoreView, left_out_columns, position_
 from oriel.storage import Place, StoreNotReady, UnknownStore
 from oriel.storage.index import IndexState
 
-#: Seconds between two signs of life of a stream that has nothing to tell.
+#: Seconds between two heartbeats of a stream without changes.
 HEARTBEAT_SECONDS = 15.0
-#: Seconds between two looks whether the token of a silent stream is still good. What is told
-#: never waits for one: it is looked before each event.
+#: Seconds between two checks of the token of a stream without changes. In addition, the token is
+#: checked before each event.
 _ACCESS_SECONDS = 5.0
 #: Bytes of rows in one event, unless one row is longer.
 _EVENT_BYTES = 64 * 1024
 #: Versions whose changed keys become one event of current windows. After each event a stream that
 #: has many versions to read can send a heartbeat.
 _VERSIONS_MAX = 100
-#: Changed keys at which an event of current windows includes no more versions, since a stream keeps
-#: the keys while its client is waited for.
+#: Changed keys at which an event of current windows includes no more versions. A stream keeps the
+#: keys in memory while it waits for its client.
 _KEYS_MAX = 10_000
-#: Versions in memory that one step passes over if they have no row for the stream.
+#: The number of cached versions without a row for the stream that one step can skip.
 _VERSIONS_A_STEP = 16
 
 _WATCH = OPERATIONS["watch"]
@@ -56,7 +56,7 @@ _HEADERS = [
 
 
 def watched_store(raw_path: bytes) -> bytes | None:
-    """The raw name of the store whose changes a path asks for; None when it is another path."""
+    """Return the raw name of the store whose changes a path requests, None for other paths."""
     parts = raw_path.split(b"/")
     if len(parts) != 5 or parts[1:3] != [b"v1", b"stores"] or parts[4] != b"watch":
         return None
@@ -64,10 +64,15 @@ def watched_store(raw_path: bytes) -> bytes | None:
 
 
 class _Watched(NamedTuple):
-    """What one stream sends, to whom, and until when.
+    """The request of one stream.
 
-    ``keys`` are the keys that it sends changes of, none for all. ``columns`` are the aggregates of
-    its windows, None for all. ``is_current``: it sends the current windows only.
+    Attributes:
+        scope: The ASGI scope of the request.
+        view: The store.
+        keys: The keys whose changes are sent. If it is empty, the changes of all keys.
+        until: The end of the stream in seconds of ``time.monotonic()``.
+        columns: The aggregates of the sent windows, None for all.
+        is_current: True if the stream sends only the current windows.
     """
 
     scope: Scope
@@ -78,7 +83,7 @@ class _Watched(NamedTuple):
     is_current: bool
 
     def left_out(self, state: IndexState) -> frozenset[str]:
-        """Return the aggregates that the windows do not have."""
+        """Return the aggregates that are removed from the windows."""
         if self.columns is None:
             return frozenset()
         known = {aggregate.name for aggregate in state.definition.aggregates}
@@ -86,7 +91,7 @@ class _Watched(NamedTuple):
 
 
 class _Denied(Exception):
-    """The token of a stream reaches it no more; ``problem`` is the document that says why."""
+    """The token of a stream no longer grants access to it. ``problem`` is the problem document."""
 
     def __init__(self, problem: bytes) -> None:
         super().__init__()
@@ -102,7 +107,7 @@ class EventStreams:
     """The event streams of a worker."""
 
     def __init__(self, catalog: StoreCatalog, gate: Gate, access: AccessGuard | None) -> None:
-        """There are none; each takes a place of the gate, and ends when its token does."""
+        """Start without streams. Each stream uses a slot of the gate, and ends with its token."""
         self._catalog = catalog
         self._gate = gate
         self._access = access
@@ -111,15 +116,15 @@ class EventStreams:
         self.turns = Turns(_STEPS_A_TURN)
 
     def close(self) -> None:
-        """End what reads for the streams; there are none any more."""
+        """End the thread that reads changes, after all streams have ended."""
         self.reader.close()
 
     async def serve(self, store: bytes, scope: Scope, send: Send) -> None:
-        """Tell changes until the client goes, its time is up, or the worker ends.
+        """Send changes until the client disconnects, its time is up, or the worker ends.
 
         Raises:
-            ApiError: the request can't be answered; nothing was sent.
-            StorageError: the store can't answer now; nothing was sent.
+            ApiError: The request is invalid or exceeds a limit. Nothing was sent.
+            StorageError: The store cannot be read now. Nothing was sent.
         """
         if scope["method"] not in {"GET", "HEAD"}:
             message = f"{scope['method']} is not allowed for this operation. Use GET."
@@ -131,7 +136,7 @@ class EventStreams:
             state = snapshot.state
         keys = dict.fromkeys(query["key"])
         for key in keys:
-            # One that can't be there would be watched in vain.
+            # Reject a string that cannot be a key of the store.
             state.definition.keys.escaped(key)
         left_out_columns(view.name, state.definition, query["columns"])
         if query["current"] and not state.definition.window.is_windowed:
@@ -147,14 +152,14 @@ class EventStreams:
                     at = await self._begin(watched, state, after, send)
                     await self._go_on(watched, at, send)
                 except _Denied as denied:
-                    # Without an id: who comes back with another token goes on where it was.
+                    # Without an id, so that a client with a new token resumes after its last event.
                     await _send(send, b"event: denied\ndata: %b\n\n" % denied.problem)
             await send({"type": "http.response.body", "body": b""})
 
     async def _begin(
         self, watched: _Watched, state: IndexState, after: EventId | None, send: Send
     ) -> EventId:
-        """Send what a stream begins with; returns how far the client is then."""
+        """Send the start of a stream, and return the point that the client has reached."""
         if after is None:
             at = EventId.of(state.version, state.table_id, state.digest)
             await _send(send, event("position", at, _told(watched.view, state)))
@@ -163,7 +168,7 @@ class EventStreams:
         return await _with_history(watched.view, state, after)
 
     async def _go_on(self, watched: _Watched, at: EventId, send: Send) -> None:
-        """Send each version that the index comes to, from the row behind ``at`` on."""
+        """Send each new version of the index, from the row after ``at`` on."""
         view = watched.view
         sign_at = time.monotonic() + HEARTBEAT_SECONDS
         while True:
@@ -171,7 +176,7 @@ class EventStreams:
             newest = _newest(view)
             seen = newest and newest.place
             if newest and watched.is_current and not await view.history.has(newest):
-                # The index is not rebuilt yet: its windows are of a lost history.
+                # The index is not rebuilt yet, so its windows are from a lost history.
                 newest = None
             reason = None if newest is None else await _why_lost(view, newest, at)
             if newest is not None and reason is not None:
@@ -185,13 +190,13 @@ class EventStreams:
                     at = await _reset(view, newest, str(error), send)
             now = time.monotonic()
             if now >= sign_at:
-                # Also where the store changes all the time, but none of the watched keys.
+                # Also if the store changes all the time, but the watched keys do not.
                 await _send(send, heartbeat(at))
                 sign_at = now + HEARTBEAT_SECONDS
             if is_behind and not self._gate.is_closing:
                 continue
             if self._gate.is_closing or now >= watched.until:
-                # What is missing comes behind the id of the last event, from another worker.
+                # Another worker sends the next changes after the id of the last event.
                 return
             look_seconds = HEARTBEAT_SECONDS if self._access is None else _ACCESS_SECONDS
             await view.watcher.wait(
@@ -200,7 +205,7 @@ class EventStreams:
             )
 
     def _check_access(self, watched: _Watched) -> None:
-        """Raise ``_Denied`` where a token has ended, was taken back or reaches less by now."""
+        """Raise ``_Denied`` if the token has expired, was removed, or grants less access."""
         if self._access is None:
             return
         try:
@@ -212,9 +217,10 @@ class EventStreams:
     async def _send_next(
         self, watched: _Watched, state: IndexState, at: EventId, send: Send
     ) -> EventId:
-        """Send what is left of a version, or the next one; returns how far the client is then.
+        """Send the rest of a version, or the next version, and return the point after it.
 
-        The log is read with the definition that the index has; an entry that changes it resets.
+        The log is read with the definition of the index. An entry that changes the definition
+        resets the stream.
         """
         version, from_row = (at.version + 1, 0) if at.row is None else (at.version, at.row)
         left_out = watched.left_out(state)
@@ -234,8 +240,8 @@ class EventStreams:
             row = None if begin == len(rows) else int(piece[-1]) + 1
             self._check_access(watched)
             content = frame("change", at._replace(row=row), data)
-            # While slow clients are waited for, only the reader keeps the rows of a version, and
-            # it keeps a bounded number of bytes.
+            # While a slow client reads, only the reader keeps the rows of the version, and its
+            # cache is bounded.
             version, digest = changes.version, changes.digest
             del changes, data
             await _send(send, content)
@@ -253,14 +259,14 @@ class EventStreams:
         from_row: int,
         left_out: frozenset[str],
     ) -> tuple[Changes, Rows]:
-        """Return the rows of a version to send, or pass over versions in memory without any."""
+        """Return the rows of a version to send. Skip cached versions without such rows."""
         rows = changes.rows_of(watched.keys, from_row)
         for version in range(changes.version + 1, changes.version + _VERSIONS_A_STEP):
             following = self.reader.kept(state.table_id, version, left_out)
             if len(rows) or version > state.version or following is None:
                 break
             if following.before != changes.digest:
-                # It is of another history, which the next step finds out.
+                # It belongs to another history, which the next step detects.
                 break
             changes, rows = following, following.rows_of(watched.keys, 0)
         return changes, rows
@@ -268,11 +274,11 @@ class EventStreams:
     async def _send_current(
         self, watched: _Watched, state: IndexState, at: EventId, send: Send
     ) -> EventId:
-        """Send the current windows of the keys that changed, and return how far the client is.
+        """Send the current windows of changed keys, and return the point that the client reached.
 
-        The versions between ``at`` and the index's version only say which keys changed. Each event
-        has its windows from the version that the index has when the event is made. So versions
-        that follow each other quickly become one event.
+        The versions between ``at`` and the version of the index only determine the changed keys.
+        Each event has windows from the version of the index at that moment. So several quick
+        versions become one event.
         """
         view, first = watched.view, at.version + (at.row is None)
         last = min(state.version, first + _VERSIONS_MAX - 1)
@@ -289,7 +295,7 @@ class EventStreams:
             reached = EventId.of(version, state.table_id, changes.digest)
             del changes
         shard = self._catalog.layout.shard
-        # The index of a shard has no windows of other keys, and they are not removed.
+        # The index of a shard does not have the keys of other shards, which are not removed keys.
         keys = [key for key in changed if shard.is_all or shard.owner(key) == shard.number]
         left_out = watched.left_out(state)
         while keys:
@@ -297,15 +303,15 @@ class EventStreams:
             if piece is None:
                 return at
             if piece.state.table_id != state.table_id or piece.state.version < last:
-                # The index is another one by now.
+                # The index was replaced meanwhile.
                 return at
             if not await view.history.has(piece.state):
-                # The log was replaced meanwhile: the windows are of a lost history.
+                # The log was replaced meanwhile, so the windows are from a lost history.
                 return at
             keys = keys[len(piece.windows) + len(piece.removed) :]
             self._check_access(watched)
-            # The id of the last event covers all of them. If the client loses the connection
-            # before, it gets the keys again.
+            # Only the id of the last event includes all keys. If the connection is lost before, the
+            # client gets the keys again.
             data = _changed(
                 {**_told(view, piece.state), "changed_from_ms": min(starts)}, "windows",
                 piece.windows, [{"key": key} for key in piece.removed],
@@ -325,7 +331,10 @@ class EventStreams:
 
 
 def _last_event_id(scope: Scope, after: str | None) -> EventId | None:
-    """Where the client is: by its header, which a browser sends anew each time, or its query."""
+    """Return the point that the client has reached, from its header or otherwise its query.
+
+    A browser sends the header at each reconnect.
+    """
     for name, value in scope["headers"]:
         if name == b"last-event-id" and value:
             return EventId.read(value.decode("latin-1"))
@@ -333,12 +342,12 @@ def _last_event_id(scope: Scope, after: str | None) -> EventId | None:
 
 
 def _is_behind(at: EventId, version: int) -> bool:
-    """Whether there is something to send up to a version."""
+    """Return whether the stream has not sent all rows up to a version."""
     return at.version < version or (at.version == version and at.row is not None)
 
 
 def _newest(view: StoreView) -> IndexState | None:
-    """The state of the index; None while it can't answer."""
+    """Return the state of the index, None while it is not ready."""
     try:
         with view.snapshot() as snapshot:
             return snapshot.state
@@ -347,7 +356,7 @@ def _newest(view: StoreView) -> IndexState | None:
 
 
 async def _with_history(view: StoreView, state: IndexState, after: EventId) -> EventId:
-    """Return where a client is that knows a version only: in the history that the store has."""
+    """Add the current history of the store to the id of a client that knows only a version."""
     if after.table or after.digest:
         return after
     digest = state.digest
@@ -357,9 +366,9 @@ async def _with_history(view: StoreView, state: IndexState, after: EventId) -> E
 
 
 async def _why_lost(view: StoreView, newest: IndexState, at: EventId) -> str | None:
-    """Return why a stream cannot continue after an event; None if it can.
+    """Return why a stream cannot continue after an event, None if it can.
 
-    If the index is further, the next version that is read names the one before it.
+    If the index has a newer version, the history is checked when the next version is read.
     """
     if newest.version > at.version and at.table == newest.place.table:
         return None
@@ -367,7 +376,7 @@ async def _why_lost(view: StoreView, newest: IndexState, at: EventId) -> str | N
 
 
 def _refuse_another_history(at: EventId, changes: Changes) -> None:
-    """Raise ``ResetNeeded`` if the changes do not follow what the client has."""
+    """Raise ``ResetNeeded`` if the changes do not follow the last event of the client."""
     ours = changes.before if at.row is None else changes.digest
     if EventId.of(at.version, "", ours).digest != at.digest:
         message = f"version {at.version} was replaced by another"
@@ -375,7 +384,7 @@ def _refuse_another_history(at: EventId, changes: Changes) -> None:
 
 
 async def _reset(view: StoreView, state: IndexState, reason: str, send: Send) -> EventId:
-    """Say that the client has to read anew, and go on behind the index's version."""
+    """Send ``reset``, so that the client reads the store again, and return the index's version."""
     at = EventId.of(state.version, state.table_id, state.digest)
     await _send(send, event("reset", at, {**_told(view, state), "reason": reason}))
     return at
@@ -386,7 +395,7 @@ def _told(
     state: IndexState,
     changes: Changes | None = None,
 ) -> dict[str, Any]:
-    """Store and position, of the index's version or of the one that changed something."""
+    """Return store and position: the version of ``changes``, or by default the index's version."""
     if changes is None:
         return {"store": view.name, "position": position_of(state)}
     offsets = {} if changes.record is None else changes.record.offsets
@@ -398,7 +407,7 @@ def _told(
 def _next_data(
     told: Mapping[str, Any], changes: Changes, rows: Rows, begin: int
 ) -> tuple[Rows, bytes]:
-    """Return the next rows of an event of bounded size, and the data of the event."""
+    """Return the rows of the next event, whose size is bounded, and the data of the event."""
     piece = changes.next_piece(rows, begin, _EVENT_BYTES)
     return piece, _data(told, changes, piece)
 
@@ -406,14 +415,14 @@ def _next_data(
 def _add_changed(
     changes: Changes, keys: Mapping[str, None], changed: dict[str, None], starts: list[int]
 ) -> None:
-    """Add what a version changed of the watched keys."""
+    """Add the watched keys that a version changed to ``changed`` and ``starts``."""
     if changed_keys := changes.keys_of(keys):
         changed |= dict.fromkeys(changed_keys)
         starts.append(changes.least_start(keys))
 
 
 def _data(told: Mapping[str, Any], changes: Changes, piece: Rows) -> bytes:
-    """The data of one event: store, position, changed windows or rows, and those removed."""
+    """Return the data of one event: store, position, changed and removed windows or rows."""
     first = orjson.loads(changes.windows[piece[0]])
     name = "windows" if "window_start_ms" in first else "rows"
     is_deleted = changes.deleted
@@ -434,7 +443,7 @@ def _changed(
 
 
 def _identity(window: bytes) -> dict[str, Any]:
-    """What tells a removed window, or row."""
+    """Return the fields that identify a removed window or row."""
     fields = orjson.loads(window)
     names = ("key", "window_start_ms", "window_end_ms")
     return {name: fields[name] for name in names if name in fields}

@@ -1,7 +1,7 @@
-"""The hot reads: raw ASGI requests in, finished answers out, each from one table version.
+"""The hot reads, which serve raw ASGI requests. Each response is from one table version.
 
-``route`` says from the raw path whether a request is a hot read, and ``HotReads`` answers it from
-the stores of a ``StoreCatalog``. The cold routes read the same catalog.
+``route`` detects a hot read by its raw path, and ``HotReads`` serves it from the stores of a
+``StoreCatalog``. The cold routes read the same catalog.
 """
 
 from oriel.app.reads.catalog import Lag, StoreCatalog, StoreView, position_of

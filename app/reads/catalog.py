@@ -1,4 +1,4 @@
-"""The stores of one data folder, as this process reads them."""
+"""The stores of one data directory, as this process reads them."""
 
 import time
 from bisect import bisect_left
@@ -30,20 +30,23 @@ from oriel.storage.files import Stamp
 from oriel.storage.index import IndexFolder, IndexReader, IndexSnapshot, IndexState
 from oriel.storage.tailer import has_entries
 
-#: Seconds for which a store's table is taken as still there.
+#: Seconds for which a store's table is assumed to exist.
 _TABLE_SECONDS = 1.0
-#: Seconds for which a lag is taken as unchanged.
+#: Seconds for which a lag is assumed to be unchanged.
 _LAG_SECONDS = 0.1
-#: Bytes of a position in a field of the header; a longer one is left out, for clients and proxies
-#: refuse headers of many kilobytes. The body has it.
+#: Bytes of offsets in a header field. Longer offsets are only in the body, because clients and
+#: proxies reject headers of many kilobytes.
 _POSITION_FIELD_BYTES_MAX = 2_000
 
 
 class VersionFrame(NamedTuple):
-    """What all answers of one version have in common, as finished bytes.
+    """The common parts of all responses from one version, as finished bytes.
 
-    ``opening`` is the answer up to its first window or row, ``position`` the position as fields
-    of the header. ``place`` is what entity tags of pages with a cursor end with.
+    Attributes:
+        state: The version.
+        opening: The body up to its first window or row.
+        place: The end of the entity tags of pages with a cursor.
+        position: The position as header fields.
     """
 
     state: IndexState
@@ -53,10 +56,12 @@ class VersionFrame(NamedTuple):
 
 
 class Lag(NamedTuple):
-    """How far an index is behind its table; both 0 when it is not.
+    """The lag of an index to its table.
 
-    ``ms`` is how long ago the first version was committed that the index does not have; ``field``
-    says both in the header.
+    Attributes:
+        versions: The number of versions that the index does not have.
+        ms: The time since the first of these versions was committed, 0 without lag.
+        field: The header field with both values.
     """
 
     versions: int
@@ -68,16 +73,17 @@ class StoreView:
     """One store: its reader, and the frame of its newest version."""
 
     def __init__(self, layout: DataLayout, name: str, gate: Gate) -> None:
-        """View a store that need not be there yet; nothing is opened."""
+        """Create a view of a store that need not exist yet. Nothing is opened."""
         self.name = name
         self._gate = gate
         self.watcher = VersionWatcher(self._newest_state)
-        #: Only the tailer asks for objects: a look at them takes as long as a request.
+        #: Whether the table is in an object store. Then, each check would cost a request, so this
+        #: process checks local files instead.
         self._is_remote = is_object(layout.root)
         self.log = DeltaLog(layout.table(name))
         self.history = StoreHistory(self.log)
         self._index_folder = IndexFolder(layout.index(name))
-        # With a store's table comes the folder of its index.
+        # The directory that shows that the store exists. The tailer creates one index per table.
         self._sign = self._index_folder.path if self._is_remote else self.log.table / LOG_FOLDER
         self._reader = IndexReader(self._index_folder)
         self._frame: VersionFrame | None = None
@@ -85,32 +91,33 @@ class StoreView:
         self._lag = Lag(0, 0)
         self._lag_of = -1
         self._lag_seen_at = 0.0
-        #: Identity of the first log entry when it was last read, and what it said.
+        #: Identity of the first log entry when it was last read, and the result of the read.
         self._first_stamp: Stamp | None = None
         self._is_foreign = False
 
     def is_known(self) -> bool:
-        """Whether the store has a table; looked up at most once a second."""
+        """Return whether the store has a table. The result is cached for a second."""
         now = time.monotonic()
         if now - self._table_seen_at < _TABLE_SECONDS:
             return True
         try:
-            # A table may be away for a while: its index answers until the tailer removes it.
+            # A table can be unavailable for a while. Its index serves requests until the tailer
+            # removes the index.
             is_there = self._sign.is_dir() if self._is_remote else has_entries(self._sign)
             if not is_there and not self._reader.is_there():
                 return False
         except OSError:
-            # It can't be looked into. What has an index is a store, whose readers are to hear of
-            # it; anything else must not fail the requests for others.
+            # The table cannot be checked. If it has an index, it is a store, and its readers get
+            # the error. Any other table must not fail requests for other stores.
             return self._index_folder.path.is_dir()
         self._table_seen_at = now
         return True
 
     def is_foreign(self) -> bool:
-        """Whether the table is no store: others made it, so that it has no definition.
+        """Return whether the table is not a store, because another program created it.
 
-        If its first log entry is damaged or was cleaned up, a table counts as a store. The tailer
-        reports damage, and other stores must not fail because of it.
+        Such a table has no definition. If its first log entry is damaged or deleted, a table counts
+        as a store. The tailer reports damage, and other stores must not fail because of it.
         """
         if self._frame is not None or self._is_remote:
             return False
@@ -126,15 +133,15 @@ class StoreView:
         return self._is_foreign
 
     def snapshot(self) -> IndexSnapshot:
-        """Begin reading the newest version.
+        """Open a snapshot of the newest version.
 
         Raises:
-            StoreNotReady: the index can't answer now.
+            StoreNotReady: The index cannot be read now.
         """
         return self._reader.snapshot()
 
     def frame(self, state: IndexState) -> VersionFrame:
-        """The frame of a version; made once per version."""
+        """Return the common parts of responses from a version. They are cached."""
         if self._frame is not None and self._frame.state is state:
             return self._frame
         opening = b'{"store":%b,"position":%b,"%b":[' % (
@@ -147,9 +154,10 @@ class StoreView:
         return self._frame
 
     def lag(self, version: int) -> Lag | None:
-        """How far a version is behind the table; looked up at most ten times a second.
+        """Return the lag of a version to the table. The result is cached for 100 ms.
 
-        None where the table is among objects.
+        Returns:
+            None if the table is in an object store.
         """
         if self._is_remote:
             return None
@@ -160,23 +168,25 @@ class StoreView:
         return self._lag
 
     def committed_ms(self, version: int) -> int | None:
-        """When a version was committed, in ms since the epoch.
+        """Return when a version was committed, in ms since the epoch.
 
-        None where its entry is not there any more, or the table is among objects.
+        Returns:
+            None if its log entry is deleted, or if the table is in an object store.
         """
         stamp = None if self._is_remote else self.log.stamp(version)
         return None if stamp is None else stamp[1] // 1_000_000
 
     async def snapshot_at(self, query: Mapping[str, Any]) -> IndexSnapshot:
-        """Begin reading a version that has the position which a request demands.
+        """Open a snapshot of a version that has the position that a request requires.
 
-        ``query`` has the position parameters; ``wait_ms`` is how long to wait for the position.
+        Args:
+            query: The position parameters. ``wait_ms`` limits the wait for the position.
 
         Raises:
-            BehindPositionBound: it was not reached in time.
-            StoreNotReady: the index could not answer in time.
-            Overloaded: too many requests wait.
-            ShuttingDown: the worker ends, and the position is not reached.
+            BehindPositionBound: The position was not reached in time.
+            StoreNotReady: The index could not be read in time.
+            Overloaded: The limit of waiting requests is reached.
+            ShuttingDown: The worker ends, and the position is not reached.
         """
         bound = PositionBound(query["min_version"], query["min_offset"])
         if not query["wait_ms"]:
@@ -187,7 +197,7 @@ class StoreView:
                 return self._snapshot_if(bound)
             except (BehindPositionBound, StoreNotReady) as error:
                 if isinstance(error, BehindPositionBound):
-                    # A version of a lost history would be waited for in vain.
+                    # A version of a lost history is never reached.
                     await self.history.refuse_lost(query, self._newest_state())
                 left_seconds = deadline - time.monotonic()
                 if left_seconds <= 0:
@@ -198,9 +208,9 @@ class StoreView:
                 )
 
     async def refuse_lost(self, query: Mapping[str, Any], state: IndexState | None = None) -> None:
-        """Refuse a request with a version or cursor of a lost history; see ``StoreHistory``.
+        """Reject a request with a version or cursor of a lost history. See ``StoreHistory``.
 
-        ``state`` is that of the response. Default: the index's, if it can be read.
+        ``state`` is the version of the response. Default: the index's version, if it can be read.
         """
         if query.get("cursor") is None and query["history"] is None:
             return
@@ -224,7 +234,7 @@ class StoreView:
         missing = bound.missing(snapshot.state.version, snapshot.state.offsets)
         if not missing:
             return snapshot
-        # An open read transaction would keep the pages of this version in the index's file.
+        # An open read transaction would keep the pages of this version in the index file.
         snapshot.__exit__(None, None, None)
         message = (
             f"store {self.name!r}: it has not reached the position: {', '.join(missing)}. "
@@ -234,21 +244,21 @@ class StoreView:
 
 
 class StoreCatalog:
-    """All stores below one data folder. Not for several threads: used on the event loop only."""
+    """All stores of one data directory. It is not thread-safe: only the event loop uses it."""
 
     def __init__(self, layout: DataLayout, gate: Gate | None = None) -> None:
-        """Look at nothing yet; who waits for a store's position takes a place of the gate."""
+        """Create a catalog without file access. Requests that wait use a slot of the gate."""
         self.layout = layout
         self.gate = gate or Gate(Limits())
         self._views: dict[str, StoreView] = {}
-        #: Reads that the indexes don't answer.
+        #: Reads of tables instead of indexes.
         self.table_reads = TableReads(layout)
 
     def view(self, name: str) -> StoreView:
-        """Find a store by name.
+        """Return a store by its name.
 
         Raises:
-            UnknownStore: there is none of that name.
+            UnknownStore: A store with this name does not exist.
         """
         view = self._views.get(name)
         if view is None or not view.is_known():
@@ -265,20 +275,20 @@ class StoreCatalog:
         return view
 
     def has(self, name: str) -> bool:
-        """Whether there is a store of that name."""
+        """Return whether a store with this name exists."""
         view = self._find(name)
         return view is not None and not view.is_foreign()
 
     def names(self) -> list[str]:
-        """The names of all stores, in order."""
+        """Return the sorted names of all stores."""
         return [view.name for view in self._views_of_tables() if not view.is_foreign()]
 
     def foreign_names(self) -> list[str]:
-        """The names of the tables that lie among the stores' and are none, in order."""
+        """Return the sorted names of tables in the directory of stores that are not stores."""
         return [view.name for view in self._views_of_tables() if view.is_foreign()]
 
     def stop_waiting(self) -> None:
-        """Let all who wait for a position go on without it: the gate lets nobody wait again."""
+        """End all waits for a position. The gate rejects new waits."""
         self.gate.close()
         for view in self._views.values():
             view.watcher.wake_all()
@@ -313,13 +323,13 @@ class StoreCatalog:
 
 
 def position_of(state: IndexState) -> dict[str, object]:
-    """The position as answers show it."""
+    """Return the position in the form of responses."""
     history = state.place.history
     return {"version": state.version, "offsets": state.offsets, "history": history}
 
 
 def _position_fields(state: IndexState) -> list[tuple[bytes, bytes]]:
-    """The position as header fields; offsets are written as ``min_offset`` takes them."""
+    """Return the position as header fields, with offsets in the format of ``min_offset``."""
     fields = [
         (b"oriel-version", b"%d" % state.version),
         (b"oriel-history", state.place.history.encode()),
@@ -335,17 +345,17 @@ def _position_fields(state: IndexState) -> list[tuple[bytes, bytes]]:
 
 
 def _lag(log: DeltaLog, version: int) -> Lag:
-    """How far a version is behind its table: a few looks, however far that is."""
+    """Return the lag of a version to its table. The number of checks is logarithmic in the lag."""
     first = log.stamp(version + 1)
     if first is None:
         return Lag(0, 0)
-    # Versions follow each other: double the step while there is one, then halve the span.
+    # Versions have no gaps, so double the step while the version exists, then bisect.
     versions = 1
     while log.stamp(version + 2 * versions) is not None:
         versions *= 2
     span = range(versions, 2 * versions)
     versions += bisect_left(span, 1, key=lambda n: int(log.stamp(version + n + 1) is None))
     _, modified_ns, _ = first
-    # Negative if the pipeline's clock is ahead. 0 would mean that the index lacks nothing.
+    # Negative if the wall clock of the pipeline is ahead. 0 would mean that the index has no lag.
     ms = (time.time_ns() - modified_ns) // 1_000_000
     return Lag(versions, ms, (b"oriel-lag", b"versions=%d, ms=%d" % (versions, ms)))

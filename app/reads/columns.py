@@ -1,4 +1,4 @@
-"""Items of a response with some of their aggregates only."""
+"""Select the aggregates of the items of a response."""
 
 from collections.abc import Collection
 
@@ -11,7 +11,7 @@ from oriel.storage import StoreDefinition
 def left_out_columns(
     store: str, definition: StoreDefinition, chosen: Collection[str] | None
 ) -> frozenset[str]:
-    """Return the aggregates that items do not have if a request chooses these columns.
+    """Return the aggregates to remove if a request selects these columns.
 
     Args:
         chosen: Names of aggregates, or None for all.
@@ -33,7 +33,7 @@ def left_out_columns(
 
 
 def without_columns(items: list[bytes], left_out: Collection[str]) -> list[bytes]:
-    """Return JSON items without these aggregates."""
+    """Return JSON items without the aggregates in ``left_out``."""
     if not left_out:
         return items
     return [

@@ -1,4 +1,4 @@
-"""Whether places that clients name are in the history of a store, by the log of its table."""
+"""Check that versions in requests are in the history of a store, with the log of its table."""
 
 import asyncio
 import re
@@ -13,23 +13,23 @@ from oriel.storage.delta import DeltaLog
 from oriel.storage.files import Stamp
 from oriel.storage.index import IndexState
 
-#: Digests that are kept. Clients that follow a store ask for the newest ones.
+#: The number of cached digests. Clients that follow a store need the newest ones.
 _KEPT_MAX = 4096
-#: Seconds for which an object is taken as unchanged: a look at it takes as long as a request.
+#: Seconds for which an object is assumed to be unchanged, because each check needs a request.
 _OBJECT_SECONDS = 1.0
 
-#: The place in the entity tag of a page that has a cursor.
+#: The version in the entity tag of a page with a cursor.
 _PLACE_OF_TAG = re.compile(rb"\+(\d{1,18})-([0-9a-f]{1,8})-([0-9a-f]{1,8})")
-#: Tags of one request whose places are looked up.
+#: The most tags of one request whose versions are checked.
 _TAGS_MAX = 8
 #: Parameters that name a version, and their values if they name none.
 _VERSIONS = {"min_version": -1, "as_of_version": None, "since_version": None}
 
 
 class LogDigests:
-    """The digests of log entries, each read once while its file stays the same.
+    """The digests of log entries. Each is read once while its file is unchanged.
 
-    For any number of threads.
+    Instances are thread-safe.
     """
 
     def __init__(self) -> None:
@@ -48,12 +48,12 @@ class LogDigests:
         return kept
 
     def kept(self, log: DeltaLog, version: int, stamp: Stamp) -> str | None:
-        """Return the digest of an entry that was read before from the same file."""
+        """Return the cached digest of an entry, None if its file has changed since the read."""
         of_stamp, digest = self._kept.get((log.table, version), (None, ""))
         return digest if of_stamp == stamp else None
 
     def keep(self, log: DeltaLog, version: int, stamp: Stamp, digest: str) -> None:
-        """Keep a digest; the stamp was taken before the entry was read."""
+        """Cache a digest. The caller must determine ``stamp`` before it reads the entry."""
         if len(self._kept) >= _KEPT_MAX:
             self._kept.clear()
         # A torn entry is written again, perhaps within the resolution of the file's time.
@@ -62,7 +62,7 @@ class LogDigests:
 
 
 class StoreHistory:
-    """The history of one store, as its log has it now; used on the event loop."""
+    """The current history of one store in its log. Only the event loop uses it."""
 
     def __init__(self, log: DeltaLog) -> None:
         self._log = log
@@ -78,13 +78,13 @@ class StoreHistory:
         kept = None if stamp is None else self._digests.kept(self._log, version, stamp)
         if stamp is None or kept is not None:
             return kept or ""
-        # An entry may be long.
+        # An entry can be long, so a thread reads it.
         return await asyncio.to_thread(self._digests.digest, self._log, version)
 
     async def why_lost(self, place: Place, state: IndexState) -> str | None:
-        """Return why a place is not known to be in the store's history; None if it is.
+        """Return why a version is not in the store's history, None if it is.
 
-        ``state`` is that of the index. The index can be older than the place.
+        ``state`` is the version of the index, which can be older than ``place``.
         """
         if place == state.place:
             return None
@@ -100,11 +100,11 @@ class StoreHistory:
         return f"version {place.version} is not in the log of the table"
 
     async def refuse_lost(self, query: Mapping[str, Any], state: IndexState) -> None:
-        """Refuse a request with a version or cursor of a lost history.
+        """Reject a request with a version or cursor of a lost history.
 
         Raises:
-            HistoryLost: the store's history does not have it, as far as the log says.
-            InvalidParameter: the request has a history without its version.
+            HistoryLost: The log shows that the version is not in the store's history.
+            InvalidParameter: The request has a history without its version.
         """
         for place in _places(query, state):
             reason = await self.why_lost(place, state)
@@ -117,7 +117,7 @@ class StoreHistory:
                 raise HistoryLost(message)
 
     async def known_tags(self, tags: bytes, state: IndexState) -> list[bytes]:
-        """Return the places in entity tags of pages that the store's history has."""
+        """Return the versions in entity tags of pages that are in the store's history."""
         known = []
         for match in list(_PLACE_OF_TAG.finditer(tags))[:_TAGS_MAX]:
             place = Place(int(match[1]), match[2].decode(), match[3].decode())
@@ -126,7 +126,10 @@ class StoreHistory:
         return known
 
     async def has(self, state: IndexState) -> bool:
-        """Whether the log has the version of an index, as far as the index knows its entry."""
+        """Return whether the log has the version of an index.
+
+        If the index does not have the digest of the log entry, the result is True.
+        """
         return not state.digest or await self.digest(state.version) == state.digest
 
     async def _remote_digest(self, version: int) -> str:
@@ -142,7 +145,7 @@ class StoreHistory:
 
 
 def _places(query: Mapping[str, Any], state: IndexState) -> Iterator[Place]:
-    """The places that a request names."""
+    """Yield the versions of a request, with their history."""
     if query.get("cursor") is not None:
         place = place_of_cursor(query["cursor"], state.table_id)
         if place is not None:

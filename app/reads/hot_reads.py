@@ -1,9 +1,9 @@
 """The hot reads of windows, sessions and rows, as a plain ASGI application.
 
-Each request goes down one ladder: take the path apart (``route``), check path and query, take
-one snapshot, check that the read fits the store's kind, read a page, join the bytes.
-Measured: an ordinary FastAPI route with ``Query`` parameters answers less than half as many
-requests (benchmarks/query.py compares), so these reads come before FastAPI's middleware.
+Each request has the same steps. The service splits the path (``route``), checks path and query,
+opens a snapshot, and checks that the read fits the store's kind. Then it reads a page and joins the
+bytes. These reads run before FastAPI's middleware, because an ordinary FastAPI route with ``Query``
+parameters serves less than half as many requests (see benchmarks/query.py).
 """
 
 import asyncio
@@ -33,9 +33,9 @@ Send = Callable[[Mapping[str, Any]], Awaitable[None]]
 
 _METHODS = ("GET", "HEAD")
 
-#: A poller may keep the answer, but must ask (with If-None-Match) before it uses it again.
+#: A client can cache the response, but must revalidate it (If-None-Match) before each use.
 _REVALIDATE = (b"cache-control", b"no-cache")
-#: No record changes the answer; a day bounds how long a cache goes on after `oriel rebuild`.
+#: No record changes the response. After `oriel rebuild`, caches can use it for up to a day.
 _KEEP = (b"cache-control", b"max-age=86400, immutable")
 
 _ONE_WINDOW_READS = frozenset({"window", "session"})
@@ -43,7 +43,7 @@ _RANGE_READS = frozenset({"fetch", "backwardFetch"})
 
 
 class Target(NamedTuple):
-    """What the path asks for: the read, the store, and the rest of the path, both still raw."""
+    """The parts of a path: the read, the raw store name, and the raw rest of the path."""
 
     read: HotRead
     store: bytes
@@ -51,7 +51,7 @@ class Target(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """A finished answer."""
+    """A finished response."""
 
     status: int
     headers: list[tuple[bytes, bytes]]
@@ -59,10 +59,10 @@ class Answer(NamedTuple):
 
 
 def route(raw_path: bytes) -> Target | None:
-    """Take a raw path apart; None when it is none of the hot reads.
+    """Split the raw path of a hot read. Return None for other paths.
 
-    The path is /v1/stores/STORE/READ/REST. A read without path parameters of its own has no REST,
-    any other has one, be it empty: the empty key is a key.
+    The path is /v1/stores/STORE/READ/REST. A path without REST is for a read without its own path
+    parameters. For all other reads, REST is required but can be empty, because "" is a valid key.
     """
     parts = raw_path.split(b"/", 5)
     if len(parts) < 5 or parts[2] != b"stores" or parts[1] != b"v1":
@@ -77,12 +77,16 @@ class HotReads:
     """The hot reads over one catalog."""
 
     def __init__(self, catalog: StoreCatalog, gate: Gate) -> None:
-        """Answer from this catalog; long answers are sent by the gate."""
+        """Serve the stores of a catalog. The gate sends the responses."""
         self._catalog = catalog
         self._gate = gate
 
     async def serve(self, target: Target, scope: Scope, send: Send) -> None:
-        """Answer one request; raises what ``problem_answer`` makes a problem document of."""
+        """Serve one request.
+
+        Raises:
+            Exception: An error that ``problem_answer`` converts to a problem document.
+        """
         answer = await self._answer(target, scope)
         await self._gate.send(scope, send, answer.status, answer.headers, answer.body)
 
@@ -104,16 +108,16 @@ class HotReads:
         asked = _Asked(request, media, tags, places)
         if is_made_on_the_loop(request, page, media):
             return _serialise(frame, lag, asked, page, scope)
-        # The page is a copy: the snapshot, which is not for several threads, has ended.
+        # The page is a copy. The snapshot, which is not thread-safe, is already closed.
         with self._gate.long_read(always=True):
             return await asyncio.to_thread(_serialise, frame, lag, asked, page, scope)
 
 
 def _read_path(read: HotRead, rest: bytes) -> tuple[Any, ...]:
-    """Read the path parameters behind the read's name; the last one takes all the rest."""
+    """Return the path parameters after the read's name. The last one is the whole rest."""
     parameters = read.path_parameters
     if len(parameters) == 1:
-        # The most frequent reads have the key only; this is faster.
+        # A fast path, because the most frequent reads have only the key.
         return (parameters[0].read(rest),)
     parts = rest.split(b"/", len(parameters) - 1) if parameters else []
     if len(parts) < len(parameters):
@@ -123,9 +127,13 @@ def _read_path(read: HotRead, rest: bytes) -> tuple[Any, ...]:
 
 
 class _Asked(NamedTuple):
-    """A request, the form of its answer, and the tags that its client has.
+    """A request and its negotiated response.
 
-    ``places`` are those in the tags that the store's history has.
+    Attributes:
+        request: The request.
+        media: The response format.
+        tags: The entity tags of If-None-Match.
+        places: The versions in these tags that are in the store's history.
     """
 
     request: ReadRequest
@@ -137,13 +145,16 @@ class _Asked(NamedTuple):
 def _serialise(
     frame: VersionFrame, lag: Lag | None, asked: _Asked, page: ReadPage, scope: Scope
 ) -> Answer:
-    """The answer with a page and its validator.
+    """Return the response with a page and its entity tag.
 
-    The tag is over the windows or rows, and over request and form, for a cache may keep all by
-    one tag. Position and cursor are left out: each commit to the store changes them, and who
-    polls a key is to hear of that key. So the tag is weak, and a 304 has the position in fields.
-    A client with a 304 uses the cursor that it has. So the tag of a page with a cursor names the
-    place of the cursor, and a tag of a lost history brings the page anew.
+    The tag depends on the windows or rows, the request and the format, because a cache can look up
+    responses by their tag only. It does not depend on position and cursor, because each commit
+    changes them. If you poll a key, only changes of this key matter. So the tag is weak, and a 304
+    has the position in header fields.
+
+    After a 304, the client uses the cursor that it already has. So the tag of a page with a cursor
+    includes the version of the cursor. If this version belongs to a lost history, the response is
+    the whole page.
     """
     request, media, tags, places = asked
     rows = b",".join(page.items)
@@ -171,21 +182,22 @@ def _serialise(
 
 
 def _is_settled(state: IndexState, request: ReadRequest, page: ReadPage) -> bool:
-    """Whether no record can change the page any more: its windows are final, and none can come.
+    """Return whether no record can change the page any more.
 
-    A new window ends at ``close_ms`` or later (semantics.md#2-3). Windows of one size end in the
-    order of their starts, so none can come that starts before a final one, or so early that it
-    would be final. Sessions have no one size, so only a read of one of them can be settled.
+    Then, all its windows are final, and no new window can be in its range. A new window ends at
+    ``close_ms`` or later (semantics.md#2-3). Windows of one size end in the order of their starts.
+    So a new window never starts before a final one, or early enough to be final. Sessions have
+    different lengths, so only a page of one session can be immutable.
     """
     name, items = request.read.operation.name, page.items
     if name in _ONE_WINDOW_READS:
         return items[0].endswith(FINAL)
-    # A cursor ends with the history of the store, so a page with one is not settled.
+    # A cursor is valid only for the current history of the store.
     if name not in _RANGE_READS or page.next_cursor is not None:
         return False
     if state.definition.window.kind.is_session or state.record is None:
         return False
-    # One ms more, for the end of a sliding window belongs to it.
+    # Add 1 ms, because a sliding window includes its end.
     return bool(
         request.query["to_ms"] + state.definition.window.size_ms + 1 < state.record.close_ms
     )

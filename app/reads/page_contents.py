@@ -1,4 +1,4 @@
-"""A page as the content of an answer, in the form and with the times that its request asks for."""
+"""Pages as the content of a response, in the requested format and with the requested times."""
 
 import asyncio
 from dataclasses import replace
@@ -10,24 +10,24 @@ from oriel.app.reads.catalog import VersionFrame
 from oriel.app.reads.pages import ReadPage, ReadRequest
 from oriel.storage import StoreDefinition
 
-#: The same address has answers in several forms.
+#: The same URL has responses in several formats.
 VARY = (b"vary", b"Accept")
 
 _JSON = (b"content-type", b"application/json")
 
-#: Larger pages are brought into other forms by a thread, so that others need not wait for them.
+#: A thread converts larger pages to other formats, so that other requests do not wait.
 _ITEMS_ON_THE_LOOP_MAX = 200
 
 
 class PageContent(NamedTuple):
-    """The body of an answer and the fields of the header that follow from it."""
+    """The body of a response and the header fields that depend on it."""
 
     headers: list[tuple[bytes, bytes]]
     body: bytes
 
 
 def is_made_on_the_loop(request: ReadRequest, page: ReadPage, media: MediaType) -> bool:
-    """Whether a page's content takes so little time that no thread is worth it."""
+    """Return whether the conversion of a page is so short that it needs no thread."""
     is_kept_form = media is MediaType.JSON and request.query["times"] != ISO_TIMES
     return is_kept_form or len(page.items) <= _ITEMS_ON_THE_LOOP_MAX
 
@@ -35,7 +35,7 @@ def is_made_on_the_loop(request: ReadRequest, page: ReadPage, media: MediaType) 
 async def content_of(
     frame: VersionFrame, request: ReadRequest, page: ReadPage, media: MediaType
 ) -> PageContent:
-    """``page_content``, of a long page by a thread."""
+    """Return ``page_content``, computed in a thread if the page is long."""
     joined = b",".join(page.items)
     if is_made_on_the_loop(request, page, media):
         return page_content(frame, request, page, joined, media)
@@ -45,9 +45,9 @@ async def content_of(
 def page_content(
     frame: VersionFrame, request: ReadRequest, page: ReadPage, joined: bytes, media: MediaType
 ) -> PageContent:
-    """A page of a version in the form that was asked for; in JSON with its position around it.
+    """Return a page in the requested format. Only JSON includes the position.
 
-    ``joined`` are the page's items with commas between them.
+    ``joined`` has the items of the page with commas between them.
     """
     is_iso = request.query["times"] == ISO_TIMES
     if media is not MediaType.JSON:

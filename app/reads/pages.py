@@ -1,7 +1,7 @@
-"""What hot reads have in common: requests, pages of one step, and what ends a page.
+"""The common parts of hot reads: requests, the steps of a page, and the limits of a page.
 
-A function of ``oriel.app.reads.snapshot_reads`` says what a read reads; here is how much of it one
-step takes, which columns it gives and where it goes on.
+A function of ``oriel.app.reads.snapshot_reads`` defines the data of a read. This module limits each
+step, selects the columns, and determines where the read continues.
 """
 
 from collections.abc import Callable, Mapping
@@ -26,14 +26,21 @@ from oriel.storage import (
 )
 from oriel.storage.index import IndexSnapshot
 
-#: Records that one step of a read looks at: the first, which most reads don't exceed, and each
-#: further one. No other request is answered within a step: 0.3 microseconds a record of a scan, up
-#: to 4 a key where it skips from key to key (docs/decisions/0042).
+#: The records that one step of a read examines: the first step, which is enough for most reads, and
+#: each further step. During a step, the worker serves no other request. A scan costs 0.3
+#: microseconds per record, or up to 4 per key if it skips from key to key (docs/decisions/0042).
 _FIRST_STEP, _STEP = 256, 512
 
 
 class Budget(NamedTuple):
-    """What a page may still take: items, their bytes, looks at records; ``step``: of these now."""
+    """The remaining limits of a page.
+
+    Attributes:
+        rows: The number of items.
+        bytes: The bytes of the items.
+        records: The number of records to examine.
+        step: The number of records to examine in the next step.
+    """
 
     rows: int
     bytes: int
@@ -42,11 +49,15 @@ class Budget(NamedTuple):
 
 
 class ReadRequest(NamedTuple):
-    """What is asked of one store: the values in the path behind the read's name, and the query.
+    """A request to one store, or the rest of a request after a step.
 
-    The path's values are in the path's order (``start_ms, key``); the query has a value for each
-    of its parameters, the default where the request says nothing. A request that goes on within
-    a page has what is left of its budget, and where the step before ended.
+    Attributes:
+        store: The name of the store.
+        read: The read.
+        path: The values of the path after the read's name, in their order (``start_ms, key``).
+        query: The value of each query parameter, or its default.
+        budget: The remaining limits of the page, None before the first step.
+        after: Where the previous step ended.
     """
 
     store: str
@@ -58,9 +69,12 @@ class ReadRequest(NamedTuple):
 
 
 class ReadPage(NamedTuple):
-    """Windows or rows as finished JSON, and the cursor of the next page; None: there is none.
+    """A page, or a step of a page.
 
-    ``rest`` is the request for more items of this page, None when it is full or at its end.
+    Attributes:
+        items: Windows or rows as finished JSON.
+        next_cursor: The cursor of the next page, None on the last page.
+        rest: The request for more items of this page, None if the page is complete.
     """
 
     items: list[bytes]
@@ -68,14 +82,18 @@ class ReadPage(NamedTuple):
     rest: ReadRequest | None = None
 
 
-#: The snapshot's class depends on the kind of store, so its type is that of the function's own.
+#: The class of the snapshot depends on the kind of store, so each function has its own type of it.
 ReadFunction = Callable[[Any, ReadRequest], ReadPage]
 
 
 class HotRead(NamedTuple):
-    """One hot read, with what a request needs of its record worked out beforehand.
+    """One hot read, with precomputed parts of its record.
 
-    ``name`` is how the path has it; ``path_parameters`` are those behind the name.
+    Attributes:
+        operation: The record of the operation.
+        name: The name in the path.
+        path_parameters: The path parameters after the name.
+        function: The function that reads a step.
     """
 
     operation: Operation
@@ -85,7 +103,7 @@ class HotRead(NamedTuple):
 
 
 def bind(operation: Operation, function: ReadFunction) -> HotRead:
-    """Pair a record with its function."""
+    """Return the hot read of an operation and its function."""
     _store, *own = operation.path_parameters
     return HotRead(operation, operation.name.encode(), tuple(own), function)
 
@@ -93,7 +111,7 @@ def bind(operation: Operation, function: ReadFunction) -> HotRead:
 def page_of_windows(
     fetch: Callable[[WindowRange], WindowPage], snapshot: IndexSnapshot, request: ReadRequest
 ) -> ReadPage:
-    """One page in the direction of ``fetch``, a method of the snapshot."""
+    """Return a step of a page of windows, read by ``fetch``, a method of the snapshot."""
     (key,) = request.path
     bounds = (key, request.query["from_ms"], request.query["to_ms"])
     return page_of_range(fetch, WindowRange, bounds, snapshot, request)
@@ -102,7 +120,7 @@ def page_of_windows(
 def page_of_sessions(
     find: Callable[[SessionRange], WindowPage], snapshot: IndexSnapshot, request: ReadRequest
 ) -> ReadPage:
-    """One page in the direction of ``find``, a method of the snapshot."""
+    """Return a step of a page of sessions, read by ``find``, a method of the snapshot."""
     (key,) = request.path
     bounds = (key, request.query["earliest_end_ms"], request.query["latest_start_ms"])
     return page_of_range(find, SessionRange, bounds, snapshot, request)
@@ -111,7 +129,7 @@ def page_of_sessions(
 def page_of_keys(
     scan: Callable[[ScanRange], ScanPage], snapshot: IndexSnapshot, request: ReadRequest
 ) -> ReadPage:
-    """One page of many keys in the direction of ``scan``, by those bounds that the read has."""
+    """Return a step of a page of many keys, read by ``scan``, a method of the snapshot."""
     query = request.query
     bounds = (
         query.get("key_from"),
@@ -131,9 +149,14 @@ def page_of_range(
     snapshot: IndexSnapshot,
     request: ReadRequest,
 ) -> ReadPage:
-    """One step of a page: what ``read`` gives of a range, as far as the budget reaches.
+    """Return a step of a page: the items that ``read`` returns for a range within the budget.
 
-    ``bounds`` are the first fields of the range; the others are the same in all ranges.
+    Args:
+        read: A method of the snapshot.
+        range_type: The type of its argument.
+        bounds: The first fields of the range. All types of ranges have the same other fields.
+        snapshot: The snapshot.
+        request: The request.
     """
     query = request.query
     cursors = cursors_of(snapshot, request)
@@ -153,14 +176,14 @@ def page_of_range(
 
 
 def whole_budget(limit: int) -> Budget:
-    """What a page of at most ``limit`` items may take, and its first step."""
+    """Return the limits of a page with at most ``limit`` items, and of its first step."""
     return Budget(limit, PAGE_BYTES_MAX, SCAN_RECORDS_MAX, _FIRST_STEP)
 
 
 def rest_of(
     request: ReadRequest, budget: Budget, items: list[bytes], place: object
 ) -> ReadRequest | None:
-    """The request that goes on behind a step of a page; None when its budget is used up."""
+    """Return the request that continues after a step, None if the budget of the page is used."""
     rows = budget.rows - len(items)
     records = budget.records - budget.step
     if rows <= 0 or records <= 0:
@@ -173,12 +196,12 @@ def rest_of(
 
 
 def page_of_one(item: bytes, snapshot: IndexSnapshot, request: ReadRequest) -> ReadPage:
-    """The page of a read that answers one item."""
+    """Return the page of a read with one item."""
     return ReadPage(_with_columns([item], snapshot, request))
 
 
 def _with_columns(items: list[bytes], snapshot: IndexSnapshot, request: ReadRequest) -> list[bytes]:
-    """The items with those aggregates only that the request names, if it names any."""
+    """Return the items with only the aggregates that the request selects, by default all."""
     chosen = request.query["columns"]
     if chosen is None:
         return items
@@ -187,13 +210,13 @@ def _with_columns(items: list[bytes], snapshot: IndexSnapshot, request: ReadRequ
 
 
 def cursors_of(snapshot: IndexSnapshot, request: ReadRequest) -> PageCursors:
-    """The cursors of a read that has pages: they hold for the same read, path and bounds."""
+    """Return the cursors of a request, which are valid for the same read, path and bounds."""
     bounds = (request.query[name] for name in request.read.operation.query.bounds)
     return PageCursors(request.store, snapshot.state, request.read.name, *request.path, *bounds)
 
 
 def one_window(read: Callable[[str], bytes | None]) -> Callable[[WindowRange], WindowPage]:
-    """A read of one window as a read of a range that has no other."""
+    """Return a read of one window as a read of a range that contains only this window."""
 
     def fetch(window_range: WindowRange) -> WindowPage:
         window = read(window_range.key)
@@ -205,10 +228,10 @@ def one_window(read: Callable[[str], bytes | None]) -> Callable[[WindowRange], W
 def page_of_listed(
     fetch: Callable[[WindowRange], WindowPage], snapshot: IndexSnapshot, request: ReadRequest
 ) -> ReadPage:
-    """One step of a page of the keys that the body lists, in its order, each with all it has."""
+    """Return a step of a page with the items of the listed keys, in the order of the list."""
     budget = request.budget
     if budget is None:
-        # Once, in front of all steps.
+        # Once, before all steps.
         key_type = snapshot.state.definition.keys
         request = request._replace(path=(tuple(map(key_type.written, request.path[0])),))
     (keys,) = request.path

@@ -1,4 +1,4 @@
-"""A service of one shard answers for its own keys, and names the shard of any other."""
+"""Check the shard of a key. A service with one shard serves only the keys of this shard."""
 
 from collections.abc import Iterable
 
@@ -8,12 +8,11 @@ from oriel.storage import Shard
 
 
 def refuse_keys_of_others(shard: Shard, keys: Iterable[str]) -> None:
-    """Refuse keys that another shard has: here an unknown key and one of others look alike.
+    """Reject the keys of other shards, because the index cannot distinguish them from unknown keys.
 
     Raises:
-        KeyOfAnotherShard: one other shard has all of them, which the error names (421, which no
-            cache or client takes for an answer).
-        KeysOfSeveralShards: no shard has all of them, so no router finds one.
+        KeyOfAnotherShard: Another shard has all keys. The status is 421, which caches do not store.
+        KeysOfSeveralShards: Several shards have the keys, so a router cannot choose one.
     """
     if shard.is_all:
         return
@@ -33,13 +32,13 @@ def refuse_keys_of_others(shard: Shard, keys: Iterable[str]) -> None:
 
 
 def key_of_target(target: Target) -> list[str]:
-    """The key that a hot read asks for; none where it is about many.
+    """Return the key of a hot read in a list, which is empty for a read of many keys.
 
     Raises:
-        InvalidKey: it can't be decoded.
+        InvalidKey: The key cannot be decoded.
     """
     parameters = target.read.path_parameters
     if not parameters:
         return []
-    # The key is the last parameter and takes all the rest.
+    # The key is the last parameter and the whole rest of the path.
     return [decode_path(target.rest.split(b"/", len(parameters) - 1)[-1])]

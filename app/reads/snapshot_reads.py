@@ -1,7 +1,7 @@
-"""How each hot read reads a snapshot: one function a read, paired with its record.
+"""The functions of the hot reads, one per read.
 
-A function is given a snapshot of a store that the read fits, and a request whose path and query
-have been checked. It gives back finished JSON, a whole page of it.
+The arguments of a function are a snapshot of a store that the read fits, and a request with checked
+path and query. A function returns one step of a page as finished JSON.
 """
 
 from collections.abc import Callable, Mapping
@@ -48,7 +48,7 @@ def _covering(snapshot: Any, request: ReadRequest) -> ReadPage:
     if window.kind.is_session:
         bounds = (key, instant_ms, instant_ms)
         return page_of_range(snapshot.find_sessions, SessionRange, bounds, snapshot, request)
-    # semantics.md#0-2: whether a window holds a record at its end.
+    # semantics.md#0-2: whether a window contains a record at its end.
     first_ms = instant_ms - window.size_ms + (not window.kind.has_inclusive_end)
     bounds = (key, first_ms, instant_ms)
     return page_of_range(snapshot.fetch, WindowRange, bounds, snapshot, request)
@@ -100,7 +100,7 @@ def _current(snapshot: IndexSnapshot, request: ReadRequest) -> ReadPage:
 def _newest(
     read: Callable[[str], bytes | None], snapshot: IndexSnapshot, request: ReadRequest
 ) -> ReadPage:
-    """The one window of a key that ``read``, a method of the snapshot, gives."""
+    """Return the window of a key that ``read``, a method of the snapshot, returns."""
     (key,) = request.path
     window = read(key)
     if window is None:
@@ -212,13 +212,13 @@ _FUNCTIONS: Mapping[str, ReadFunction] = {
 _UNPAIRED = _FUNCTIONS.keys() ^ {name for name, record in OPERATIONS.items() if record.is_hot}
 assert not _UNPAIRED, f"hot reads need a record and a function: {sorted(_UNPAIRED)}"
 
-#: Every hot read by its name in the path.
+#: All hot reads by their names in the path.
 HOT_READS: Mapping[bytes, HotRead] = {
     name.encode(): bind(OPERATIONS[name], function) for name, function in _FUNCTIONS.items()
 }
 
-#: Reads that routes of FastAPI answer, by the operation's name; ``path`` of those of listed keys is
-#: the list.
+#: Reads that routes of FastAPI serve, by the name of the operation. For reads of listed keys,
+#: ``path`` has the list.
 COLD_READS: Mapping[str, HotRead] = {
     name: bind(OPERATIONS[name], function)
     for name, function in (

@@ -1,4 +1,4 @@
-"""Reads of a whole page, in steps between which other requests are answered."""
+"""Reads of a whole page in steps. The worker serves other requests between the steps."""
 
 from functools import partial
 
@@ -13,10 +13,10 @@ from oriel.storage.table_store import TableStore
 
 
 def refuse_wrong_kind(store: str, state: IndexState, operation: Operation) -> None:
-    """Refuse a read that does not fit the store's kind.
+    """Reject a read that does not fit the store's kind.
 
     Raises:
-        WrongStoreKind: its message names those that fit.
+        WrongStoreKind: The read does not fit. The message names the reads that fit.
     """
     kind = state.definition.window.kind
     if operation.store_kinds and kind not in operation.store_kinds:
@@ -32,7 +32,7 @@ def refuse_wrong_kind(store: str, state: IndexState, operation: Operation) -> No
 async def read_page_at(
     catalog: StoreCatalog, view: StoreView, request: ReadRequest
 ) -> tuple[IndexState, ReadPage]:
-    """Read a page of the version that a request demands; returns the version's state, too."""
+    """Read a page of the version that a request requires. Return the state and the page."""
     try:
         state, page = await _read_page_at(catalog, view, request)
     except (BehindPositionBound, errors.VersionNotFound):
@@ -59,7 +59,7 @@ async def _read_page_at(
 
 
 def _read_whole(store: TableStore, request: ReadRequest) -> ReadPage:
-    """Read a page of a table in all its steps, in a thread of its own."""
+    """Read all steps of a page from a table. This runs in a thread."""
     refuse_wrong_kind(request.store, store.state, request.read.operation)
     page = request.read.function(store, request)
     items = page.items
@@ -72,11 +72,11 @@ def _read_whole(store: TableStore, request: ReadRequest) -> ReadPage:
 async def _rest_of_page(
     page: ReadPage, view: StoreView, state: IndexState, turns: Turns
 ) -> ReadPage:
-    """Read the rest of a page of which a step is there.
+    """Read the rest of a page after its first step.
 
-    Each step has a snapshot of its own: a long one would hinder the writer and whoever closes the
-    index. A page is of one version, so it ends early where the store moves on. ``turns`` runs one
-    step of all long reads in each turn of the event loop.
+    Each step has its own snapshot, because a long one would block the writer and the close of the
+    index. All items are from one version, so the page ends early if the store has a newer version.
+    In each iteration of the event loop, ``turns`` runs one step of all long reads.
     """
     items = page.items
     while page.rest is not None:
@@ -89,6 +89,6 @@ async def _rest_of_page(
 
 
 def _read_step(view: StoreView, state: IndexState, rest: ReadRequest) -> ReadPage | None:
-    """Read the next step of a page, or return None if the store has another version now."""
+    """Read the next step of a page. Return None if the store has another version now."""
     with view.snapshot() as snapshot:
         return rest.read.function(snapshot, rest) if snapshot.state == state else None

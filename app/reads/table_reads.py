@@ -1,8 +1,8 @@
-"""Reads that the index does not answer: of a table itself, in threads beside the event loop.
+"""Reads of a table instead of the index, in threads outside the event loop.
 
-They are dear, so they are few: some run, some wait for their turn, any more is refused at once.
-Each has a time and a number of bytes (``ReadBudget``); who asked is answered when the time is
-over, and the thread ends at the next piece that it reads.
+Table reads are expensive, so few can run and few can wait. Any more are rejected at once. A
+``ReadBudget`` limits the time and the bytes of each read. When the time is over, the client gets a
+response, and the thread ends with the next piece that it reads.
 """
 
 import asyncio
@@ -28,10 +28,10 @@ _EXCLUDED = {"min_version": -1, "min_offset": (), "wait_ms": 0}
 
 
 def is_as_of(query: Mapping[str, Any]) -> bool:
-    """Whether a request asks for a version of the table by its number or time.
+    """Return whether a request is for a table version, by its number or time.
 
     Raises:
-        InvalidParameter: it names the version twice, or bounds the position of the newest, too.
+        InvalidParameter: The request has both, or also a required position.
     """
     if query["as_of_version"] is None and query["as_of_ms"] is None:
         return False
@@ -49,10 +49,10 @@ def is_as_of(query: Mapping[str, Any]) -> bool:
 
 
 class TableReads:
-    """The reads of tables below one data folder; used on the event loop."""
+    """The table reads of one data directory. Only the event loop calls this object."""
 
     def __init__(self, layout: DataLayout) -> None:
-        """Start no thread before the first read: processes are forked."""
+        """Create the object. The first read starts the threads, after any fork."""
         self._layout = layout
         self._tables: dict[str, TableVersions] = {}
         self._threads: ThreadPoolExecutor | None = None
@@ -61,13 +61,21 @@ class TableReads:
     async def as_of(
         self, store: str, query: Mapping[str, Any], read: Callable[[TableStore], Answer]
     ) -> tuple[IndexState, Answer]:
-        """Read a store as of the version that a request names, which the state says.
+        """Read a store as of the version of a request.
+
+        Args:
+            store: The name of the store.
+            query: The query of the request.
+            read: A function that reads the store, called in a thread.
+
+        Returns:
+            The state of the version, and the result of ``read``.
 
         Raises:
-            VersionNotFound: the table is not there yet.
-            VersionGone: it has been there; what is left is in the message.
-            TableReadsBusy: too many reads are under way.
-            TableReadTimeout: it takes too long.
+            VersionNotFound: The table has not reached the version.
+            VersionGone: The version was deleted. The message names the readable versions.
+            TableReadsBusy: The limit of table reads is reached.
+            TableReadTimeout: The read exceeds its time limit.
         """
         versions = self._tables.setdefault(store, TableVersions(self._layout.table(store)))
 
@@ -79,17 +87,17 @@ class TableReads:
             try:
                 return opened.state, read(opened)
             except errors.MissingDataFile as error:
-                # It was vacuumed after the version was opened.
+                # VACUUM deleted the file after the version was opened.
                 raise versions.gone(version) from error
 
         return await self.run(work)
 
     async def run(self, work: Callable[[ReadBudget], Answer]) -> Answer:
-        """Do a piece of work in a thread, within a budget.
+        """Run ``work`` in a thread, within a budget.
 
         Raises:
-            TableReadsBusy: too many are under way.
-            TableReadTimeout: it takes too long.
+            TableReadsBusy: The limit of table reads is reached.
+            TableReadTimeout: The work exceeds its time limit.
         """
         if not self._places.acquire(blocking=False):
             places = TABLE_READS_AT_ONCE + TABLE_READS_WAITING
@@ -97,7 +105,7 @@ class TableReads:
             raise TableReadsBusy(message)
         if self._threads is None:
             self._threads = ThreadPoolExecutor(TABLE_READS_AT_ONCE, "table-read")
-        # Its time begins here, so what waited too long for its turn ends at once.
+        # The time includes the wait for a thread.
         budget = ReadBudget(TABLE_READ_SECONDS)
 
         def at_a_place() -> Answer:
@@ -110,14 +118,14 @@ class TableReads:
         under_way = asyncio.get_running_loop().run_in_executor(self._threads, at_a_place)
         done, _ = await asyncio.wait([under_way], timeout=TABLE_READ_SECONDS)
         if not done:
-            # Nobody is there to be told how it ends.
+            # Retrieve the result, because no caller awaits it any more.
             under_way.add_done_callback(lambda ended: ended.cancelled() or ended.exception())
             message = f"the table read must end within {TABLE_READ_SECONDS} s. Narrow the bounds."
             raise errors.TableReadTimeout(message)
         return under_way.result()
 
     def close(self) -> None:
-        """Begin no further read; those that run end by their own time."""
+        """Accept no further read. Running reads end by their time limit."""
         if self._threads is not None:
             self._threads.shutdown(wait=False)
             self._threads = None

@@ -1,7 +1,7 @@
-"""Waiting for a store's next versions: one look at the index for all who wait.
+"""Wait for the next version of a store, with one poll of the index for all waiting requests.
 
-A request that waits by itself would look a hundred times a second; a thousand of them would leave
-no time for others.
+If each request polled the index 100 times per second, a thousand waiting requests would leave no
+time for others.
 """
 
 import asyncio
@@ -10,22 +10,22 @@ from collections.abc import Callable
 from oriel.storage import StoreNotReady
 from oriel.storage.index import IndexState
 
-#: Seconds between two looks while anybody waits; the tailer's own pace.
+#: Seconds between two polls while a request waits. The tailer has the same interval.
 LOOK_SECONDS = 0.01
 
 Condition = Callable[[IndexState], bool]
 
 
 class VersionWatcher:
-    """Wakes those who wait for a state of one store; looks at nothing while nobody waits."""
+    """Wakes requests that wait for a state of one store. It polls only while a request waits."""
 
     def __init__(self, look: Callable[[], IndexState]) -> None:
-        """``look`` gives the newest state, or raises ``StoreNotReady``."""
+        """Create a watcher. ``look`` returns the newest state, or raises ``StoreNotReady``."""
         self._look = look
         self._waiting: dict[asyncio.Future[None], Condition] = {}
         self._seen: IndexState | None = None
         self._task: asyncio.Task[None] | None = None
-        #: How often it looked.
+        #: The number of polls.
         self.looks = 0
 
     async def wait(self, is_reached: Condition, seconds: float) -> None:
@@ -34,7 +34,7 @@ class VersionWatcher:
         woken: asyncio.Future[None] = loop.create_future()
         self._waiting[woken] = is_reached
         if self._task is None or self._task.done():
-            # What was seen before nobody waited says nothing to who comes now.
+            # The last state can be old, because no request waited meanwhile.
             self._seen = None
             self._task = loop.create_task(self._look_around())
         elif self._seen is not None and is_reached(self._seen) and self._has_reached(is_reached):
@@ -47,12 +47,12 @@ class VersionWatcher:
             self._waiting.pop(woken, None)
 
     def wake_all(self) -> None:
-        """Wake everybody, whatever the store's state is."""
+        """Wake all waiting requests, regardless of the state."""
         for woken in self._waiting:
             _wake(woken)
 
     def _has_reached(self, is_reached: Condition) -> bool:
-        # What was seen last can be older than what the caller has seen.
+        # The last polled state can be older than the state that the caller knows.
         try:
             return is_reached(self._look())
         except StoreNotReady:

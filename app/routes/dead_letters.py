@@ -85,7 +85,7 @@ def _refuse_lost(log: DeltaLog, digests: LogDigests, cursor: str | None) -> None
     """Reject the cursor of a version that the table does not have.
 
     Raises:
-        HistoryLost: a restore replaced the version, or its log entry was cleaned up.
+        HistoryLost: A restore replaced the version, or its log entry was deleted.
     """
     place = None if cursor is None else place_of_cursor(cursor, "")
     if place is None or Place.of(place.version, "", digests.digest(log, place.version)) == place:

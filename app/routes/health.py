@@ -32,7 +32,7 @@ def health_routes(catalog: StoreCatalog, status_file: StatusFile) -> APIRouter:
         _READINESS.query.read(request.scope["query_string"])
         # The catalog belongs to the event loop.
         foreign = set(catalog.foreign_names())
-        # It reads files of every store.
+        # A thread, because this reads files of every store.
         answer = await run_in_threadpool(
             lambda: _readiness(catalog.layout, status_file.read(), foreign)
         )
@@ -42,7 +42,7 @@ def health_routes(catalog: StoreCatalog, status_file: StatusFile) -> APIRouter:
     @router.get(_FRESHNESS.path)
     async def freshness(request: Request) -> Response:
         _FRESHNESS.query.read(request.scope["query_string"])
-        # It reads a file of each pipeline.
+        # A thread, because this reads a file of each pipeline.
         answer = await run_in_threadpool(lambda: _freshness(catalog.layout, status_file.read()))
         status = 200 if answer["fresh"] else 503
         return Response(orjson.dumps(answer), status, media_type="application/json")
@@ -88,7 +88,7 @@ def _readiness(layout: DataLayout, tailer: TailerStatus, foreign: set[str]) -> d
 
 
 def _pipelines(layout: DataLayout) -> dict[str, Any]:
-    """Return whether each pipeline runs. It does not change whether the service is ready."""
+    """Return whether each pipeline runs. A stopped pipeline does not change the readiness."""
     pipelines: dict[str, Any] = {}
     # Only the tailer sends requests to an object store.
     if is_object(layout.root):
@@ -125,7 +125,7 @@ def store_problem(layout: DataLayout, name: str, tailer: TailerStatus) -> str | 
     elif damaged is not None:
         problem = f"the index is damaged ({damaged}) and is being rebuilt"
     elif is_unverified(generation):
-        # The status can be one of the tailer before a restart.
+        # The status can be from a tailer before its restart.
         problem = f"the index of store {name!r} is being verified"
     elif status is None:
         problem = "the tailer has not opened this store yet"

@@ -90,5 +90,5 @@ async def _keys_of(request: Request) -> tuple[ListedKey, ...]:
 
 
 def _text(key: ListedKey) -> str:
-    """Return the text of a key that has the key type of the store."""
+    """Return a listed key as the string that the store uses."""
     return key if isinstance(key, str) else orjson.dumps(key).decode()

@@ -26,7 +26,7 @@ def metrics_routes(catalog: StoreCatalog, measures: Measures, layout: DataLayout
         registry.register(_Indexes(list(index_metrics(catalog))))
         indexes = generate_latest(registry)
         measures.flush()
-        # They read files. If no pipeline has reported a store, they also read its log.
+        # A thread, because this reads files, and the log of a store without a reported status.
         text = await run_in_threadpool(
             lambda: metrics_text(overview(layout.root, layout.index_root)) + measures.text()
         )

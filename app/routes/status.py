@@ -35,7 +35,7 @@ def status_routes(catalog: StoreCatalog) -> APIRouter:
             return access is None or access.reaches_store(store)
 
         sees_all = access is None or access.reaches_all_stores()
-        # It reads files of every store.
+        # A thread, because this reads files of every store.
         seen = await run_in_threadpool(_status, catalog.layout, is_shown, sees_all=sees_all)
         return seen if sees_totals(request.scope) else _without_totals(seen)
 

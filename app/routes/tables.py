@@ -48,7 +48,7 @@ def table_routes(catalog: StoreCatalog) -> APIRouter:
             next_place = [page.reached, *page.changes[-1]]
         elif page.reached < state.version:
             next_place = [page.reached, *_ALL_RETURNED]
-        # It can be a newer version. A later page returns its changes.
+        # This snapshot can be a newer version. A later page returns its changes.
         with view.snapshot() as snapshot:
             body = {
                 "store": view.name,
@@ -70,7 +70,7 @@ async def _history_through(view: StoreView, state: IndexState, reached: int) -> 
     """Return the history of the version that a page reaches.
 
     Raises:
-        StoreNotReady: the log was replaced while it was read, so its entries can be of another
+        StoreNotReady: The log was replaced while it was read, so its entries can belong to another
             history than the index.
     """
     is_newest = reached == state.version
@@ -85,7 +85,7 @@ async def _history_through(view: StoreView, state: IndexState, reached: int) -> 
 
 
 def _with_rows(page: ChangePage, snapshot: IndexSnapshot) -> Iterator[dict[str, Any]]:
-    """Return each change with its window in the index, without expired windows."""
+    """Yield each change with its window in the index, without expired windows."""
     kind = snapshot.state.definition.window.kind
     for change in page.changes:
         if kind.is_windowed:

@@ -1,7 +1,7 @@
-"""The service as processes: ``oriel serve`` starts a supervisor, a tailer and the workers.
+"""The processes of the service. ``oriel serve`` starts a supervisor, a tailer and the workers.
 
-A data folder and an address come in; ``Service`` is the ASGI application that each worker runs
-over them. The supervisor starts again whatever dies, and ends all of it on SIGTERM or SIGINT.
+Each worker runs the ASGI application ``Service`` over a data directory. The supervisor restarts
+processes that end, and stops all processes on SIGTERM or SIGINT.
 """
 
 from oriel.app.server.command import main

@@ -33,7 +33,7 @@ _Stamp: TypeAlias = tuple[tuple[int, int, int] | None, ...]
 
 
 class BadCertificate(Exception):
-    """Certificate and key can't be used; the message names the files and the solution."""
+    """Certificate and key cannot be used. The message names the files and the solution."""
 
 
 class _Pair(NamedTuple):
@@ -44,13 +44,13 @@ class _Pair(NamedTuple):
 
 
 class CertificateFiles:
-    """A certificate file and a key file, and the last pair of them that passed the check."""
+    """A certificate file and a key file, and their last content that passed the check."""
 
     def __init__(self, certificate: str, key: str) -> None:
         """Read the files. An expired certificate is only logged, because no other one exists.
 
         Raises:
-            BadCertificate: a file cannot be read, or the key is of another certificate.
+            BadCertificate: A file cannot be read, or the key is of another certificate.
         """
         self._certificate, self._key = certificate, key
         self._used = self._last = self._stamp()
@@ -58,16 +58,16 @@ class CertificateFiles:
         pair = self._read()
         if problem := _problem_of_time(_context(pair, self._names), pair):
             logger.error("%s: %s", self._names, problem)
-        # Open until the process ends, as the workers need it.
+        # Open until the process ends, because the workers need it.
         self._shared = _anonymous_file()
         self._share(pair)
 
     def fileno(self) -> int:
-        """File descriptor of the anonymous file, for ``ServedCertificate``."""
+        """Return the file descriptor of the anonymous file, for ``ServedCertificate``."""
         return self._shared
 
     def follow(self) -> None:
-        """Look at the files if it is time, and share a new pair."""
+        """Check the files if it is time, and share a new pair."""
         if monotonic() - self._looked_at < _LOOK_SECONDS:
             return
         self._looked_at = monotonic()
@@ -76,7 +76,7 @@ class CertificateFiles:
             self.reload()
 
     def reload(self) -> None:
-        """Read the files now; an invalid pair is logged, and the previous one stays in use."""
+        """Read the files now. If the pair is invalid, log it and keep the previous pair."""
         self._used = self._last = self._stamp()
         try:
             pair = self._read()
@@ -113,7 +113,7 @@ class CertificateFiles:
 
 
 class ServedCertificate:
-    """The context of a worker's TLS connections, with the pair that the supervisor shared last."""
+    """The TLS context of a worker, with the last pair that the supervisor shared."""
 
     def __init__(self, descriptor: int) -> None:
         """Read the pair from the descriptor of ``CertificateFiles``."""
@@ -127,10 +127,10 @@ class ServedCertificate:
         self.context.sni_callback = self._choose
 
     def follow(self) -> None:
-        """Use the pair of the supervisor from the next handshake on, if it has changed."""
+        """Use a new pair of the supervisor from the next handshake on."""
         content = os.pread(self._shared, os.fstat(self._shared).st_size, 0)
         digest, text = content[:_DIGEST_BYTES], content[_DIGEST_BYTES:]
-        # A file that is being written has another digest: the next look finds all of it.
+        # The digest does not match while the file is being written. The next check reads it.
         if content == self._content or hashlib.sha256(text).digest() != digest:
             return
         self._content = content
@@ -147,12 +147,12 @@ def _context(pair: _Pair, names: str) -> ssl.SSLContext:
     """Return the context of a server with this certificate and key.
 
     Raises:
-        BadCertificate: they are not PEM, or the key is encrypted or of another certificate.
+        BadCertificate: They are not PEM, or the key is encrypted or of another certificate.
     """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
 
     def ask_for_password() -> NoReturn:
-        # Without this, OpenSSL asks on the terminal and waits.
+        # Without this, OpenSSL prompts on the terminal and waits.
         message = f"{names}: the key is encrypted. Decrypt it with `openssl pkey -in KEY -out NEW`"
         raise BadCertificate(message)
 
@@ -176,7 +176,7 @@ def _context(pair: _Pair, names: str) -> ssl.SSLContext:
 
 
 def _problem_of_time(context: ssl.SSLContext, pair: _Pair) -> str | None:
-    """Say what a client finds wrong with the certificate's dates, by a handshake in memory."""
+    """Return what a client rejects in the certificate's dates, by a handshake in memory."""
     trusting = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     trusting.check_hostname = False
     trusting.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
@@ -191,7 +191,7 @@ def _problem_of_time(context: ssl.SSLContext, pair: _Pair) -> str | None:
         except ssl.SSLWantReadError:
             pass
         except ssl.SSLCertVerificationError as error:
-            # Whether clients trust it otherwise is known to the clients only.
+            # Only the clients know whether they trust the certificate otherwise.
             return {
                 _EXPIRED: "the certificate has expired. Renew it",
                 _NOT_YET_VALID: "the certificate is not valid yet. Check this machine's clock",
@@ -211,7 +211,7 @@ def _stamp_of(path: str) -> tuple[int, int, int] | None:
 
 
 def _anonymous_file() -> int:
-    """Open a file without a name: a key must not be left on a disk."""
+    """Open a file without a name, because a key must not stay on a disk."""
     if sys.platform == "linux":
         return os.memfd_create("oriel-certificate")
     descriptor, path = mkstemp()

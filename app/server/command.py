@@ -116,11 +116,11 @@ def _url(scheme: str, host: str, listener: socket.socket) -> str:
 def _bound_socket(host: str, port: int) -> socket.socket:
     """Bind the socket that all workers share. Port 0 means a free port.
 
-    The first worker that can respond listens: until then, a connection is refused at once, and
-    a router uses another service.
+    The first worker that is ready listens. Until then, connections are refused at once, so that a
+    router uses another service.
     """
     bound = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
-    # As ``socket.create_server`` does.
+    # Like ``socket.create_server``.
     bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     if bound.family == socket.AF_INET6:
         bound.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
@@ -250,7 +250,7 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
 
 
 def _add_security(parser: argparse.ArgumentParser) -> None:
-    """Add the options for tokens, TLS, hosts and origins."""
+    """Add the options for tokens, TLS, allowed hosts and CORS."""
     parser.add_argument(
         "--insecure", action="store_true",
         help="allow an address that other machines reach without tokens",

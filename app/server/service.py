@@ -1,4 +1,4 @@
-"""The whole service as one ASGI application: hot reads first, FastAPI for the rest."""
+"""The service as one ASGI application, with the hot reads before FastAPI."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -55,7 +55,7 @@ from oriel.app.telemetry import Measures, Observed, Work, is_traced, traced
 from oriel.storage import ALL_KEYS, DataLayout, Shard, StorageError, UnknownStore
 from oriel.storage.tailer import StatusFile
 
-#: Fields of answers that a page of another origin may read, beside those that any page may.
+#: Additional header fields that a page from another web server can read.
 _EXPOSED = (
     "ETag", "Oriel-History", "Oriel-Items", "Oriel-Lag", "Oriel-Next-Cursor", "Oriel-Offsets",
     "Oriel-Owner", "Oriel-Version", "Retry-After",
@@ -63,7 +63,7 @@ _EXPOSED = (
 
 
 class Service:
-    """ASGI application over one data folder."""
+    """The ASGI application over one data directory."""
 
     def __init__(
         self,
@@ -72,9 +72,13 @@ class Service:
         index: Path | None = None,
         shard: Shard = ALL_KEYS,
     ) -> None:
-        """Look at nothing yet: indexes are opened by the first requests, after any fork.
+        """Create the application. The first requests open the indexes, after any fork.
 
-        ``index`` is where they are, None: in ``data``. They have the keys of ``shard``.
+        Args:
+            data: The data directory.
+            settings: The settings. Default: ``ServiceSettings()``.
+            index: The directory of the indexes. Default: in ``data``.
+            shard: The keys of the indexes.
         """
         settings = settings or ServiceSettings()
         layout = DataLayout(data, index, shard)
@@ -92,16 +96,16 @@ class Service:
         self.streams = EventStreams(self.catalog, self.gate, self._access)
         app: App = Observed(self._guarded, self.measures, access_log=settings.access_log)
         if settings.cors_origins:
-            # In front of the guards: a browser asks without a token whether it may ask with one.
+            # Before the guards, because a browser sends the preflight request without a token.
             app = _with_cors(app, settings.cors_origins)
         if is_traced():
             app = traced(app)
         self._app = app
-        #: Layers of others know ASGI's own messages only.
+        #: False if a third-party layer is outermost. Such a layer knows only standard messages.
         self._is_plain = isinstance(app, Observed)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request; whatever fails becomes a problem document."""
+        """Serve one request. Failures become problem documents."""
         if scope["type"] != "http":
             await self.api(scope, receive, send)
             return
@@ -112,7 +116,7 @@ class Service:
         await self._app(scope, receive, send)
 
     async def _guarded(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Respond to a request that is allowed, if there is a place for it."""
+        """Respond to a request if it is allowed and within the limits."""
         try:
             self._check(scope)
             if scope["method"] == "POST":
@@ -122,7 +126,7 @@ class Service:
         except (ApiError, UnknownStore) as error:
             await _send_problem(error, scope, send)
         except asyncio.CancelledError:
-            # The worker ends, or the client left. Nothing is sent to a client that left.
+            # The worker ends, or the client has disconnected. Then nothing is sent to the client.
             await _send_problem(
                 ShuttingDown("The worker is shutting down. Send the request again."), scope, send
             )
@@ -149,7 +153,7 @@ class Service:
             self.gate.leave()
 
     def say_work(self, connections: int) -> None:
-        """Say to the metrics how much is under way."""
+        """Set the metrics of the work in progress."""
         gate = self.gate
         self.measures.set_work(
             Work(gate.requests, gate.waiting, gate.streams, gate.unsent_bytes, connections)
@@ -161,7 +165,7 @@ class Service:
             self._access.follow()
 
     def stop_waiting(self) -> None:
-        """Answer all that wait for something: the worker ends."""
+        """End all waits of requests, because the worker ends."""
         self.catalog.stop_waiting()
         self.measures.flush()
 
@@ -179,14 +183,14 @@ class Service:
                 is_cold = True
                 bounded = send
                 if scope["raw_path"] not in PROBE_PATHS:
-                    # Probes have no place to give back.
+                    # Probes use no slot of the gate.
                     bounded = _refusing(scope, self.gate.bounded(scope, send), send)
                 await self.gate.in_time(self.api, _cold_scope(scope), receive, _not_kept(bounded))
         except RequestTooSlow as error:
             await _send_problem(error, scope, send)
         except Exception as error:
             if is_cold:
-                # FastAPI has answered it; the server logs it.
+                # FastAPI has already responded, and the server logs the error.
                 raise
             await _send_problem(error, scope, send)
 
@@ -203,18 +207,18 @@ def _with_cors(app: App, origins: tuple[str, ...]) -> App:
 
 
 def _cold_scope(scope: Scope) -> Scope:
-    """A request as FastAPI is to see it.
+    """Return the scope of a request for FastAPI.
 
-    Routes match the path as it was sent: a %2F in it is a character of a name, so it can't make
-    two parts of one, and who is refused one path can't write it in another way.
+    Routes match the path as it was sent. So %2F is a character of a name and not a separator, and
+    a client cannot evade a rejection by another spelling of the path.
     """
-    # The server leaves the body of HEAD out; our routes only know GET.
+    # The server omits the body of HEAD, and the routes handle only GET.
     method = "GET" if scope["method"] == "HEAD" else scope["method"]
     return {**scope, "method": method, "path": scope["raw_path"].decode("latin-1")}
 
 
 def _not_kept(send: Send) -> Send:
-    """Let no cache keep an answer that doesn't say for how long it may: it is of this moment."""
+    """Add ``no-store`` to responses without ``cache-control``, because they are outdated soon."""
 
     async def say_it(message: Any) -> None:
         if message["type"] == "http.response.start":
@@ -251,7 +255,7 @@ async def _send_problem(error: Exception, scope: Scope, send: Send) -> None:
 def make_api(
     service: Service, status_file: StatusFile, layout: DataLayout, settings: ServiceSettings
 ) -> FastAPI:
-    """Make the FastAPI part: cold routes, the OpenAPI document, problem documents."""
+    """Return the FastAPI application: cold routes, OpenAPI document and problem documents."""
     catalog = service.catalog
 
     @asynccontextmanager
@@ -262,7 +266,7 @@ def make_api(
 
     api = FastAPI(
         openapi_url="/openapi.json",
-        # Their pages load scripts from elsewhere; ours work offline.
+        # FastAPI's pages load scripts from other servers. The pages of the service work offline.
         docs_url=None,
         redoc_url=None,
         redirect_slashes=False,
@@ -279,7 +283,7 @@ def make_api(
     api.include_router(dashboard_routes())
     for error in (StorageError, ApiError, HTTPException, Exception):
         api.add_exception_handler(error, _answer_problem)
-    # FastAPI knows nothing of the hot reads; the operations' records describe all alike.
+    # FastAPI does not have the hot reads. The records describe all operations in the same way.
     document = describe(settings.limits)
     api.openapi = lambda: document  # type: ignore[method-assign]
     return api

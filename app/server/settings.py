@@ -1,4 +1,4 @@
-"""What ``oriel serve`` is told, as its workers get it: one JSON text on their command line."""
+"""The options of ``oriel serve`` that its workers get as one JSON argument."""
 
 from dataclasses import asdict, dataclass, field
 from typing import Any
@@ -11,13 +11,19 @@ from oriel.app.guards import TokenSettings
 
 @dataclass(frozen=True)
 class ServiceSettings:
-    """How a worker serves; the defaults are those of a service on a loopback address.
+    """The settings of a worker. The defaults fit a service on a loopback address.
 
-    ``allowed_hosts`` are names of the Host field beside addresses and ``localhost``,
-    ``cors_origins`` those whose pages may read answers. ``tokens`` is a token file, ``jwks`` the
-    file or address of an identity provider's keys; without both nobody needs a token.
-    With ``open_probes``, ``/readyz``, ``/freshz`` and ``/metrics`` need no token.
-    With ``is_tls`` the supervisor shares a certificate, without it the service speaks plain HTTP.
+    Attributes:
+        limits: The limits of the worker.
+        allowed_hosts: Allowed names in the Host field, in addition to addresses and ``localhost``.
+        cors_origins: Web origins whose pages can read responses.
+        tokens: The token file. Without ``tokens`` and ``jwks``, requests need no token.
+        jwks: The file or address of an identity provider's keys.
+        jwt_issuer: The required issuer of a JSON Web Token.
+        jwt_audience: The required audience of a JSON Web Token.
+        is_tls: The supervisor shares a certificate. If False, the service uses plain HTTP.
+        open_probes: ``/readyz``, ``/freshz`` and ``/metrics`` need no token.
+        access_log: Log a line for each request.
     """
 
     limits: Limits = field(default_factory=Limits)
@@ -32,16 +38,16 @@ class ServiceSettings:
     access_log: bool = False
 
     def token_settings(self) -> TokenSettings:
-        """Where tokens are known from."""
+        """Return the settings of tokens."""
         return TokenSettings(self.tokens, self.jwks, self.jwt_issuer, self.jwt_audience)
 
     def to_json(self) -> str:
-        """The settings as text."""
+        """Return the settings as JSON."""
         return orjson.dumps(asdict(self), default=str).decode()
 
     @classmethod
     def from_json(cls, text: str) -> "ServiceSettings":
-        """Read back what ``to_json`` wrote."""
+        """Parse the JSON of ``to_json``."""
         fields: dict[str, Any] = orjson.loads(text)
         fields["limits"] = Limits(**fields["limits"])
         for name, value in fields.items():

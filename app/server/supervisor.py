@@ -68,7 +68,7 @@ class Child:
     def revive(self) -> int | None:
         """Start the process again if it ended. Return its exit code, or None if it runs.
 
-        A child that ends at once is started again at most twice a second.
+        A process that ends at once is restarted at most twice per second.
         """
         code = self._process.poll()
         if code is None or time.monotonic() - self._started_at < _RESTART_SECONDS:
@@ -80,16 +80,16 @@ class Child:
 
     @property
     def pid(self) -> int:
-        """Process id."""
+        """Return the process id."""
         return self._process.pid
 
     @property
     def exit_code(self) -> int | None:
-        """Exit code, None while the process runs."""
+        """Return the exit code, None while the process runs."""
         return self._process.poll()
 
     def running_seconds(self) -> float:
-        """Seconds since the last start."""
+        """Return the seconds since the last start."""
         return time.monotonic() - self._started_at
 
     def kill(self) -> None:
@@ -152,10 +152,15 @@ class Supervisor:
         stale_seconds: float | None = None,
         worker_arguments: Sequence[str] = (),
     ) -> None:
-        """Start no process yet. All processes log in ``log_format``.
+        """Create a supervisor that has not started a process yet.
 
-        ``listener`` is bound, and the workers listen. ``stale_seconds`` is the allowed lag of an
-        index, None for the default. Each worker receives ``worker_arguments``.
+        Args:
+            layout: The data directory.
+            listener: A bound socket on which the workers listen.
+            workers: The number of workers.
+            log_format: The log format of all processes.
+            stale_seconds: The allowed lag of an index, None for the default.
+            worker_arguments: Additional arguments of each worker.
         """
         self._certificate: CertificateFiles | None = None
         self._is_reload_wanted = False
@@ -172,11 +177,11 @@ class Supervisor:
         """Run until SIGTERM or SIGINT. Return the exit code.
 
         Args:
-            when_serving: called once, as soon as a worker responds to connections.
-            certificate: shared with the workers, and read again if it changes or on SIGHUP.
+            when_serving: Called once, as soon as a worker accepts connections.
+            certificate: Shared with the workers, and read again if it changes or on SIGHUP.
 
         Raises:
-            AddressTaken: another service listens on the address.
+            AddressTaken: Another service listens on the address.
         """
         self._certificate = certificate
         stop = stop_on_signal()
@@ -213,8 +218,8 @@ class Supervisor:
         return 0
 
     def _end(self, children: Sequence[Child]) -> None:
-        # As soon as the workers have closed theirs, new connections are refused: a router then
-        # uses another service, while responses under way are finished.
+        # New connections are refused as soon as the workers also close their sockets. Then a
+        # router uses another service, while responses in progress are finished.
         self._listener.close()
         for child in children:
             child.terminate()

@@ -30,20 +30,20 @@ from oriel.storage import (
     set_up_console,
 )
 
-#: Fields of every answer: a browser must not guess what it is. Pages have more of their own.
+#: Header fields of every response: a browser must not guess the type. Pages add more fields.
 _SECURITY_HEADERS = [("x-content-type-options", "nosniff")]
-#: A browser that came by TLS once never comes without it.
+#: After one connection with TLS, a browser never connects without TLS.
 _TLS_ONLY = ("strict-transport-security", "max-age=31536000")
-#: Seconds that answers under way have when the worker ends.
+#: Seconds for responses in progress when the worker ends.
 _FINISH_SECONDS = 5
-#: Seconds that a client has to confirm the end of a TLS connection; few clients do.
+#: Seconds in which a client can confirm the end of a TLS connection. Few clients confirm it.
 _TLS_END_SECONDS = 1
 #: Connections that wait while a worker is started again.
 _BACKLOG = 2048
 
 
 class _Server(uvicorn.Server):
-    """uvicorn's server, which ends connections past a deadline, and all waiting when it ends."""
+    """uvicorn's server with deadlines for connections. At its end, all waits end."""
 
     def __init__(
         self,
@@ -59,7 +59,10 @@ class _Server(uvicorn.Server):
         self.exit_code = 0
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Listen as the last step, as uvicorn, with a context that can change and a short end."""
+        """Listen after the startup of the application, as uvicorn does.
+
+        In addition, the TLS context can change, and the end of a TLS connection has a time limit.
+        """
         await self.lifespan.startup()
         if self.lifespan.should_exit:
             sys.exit(STARTUP_FAILURE)
@@ -75,7 +78,7 @@ class _Server(uvicorn.Server):
         self.servers = []
         for listener in sockets or ():
             try:
-                # uvloop listens again, but its error is another one.
+                # uvloop also listens, but raises another error.
                 listener.listen(_BACKLOG)
             except OSError as error:
                 if error.errno != errno.EADDRINUSE:
@@ -99,13 +102,13 @@ class _Server(uvicorn.Server):
         if self._certificate is not None:
             self._certificate.follow()
         if self._connections.is_ending:
-            # Their TLS handshakes were under way when uvicorn closed the other silent ones.
+            # uvicorn closed the other silent connections, but not the ones in a TLS handshake.
             for connection in list(self._connections.silent):
                 connection.transport.close()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         self._connections.is_ending = True
-        # Those who wait are answered at once; the rest has a few seconds.
+        # Requests that wait get a response at once. The others have a few seconds.
         self._service.stop_waiting()
         await super().shutdown(sockets)
         self._looking.cancel()
@@ -117,7 +120,7 @@ def serve(
     settings: ServiceSettings,
     certificate: ServedCertificate | None = None,
 ) -> int:
-    """Answer until SIGTERM, then finish what is under way; returns the exit code."""
+    """Serve until SIGTERM, finish the requests in progress, and return the exit code."""
     service = Service(layout.root, settings, layout.index_root, layout.shard)
     connections = Connections(settings.limits)
     config = uvicorn.Config(
@@ -131,7 +134,7 @@ def serve(
         server_header=False,
         headers=[*_SECURITY_HEADERS, _TLS_ONLY] if settings.is_tls else _SECURITY_HEADERS,
         log_config=None,
-        # Its warnings are about what clients send: strangers could fill the log.
+        # Its warnings are about the bytes that clients send, so any client could fill the log.
         log_level="error",
         timeout_keep_alive=settings.limits.idle_seconds,
         timeout_graceful_shutdown=_FINISH_SECONDS,
@@ -142,7 +145,7 @@ def serve(
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one worker; only the supervisor calls this."""
+    """Run one worker. Only the supervisor calls this."""
     parser = argparse.ArgumentParser(prog="python -m oriel.app.server.worker", description=__doc__)
     parser.add_argument("--data", type=data_folder, required=True)
     parser.add_argument("--index", type=Path)
@@ -154,7 +157,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     add_log_format(parser)
     options = parser.parse_args(arguments)
     set_up_console(options.log_format, text="%(levelname)s worker: %(message)s", process="worker")
-    # For the supervisor, which reloads the certificate; `systemctl kill` sends it to all.
+    # The supervisor reloads the certificate. `systemctl kill` also sends the signal to workers.
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     end_with_parent(options.parent_pid)
     forget_dead_workers()

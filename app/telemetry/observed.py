@@ -7,12 +7,12 @@ from oriel.app.guards import WHOLE_ANSWER, App, Receive, Scope, Send
 from oriel.app.telemetry.measures import Measures
 from oriel.storage import log_line, one_line, say
 
-#: The messages with which an answer begins.
+#: The messages that start a response.
 _BEGINS = frozenset({"http.response.start", WHOLE_ANSWER})
 
 
 class Observed:
-    """An application whose answers are counted; with ``access_log`` each has its line, too."""
+    """A layer that counts the responses of an application. ``access_log`` also logs each one."""
 
     def __init__(self, app: App, measures: Measures, *, access_log: bool) -> None:
         self._app = app
@@ -20,7 +20,7 @@ class Observed:
         self._access_log = access_log
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass a request on; its time ends when the response starts, because streams do not end."""
+        """Forward a request and measure the time until its response starts."""
         begun = perf_counter()
 
         async def observed(message: Any) -> None:

@@ -1,25 +1,25 @@
-"""OpenTelemetry traces of requests, where its own environment variables say where to send them."""
+"""OpenTelemetry traces of requests, enabled by OpenTelemetry's environment variables."""
 
 import os
 
 from oriel.app.guards import App
 
-#: Any of these turns tracing on; all others are read by OpenTelemetry itself.
+#: Each of the two enables tracing. OpenTelemetry itself reads all other variables.
 _VARIABLES = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")
 
 
 def is_traced() -> bool:
-    """Whether traces are to be sent."""
+    """Return whether traces are enabled."""
     return any(os.environ.get(name) for name in _VARIABLES)
 
 
 def traced(app: App) -> App:
-    """The application, with a span for each request.
+    """Return the application with a span for each request.
 
     Raises:
-        ModuleNotFoundError: the extra ``otel`` is not installed.
+        ModuleNotFoundError: The extra ``otel`` is not installed.
     """
-    # Imported when they are wanted: an extra of its own brings them.
+    # Imported only if tracing is enabled, because the packages are in an extra.
     from opentelemetry import trace  # noqa: PLC0415
     from opentelemetry.exporter.otlp.proto.http.trace_exporter import (  # noqa: PLC0415
         OTLPSpanExporter,
@@ -29,7 +29,7 @@ def traced(app: App) -> App:
     from opentelemetry.sdk.trace import TracerProvider  # noqa: PLC0415
     from opentelemetry.sdk.trace.export import BatchSpanProcessor  # noqa: PLC0415
 
-    # OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES go before this name.
+    # OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES override this name.
     named = {} if os.environ.get("OTEL_SERVICE_NAME") else {"service.name": "oriel"}
     provider = TracerProvider(resource=Resource.create(named))
     provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))

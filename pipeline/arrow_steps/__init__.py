@@ -1,10 +1,10 @@
-"""Row-wise steps that Arrow runs, wherever the rows are: in a Python task or in the driver.
+"""Row-wise steps that Arrow runs, in a Python task or in the driver.
 
-In come decoded records (or a join's results) as Arrow tables; out go the rows for the stamp that
-``oriel.pipeline.rows.RowSteps`` would give. ``arrow_steps`` makes steps that only choose columns;
-``RowSteps.arrow`` those whose expressions Spark has read, as a ``Program``. Which functions
-there are says ``FUNCTIONS``. The steps of an aggregation's rows are run here only
-(``AggregatedSteps``, ``UpdateSteps``). Nothing here imports Spark.
+Input: decoded records or join results as Arrow tables. Output: the rows for the stream-time
+assigner, the same as from ``oriel.pipeline.rows.RowSteps``. The function ``arrow_steps`` returns
+steps that only select columns. Steps whose expressions Spark has read are in ``RowSteps.arrow``, as
+a ``Program``. The available functions are in ``FUNCTIONS``. Steps after an aggregation only run
+here (``AggregatedSteps``, ``UpdateSteps``). This package does not import Spark.
 """
 
 from oriel.pipeline.arrow_steps.aggregated import AggregatedSteps, UpdateSteps

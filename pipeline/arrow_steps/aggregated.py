@@ -1,4 +1,4 @@
-"""The steps behind an aggregation: of a store's rows, and of updates that go on as a stream."""
+"""Steps after an aggregation, for the rows of a store and for updates that become a stream."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -21,11 +21,15 @@ from oriel.pipeline.windows import (
 
 @dataclass(frozen=True)
 class AggregatedSteps:
-    """Filters and changes changed rows; plain data, so that tasks can be sent it.
+    """Filters and maps for changed rows, as plain data that can be sent to tasks.
 
-    The aggregation goes on below with all its rows, whatever the steps make of them: so what they
-    say of a row follows from the row alone. ``types`` are the store's columns behind the steps;
-    ``final_only``: rows are written once, when they are final.
+    The state keeps all rows of the aggregation, and does not depend on the steps. So the result of
+    the steps for a row depends on the row alone (decision 0064).
+
+    Attributes:
+        program: The steps.
+        types: The columns of the store after the steps, by name.
+        final_only: True if a row is written once, when it is final.
     """
 
     program: Program
@@ -34,15 +38,15 @@ class AggregatedSteps:
 
     @classmethod
     def of(cls, steps: ArrowSteps, *, final_only: bool) -> Self:
-        """The same steps for changed rows."""
+        """Return the steps of an input as steps of changed rows."""
         types = {field.name: widened(field.type) for field in steps.values}
         return cls(steps.program.pruned(list(types)), types, final_only)
 
     def applied(self, changes: pa.Table) -> pa.Table:
-        """Changed rows (``changed_rows``) behind the steps, in their layout.
+        """Return changed rows after the steps, in the layout of ``changed_rows``.
 
-        A row that a filter leaves out is removed, whether or not it was ever there: that the state
-        doesn't know. Of final rows it is known that they weren't, so these are left out.
+        A row that a filter drops is written as removed, because the state does not contain whether
+        the row was ever visible. If only final rows are written, it never was, so it is left out.
         """
         rows = Rows.aggregated(changes, changes["deleted"])
         rows.run(self.program)
@@ -65,10 +69,15 @@ class AggregatedSteps:
 
 @dataclass(frozen=True)
 class UpdateSteps:
-    """Filters and changes the updates of a table; plain data, so that tasks can be sent it.
+    """Filters and maps for the updates of a table, as plain data that can be sent to tasks.
 
-    As in Kafka Streams, a filter tells of a row that it leaves out that it is gone, but nothing if
-    there was none, or if it left out that one, too. ``windowed``: a row is of a window.
+    As in Kafka Streams, a filter emits a removal for a row that it drops. It emits nothing if no
+    row existed before, or if it also dropped the row before (decision 0071).
+
+    Attributes:
+        program: The steps.
+        types: The columns of the updates after the steps, by name.
+        windowed: True if rows have windows.
     """
 
     program: Program
@@ -77,20 +86,24 @@ class UpdateSteps:
 
     @classmethod
     def of(cls, steps: ArrowSteps, *, windowed: bool) -> Self:
-        """The same steps for updates."""
+        """Return the steps of an input as steps of updates."""
         types = {field.name: field.type for field in steps.values}
         return cls(steps.program.pruned(list(types)), types, windowed)
 
     @property
     def filters(self) -> bool:
-        """Whether they may leave rows out, so that it matters what rows were before."""
+        """Whether a step can drop rows, so that the rows before the updates are needed."""
         return any(isinstance(step, Keep) for step in self.program.steps)
 
     def applied(self, updates: pa.Table, before: pa.Table, schema: pa.Schema) -> pa.Table:
-        """The updates that are told, as ``schema``, which has the steps' columns for the table's.
+        """Return the emitted updates.
 
-        ``updates`` come in the order of effect; ``before`` has the rows ahead of all of them: the
-        table's columns, key, ``timestamp_ms`` and perhaps the window's bounds.
+        Args:
+            updates: The updates of the table, in apply order.
+            before: The rows before all updates, with the columns of the table, key,
+                ``timestamp_ms`` and, for windows, the bounds of the window.
+            schema: The schema of the result. It has the columns after the steps instead of the
+                columns of the table.
         """
         both = pa.concat_tables([before, updates.select(before.column_names)])
         is_gone = np.zeros(len(both), dtype=np.bool_)
@@ -101,7 +114,8 @@ class UpdateSteps:
         is_told = np.arange(len(both)) >= len(before)
         if self.filters:
             (key_code,), _ = coded_keys(both["key"])
-            # Sessions of a key that begin together are two, if one is closed for the other.
+            # Two sessions of a key can start at the same time, if one is closed for the records of
+            # the other. So the end of the window also identifies a row.
             places = [key_code]
             if self.windowed:
                 places += [np.asarray(both[name]) for name in WINDOW_COLUMNS[1:]]

@@ -1,4 +1,4 @@
-"""Steps that only choose columns, which need nobody to read an expression."""
+"""Steps that only select columns, so Spark does not need to read an expression."""
 
 import re
 from typing import TYPE_CHECKING
@@ -24,17 +24,17 @@ from oriel.pipeline.windows import FOREIGN_KEY
 if TYPE_CHECKING:
     from pyspark.sql import Column
 
-#: SQL text that names a column and is nothing else.
+#: SQL text that is only the name of a column.
 _NAME = re.compile(r"(?!(?:null|true|false)$)[a-z_][a-z_0-9]*", re.IGNORECASE)
 
 
 def arrow_steps(origin: Input | AggregatedRows, read: Source | pa.Schema) -> ArrowSteps | None:
-    """The steps of an input that only choose columns; None if Spark has to read an expression.
+    """Return the steps of an input that only select columns, or None if Spark must read them.
 
-    They stand behind a source's decoded records, a join's results or an aggregation.
+    The steps are after the decoded records of a source, the results of a join, or an aggregation.
 
     Raises:
-        InvalidTopology: the source's schema can't be read, or has a name that is taken.
+        InvalidTopology: The schema of the source is invalid, or a column has a reserved name.
     """
     values = _values_in_front(origin, read)
     names = list(values.names)
@@ -71,10 +71,10 @@ def arrow_steps(origin: Input | AggregatedRows, read: Source | pa.Schema) -> Arr
 
 
 def _values_in_front(origin: Input | AggregatedRows, read: Source | pa.Schema) -> pa.Schema:
-    """The value columns that the first step finds.
+    """Return the value columns that the first step reads.
 
     Raises:
-        InvalidTopology: the source's schema can't be read, or has a name that is taken.
+        InvalidTopology: The schema of the source is invalid, or a column has a reserved name.
     """
     if isinstance(read, Source):
         values = arrow_schema(read.columns)
@@ -93,14 +93,14 @@ def _key(
     names: list[str],
     key: Expression,
 ) -> Expression | None:
-    """The key that ``parts`` make of the columns ``names`` and the ``key`` before.
+    """Return the key that ``parts`` compute from the columns ``names`` and the previous ``key``.
 
-    None if it isn't a column whose text is the same in Arrow and in Spark.
+    None if it is not a column, or if Arrow and Spark can cast the column to different strings.
     """
     if not parts:
         return key
     part, *others = parts
-    # Of a Spark column nothing may be asked here, not even whether it equals a text.
+    # The type is tested first, because ``==`` of a Spark column is a column and not a boolean.
     if others or not isinstance(part, str) or not _NAME.fullmatch(part):
         return None
     if part == "key":

@@ -1,4 +1,4 @@
-"""Expressions over the columns of a record, as plain data that tasks can be sent."""
+"""Expressions over the columns of a record, as plain data that can be sent to tasks."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -11,7 +11,7 @@ from oriel.pipeline.arrow_steps.functions import FUNCTIONS, Operand
 
 @dataclass(frozen=True)
 class ColumnRef:
-    """A column, by its name."""
+    """A column, by name."""
 
     name: str
 
@@ -25,7 +25,7 @@ class Constant:
 
 @dataclass(frozen=True)
 class Call:
-    """A function of ``FUNCTIONS`` with its arguments and options."""
+    """A function in ``FUNCTIONS`` with its arguments and options."""
 
     function: str
     arguments: tuple["Expression", ...]
@@ -36,7 +36,7 @@ Expression = ColumnRef | Constant | Call
 
 
 def evaluate(expression: Expression, columns: Mapping[str, pa.ChunkedArray]) -> Operand:
-    """The values of ``expression``, one a row; a scalar if it is constant."""
+    """Return the values of an expression: one per row, or a scalar if it is constant."""
     if isinstance(expression, ColumnRef):
         return columns[expression.name]
     if isinstance(expression, Constant):
@@ -50,7 +50,7 @@ def evaluate(expression: Expression, columns: Mapping[str, pa.ChunkedArray]) -> 
 
 
 def column_names(expression: Expression) -> Iterator[str]:
-    """The columns that ``expression`` reads, as often as it does."""
+    """Yield the columns that an expression reads. A column can be repeated."""
     if isinstance(expression, ColumnRef):
         yield expression.name
     elif isinstance(expression, Call):

@@ -1,11 +1,12 @@
-"""The functions of expressions, by name: each gives what Spark gives, on Arrow columns.
+"""The functions of expressions by name, with the results of Spark for Arrow columns.
 
-Spark's rules, without ANSI mode, which Oriel's sessions leave off: integers wrap, a division by
-zero is null, a number that does not fit is cut as Java cuts it. NaN is equal to itself and greater
-than any other number, and -0.0 equals 0.0. Texts are compared by their bytes. No function raises.
+The rules are Spark's without ANSI mode, which Oriel's sessions turn off. Integers wrap, a division
+by zero is null, and a number that does not fit is truncated as in Java. NaN equals itself and is
+greater than any other number, and -0.0 equals 0.0. Strings are compared by their bytes. No function
+raises an error.
 
-Arguments are columns or scalars of one type (Spark's analysis has put in the casts), at least one
-of them a column; a function of texts that takes options takes them by keyword.
+Arguments are columns or scalars of one type, because Spark's analysis has added the casts. At least
+one argument is a column. Options of functions on strings are keyword arguments.
 """
 
 from collections.abc import Callable, Mapping
@@ -20,7 +21,7 @@ import pyarrow.compute as pc
 Operand = Any
 
 _TEXT = pa.string()
-#: Texts that a text was split into, as Spark types them.
+#: The type of the result of ``split`` in Spark.
 _PARTS = pa.list_(pa.field("element", _TEXT, nullable=False))
 
 
@@ -44,7 +45,7 @@ def _equal_null_safe(left: Operand, right: Operand) -> Operand:
 
 
 def _is_in(value: Operand, *others: Operand) -> Operand:
-    """True for any match, else null if something was null, as ORs of comparisons are."""
+    """Return true for any match, otherwise null if a value was null, as for ORs of comparisons."""
     return reduce(pc.or_kleene, (_equal(value, other) for other in others))
 
 
@@ -53,9 +54,10 @@ def _if(condition: Operand, value: Operand, other: Operand) -> Operand:
 
 
 def _case_when(*branches: Operand, array_type: pa.DataType | None = None) -> Operand:
-    """Conditions and values in turn, at the end the value if no condition is true.
+    """Return the value of the first true condition, or the last argument if no condition is true.
 
-    Types of arrays may say of elements that none is null; ``array_type`` is that of all of them.
+    The other arguments are alternating conditions and values. The type of an array can say that no
+    element is null, so values are cast to ``array_type``, their common type.
     """
     *cases, result = branches
     conditions, values = cases[-2::-2], cases[::-2]
@@ -67,7 +69,10 @@ def _case_when(*branches: Operand, array_type: pa.DataType | None = None) -> Ope
 
 
 def _greatest(*values: Operand) -> Operand:
-    """Null only if all are; of equal ones the first (0.0 and -0.0 are equal)."""
+    """Return the greatest value, null only if all values are null.
+
+    If several are equal (0.0 and -0.0 are), return the first.
+    """
     return reduce(lambda best, value: _replaced(best, value, _less(best, value)), values)
 
 
@@ -80,23 +85,26 @@ def _replaced(best: Operand, value: Operand, is_better: Operand) -> Operand:
 
 
 def _non_zero(divisor: Operand) -> Operand:
-    """The divisor, null where it is zero: whatever is divided by null is null."""
+    """Return the divisor, null if it is zero, because a division by null is null."""
     return pc.if_else(pc.equal(divisor, 0), pa.scalar(None, divisor.type), divisor)
 
 
 def _divide(left: Operand, right: Operand) -> Operand:
-    """Numbers with fractions; as Java, integers are cut towards zero and the least one wraps."""
+    """Return the quotient.
+
+    As in Java, the quotient of integers is truncated toward zero, and the least integer wraps.
+    """
     divisor = _non_zero(right)
     if pa.types.is_floating(left.type):
         return pc.divide(left, divisor)
-    # Arrow does not divide the least integer by -1.
+    # Arrow does not wrap the least integer divided by -1.
     is_minus_one = pc.equal(divisor, -1)
     quotient = pc.divide(left, pc.if_else(is_minus_one, pa.scalar(1, right.type), divisor))
     return pc.if_else(is_minus_one, pc.negate(quotient), quotient)
 
 
 def _remainder(left: Operand, right: Operand) -> Operand:
-    """With the sign of ``left``."""
+    """Return the remainder with the sign of ``left``."""
     if not pa.types.is_floating(left.type):
         return pc.subtract(left, pc.multiply(_divide(left, right), right))
     length = max(len(one) for one in (left, right) if not isinstance(one, pa.Scalar))
@@ -108,37 +116,37 @@ def _remainder(left: Operand, right: Operand) -> Operand:
 
 
 def _positive_remainder(left: Operand, right: Operand) -> Operand:
-    """Spark's ``pmod`` of integers."""
+    """Return Spark's ``pmod`` of integers."""
     remainder = _remainder(left, right)
     is_negative = pc.less(remainder, 0)
     return pc.if_else(is_negative, _remainder(pc.add(remainder, right), right), remainder)
 
 
 def _numbers(operand: Operand, length: int) -> Any:
-    """Numbers with fractions as a numpy array, with NaN for null."""
+    """Return floating-point numbers as a numpy array, with NaN for null."""
     if isinstance(operand, pa.Scalar):
         operand = pa.repeat(operand, length)
     return np.asarray(operand)
 
 
 def _cast(value: Operand, *, to: pa.DataType) -> Operand:
-    """To numbers, booleans and texts; from a text to no other type."""
+    """Cast to a number, a boolean or a string. Strings are only cast to strings."""
     if value.type == to:
         return value
     if pa.types.is_boolean(to):
         return pc.invert(pc.equal(value, 0))
     if pa.types.is_floating(value.type) and pa.types.is_integer(to):
-        # Java goes by way of an int where that is wide enough, and wraps from there.
+        # For types up to 32 bits, Java casts to an int first, and then wraps the int.
         wide = to if to.bit_width == 64 else pa.int32()
         return pc.cast(_saturated(value, wide), to, safe=False)
     return pc.cast(value, to, safe=False)
 
 
 def _saturated(value: Operand, to: pa.DataType) -> Operand:
-    """Numbers with fractions as integers: cut towards zero and to what fits, 0 for NaN."""
+    """Return truncated floating-point numbers as integers in the range of ``to``, 0 for NaN."""
     least, greatest = -(2 ** (to.bit_width - 1)), 2 ** (to.bit_width - 1) - 1
     value = pc.cast(value, pa.float64())
-    # 2**63 - 1 is no double: the next one that is does not fit any more.
+    # 2**63 - 1 is not a double, and the next greater double does not fit.
     is_over = pc.greater_equal(value, float(greatest + 1))
     is_under = pc.less(value, float(least))
     out = pc.or_(pc.or_(is_over, is_under), pc.is_nan(value))
@@ -160,13 +168,13 @@ def _is_nan(value: Operand) -> Operand:
 
 
 def _concat(*texts: Operand) -> Operand:
-    """Null if any text is."""
+    """Return the concatenated strings, null if any string is null."""
     return pc.binary_join_element_wise(*texts, pa.scalar("", _TEXT))
 
 
 def _concat_with(*texts: Operand, separator: str) -> Operand:
-    """Texts that are null are left out."""
-    # Arrow's own way to leave them out loses the rows that have nothing but nulls.
+    """Return the strings with a separator between them, without nulls."""
+    # Arrow's own option to skip nulls loses the rows that have only nulls.
     result, between = pc.fill_null(texts[0], ""), pa.scalar(separator, _TEXT)
     has_text = pc.is_valid(texts[0])
     for text in texts[1:]:
@@ -193,12 +201,12 @@ def _substring(text: Operand, *, start: int, stop: int) -> Operand:
 
 
 def _replace(text: Operand, *, pattern: str, replacement: str) -> Operand:
-    # Spark finds no empty pattern; Arrow finds it again and again, without an end.
+    # Spark never finds an empty pattern. Arrow would find it in an endless loop.
     return pc.replace_substring(text, pattern, replacement) if pattern else text
 
 
 def _trim(text: Operand) -> Operand:
-    """Spaces only, no other blanks."""
+    """Remove leading and trailing spaces, but no other white space."""
     return pc.utf8_trim(text, " ")
 
 
@@ -215,18 +223,22 @@ def _split(text: Operand, *, pattern: str) -> Operand:
 
 
 def in_one(column: pa.Array | pa.ChunkedArray) -> pa.Array:
-    """A column as one array."""
+    """Return a column as one array."""
     return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
 
 
 def _array(*values: Operand, has_nulls: bool) -> Operand:
-    """An array of each row's values; ``has_nulls``: its type says that elements may be null."""
+    """Return an array of the values of each row.
+
+    ``has_nulls``: the type of the array permits null elements.
+    """
     length = next(len(value) for value in values if not isinstance(value, pa.Scalar))
     columns = [
         pa.repeat(value, length) if isinstance(value, pa.Scalar) else in_one(value)
         for value in values
     ]
-    # All first values stand in front of all second ones; a row's own are so many rows apart.
+    # The concatenated columns have all first values, then all second values. So two adjacent values
+    # of one row are ``length`` apart.
     rows_first = np.arange(len(values) * length).reshape(len(values), length).T.ravel()
     elements = pa.concat_arrays(columns).take(pa.array(rows_first))
     ends = np.arange(length + 1, dtype=np.int32) * np.int32(len(values))
@@ -242,7 +254,7 @@ def _field(value: Operand, *, index: int) -> Operand:
     return pc.struct_field(value, index)
 
 
-#: By name, as ``Call`` has it.
+#: Name of the function in ``Call`` -> function.
 FUNCTIONS: Mapping[str, Callable[..., Operand]] = {
     "abs": pc.abs,
     "add": pc.add,

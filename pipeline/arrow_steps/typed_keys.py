@@ -1,4 +1,4 @@
-"""Keys of another type than text: which texts are such keys, and how composites are made."""
+"""Keys of other types than ``text``: which strings are valid, and how to create composites."""
 
 import re
 from dataclasses import dataclass
@@ -10,18 +10,22 @@ import pyarrow.compute as pc
 from oriel.pipeline.language import Input
 from oriel.storage import TEXT, CompositeKeys, UnfitKey, key_type
 
-#: A part of what several columns are joined to, behind a bar; bars and backslashes inside are
-#: escaped by a backslash.
+#: A component in a string of joined columns, after a bar. In components, a backslash escapes bars
+#: and backslashes.
 _PART = re.compile(r"\|((?:[^\\|]|\\.)*)", re.DOTALL)
 _ESCAPED = re.compile(r"\\(.)", re.DOTALL)
 
 
 @dataclass(frozen=True)
 class TypedKeys:
-    """Makes keys of a type out of the texts that records are grouped by.
+    """The conversion of the strings that records are grouped by to keys of a type.
 
-    Plain data, so that tasks can be sent it. ``is_joined``: the texts are those of several columns,
-    joined, which become the components of a composite; else each is the key itself.
+    Plain data that can be sent to tasks.
+
+    Attributes:
+        type_name: The key type.
+        is_joined: True if a string joins several columns, which become components of a composite.
+            Otherwise each string is the key itself.
     """
 
     type_name: str
@@ -29,13 +33,13 @@ class TypedKeys:
 
     @classmethod
     def of(cls, origin: Input) -> Self | None:
-        """What makes the keys of an input; None where they are texts as they are."""
+        """Return the conversion for an input, or None if its strings are the keys."""
         if origin.key_type is TEXT:
             return None
         return cls(origin.key_type.name, len(origin.key_columns) > 1)
 
     def typed(self, texts: pa.Array) -> pa.Array:
-        """The key of each text, null where it is none."""
+        """Return the key of each string, null if it is not a valid key."""
         of_type = key_type(self.type_name)
         if not (self.is_joined and isinstance(of_type, CompositeKeys)):
             return pc.if_else(of_type.fitting(texts), texts, pa.scalar(None, pa.string()))

@@ -1,10 +1,10 @@
-"""From the reports of a batch's tasks to a commit that happens exactly once.
+"""Commit each batch of a store exactly once.
 
-In come a store's plans, a runner for the stages of a batch, and where Spark ends the batch.
-Out comes the batch in the store's tables: computed, decided by writing its state version, and
-only then committed, in an order in which a crash at any instant loses and repeats nothing. The
-checkpoint folder and the tables of a store are opened, and refused if they do not fit, here.
-``Maintenance`` keeps the tables small beside the batches.
+Input: the plans of a store, the reports of a batch's tasks, and the offsets at which the batch
+ends. Output: the batch in the tables of the store. A batch is computed, then prepared by its state
+version, and only then committed. In this order, a crash at any moment neither loses nor repeats a
+record. This package also opens the checkpoint directory and the tables of a store, and rejects them
+if they do not fit. ``Maintenance`` compacts the tables while batches run.
 """
 
 from oriel.pipeline.commit.checkpoint import (

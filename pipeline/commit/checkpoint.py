@@ -1,21 +1,21 @@
-"""The checkpoint folder of one pipeline: who it is, who runs it, and its prepared batches.
+"""The checkpoint directory of one pipeline: its identity, lock and epochs, and prepared batches.
 
-    CHECKPOINT/application.json          the application id, made once
-    CHECKPOINT/epochs/<e>.json           which process took epoch e; the greatest one may write
+    CHECKPOINT/application.json          the application id, created once
+    CHECKPOINT/epochs/<e>.json           the process of epoch e. The greatest epoch can write
     CHECKPOINT/lock                      held by the process that runs the pipeline
-    CHECKPOINT/spark/<e>/                Spark's own checkpoint in that epoch; decides nothing
-    CHECKPOINT/first-offsets/            among objects: where topics begin, until a batch is decided
+    CHECKPOINT/spark/<e>/                Spark's own checkpoint in epoch e. Nothing depends on it
+    CHECKPOINT/first-offsets/            for objects: where topics start, until a batch is prepared
     CHECKPOINT/state/<store>/<n>.json    batch n as prepared: state version n and its commit
     CHECKPOINT/state/<store>/*.arrow     the segments that the versions name
-    CHECKPOINT/state/<store>@<g>/        the same of a store's generation g (see ``switch``)
-    CHECKPOINT/log.json                  which log the offsets belong to
+    CHECKPOINT/state/<store>@<g>/        the same for generation g of a store (see ``switch``)
+    CHECKPOINT/log.json                  the log that the offsets belong to
 
-``<n>.json`` is written when all of batch n is computed and before anything of it is
-committed. From then on batch n is never computed again, only committed: whatever
-happens, the tables get exactly what the file says.
+``<n>.json`` is written after all of batch n is computed and before any of it is committed. After
+that, batch n is never computed again, only committed. So the tables always get exactly the content
+of the file.
 
-A checkpoint of objects has neither lock nor Spark's folder: Spark writes to one of this machine,
-and the next start, wherever it is, makes a new one as every start does.
+A checkpoint in an object store has neither a lock nor Spark's directory. Spark then writes to a
+local directory. The next start, on any machine, writes another one, as each start does.
 """
 
 import fcntl
@@ -49,7 +49,7 @@ from oriel.storage import (
     without_digest,
 )
 
-#: How long a start waits for a process that is about to end, and how often it looks.
+#: How long a start waits for a process that is ending, and how often it checks.
 LOCK_WAIT_SECONDS = 5.0
 _LOCK_LOOK_SECONDS = 0.1
 
@@ -57,7 +57,7 @@ _FIRST_OFFSETS = "first-offsets"
 
 
 class Checkpoint:
-    """One pipeline's checkpoint, held by this process while it is open."""
+    """The checkpoint of one pipeline, which this process holds while it is open."""
 
     def __init__(
         self,
@@ -67,15 +67,19 @@ class Checkpoint:
         lock_wait_s: float = LOCK_WAIT_SECONDS,
         scratch: Path | None = None,
     ) -> None:
-        """Open or make the checkpoint, take its lock and the next epoch.
+        """Open or create the checkpoint, acquire its lock, and create the next epoch.
 
-        A process that holds the lock gets ``lock_wait_s`` to end: one that was stopped by a full
-        disk may still be at it. ``scratch`` is a folder of this machine for what Spark writes,
-        which a query needs if the checkpoint is of objects.
+        Args:
+            folder: The directory of the checkpoint.
+            sync: Whether files are forced to disk.
+            lock_wait_s: How long to wait if another process holds the lock. A process that stops
+                because of a full disk needs time to end.
+            scratch: A local directory for the files that Spark writes. A query needs it if the
+                checkpoint is in an object store.
 
         Raises:
-            AlreadyRunning: another process of this machine holds it.
-            CheckpointError: the folder holds something else.
+            AlreadyRunning: another process of this machine holds the checkpoint.
+            CheckpointError: the directory is not a checkpoint of Oriel, or it is damaged.
         """
         current_files().make_folder(folder, sync=sync)
         self.folder = folder
@@ -85,7 +89,7 @@ class Checkpoint:
         self._lock: AbstractContextManager[Any] = (
             _locked(folder / "lock", lock_wait_s) if is_local else nullcontext()
         )
-        #: How many topics there are whose first offsets are still to be noted.
+        #: The number of topics while first offsets must still be copied, otherwise 0.
         self._topics_to_note = 0
         try:
             self.application = self._application_id()
@@ -96,21 +100,21 @@ class Checkpoint:
 
     @property
     def spark(self) -> Path:
-        """Spark's own checkpoint folder in this epoch."""
+        """Spark's own checkpoint directory in this epoch."""
         return self._spark / f"{self._epoch.number:012d}"
 
     def check_epoch(self) -> None:
-        """Go on only if no other process has taken over since this one opened the checkpoint.
+        """Check that no other process has taken over since this one opened the checkpoint.
 
-        To be asked before anything is decided, committed or deleted, in any thread.
+        Call it before you prepare, commit or delete anything, in any thread.
 
         Raises:
-            Fenced: another process has taken over; the message says who and when.
+            Fenced: another process has taken over. The message names the process and the time.
         """
         self._epoch.check()
 
     def versions(self, store: str) -> StateVersions:
-        """The prepared batches of ``store``."""
+        """Return the prepared batches of a store. ``store`` is the name of its state."""
         folder = self.folder / "state" / store
         return StateVersions(
             folder,
@@ -120,21 +124,23 @@ class Checkpoint:
         )
 
     def prepare_spark(self, topics: Sequence[str], resumption: Resumption | None) -> None:
-        """Make Spark's checkpoint folder of this epoch; those of much earlier epochs go.
+        """Write Spark's directory of this epoch, and delete the directories of much earlier epochs.
 
-        The last ones stay, so that the Spark of a process that was suspended goes on in its own
-        until it is told of its successor, and doesn't stumble over files that are gone.
+        The directories of the last epochs stay. So the Spark of a suspended process continues in
+        its own directory until the process is fenced, and does not fail because of missing files.
 
-        ``resumption`` is None if no batch is decided. ``topics`` are the sources in Spark's order.
+        Args:
+            topics: The sources in Spark's order.
+            resumption: The recovery point, None if no batch is prepared.
         """
         files = current_files()
         earlier = sorted(
             name
             for name in files.names(self._spark)
-            # Also what versions of Oriel without epochs had; never a folder of a successor.
+            # Also the files of Oriel versions without epochs, but never a directory of a successor.
             if not name.isdecimal() or int(name) < self._epoch.number
         )
-        # A power loss may have taken an epoch's file and left its folder.
+        # A power loss can have deleted the file of an epoch but not its directory.
         files.delete_folder(self.spark)
         write_spark_log(self.spark, self.application, topics, resumption)
         if resumption is None and is_object(self.folder):
@@ -152,29 +158,29 @@ class Checkpoint:
                 files.delete(self._spark / name)
 
     def note_first_offsets(self) -> None:
-        """Keep where the first query's topics begin, once Spark has found it out.
+        """Copy the offsets at which the first query's topics start, once Spark has written them.
 
-        To be asked now and then while the query runs. Spark's folder is enough where the next
-        start finds it.
+        Call it repeatedly while the query runs. It copies only if the checkpoint is in an object
+        store. Otherwise the next start finds Spark's directory.
         """
         if self._topics_to_note:
             noted = note_first_offsets(self.spark, self.folder / _FIRST_OFFSETS)
             self._topics_to_note = 0 if noted >= self._topics_to_note else self._topics_to_note
 
     def end_offsets(self, batch: int) -> Offsets:
-        """Where batch ``batch`` ends in each partition, from Spark's offset log.
+        """Return where batch ``batch`` ends in each partition, from Spark's offset log.
 
         Raises:
-            CheckpointError: the entry is missing or not understood.
+            CheckpointError: the entry is missing or cannot be read.
         """
         return end_offsets(self.spark, batch)
 
     def close(self) -> None:
-        """Give the lock back."""
+        """Release the lock."""
         self._lock.__exit__(None, None, None)
 
     def __enter__(self) -> Self:
-        """Hold the checkpoint for the time of a ``with`` block."""
+        """Hold the checkpoint during a ``with`` block."""
         return self
 
     def __exit__(self, *_error: object) -> None:
@@ -182,7 +188,7 @@ class Checkpoint:
 
     @property
     def _spark(self) -> Path:
-        """The folder of Spark's folders, of all epochs that it can be seen of."""
+        """The parent of Spark's directories of all epochs, for objects only the local ones."""
         if self._scratch is None or not is_object(self.folder):
             return self.folder / "spark"
         return self._scratch / "spark-log" / self.application
@@ -198,7 +204,7 @@ class Checkpoint:
                 )
                 raise CheckpointError(message)
             content = with_digest(orjson.dumps({"application": str(uuid.uuid4())}))
-            # Where locks don't work, somebody else may be making it, too: one id counts.
+            # Without locks, another process can create the file at the same time. One id counts.
             with suppress(FileExistsError):
                 files.create(path, content, sync=self._sync)
         try:
@@ -213,22 +219,22 @@ class Checkpoint:
 
 
 def refuse_running(folder: Path) -> None:
-    """Check, before Spark starts, that no process of this machine runs the pipeline of a folder.
+    """Check, before Spark starts, that no process of this machine runs the pipeline of ``folder``.
 
     Raises:
-        AlreadyRunning: a process does, and does not end within seconds.
+        AlreadyRunning: a process runs it, and does not end within seconds.
     """
     path = folder / "lock"
-    # Objects have no locks, and a checkpoint that is not there has no process.
+    # Objects do not have locks, and a checkpoint that does not exist is not in use.
     if not is_object(folder) and path.exists():
         _locked(path, LOCK_WAIT_SECONDS).close()
 
 
 def _locked(path: Path, wait_s: float) -> IO[str]:
-    """Take the lock, and say in its file who has it.
+    """Acquire the lock, and write this process into its file.
 
-    It is there to be quick and clear where one machine starts a pipeline twice. File systems
-    without locks have the epoch alone.
+    The lock is for a fast and clear message if one machine starts a pipeline twice. On file systems
+    without locks, only the epoch protects the pipeline.
     """
     file = path.open("a+")
     until = time.monotonic() + wait_s
@@ -247,7 +253,7 @@ def _locked(path: Path, wait_s: float) -> IO[str]:
             raise AlreadyRunning(message) from error
         except OSError:
             return file
-    # On a full disk it stays empty.
+    # On a full disk, the file stays empty.
     with suppress(OSError):
         file.truncate(0)
         file.write(f"process {os.getpid()} on {socket.gethostname()}")
@@ -256,7 +262,13 @@ def _locked(path: Path, wait_s: float) -> IO[str]:
 
 
 class DecidedBatch(NamedTuple):
-    """The newest batch that a pipeline has prepared: its number, end offsets and clock notes."""
+    """The newest batch that a pipeline has prepared.
+
+    Attributes:
+        batch: The number of the batch.
+        ends: The offsets at which it ends.
+        clock_notes: Its notes about stream times.
+    """
 
     batch: int
     ends: Offsets
@@ -264,9 +276,9 @@ class DecidedBatch(NamedTuple):
 
 
 def decided_up_to(checkpoint: Path, stores: Iterable[str]) -> DecidedBatch | None:
-    """The newest batch that any of these stores has decided, and where it ends; None before.
+    """Return the newest batch that any store of ``stores`` has prepared, None before the first.
 
-    Of a topic that the stores of the newest batch don't read it is the end of an earlier one.
+    If the stores of the newest batch do not read a topic, its end is from an earlier batch.
     """
     wanted = set(stores)
     known: list[PreparedBatch] = []
@@ -275,7 +287,7 @@ def decided_up_to(checkpoint: Path, stores: Iterable[str]) -> DecidedBatch | Non
         if name.partition("@")[0] not in wanted:
             continue
         versions = StateVersions(checkpoint / "state" / name, sync=False)
-        # A version that is damaged is made anew, so its batch is not decided.
+        # A damaged version is written again, so its batch is not prepared.
         prepared = versions.last_decided()
         known += [prepared] if prepared is not None else []
     if not known:

@@ -1,9 +1,9 @@
-"""What a topology says of a store, against what its table remembers.
+"""Compare the definition of a store in the topology with the definition in its table.
 
-A changed definition over the same state would give rows that neither the old topology nor the new
-one gives. So it is refused, with each difference. What can change without that: the retention,
-which has no influence on results, and what only counts where the store lives (key groups,
-application, generation), which the table knows best.
+After a changed definition over the same state, the rows would match neither the old topology nor
+the new one. So a change is rejected, with each difference. The retention can change, because
+results do not depend on it. The number of key groups and the generation are always those of the
+table.
 """
 
 import shlex
@@ -32,7 +32,7 @@ from oriel.storage import (
 )
 from oriel.storage.delta import delta_type
 
-#: What may not change as long as a table's content lives, and what messages call it.
+#: What cannot change as long as the content of a table exists, and what messages call it.
 FIXED = {
     "topic": "topic",
     "sources": "source",
@@ -44,14 +44,17 @@ FIXED = {
     "functions": "set of functions",
     "emit": "emission",
 }
-#: What the table knows best, whatever a topology or a command line says.
+#: For these fields, the table overrides the topology and the command line.
 _OF_TABLE = ("key_groups", "generation")
 
 
 def define(
     store: Store, aggregates: Mapping[str, Any], application: str, key_groups: int
 ) -> StoreDefinition:
-    """Return what the table will say about ``store``; ``aggregates`` are columns' Arrow types."""
+    """Return the definition of ``store`` for its table.
+
+    ``aggregates`` has the Arrow type of each column.
+    """
     calls = aggregate_calls(store)
     windows = store.windows
     advance_ms = windows.advance_ms if isinstance(windows, TimeWindows) else None
@@ -81,14 +84,14 @@ def define(
 
 
 def settled(recorded: StoreDefinition, defined: StoreDefinition) -> StoreDefinition:
-    """Return the definition to run with: ``defined``, with what the table knows best.
+    """Return the definition to run with: ``defined`` with key groups and generation of the table.
 
-    Key groups are those of the state: another number of them would look for a key's state with
-    another task (``oriel rescale`` changes both).
+    The key groups must be those of the state. With another number, a task would not find the state
+    of its keys (``oriel rescale`` changes both).
 
     Raises:
         ForeignCheckpoint: the table belongs to another application.
-        IncompatibleStore: the topology says something else; the message has each difference.
+        IncompatibleStore: the definitions differ. The message has each difference.
     """
     refuse_foreign(recorded, defined)
     if found := differences(recorded, defined):
@@ -99,13 +102,14 @@ def settled(recorded: StoreDefinition, defined: StoreDefinition) -> StoreDefinit
 def refuse_changes(
     changes: Mapping[str, Sequence[str]], readers: Mapping[str, Sequence[str]] | None = None
 ) -> None:
-    """Refuse a topology that changes stores or sinks, in a line for each of them.
+    """Reject a topology that changes stores or sinks, in one line per store or sink.
 
-    ``changes`` has the differences by name, ``readers`` the stores and sinks of each topic whose
-    schema or decoding changes.
+    Args:
+        changes: The differences, by store or sink.
+        readers: The stores and sinks of each topic whose schema or decoding changes.
 
     Raises:
-        IncompatibleStore: there is a change.
+        IncompatibleStore: ``changes`` is not empty.
     """
     if not changes:
         return
@@ -129,15 +133,15 @@ def refuse_changes(
 
 
 def as_table_knows(recorded: StoreDefinition, defined: StoreDefinition) -> StoreDefinition:
-    """``defined`` with the key groups and the generation of the table."""
+    """Return ``defined`` with the key groups and the generation of the table."""
     return replace(defined, **{name: getattr(recorded, name) for name in _OF_TABLE})
 
 
 def refuse_foreign(recorded: StoreDefinition, defined: StoreDefinition) -> None:
-    """Go on only with a table of the same application.
+    """Check that the table belongs to the application that opens it.
 
     Raises:
-        ForeignCheckpoint: it belongs to another one.
+        ForeignCheckpoint: it belongs to another application.
     """
     if recorded.application != defined.application:
         message = (
@@ -150,12 +154,15 @@ def refuse_foreign(recorded: StoreDefinition, defined: StoreDefinition) -> None:
 
 
 def differences(recorded: StoreDefinition, defined: StoreDefinition) -> list[str]:
-    """Each difference that is refused, in words; what an older format doesn't say is none."""
+    """Return the differences that are rejected, as strings for messages.
+
+    A field that an older format of the definition lacks is not a difference.
+    """
     return differences_in(FIXED, recorded, defined)
 
 
 def differences_in(titles: Mapping[str, str], recorded: object, defined: object) -> list[str]:
-    """Each difference in the fields that have ``titles``."""
+    """Return the differences in the fields of ``titles``, as strings for messages."""
     found = []
     for name, title in titles.items():
         before, now = getattr(recorded, name), getattr(defined, name)
@@ -167,7 +174,7 @@ def differences_in(titles: Mapping[str, str], recorded: object, defined: object)
 
 
 def _made_by(store: Store) -> str:
-    """How columns that no declarative aggregate makes come about, for people."""
+    """Describe for users how columns without a declarative aggregate are computed."""
     if isinstance(store.aggregation, Functions):
         return store.aggregation.step
     if isinstance(store.aggregation, TableRows) and len(store.inputs) > 1:

@@ -1,11 +1,11 @@
-"""Who may write: each start of a pipeline takes an epoch, and the greatest one counts.
+"""Decide which process can write: each start creates an epoch, and the greatest epoch counts.
 
-    CHECKPOINT/epochs/<n>.json    who took epoch n: process, host, time
+    CHECKPOINT/epochs/<n>.json    the process of epoch n, its host, and its start time
 
-An epoch is taken by creating its file, which only one of those who try at once can do; it needs no
-lock, so it works on any shared file system. A process looks before each effect whether somebody
-has taken the next one. Between that look and the effect it may be suspended for any time, so each
-effect must also be harmless if it comes late (decision 0031).
+A process creates an epoch by creating its file. If several processes try at once, only one process
+succeeds. This needs no lock, so it works on any shared file system. Before each effect, a process
+checks that the next epoch does not exist. It can be suspended between this check and the effect for
+any time. So each effect must also be harmless if it is late (decision 0031).
 """
 
 import os
@@ -20,15 +20,15 @@ import orjson
 from oriel.pipeline.errors import Fenced
 from oriel.storage import current_files
 
-#: Files of so many epochs stay; an older one is over because its own is gone.
+#: The number of epochs whose files stay. A process without its file is fenced.
 EPOCHS_KEPT = 10
 
 
 class Epoch:
-    """The turn of this process."""
+    """The epoch of this process."""
 
     def __init__(self, folder: Path, *, sync: bool) -> None:
-        """Take the next epoch: from here on processes of all earlier ones are fenced off."""
+        """Create the next epoch. Processes of all earlier epochs are then fenced."""
         self._folder = folder
         files = current_files()
         files.make_folder(folder, sync=sync)
@@ -36,7 +36,7 @@ class Epoch:
             {
                 "process": os.getpid(),
                 "host": socket.gethostname(),
-                # Two processes may have one number on hosts of one name.
+                # Process ids can be equal on two hosts with the same name.
                 "id": uuid.uuid4().hex,
                 "started": datetime.now(UTC).isoformat(timespec="seconds"),
             }
@@ -48,18 +48,18 @@ class Epoch:
                 files.create(self._path(self.number), content, sync=sync)
                 break
             except FileExistsError:
-                # Somebody else started at the same time: one of the two comes after the other.
+                # Another process started at the same time. This process becomes the later one.
                 continue
         for number in taken:
-            # The newest is never among them, so numbers only rise.
+            # The newest file is never deleted, so numbers only increase.
             if number <= self.number - EPOCHS_KEPT:
                 files.delete(self._path(number))
 
     def check(self) -> None:
-        """Go on only if nobody has taken a later epoch; two looks at file names.
+        """Check that no other process has created a later epoch. This looks up two file names.
 
         Raises:
-            Fenced: another process has taken over; the message says who and when.
+            Fenced: another process has taken over. The message names the process and the time.
         """
         files = current_files()
         if files.exists(self._path(self.number)) and not files.exists(self._path(self.number + 1)):
@@ -77,7 +77,7 @@ class Epoch:
             who = f"process {taken['process']} on {taken['host']}"
             return f"{who} took over this pipeline at {taken['started']} (epoch {number})"
         except (OSError, ValueError, KeyError, TypeError):
-            # Without --sync a power loss may have left the name only.
+            # Without syncs, a power loss can leave the name without the content.
             return f"another process took over this pipeline (epoch {number})"
 
     def _taken(self) -> list[int]:

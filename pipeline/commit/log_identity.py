@@ -1,6 +1,6 @@
-"""Which log a checkpoint's offsets belong to: read from another one they would mean other records.
+"""Check that a pipeline reads its own log, because offsets mean other records in another log.
 
-CHECKPOINT/log.json    what the log said of itself when the pipeline last started
+CHECKPOINT/log.json    the identity of the log at the last start of the pipeline
 """
 
 from collections.abc import Mapping
@@ -14,13 +14,18 @@ from oriel.storage import current_files, replace_file, with_digest, without_dige
 
 
 def settle_log(checkpoint: Path, identity: Mapping[str, str], *, sync: bool) -> None:
-    """Remember that the pipeline reads the log of ``identity``, a text for each part of it.
+    """Record the identity of the log that the pipeline reads.
 
-    A checkpoint without a batch has no offsets that could be wrong, and one of an earlier version
-    doesn't say what it read: both take the log as it is.
+    A checkpoint without a batch accepts every log, because it has no offsets. A checkpoint of an
+    earlier version does not contain an identity, so it also accepts every log.
+
+    Args:
+        checkpoint: The directory of the checkpoint.
+        identity: The parts of the identity by name.
+        sync: Whether the file is forced to disk.
 
     Raises:
-        CheckpointError: the checkpoint was made from another log.
+        CheckpointError: the offsets belong to another log, or the file is damaged.
     """
     path = checkpoint / "log.json"
     try:
@@ -45,7 +50,7 @@ def settle_log(checkpoint: Path, identity: Mapping[str, str], *, sync: bool) -> 
 
 
 def _has_decided(state: Path) -> bool:
-    """Whether any store has a version."""
+    """Return True if any store has prepared a batch."""
     files = current_files()
     return any(
         fnmatch(name, "[0-9]*.json")

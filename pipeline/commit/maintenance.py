@@ -1,12 +1,12 @@
-"""One thread that keeps the tables of a pipeline small, beside its batches.
+"""Keep the tables of a pipeline small in one thread, while its batches run.
 
-It looks at a table when enough batches were committed since the last look, takes one piece of
-work of bounded size after the other, and runs at low priority. Between the files of a large merge
-the small files of all tables are merged, so that their number is bounded whatever a merge takes.
+The thread checks the tables after a number of batches or seconds. It does one piece of work of
+limited size at a time, at low priority. Between the files of a large merge, it merges the small
+files of all tables. So the number of small files stays limited, even if the large merge lasts long.
 
-Nothing that goes wrong here stops the stream: a table that can't be kept is told of once, counted
-and tried again later, after a pause that doubles. What was half done are files that no version
-names, which are removed.
+An error does not stop the stream. The thread logs the first of several errors in a row, counts all
+errors, and tries again after a pause that doubles. No version of a table names the files of
+unfinished work, so they are removed.
 """
 
 import logging
@@ -22,23 +22,30 @@ from oriel.storage.delta import TableUpkeep
 
 logger = logging.getLogger(__name__)
 
-#: Batches between two looks at the tables, if they come fast, and seconds, if they come slowly.
+#: The tables are checked after this many batches, at the latest after this many seconds.
 _BATCHES = 16
 _SECONDS = 60.0
-#: After an error: the first pause and the longest.
+#: The first pause after an error, and the longest.
 _RETRY_SECONDS = 5.0
 _RETRY_SECONDS_MAX = 600.0
-#: Merges of more bytes wait for another run when one that is done ends.
+#: A run that ends leaves merges of more bytes to the next run.
 _LAST_SIZE_MOST = 1 << 28
 
 
 class _Stopped(Exception):
-    """The run ends: a merge that is under way is given up."""
+    """The run ends, so a merge in progress is abandoned."""
 
 
 @dataclass
 class _Kept:
-    """A table that is kept, and what came of it: errors in a row, and when it is due again."""
+    """A table under maintenance.
+
+    Attributes:
+        upkeep: The maintenance of the table.
+        committed: Returns the last committed batch of each store that writes to the table.
+        errors: The number of errors in a row.
+        due: The earliest time of the next attempt, in seconds of ``time.monotonic``.
+    """
 
     upkeep: TableUpkeep
     committed: Callable[[], Mapping[str, int]]
@@ -47,7 +54,7 @@ class _Kept:
 
 
 class Maintenance:
-    """Keeps the tables of one pipeline, in a thread of its own from ``start`` on."""
+    """Maintains the tables of one pipeline, in its own thread from ``start`` on."""
 
     def __init__(
         self,
@@ -56,31 +63,35 @@ class Maintenance:
         committed: Mapping[str, int],
         refuse: Callable[[], None] = lambda: None,
     ) -> None:
-        """Keep the tables of ``stores``, and their dead letters.
+        """Maintain the tables of ``stores`` and the dead-letter table.
 
-        ``committed`` is the last batch in each store's table. ``refuse`` raises if this process
-        may not write any more; it is asked before each commit and each removal.
+        Args:
+            stores: The maintenance of each store's table, by store.
+            dead_letters: The maintenance of the dead-letter table.
+            committed: The last batch in each store's table.
+            refuse: Raises if this process must not write any more. It is called before each commit
+                and each removal.
         """
         self._committed = dict(committed)
         self._tables = [
             *(_Kept(upkeep, _of_store(self._committed, name)) for name, upkeep in stores.items()),
-            # Other pipelines have dead letters there as well: of their files nothing is known.
+            # Other pipelines also write dead letters, and this run does not know their batches.
             _Kept(dead_letters, lambda: self._committed),
         ]
         self._refuse = refuse
         self._wake = threading.Condition()
-        #: Batches since the last look began.
+        #: Batches since the last check of the tables began.
         self._batches = 0
         self._stops = False
         self.failures = 0
         self._thread = threading.Thread(target=self._run, name="maintenance", daemon=True)
 
     def start(self) -> None:
-        """Begin."""
+        """Start the thread."""
         self._thread.start()
 
     def batch_committed(self, batch: int) -> None:
-        """All stores have committed this batch; costs next to nothing."""
+        """Note that all stores have committed a batch. This is cheap."""
         with self._wake:
             for store in self._committed:
                 self._committed[store] = batch
@@ -89,7 +100,7 @@ class Maintenance:
                 self._wake.notify()
 
     def close(self, *, finish: bool) -> None:
-        """End the thread; with ``finish`` do first what is due and not too large."""
+        """End the thread. With ``finish``, then do the work that is due, except large merges."""
         with self._wake:
             self._stops = True
             self._wake.notify()
@@ -104,7 +115,7 @@ class Maintenance:
 
     def _run(self) -> None:
         with suppress(OSError):
-            # Linux gives each thread a priority of its own.
+            # On Linux, each thread has its own priority.
             os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), 10)
         with suppress(_Stopped):
             while True:
@@ -125,17 +136,17 @@ class Maintenance:
     def _step(
         self, table: _Kept, between: Callable[[], None], size_most: int | None = None
     ) -> bool:
-        """Do one piece of work for a table; False when there is none or it failed."""
+        """Do one piece of work for a table. Return False if no work is due or the work failed."""
         try:
-            # Taken before the step follows the log: so it knows what became of these batches'
-            # files, and takes none for left behind that is in the table.
+            # Read before the step reads the log. The log then has all files of the committed
+            # batches, so the step does not remove a file that the table uses.
             with self._wake:
                 committed = dict(table.committed())
             does_more = table.upkeep.step(committed, self._refuse, between, size_most=size_most)
         except _Stopped:
             raise
         except Fenced as fenced:
-            # The run is told as well, and ends.
+            # The run detects it at its own check, and ends.
             raise _Stopped from fenced
         except Exception as error:  # noqa: BLE001 - see the module's text
             self._failed(table, error)
@@ -144,7 +155,7 @@ class Maintenance:
         return does_more
 
     def _between(self) -> None:
-        """Between the files of a large merge: other tables and new small files have their turn."""
+        """Merge new small files of all tables, between the files of a large merge."""
         self._refuse_stopped()
         for table in self._tables:
             if time.monotonic() < table.due:
@@ -166,8 +177,8 @@ class Maintenance:
         pause = min(_RETRY_SECONDS * 2 ** (table.errors - 1), _RETRY_SECONDS_MAX)
         table.due = time.monotonic() + pause
         if table.errors == 1:
-            # Nobody sets the pipeline's logging up, so this is a line on stderr as it stands here;
-            # errors of delta-rs have several.
+            # Nothing configures the logging of the pipeline, so this text is one line on stderr.
+            # Errors of delta-rs have several lines, so only the first one is logged.
             logger.warning(
                 "the table %s could not be compacted or cleaned up: %s: %s. "
                 "The pipeline will try again",
@@ -176,5 +187,5 @@ class Maintenance:
 
 
 def _of_store(committed: Mapping[str, int], store: str) -> Callable[[], Mapping[str, int]]:
-    """The last batch of one store, as its own table's files are looked at."""
+    """Return a function that returns the last batch of one store, for its own table."""
     return lambda: {"": committed[store]}

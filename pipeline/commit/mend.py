@@ -1,9 +1,9 @@
-"""A partition's clock set back by hand, as a step of its own between two batches (decision 0032).
+"""Stream times that an operator sets back, as a step between two batches (decision 0032).
 
-    CHECKPOINT/state/<store>/clock-<n>.json    what ``oriel clock --set`` made of version n's clocks
+    CHECKPOINT/state/<store>/clock-<n>.json    version n's stream times after ``oriel clock --set``
 
-Version n itself stays as it was decided. Whoever loads it gets it mended, so the next batch begins
-with the mended clocks; the file stays, as a record of what was done.
+The prepared version n never changes. Each reader of the version uses the stream times of this file
+instead, so the next batch starts with them. The file stays as a record of the change.
 """
 
 from dataclasses import asdict, dataclass, replace
@@ -18,7 +18,14 @@ from oriel.storage import Offsets, current_files, replace_file, with_digest, wit
 
 @dataclass(frozen=True)
 class Mend:
-    """What replaces the clocks of a version; ``acts`` says in words what was done, oldest first."""
+    """The values that override the stream times of a version.
+
+    Attributes:
+        stream_time_ms: The stream time of each partition, by stream.
+        close_ms: The close time of the store.
+        observed_ms: The greatest start of a window, or end of a session, for retention.
+        acts: A description of each change by ``oriel clock --set``, the oldest first.
+    """
 
     stream_time_ms: Offsets
     close_ms: int
@@ -26,7 +33,7 @@ class Mend:
     acts: list[str]
 
     def applied(self, prepared: PreparedBatch) -> PreparedBatch:
-        """The version with these clocks."""
+        """Return the version with these values."""
         record = replace(
             prepared.record,
             stream_time_ms=self.stream_time_ms,
@@ -38,15 +45,15 @@ class Mend:
         return replace(prepared, record=record, clock_notes=notes)
 
     def write(self, folder: Path, batch: int) -> None:
-        """Put it beside version ``batch`` in ``folder``, on disk when this returns."""
+        """Write the values next to version ``batch`` in ``folder``, and force the file to disk."""
         replace_file(_path(folder, batch), with_digest(orjson.dumps(asdict(self))), sync=True)
 
 
 def mended(folder: Path, batch: int, prepared: PreparedBatch) -> PreparedBatch:
-    """Version ``batch`` in ``folder`` with the clocks that were set since it was decided.
+    """Return version ``batch`` with the stream times that were set after it was prepared.
 
     Raises:
-        CheckpointError: The file of these clocks is damaged.
+        CheckpointError: the file with these stream times is damaged.
     """
     path = _path(folder, batch)
     try:
@@ -63,10 +70,10 @@ def mended(folder: Path, batch: int, prepared: PreparedBatch) -> PreparedBatch:
 
 
 def _held_by(prepared: PreparedBatch, clocks: Offsets) -> tuple[str, int] | None:
-    """Return the clock and partition that keep windows open by these clocks.
+    """Return the stream and partition that keep windows from becoming final.
 
-    Each clock closes windows with a delay of its own, which a version does not say. So None, if
-    it can be a partition of one clock or of another: the next batch knows.
+    Each stream closes windows with its own delay, which a version does not contain. If a partition
+    of another stream was set back, the result is therefore None until the next batch.
     """
     notes, before = prepared.clock_notes, prepared.record.stream_time_ms
     moved = [

@@ -1,7 +1,7 @@
-"""Which pipeline of a data directory writes a store.
+"""Find the pipeline of a data directory that writes a store.
 
-A pipeline has the name of its topology file or of ``--name``. Its checkpoint is the directory of
-that name, and the application id in it is also in the tables of its stores.
+A pipeline has the name of its topology file or of ``--name``. Its checkpoint is the directory with
+this name. The application id of the checkpoint is also in the tables of its stores.
 """
 
 from collections.abc import Iterable
@@ -77,5 +77,5 @@ def refuse_new_pipeline(layout: DataLayout, name: str, store: str) -> None:
 
 def _has_checkpoint(layout: DataLayout, name: str) -> bool:
     files, folder = current_files(), layout.checkpoint(name)
-    # Of a checkpoint that lost its application.json, the checkpoint itself says what to do.
+    # If a checkpoint has lost its application.json, ``Checkpoint`` reports what to do.
     return files.exists(folder / "application.json") or files.is_folder(folder / "state")

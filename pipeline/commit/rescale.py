@@ -1,7 +1,8 @@
-"""Another number of key groups for a store, while its pipeline does not run.
+"""Change the number of key groups of a store while its pipeline does not run.
 
-The state has each row's key group. It is written again beside the old one, as the next generation,
-and the table's commit that says the new number says the generation, too (see ``switch``).
+The state has the key group of each row. So it is written again next to the old one, as the next
+generation. The commit of the table with the new number also has the new generation (see
+``switch``).
 """
 
 from collections.abc import Mapping
@@ -26,7 +27,7 @@ from oriel.storage.delta import DeltaLog, has_table, open_table, store_schema
 
 
 def rescale(layout: DataLayout, store: str, key_groups: int, *, sync: bool) -> StoreDefinition:
-    """Divide the keys of ``store`` into ``key_groups``. Return its new definition.
+    """Divide the keys of ``store`` into ``key_groups`` key groups. Return its new definition.
 
     Raises:
         UnknownStore: the store does not exist, or is an output topic.
@@ -51,18 +52,18 @@ def rescale(layout: DataLayout, store: str, key_groups: int, *, sync: bool) -> S
 def _rescaled(
     layout: DataLayout, checkpoint: Checkpoint, key_groups: int, store: str, *, sync: bool
 ) -> StoreDefinition:
-    # Read again: whoever ran before may have changed it.
+    # Read again, because a process that just ended can have changed the definition.
     snapshot = DeltaLog(layout.table(store)).snapshot()
     definition = snapshot.definition
     rescaled = replace(definition, key_groups=key_groups, generation=definition.generation + 1)
     old = checkpoint.versions(definition.state_name)
-    # What a process left that was killed before the switch.
+    # Delete files of a process that was killed before the switch.
     current_files().delete_folder(checkpoint.versions(rescaled.state_name).folder)
     new = checkpoint.versions(rescaled.state_name)
-    # A table that is ahead of the state has lost it.
+    # If the table is newer than the state, the newest state is lost.
     newest = max(old.newest(), snapshot.batch)
     batches = [] if newest < 0 else [newest, newest - 1]
-    # Spark may offer the newest batch again, which then begins with the one before.
+    # Spark can offer the newest batch again, which then starts from the version before it.
     versions = {batch: old.load(batch) for batch in batches}
     found = {batch: version for batch, version in versions.items() if version is not None}
     if batches and not found:
@@ -76,7 +77,7 @@ def _rescaled(
         for name in {name for version in found.values() for name in version.state_files}
     }
     for batch, version in found.items():
-        # The generation's folder is new: its name has to be on disk, too.
+        # The directory of the generation is new, so its own name must also be on disk.
         new.decide(batch, _of_no_tasks(version, key_groups, names), [new.folder.parent])
     schema = store_schema({}, windowed=rescaled.window.is_windowed)
     table = open_table(layout.table(store), schema, {}, sync=sync)
@@ -88,10 +89,10 @@ def _rescaled(
 def _of_no_tasks(
     version: PreparedBatch, key_groups: int, names: Mapping[str, str]
 ) -> PreparedBatch:
-    """A version whose files, under their new ``names``, are of no number of tasks that can be.
+    """Return a version with the files ``names``, for a number of tasks that no run can have.
 
-    Its files have keys that are other tasks' now. So each task of the next batch reads them all
-    and takes its own, as it does whenever the number of tasks has changed.
+    The keys of a file now belong to several tasks. As after each change of the number of tasks,
+    each task of the next batch reads all files and uses the rows of its own keys.
     """
 
     def padded(segments: Segments) -> Segments:
@@ -103,7 +104,7 @@ def _of_no_tasks(
 
 
 def _checkpoint_of(layout: DataLayout, definition: StoreDefinition) -> Path:
-    """The checkpoint of the application that writes the store."""
+    """Return the checkpoint of the application that writes the store."""
     name = pipelines(layout).get(definition.application)
     if name is None:
         message = (

@@ -1,13 +1,14 @@
-"""Spark's own checkpoint, written anew at each start from what the stores have decided.
+"""Spark's own checkpoint, which each start writes again from the prepared batches of the stores.
 
-    metadata       the query's id, for which the pipeline's application stands
-    offsets/<n>    where batch n ends in each topic; Spark writes it before it runs the batch
+    metadata       the query's id, which is the application id of the pipeline
+    offsets/<n>    where batch n ends in each topic. Spark writes it before it runs the batch
     commits/<n>    batch n is done
 
-Spark never forces these files to disk, and of two processes that write one of them the later wins.
-So nothing is decided by them: they are in a folder of one epoch, and the next start makes a new
-folder out of the state versions. What Spark wrote of a batch that no store has decided is
-forgotten: a batch may end anywhere until it is decided (guarantees.md#1).
+Spark never forces these files to disk. If two processes write the same file, the later one wins. So
+the pipeline does not depend on these files: each epoch has its own directory, and the next start
+writes another directory from the state versions. If Spark has planned a batch that no store has
+prepared, the plan is dropped, because a batch can end anywhere until it is prepared
+(guarantees.md#1).
 """
 
 import json
@@ -28,11 +29,16 @@ _VERSION = "v1"
 
 @dataclass(frozen=True)
 class Resumption:
-    """Where a topology goes on: the last batch that any of its stores has decided.
+    """The recovery point of a topology: the last batch that any of its stores has prepared.
 
-    The batch goes from ``starts`` (of one store: as far as they are known) to ``ends``.
-    ``is_done``: all stores have committed it, so that the next one is to come; otherwise Spark is
-    to offer it again. ``time_ms`` is the wall clock of the batch, 0 where it is not known.
+    Attributes:
+        batch: The number of the batch.
+        starts: The offsets at which the batch starts. In the recovery point of one store, only
+            those that are known.
+        ends: The offsets at which the batch ends.
+        is_done: True if all stores have committed the batch, so that the next batch follows. False
+            if Spark must offer the batch again.
+        time_ms: The wall-clock time of the batch, 0 if unknown.
     """
 
     batch: int
@@ -45,7 +51,7 @@ class Resumption:
 def write_spark_log(
     folder: Path, application: str, topics: Sequence[str], resumption: Resumption | None
 ) -> None:
-    """Make the folder from which Spark goes on; its sources are ``topics`` in this order."""
+    """Create the directory from which Spark resumes. Its sources are ``topics`` in this order."""
     folder.mkdir(parents=True)
     (folder / "metadata").write_text(json.dumps({"id": application}))
     if resumption is None:
@@ -55,7 +61,7 @@ def write_spark_log(
     offsets.mkdir()
     commits.mkdir()
     if batch:
-        # Spark asks for the entry before its newest one: where that begins.
+        # Spark also reads the entry before its newest one, to know where the newest batch starts.
         (offsets / str(batch - 1)).write_text(_entry(topics, resumption.starts, 0))
     (offsets / str(batch)).write_text(_entry(topics, resumption.ends, resumption.time_ms))
     if resumption.is_done:
@@ -63,13 +69,13 @@ def write_spark_log(
 
 
 def keep_first_offsets(folder: Path, older: Path) -> None:
-    """Take over where the sources of an earlier epoch began, as far as it is readable.
+    """Copy the offsets at which the sources of an earlier epoch started, if they are readable.
 
-    It matters as long as no batch is decided: a topic that is read from its end would otherwise
-    begin at a later end.
+    They matter until a batch is prepared. Without them, a topic that is read from its end would
+    start at a later end.
 
     Raises:
-        CheckpointError: ``older`` has notes (``note_first_offsets``), and one is damaged.
+        CheckpointError: ``older`` has files of ``note_first_offsets``, and one is damaged.
     """
     for name, content in _first_offsets(older):
         copied = folder / name
@@ -78,9 +84,12 @@ def keep_first_offsets(folder: Path, older: Path) -> None:
 
 
 def note_first_offsets(folder: Path, place: Path) -> int:
-    """Keep in ``place`` where sources began, as far as Spark has written it; of how many.
+    """Copy the offsets at which sources started to ``place``, as far as Spark has written them.
 
-    What is there already stays: it is of an earlier start, and Spark goes by it.
+    A file that exists stays, because it is from an earlier start, and Spark uses it.
+
+    Returns:
+        The number of sources whose offsets Spark has written.
     """
     noted = _first_offsets(folder)
     for name, content in noted:
@@ -91,7 +100,7 @@ def note_first_offsets(folder: Path, place: Path) -> int:
 
 
 def _first_offsets(folder: Path) -> list[tuple[str, bytes]]:
-    """The files of sources below Spark's folder that are readable: names below it, contents."""
+    """Return the readable files of sources in Spark's directory: relative names and contents."""
     files, found = current_files(), []
     for source in sorted(files.names(folder / _SOURCES)):
         for name in sorted(files.names(folder / _SOURCES / source)):
@@ -114,10 +123,10 @@ def _first_offsets(folder: Path) -> list[tuple[str, bytes]]:
 
 
 def _without_digest(content: bytes) -> bytes:
-    """Return the file of Spark's of a note; those of earlier versions have no digest.
+    """Return the content of Spark's file without the digest. Older versions wrote no digest.
 
     Raises:
-        ValueError: the digest is another.
+        ValueError: the digest differs.
     """
     spark_file, _, found = content.rpartition(b"\n")
     if not found.startswith(b"xxh3:"):
@@ -129,16 +138,16 @@ def _without_digest(content: bytes) -> bytes:
 
 
 def end_offsets(folder: Path, batch: int) -> Offsets:
-    """Where batch ``batch`` ends in each partition, as Spark's offset log says.
+    """Return where batch ``batch`` ends in each partition, from Spark's offset log.
 
     Raises:
-        CheckpointError: the entry is missing or not understood.
+        CheckpointError: the entry is missing or cannot be read.
     """
     path = folder / _OFFSETS / str(batch)
     ends: Offsets = {}
     try:
-        # Line 1 is the log's version, line 2 the batch's metadata, then a line a source, which
-        # is a hyphen for one that has had nothing yet.
+        # Line 1 is the version of the log, and line 2 the metadata of the batch. One line per
+        # source follows, which is a hyphen for a source without offsets so far.
         for line in current_files().read(path).decode().splitlines()[2:]:
             if line == "-":
                 continue
@@ -154,7 +163,7 @@ def end_offsets(folder: Path, batch: int) -> Offsets:
 
 
 def _entry(topics: Sequence[str], offsets: Offsets, time_ms: int) -> str:
-    # Written as the event log's source does: Spark compares its offsets as texts.
+    # The format of the event log's source, because Spark compares offsets as strings.
     sources = [json.dumps({t: offsets[t]}) if t in offsets else "-" for t in topics]
     metadata = f'{{"batchWatermarkMs":0,"batchTimestampMs":{time_ms},"conf":{{}}}}'
     return "\n".join([_VERSION, metadata, *sources])

@@ -1,15 +1,15 @@
-"""A sink's topic: where its records are published, and what the checkpoint knows of that.
+"""The output topic of a sink: how records are published, and the sink's files in the checkpoint.
 
-A sink has no table. Next to its state versions are
+A sink does not have a table. Next to its state versions are
 
-    CHECKPOINT/state/to(<topic>)/sink.json               what it is, as a store's table says it
-    CHECKPOINT/state/to(<topic>)/published-<n>.json      batch n is in the topic, and what it was
+    CHECKPOINT/state/to(<topic>)/sink.json               its definition, as the table of a store has
+    CHECKPOINT/state/to(<topic>)/published-<n>.json      batch n is published, and its commit record
 
-The state segments that version n names for the tasks behind the last shuffle are the records of
-batch n (``SinkFiles``). They are published once the batch is decided, and then it is noted. After a
-crash between the two, the same records are offered again, and a marker in Kafka shows which of them
-are published (decision 0089). A batch is decided only after the one before it was published, so at
-most one batch is offered again.
+The records of batch n are the state segments that version n names for the tasks after the last
+exchange (``SinkFiles``). They are published after the batch is prepared, and this is noted in a
+file. After a crash between the two, the next start publishes the batch again, except for records
+that the topic already has according to a marker in Kafka (decision 0089). A batch is prepared only
+after the previous batch is published, so at most one batch is published again.
 """
 
 from collections.abc import Callable
@@ -38,16 +38,25 @@ from oriel.storage import (
 
 SINK_FILE = "sink.json"
 _NOTE = "published-"
-#: What may not change as long as the state lives, and what messages call it.
+#: What cannot change as long as the state exists, and what messages call it.
 _FIXED = {"sources": "source", "steps": "chain of steps", "joins": "chain of joins"}
 
-#: Writes the records that a prepared batch names to their topic, from the folder of its state.
+#: Writes the records of a prepared batch to the topic, from the directory of the sink's state.
 Publish = Callable[[Path, PreparedBatch], None]
 
 
 @dataclass(frozen=True)
 class SinkDefinition:
-    """A sink as its checkpoint records it; see ``StoreDefinition``, whose fields these are."""
+    """The definition of a sink in its checkpoint, as ``StoreDefinition`` in the table of a store.
+
+    Attributes:
+        topic: The output topic.
+        sources: The sources, as strings.
+        steps: The row-wise steps, as strings.
+        joins: The chain of joins, as one string.
+        key_groups: The number of key groups.
+        generation: The generation of the state.
+    """
 
     topic: str
     sources: tuple[str, ...]
@@ -58,17 +67,17 @@ class SinkDefinition:
 
     @property
     def name(self) -> str:
-        """What the sink is called."""
+        """The name of the sink."""
         return sink_name(self.topic)
 
     @property
     def state_name(self) -> str:
-        """What the state of this generation is called in a checkpoint."""
+        """The name of the directory with the state of this generation."""
         return f"{self.name}@{self.generation}" if self.generation else self.name
 
     @classmethod
     def of(cls, sink: Store, key_groups: int) -> "SinkDefinition":
-        """What the topology says of ``sink``."""
+        """Return the definition of ``sink`` in the topology."""
         return cls(
             topic=sink.publications[0].topic,
             sources=source_texts(sink),
@@ -79,10 +88,10 @@ class SinkDefinition:
 
     @classmethod
     def recorded(cls, checkpoint: Path, name: str) -> "SinkDefinition | None":
-        """What ``checkpoint`` says of the sink ``name``, in its last generation.
+        """Return the newest definition of sink ``name`` in ``checkpoint``, None for a new sink.
 
         Raises:
-            CheckpointError: it is damaged.
+            CheckpointError: the file of the definition is damaged.
         """
         files, states = current_files(), checkpoint / "state"
         generations = [
@@ -97,7 +106,7 @@ class SinkDefinition:
                 texts = {each: tuple(fields[each]) for each in ("sources", "steps")}
                 return cls(**{**fields, **texts})
             except FileNotFoundError:
-                # What a rebuild left that was killed.
+                # A rebuild was killed before it wrote the definition.
                 continue
             except (KeyError, TypeError, ValueError) as error:
                 message = f"{path} is damaged ({error}). Restore the checkpoint from a backup"
@@ -105,14 +114,14 @@ class SinkDefinition:
         return None
 
     def write(self, folder: Path, *, sync: bool) -> None:
-        """Let the state in ``folder`` be the sink's: from here on this is what is recorded."""
+        """Write the definition to ``folder``. The state in this directory is then valid."""
         create_file(folder / SINK_FILE, with_digest(orjson.dumps(asdict(self))), sync=sync)
 
 
 class SinkTopic(LetterTable):
-    """The topic of one sink: to its batches what tables are to those of a store."""
+    """The output topic of one sink. Its batches use it as those of a store use ``StoreTables``."""
 
-    #: The files of its tasks.
+    #: The class with which the tasks of the sink read and write files.
     task_files = SinkFiles
 
     def __init__(
@@ -124,34 +133,39 @@ class SinkTopic(LetterTable):
         *,
         sync: bool,
     ) -> None:
-        """Open what ``checkpoint`` has of the sink, making it where there is nothing.
+        """Open the state of the sink in ``checkpoint``. Create it if it does not exist.
 
         Raises:
-            IncompatibleStore: it was made by another definition.
+            IncompatibleStore: the state has another definition.
         """
         super().__init__(layout, checkpoint.application, defined.name, sync=sync)
         self._publish = publish
         self._sync = sync
         recorded = SinkDefinition.recorded(checkpoint.folder, defined.name)
-        #: The topology's, with what the checkpoint knows best.
+        #: The definition of the topology, with the key groups and generation of the checkpoint.
         self.definition = defined if recorded is None else _settled(recorded, defined)
         versions = checkpoint.versions(self.definition.state_name)
-        #: Where the files are that are published.
+        #: The directory of the files that are published.
         self.table_folder = versions.folder
         if recorded is None:
             defined.write(versions.folder, sync=sync)
         noted = _notes(versions.folder)
-        # See the top: if a batch is decided, the one before it was published.
+        # A batch is prepared only after the previous batch is published (see the module's
+        # docstring).
         self._recorded = max(versions.newest() - 1, *noted, -1)
         for batch in noted[:-1]:
             self._forget(batch)
 
     def recorded_batch(self) -> int:
-        """The last batch that is published, -1 before the first."""
+        """Return the last batch that is published, -1 before the first."""
         return self._recorded
 
     def newest_record(self) -> CommitRecord | None:
-        """What the last batch that is published was, None where it is not known."""
+        """Return the commit record of the last batch that is published, None if it is unknown.
+
+        Raises:
+            CheckpointError: the file of the record is damaged.
+        """
         path = self._note(self._recorded)
         try:
             return CommitRecord.from_json(without_digest(current_files().read(path)))
@@ -162,7 +176,7 @@ class SinkTopic(LetterTable):
             raise CheckpointError(message) from error
 
     def commit(self, prepared: PreparedBatch, batch: int) -> None:
-        """Publish the batch's records, and note that it is done."""
+        """Publish the records of the batch, and note that they are published."""
         if prepared.changed:
             self._publish(self.table_folder, prepared)
         note_published(self.table_folder, prepared, sync=self._sync)
@@ -177,15 +191,15 @@ class SinkTopic(LetterTable):
 
 
 def note_published(folder: Path, prepared: PreparedBatch, *, sync: bool) -> None:
-    """Note beside the state in ``folder`` that the batch is in the topic."""
-    # Never put over another: what a process notes that slept meanwhile does no harm.
+    """Note in the directory ``folder`` of the state that the batch is published."""
+    # A file is never replaced, so a note of a process that was suspended does no harm.
     with suppress(FileExistsError):
         content = with_digest(prepared.record.to_json().encode())
         create_file(_note_path(folder, prepared.record.batch), content, sync=sync)
 
 
 def _notes(folder: Path) -> list[int]:
-    """The batches that are noted as published, ascending."""
+    """Return the batches that are noted as published, in ascending order."""
     names = (name.removesuffix(".json") for name in current_files().names(folder))
     return sorted(int(name.removeprefix(_NOTE)) for name in names if name.startswith(_NOTE))
 
@@ -195,12 +209,12 @@ def _note_path(folder: Path, batch: int) -> Path:
 
 
 def sink_differences(recorded: SinkDefinition, defined: SinkDefinition) -> list[str]:
-    """Return each difference that is refused, in words."""
+    """Return the differences that are rejected, as strings for messages."""
     return differences_in(_FIXED, recorded, defined)
 
 
 def _settled(recorded: SinkDefinition, defined: SinkDefinition) -> SinkDefinition:
-    """The definition to run with; see ``differences.settled``."""
+    """Return the definition to run with. See ``differences.settled``."""
     if found := sink_differences(recorded, defined):
         refuse_changes({defined.name: found})
     return replace(defined, key_groups=recorded.key_groups, generation=recorded.generation)

@@ -1,4 +1,4 @@
-"""A store's two Delta tables as the pipeline writes them: its windows and its dead letters."""
+"""The two Delta tables to which the pipeline writes a store: its rows and its dead letters."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -27,23 +27,23 @@ from oriel.storage.delta import (
 
 
 class LetterTable:
-    """The dead-letter table, for the letters of one store or sink."""
+    """The dead-letter table, for the dead letters of one store or sink."""
 
     def __init__(self, layout: DataLayout, application: str, name: str, *, sync: bool) -> None:
-        """Open the table, making it where it isn't there, for ``name`` of ``application``."""
+        """Open the dead-letter table for store or sink ``name``. Create a missing table."""
         self.dead_letters_folder = layout.dead_letters
         self._dead_letters = open_dead_letters(self.dead_letters_folder, sync=sync)
         self._dead_letter_id = f"{application}/{name}"
 
     def commit_dead_letters(self, files: Sequence[AddedFile], batch: int) -> None:
-        """Commit the batch's dead letters, unless there are none or they are there already."""
+        """Commit the dead letters of a batch if it has any and they are not committed yet."""
         if not files:
             return
         if self.dead_letters_batch() < batch:
             self._dead_letters.commit(files, self._dead_letter_id, batch, {})
 
     def dead_letters_batch(self) -> int:
-        """The last batch of this store with dead letters in their table, -1 before the first."""
+        """Return the last batch of this store that committed dead letters, -1 before the first."""
         recorded = self._dead_letters.recorded_batch(self._dead_letter_id)
         return -1 if recorded is None else recorded
 
@@ -51,7 +51,7 @@ class LetterTable:
 class StoreTables(LetterTable):
     """The tables of one store, opened for one application."""
 
-    #: The files of its tasks.
+    #: The class with which the tasks of the store read and write files.
     task_files = FolderFiles
 
     def __init__(
@@ -62,10 +62,10 @@ class StoreTables(LetterTable):
         *,
         sync: bool,
     ) -> None:
-        """Open the tables, making them where they aren't there.
+        """Open the tables. Create missing tables.
 
         Raises:
-            IncompatibleStore: the table was made by another definition.
+            IncompatibleStore: the table has another definition.
             ForeignCheckpoint: the table belongs to another application.
         """
         self.table_folder = layout.table(definition.name)
@@ -76,12 +76,12 @@ class StoreTables(LetterTable):
         super().__init__(layout, definition.application, definition.name, sync=sync)
 
     def recorded_batch(self) -> int:
-        """The last batch in the store's table, -1 before the first."""
+        """Return the last batch in the store's table, -1 before the first."""
         recorded = self._table.recorded_batch(self.definition.application)
         return -1 if recorded is None else recorded
 
     def newest_record(self) -> CommitRecord | None:
-        """What the table says of its last batch, None before the first."""
+        """Return the commit record of the last batch in the table, None before the first."""
         return DeltaLog(self.table_folder).snapshot().record
 
     def commit(self, prepared: PreparedBatch, batch: int) -> None:
@@ -91,14 +91,14 @@ class StoreTables(LetterTable):
 
 
 def open_dead_letters(folder: Path, *, sync: bool) -> Table:
-    """Open the dead-letter table; one that was made without some columns gets them."""
+    """Open the dead-letter table. Add columns that an older table lacks."""
     table = open_table(folder, DEAD_LETTER_SCHEMA, {}, sync=sync)
     table.add_columns(DEAD_LETTER_SCHEMA)
     return table
 
 
 def _settled(table: Table, defined: StoreDefinition) -> StoreDefinition:
-    """Return the definition to run with, and let the table say it from here on."""
+    """Return the definition to run with, and write it to the table if it differs."""
     definition = settled(recorded_definition(table, defined.name), defined)
     if definition.to_json() != table.properties[STORE_PROPERTY]:
         table.set_property(STORE_PROPERTY, definition.to_json())
@@ -106,10 +106,10 @@ def _settled(table: Table, defined: StoreDefinition) -> StoreDefinition:
 
 
 def recorded_definition(table: Table, store: str) -> StoreDefinition:
-    """What ``table`` says of ``store``.
+    """Return the definition of ``store`` in the properties of ``table``.
 
     Raises:
-        IncompatibleStore: it is no table of this system.
+        IncompatibleStore: Oriel did not write the table.
     """
     text = table.properties.get(STORE_PROPERTY)
     if text is None:

@@ -1,10 +1,11 @@
-"""A store's content, its state or both replaced as a whole, in one step (docs/decisions/0035).
+"""Replace the content of a store, its state or both in one commit (docs/decisions/0035).
 
 A store's table names the generation of its state, ``state/<store>@<generation>`` in the checkpoint.
-So everything new is made beside what is there: files that no version of the table names, the state
-in a folder of the next generation. One commit of the table then says the new generation and has
-the new rows: before it all is as it was, behind it all is new. Whoever is killed leaves what
-nothing refers to, which the next one removes.
+New files are created next to the old ones: data files that no version of the table references, and
+the state in the directory of the next generation. One commit of the table then adds the new rows
+and the new generation. Before this commit, everything is old. After it, everything is new. If the
+process is killed before the commit, nothing references its files, and the next attempt removes
+them.
 """
 
 from collections.abc import Iterable, Sequence
@@ -37,12 +38,12 @@ from oriel.storage.delta import (
     write_file,
 )
 
-#: What a dead letter is known by.
+#: The columns that identify a dead letter.
 _LETTER = ["topic", "partition", "offset", "store", "reason"]
 
 
 class Replacement:
-    """The next generation of one store, until it is in its place."""
+    """The next generation of one store, until the table switches to it."""
 
     def __init__(
         self,
@@ -53,13 +54,13 @@ class Replacement:
         *,
         sync: bool,
     ) -> None:
-        """Begin the next generation of the store that ``defined`` tells, with an empty state.
+        """Start the next generation of the store of ``defined``, with an empty state.
 
-        Its table is made where there is none.
+        Create the table of the store if it does not exist.
 
         Raises:
             ForeignCheckpoint: the table belongs to another application.
-            IncompatibleStore: it is no table of a store.
+            IncompatibleStore: Oriel did not write the table.
         """
         self.table_folder = layout.table(defined.name)
         self._layout = layout
@@ -69,29 +70,29 @@ class Replacement:
         table = open_table(self.table_folder, schema, properties, sync=sync)
         recorded = recorded_definition(table, defined.name)
         refuse_foreign(recorded, defined)
-        #: What the table says of itself behind the switch.
+        #: The definition that the table has after the switch.
         self.definition = replace(
             as_table_knows(recorded, defined), generation=recorded.generation + 1
         )
-        # What a process left that was killed before its switch.
+        # Delete files of a process that was killed before its switch.
         current_files().delete_folder(checkpoint.versions(self.definition.state_name).folder)
         self.versions: StateVersions = checkpoint.versions(self.definition.state_name)
 
     def take_state(self, folder: Path, prepared: PreparedBatch) -> None:
-        """Take the state files of ``prepared`` from ``folder``, and it as the state's version."""
+        """Copy the state files of ``prepared`` from ``folder``, and write its state version."""
         for name in prepared.state_files:
             current_files().copy(folder / name, self.versions.folder / name, sync=self._sync)
-        # The generation's folder is new: its name has to be on disk, too.
+        # The directory of the generation is new, so its name must also be on disk.
         folders = [self.versions.folder.parent, self.table_folder]
         self.versions.decide(prepared.record.batch, prepared, folders)
 
     def add_dead_letters(self, folder: Path, batch: int) -> None:
-        """See the function of this name."""
+        """Commit the new dead letters of the table in ``folder``. See ``add_dead_letters``."""
         own = self.definition
         add_dead_letters(self._layout, own.application, own.name, folder, batch, sync=self._sync)
 
     def switch_to(self, files: Sequence[AddedFile], prepared: PreparedBatch) -> int:
-        """Let the table have ``files`` and the new generation, in one commit; its version."""
+        """Replace the rows and the generation of the table in one commit. Return its version."""
         if self._sync:
             sync_folders([self.table_folder])
         return replace_rows(
@@ -107,7 +108,7 @@ class Replacement:
 def add_dead_letters(
     layout: DataLayout, application: str, store: str, folder: Path, batch: int, *, sync: bool
 ) -> None:
-    """Commit the dead letters of the table in ``folder`` that are not in the real one yet."""
+    """Commit the dead letters of the table in ``folder`` that the table of the layout lacks."""
     if not len(open_with_files(folder).to_pyarrow_dataset().head(1, columns=_LETTER)):
         return
     open_dead_letters(folder, sync=sync)
@@ -116,7 +117,7 @@ def add_dead_letters(
     table = open_dead_letters(known_folder, sync=sync)
     known = open_with_files(known_folder).to_pyarrow_dataset().to_table(columns=_LETTER)
     places = _letter_places(known).group_by(_LETTER).aggregate([])
-    # A join has no order of its own.
+    # A join does not keep the order of rows.
     numbered = _letter_places(found).append_column("row", pa.array(range(len(found))))
     new = numbered.join(places, _LETTER, join_type="left anti")["row"].combine_chunks().sort()
     if not len(new):
@@ -134,7 +135,7 @@ def add_dead_letters(
 
 
 def as_version(computed: PreparedBatch, batch: int) -> PreparedBatch:
-    """What a rebuild computed last, as batch ``batch`` of its application, already committed."""
+    """Return the last batch of a rebuild as batch ``batch``, without files to commit."""
     record = replace(computed.record, batch=batch)
     return replace(computed, record=record, files=[], dead_letters=[])
 
@@ -142,9 +143,10 @@ def as_version(computed: PreparedBatch, batch: int) -> PreparedBatch:
 def remove_left(
     layout: DataLayout, checkpoint: Checkpoint, definition: StoreDefinition | SinkDefinition
 ) -> None:
-    """Remove what a switch made useless: earlier generations, and what was computed for it.
+    """Remove the files that a switch leaves: earlier generations, and the directory of the rebuild.
 
-    Never later ones: a process that slept while another took over may hold an old definition.
+    Later generations stay, because a process that was suspended during a takeover can have an old
+    definition.
     """
     for generation in range(definition.generation):
         name = replace(definition, generation=generation).state_name
@@ -153,14 +155,17 @@ def remove_left(
 
 
 def stores_left(checkpoint: Checkpoint, stores: Iterable[str]) -> list[str]:
-    """The stores that have a state in ``checkpoint`` and are none of ``stores``."""
+    """Return the stores with a state in ``checkpoint`` that are not in ``stores``."""
     found = current_files().names(checkpoint.folder / "state")
     names = {name.partition("@")[0] for name in found}
     return sorted(names.difference(stores))
 
 
 def _letter_places(letters: pa.Table) -> pa.Table:
-    """What letters are known by; those of all stores, whose ``store`` is null, have ""."""
+    """Return the columns that identify dead letters. A null store becomes an empty string.
+
+    A dead letter of all stores has a null store.
+    """
     places = letters.select(_LETTER)
     number = places.schema.get_field_index("store")
     return places.set_column(number, "store", places["store"].fill_null(""))

@@ -1,7 +1,7 @@
-"""The prepared batches of one store: a version of its state each, and what commits it.
+"""The prepared batches of one store: each is a version of the state, and what to commit.
 
-CHECKPOINT/state/<store>/<n>.json    batch n as prepared, whose it is, and the digest of both
-CHECKPOINT/state/<store>/*.arrow     the segments that the versions name, by their digests
+CHECKPOINT/state/<store>/<n>.json    batch n as prepared, its owner, and a digest of both
+CHECKPOINT/state/<store>/*.arrow     the segments that the versions name, with digests in the names
 """
 
 import re
@@ -23,14 +23,14 @@ from oriel.storage import (
     without_digest,
 )
 
-#: A state version: the batch, and the number of the attempt behind the first.
+#: A state version: the batch, and the index of the attempt if it is not the first.
 _VERSION = re.compile(r"(?P<batch>\d+)(?:\.\d+)?\.json")
-#: A segment begins with the batch whose task wrote it.
+#: The name of a segment starts with the batch whose task wrote it.
 _SEGMENT = re.compile(r"(?:(?P<batch>\d{12,})-)?.*\.arrow")
 
 
 def _unfenced() -> None:
-    """Nobody else writes: for versions outside a checkpoint."""
+    """Do nothing, because versions outside a checkpoint have one writer."""
 
 
 class StateVersions:
@@ -44,27 +44,30 @@ class StateVersions:
         check_epoch: Callable[[], None] = _unfenced,
         application: str | None = None,
     ) -> None:
-        """Use ``folder``, making it where it isn't there; ``sync``: files are forced to disk.
+        """Use the directory ``folder``. Create it if it does not exist.
 
-        ``check_epoch`` raises ``Fenced`` if this process may not write any more. ``application``
-        is the id of the pipeline, None if any pipeline's versions can be read.
+        Args:
+            folder: The directory.
+            sync: Whether files are forced to disk.
+            check_epoch: Raises ``Fenced`` if this process must not write any more.
+            application: The application id of the pipeline. None: read versions of any pipeline.
         """
         current_files().make_folder(folder, sync=sync)
         if sync:
-            # A process that was killed may have left a version whose name isn't on disk.
+            # A killed process can have left a version whose name is not on disk.
             sync_folder(folder)
         self.folder = folder
         self.sync = sync
         self.check_epoch = check_epoch
         self._application = application
-        #: Files that ``forget_before`` left, by name; None before its first call.
+        #: The names of the files that ``forget_before`` kept, None before its first call.
         self._left: set[str] | None = None
 
     def load(self, batch: int) -> PreparedBatch | None:
-        """Return the prepared batch, None where there is none.
+        """Return the prepared batch, None if it does not exist.
 
         Raises:
-            CheckpointError: the file is there but damaged.
+            CheckpointError: the version is damaged.
         """
         prepared, damage, _ = self._read(batch)
         if prepared is None and damage is not None:
@@ -72,27 +75,32 @@ class StateVersions:
         return prepared
 
     def decided(self, batch: int) -> PreparedBatch | None:
-        """Return the prepared batch, None where there is none that is whole."""
+        """Return the prepared batch, None if it does not exist or is damaged."""
         return self._read(batch)[0]
 
     def newest(self) -> int:
-        """The last batch that has a version, whole or damaged; -1 where there is none."""
+        """Return the last batch that has a version, also a damaged one. -1 if no version exists."""
         names = current_files().names(self.folder)
         versions = filter(None, map(_VERSION.fullmatch, names))
         return max((int(version["batch"]) for version in versions), default=-1)
 
     def last_decided(self) -> PreparedBatch | None:
-        """Return the last prepared batch that is whole: the newest, or the one before it."""
+        """Return the last prepared batch that is intact: the newest or the previous one."""
         newest = self.newest()
         return self.decided(newest) or self.decided(newest - 1)
 
     def decide(self, batch: int, prepared: PreparedBatch, folders: Iterable[Path]) -> PreparedBatch:
-        """Write the prepared batch, all of it or nothing; return what the batch then is.
+        """Write the prepared batch as a whole. Return the batch as it is then prepared.
 
-        Of several processes that prepare a batch one decides it, and the others get what that
-        one wrote. ``folders`` hold the files that it names, whose contents are on disk. Their
-        names are forced to disk first, by one sync of each folder however many files a batch has:
-        the batch is decided once the version is there, so what it refers to must be, too.
+        If several processes prepare the same batch, one process succeeds, and the others receive
+        its result. A batch is prepared as soon as its version exists, so the files that it names
+        must be on disk before. Their names are forced to disk by one sync per directory.
+
+        Args:
+            batch: The number of the batch.
+            prepared: The batch as this process has computed it.
+            folders: The directories of the files that ``prepared`` names. The contents of these
+                files are already on disk.
 
         Raises:
             Fenced: another process has taken over.
@@ -112,16 +120,16 @@ class StateVersions:
             return prepared
 
     def forget_before(self, batch: int, keep: Iterable[PreparedBatch]) -> None:
-        """Remove versions below ``batch`` and every segment that none of ``keep`` names.
+        """Remove versions below ``batch``, and segments that no version of ``keep`` names.
 
-        ``keep`` are the last versions, and no file of a later batch goes. So it does no harm
-        whenever it happens, also when this process was suspended in it and others have gone on:
-        a version names files of the one before and new ones of its own batch, and a batch that is
-        decided stays what it is. What no version of ``keep`` names, no later one ever will
-        (decision 0031).
+        ``keep`` has the last versions, and files of later batches stay. So the removal is harmless
+        at any time, also if this process was suspended and other processes have continued. A
+        version names only files of the version before it and new files of its own batch, and a
+        prepared batch never changes. So no later version names a file that no version of ``keep``
+        names (decision 0031).
 
-        The folder is listed once: after that, what can go is what was left the time before.
-        Files of a task that ran twice stay until the next start.
+        The directory is listed once. Later calls only consider the files that the previous call
+        kept. Files of a task that ran twice stay until the next start.
 
         Raises:
             Fenced: another process has taken over.
@@ -140,11 +148,11 @@ class StateVersions:
         self._left = named | needed
 
     def _read(self, batch: int) -> tuple[PreparedBatch | None, CheckpointError | None, int]:
-        """The version of a batch, what is wrong with one that is damaged, the next attempt.
+        """Return the version of a batch, the error of a damaged version, and the next attempt.
 
-        A damaged version stays where it is and the next attempt gets a number: to remove it and
-        to write another in its place would be two steps, and between them a process may be
-        suspended until somebody else has written there.
+        A damaged version is never replaced, and the next attempt gets its own file name. To remove
+        a version and write another would be two steps. A process can be suspended between them
+        while another process writes the file.
         """
         damage, attempt = None, 0
         while True:
@@ -165,15 +173,18 @@ class StateVersions:
                 damage, attempt = CheckpointError(message), attempt + 1
 
     def _content(self, prepared: PreparedBatch) -> bytes:
-        """Return the content of a version: the batch, whose it is, and the digest of both."""
+        """Return the content of a version: the batch, its owner, and a digest of both."""
         owner = {"application": self._application, "store": self.folder.name}
         fields = {**orjson.loads(prepared.to_json()), "owner": owner}
         return with_digest(orjson.dumps(fields))
 
     def _check_owner(self, owner: Mapping[str, str] | None, found: int, batch: int) -> None:
-        """Raise ``ValueError`` if a version is of another batch, store or application.
+        """Check that a version belongs to this batch, store and application.
 
-        Versions of earlier releases have no owner.
+        Versions of earlier releases do not have an owner.
+
+        Raises:
+            ValueError: the version belongs to another batch, store or application.
         """
         if found != batch:
             message = f"it is of batch {found}"
@@ -188,18 +199,18 @@ class StateVersions:
 
     @property
     def _store(self) -> str:
-        """The store of these versions, without its generation."""
+        """The name of the store, without the generation."""
         return self.folder.name.partition("@")[0]
 
     def path(self, batch: int, attempt: int = 0) -> Path:
-        """The file of an attempt to write the version of ``batch``."""
+        """Return the file of an attempt to write the version of ``batch``."""
         return self.folder / (f"{batch:012d}" + (f".{attempt}" if attempt else "") + ".json")
 
 
 def _may_be_needed(name: str, batch: int, last: int) -> bool:
-    """Whether a file that no version names stays.
+    """Return True if a file stays although no version names it.
 
-    These are versions from ``batch`` on, segments of batches behind ``last``, and what isn't ours.
+    Versions from ``batch`` on, segments of batches after ``last``, and unknown files stay.
     """
     version = _VERSION.fullmatch(name)
     if version is not None:

@@ -1,8 +1,9 @@
-"""Decoding without Spark: Arrow batches of a source's raw rows become records.
+"""Decode the raw rows of a source to records without Spark.
 
-In comes a batch with the columns of ``EventLog.raw_schema`` or ``Kafka.raw_schema``. Out goes a
-table of ``hops.decoded_schema``: each record with key, time and value, or with the reason why it is
-bad. Nothing here imports Spark, so Python tasks, the driver process and the test driver share it.
+The input is an Arrow batch with the columns of ``EventLog.raw_schema`` or ``Kafka.raw_schema``.
+The output is a table with the schema ``hops.decoded_schema``: each record with its key, time and
+value, or with the reason why it is invalid. No module here imports Spark, so Python tasks, the
+driver process and the test driver share this package.
 """
 
 from oriel.pipeline.decoding.blocks import BlockDecoder, event_log_decoder, kafka_decoder

@@ -1,4 +1,4 @@
-"""A block's values as one array of bytes."""
+"""The values of a block as one array of bytes."""
 
 import numpy as np
 import pyarrow as pa
@@ -7,10 +7,17 @@ from oriel.pipeline.windows import Ints
 
 
 class BlockBytes:
-    """The bytes of a block's lines, and where each line begins and ends in them."""
+    """The bytes of a block of lines or other binary values.
+
+    Attributes:
+        lines: The lines.
+        data: The bytes of all lines, in order and without separators.
+        starts: The position in ``data`` of the first byte of each line.
+        ends: The position in ``data`` after the last byte of each line.
+    """
 
     def __init__(self, lines: pa.BinaryArray) -> None:
-        """Look at ``lines``, which has no nulls, without a copy."""
+        """Read the buffers of ``lines``, which has no nulls, without a copy."""
         self.lines = lines
         _, offsets, data = lines.buffers()
         ends = np.frombuffer(offsets, np.int32)[lines.offset : lines.offset + len(lines) + 1]
@@ -20,6 +27,6 @@ class BlockBytes:
         self.ends = ends[1:] - ends[0]
 
     def lines_of(self, positions: Ints) -> Ints:
-        """The numbers of the lines in which the bytes at ``positions`` are."""
+        """Return the index of the line that contains the byte at each of ``positions``."""
         numbers: Ints = np.searchsorted(self.ends, positions, side="right")
         return numbers

@@ -1,8 +1,11 @@
-"""From raw source rows to records, block by block: by Arrow, and line by line where it must be.
+"""Decode raw rows to records, block by block.
 
-Both sources come out alike: ``partition, offset, raw, key, timestamp_ms, value, reason``. What is a
-record and what is not is Spark's ``from_json`` hardened, as ``sources/spark_decoding.py`` says and
-a test proves over hostile lines; this takes a fraction of its time and no JVM.
+Arrow parses blocks of lines. Python parses the lines that Arrow could read differently from Spark.
+Records of both sources have the columns of ``hops.decoded_schema``.
+
+Spark's ``from_json`` with the additional checks of ``sources/spark_decoding.py`` defines a valid
+record (docs/decisions/0020). A test compares both decoders over hostile lines. This decoder needs
+a fraction of the time and no JVM.
 """
 
 from collections.abc import Iterable, Iterator
@@ -30,12 +33,12 @@ from oriel.pipeline.errors import InvalidTopology
 from oriel.pipeline.hops import MESSAGE, decoded_schema
 from oriel.pipeline.language import JSON_RECORDS, Consumed, FieldTimestamp, arrow_schema
 
-#: So many bytes are parsed at once: enough that the start of a parse costs nothing beside it, and
-#: so few that they stay in a processor's cache.
+#: The size of a block. The start of a parse is a small part of its time, and a block fits into the
+#: cache of a processor.
 _BLOCK_BYTES = 1 << 20
-#: The first block of a batch shows whether its lines are good.
+#: The first block of a batch is small. It shows whether the batch has invalid lines.
 _FIRST_BLOCK_BYTES = 1 << 15
-#: So few lines, and no more bytes, are read one by one.
+#: A block with at most this many lines and bytes is parsed line by line.
 _FEW_LINES = 32
 _FEW_BYTES = 1 << 13
 
@@ -44,12 +47,15 @@ _NOTHING = pa.scalar(b"", pa.binary())
 
 @dataclass(frozen=True)
 class BlockDecoder:
-    """Decodes batches of raw rows; made once per source, without state between calls.
+    """Decodes batches of raw rows. A source has one decoder, without state between calls.
 
-    ``value_type`` has the columns of the value. Where ``has_envelope`` a line is
-    ``{"key": ..., "value": {...}, "timestamp_ms": ..., "headers": {...}}``, else it is the value
-    alone, and key, timestamp and headers are columns of the batch; then ``values`` reads values
-    that are no JSON. ``consumed`` says what the keys are, which time counts, and which headers.
+    Attributes:
+        value_type: The columns of the value.
+        has_envelope: If True, a line is
+            ``{"key": ..., "value": {...}, "timestamp_ms": ..., "headers": {...}}``. If False, it
+            is only the value, and the batch has columns for the key, time and headers.
+        consumed: The serdes, the time of a record, and the headers that become columns.
+        values: The reader of values that are not JSON, only without an envelope.
     """
 
     value_type: pa.StructType
@@ -59,16 +65,19 @@ class BlockDecoder:
 
     @property
     def schema(self) -> pa.Schema:
-        """The columns of decoded records."""
+        """Return the schema of decoded records."""
         headers = [pa.field(name, pa.string()) for name in self.consumed.headers.values()]
         return decoded_schema(pa.struct([*self.value_type, *headers]))
 
     def decode(self, raw: pa.RecordBatch) -> pa.Table:
-        """Turn raw rows into records, each with its value or the reason why not.
+        """Return the record of each raw row, with its value or the reason why it is invalid.
 
-        ``raw`` has the columns partition, offset and raw; without an envelope also key (binary)
-        and timestamp (in microseconds), and where they are wanted headers and ingested. A bad
-        record's key, time and value are null.
+        The key, time and value of an invalid record are null.
+
+        Args:
+            raw: Rows with the columns ``partition``, ``offset`` and ``raw``. Without an envelope,
+                they also have ``key`` (binary) and ``timestamp`` (in microseconds), and ``headers``
+                and ``ingested`` if ``consumed`` needs them.
         """
         decoded = []
         careful = False
@@ -78,11 +87,11 @@ class BlockDecoder:
         return pa.concat_tables(decoded) if decoded else self.schema.empty_table()
 
     def _decoded(self, block: pa.RecordBatch, *, careful: bool) -> tuple[pa.Table, bool]:
-        """The records of a block, and whether Arrow's reader refused one."""
+        """Return the records of a block, and whether Arrow's reader rejected a line."""
         texts = block["raw"]
         faults, refused = Faults(len(texts)), False
         if not self.has_envelope:
-            # A bad key is told rather than a bad value, as Spark's decoder does.
+            # Only the first error of a row counts. As in Spark's decoder, the key is checked first.
             key, time_ms, headers = self._of_message(block, faults)
             message = _message(block, time_ms)
         if self.values is not None:
@@ -91,7 +100,7 @@ class BlockDecoder:
             text_field = "key" if self.has_envelope else None
             value, refused = _read(texts, self.line_type, text_field, faults, careful=careful)
         if self.has_envelope:
-            if value.null_count:  # a line that is null is no object
+            if value.null_count:  # JSON's null is not an object
                 faults.set(np.asarray(value.is_null()), Reason.WRONG_TYPE)
             key, time_ms, headers, value = self._opened(value)
             message = pa.nulls(len(texts), MESSAGE.type)
@@ -122,7 +131,7 @@ class BlockDecoder:
 
     @property
     def line_type(self) -> pa.StructType:
-        """What a line holds: the envelope, or the columns of the value."""
+        """Return the type of a line: the envelope, or the columns of the value."""
         if not self.has_envelope:
             return self.value_type
         names = self.consumed.headers
@@ -135,7 +144,7 @@ class BlockDecoder:
     def _opened(
         self, rows: pa.StructArray
     ) -> tuple[pa.Array, pa.Array, list[pa.Array], pa.StructArray]:
-        """Key, time, headers and value of lines with an envelope."""
+        """Return the key, time, headers and value of lines with an envelope."""
         key, time_ms, value = (
             pc.struct_field(rows, name) for name in ("key", "timestamp_ms", "value")
         )
@@ -148,7 +157,7 @@ class BlockDecoder:
     def _of_message(
         self, block: pa.RecordBatch, faults: Faults
     ) -> tuple[pa.Array, pa.Array, list[pa.Array]]:
-        """Key, time and headers of Kafka's messages."""
+        """Return the key, time and headers of Kafka messages."""
         consumed = self.consumed
         key = read_keys(consumed.key_serde.name, block["key"], faults)
         clock = "ingested" if consumed.timestamp == "ingestion" else "timestamp"
@@ -157,7 +166,7 @@ class BlockDecoder:
 
 
 def _message(block: pa.RecordBatch, time_ms: pa.Array) -> pa.StructArray:
-    """What messages had beside their values, whose columns are taken as they are."""
+    """Return the column ``MESSAGE``: key, time and headers of each message, for dead letters."""
     key, _, headers = MESSAGE.type
     given = block["headers"].cast(headers.type) if "headers" in block.schema.names else None
     columns = [
@@ -169,13 +178,20 @@ def _message(block: pa.RecordBatch, time_ms: pa.Array) -> pa.StructArray:
 
 
 def event_log_decoder(value_schema: str, consumed: Consumed = JSON_RECORDS) -> BlockDecoder | None:
-    """Decode lines ``{"key": ..., "value": {...}, "timestamp_ms": ..., "headers": {...}}``.
+    """Return the decoder of an event log.
 
-    None: ``value_schema`` has a type that only Spark's reader reads as Spark does, or a fault that
-    Spark's decoder names. Where ``consumed`` says more than Spark's decoder knows, it is told here.
+    A line is ``{"key": ..., "value": {...}, "timestamp_ms": ..., "headers": {...}}``.
+
+    Args:
+        value_schema: The columns of the value in Spark DDL.
+        consumed: How the topic is read.
+
+    Returns:
+        None if Spark's decoder has to read the schema, or to report an error in it. Spark's decoder
+        only supports the default ``consumed``, so other values never return None.
 
     Raises:
-        InvalidTopology: ``consumed`` is given, and the schema can't be read.
+        InvalidTopology: ``consumed`` is not the default, and the schema cannot be read.
     """
     value_type = _value_type(value_schema, consumed)
     return None if value_type is None else BlockDecoder(value_type, True, consumed)  # noqa: FBT003
@@ -186,13 +202,21 @@ def kafka_decoder(
     consumed: Consumed = JSON_RECORDS,
     registry: SchemaRegistry | None = None,
 ) -> BlockDecoder | None:
-    """Decode Kafka messages: key, value, time and headers as ``consumed`` says.
+    """Return the decoder of Kafka messages.
 
-    A message without a value, or whose text is JSON's ``null``, is a tombstone: its value is null.
-    ``registry`` is asked for the schemas of values that name them. None: see ``event_log_decoder``.
+    A message with a null value, or with the JSON value ``null``, is a tombstone. Its value is null.
+
+    Args:
+        value_schema: The columns of the value in Spark DDL.
+        consumed: How the topic is read.
+        registry: The schema registry, for values that contain the id of their schema.
+
+    Returns:
+        None in the same cases as ``event_log_decoder``.
 
     Raises:
-        InvalidTopology: ``consumed`` is given, and the schema can't be read or does not fit.
+        InvalidTopology: ``consumed`` is not the default, and the schema cannot be read or does not
+            fit the serde of values.
     """
     value_type = _value_type(value_schema, consumed)
     if value_type is None:
@@ -212,9 +236,9 @@ def _value_type(value_schema: str, consumed: Consumed) -> pa.StructType | None:
 
 
 def _is_readable(value_type: pa.StructType) -> bool:
-    """Whether each type is read alike: no maps, no TINYINT.
+    """Return False if Spark's decoder has to read the schema (maps), or to report its error.
 
-    Spark's decoder refuses TINYINT and names that differ by case only, and some that begin with
+    Spark's decoder rejects TINYINT, names that differ only in case, and some names that begin with
     a digit.
     """
     for each in _types_in(value_type):
@@ -233,9 +257,9 @@ def _types_in(column_type: pa.DataType) -> Iterator[pa.DataType]:
 
 
 def _blocks(raw: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-    """Cut a batch into blocks of at most ``_BLOCK_BYTES``, or of one longer line.
+    """Yield blocks of at most ``_BLOCK_BYTES``, or of one longer line.
 
-    The first one is smaller: if it has bad lines, so will the others.
+    The first block is smaller. If it has invalid lines, the others probably have them also.
     """
     lengths = pc.fill_null(pc.binary_length(raw["raw"]), 0)
     ends = np.cumsum(np.asarray(lengths), dtype=np.int64)
@@ -255,12 +279,19 @@ def _read(
     *,
     careful: bool,
 ) -> tuple[pa.StructArray, bool]:
-    """Rows of ``texts``, null where there is none; a bad one sets its reason.
+    """Return the rows of ``texts``, and whether Arrow's reader rejected a line.
 
-    And whether Arrow's reader refused one of them; ``careful`` if it is likely to.
+    The row of a null or invalid text is null. An invalid text sets the reason of its row.
+
+    Args:
+        texts: JSON texts.
+        row_type: The type of the rows.
+        text_field: See ``decode_line``.
+        faults: The reasons of invalid rows, which this function adds to.
+        careful: See ``BlockReader.read``.
     """
     are_few = len(texts) <= _FEW_LINES and texts.nbytes <= _FEW_BYTES
-    # Arrow's reader knows no maps.
+    # Arrow's reader does not support maps.
     if are_few or any(map(pa.types.is_map, _types_in(row_type))):
         found = _read_slowly(texts, range(len(texts)), row_type, text_field, faults)
         return pa.array(list(found.values()), row_type), False
@@ -271,7 +302,7 @@ def _read(
     rows, unread = BlockReader(row_type).read(lines, suspicious, careful=careful)
     refused = bool((unread & ~suspicious).any())
     if has_floats and (infinite := infinite_rows(rows)).any():
-        # JSON has no infinity: Arrow's reader rounds a number that is out of range to it.
+        # JSON has no infinity. Arrow's reader rounds a number that is out of range to infinity.
         rows = pc.if_else(pa.array(infinite), pa.scalar(None, row_type), rows)
         unread = unread | infinite
     slow = np.flatnonzero(unread & ~no_text)
@@ -292,7 +323,10 @@ def _read_slowly(
     text_field: str | None,
     faults: Faults,
 ) -> dict[int, dict[str, Any] | None]:
-    """The rows of some lines by their numbers, None without one; a bad one sets its reason."""
+    """Return index -> row for lines that are parsed one by one, None for null and invalid lines.
+
+    An invalid line sets the reason of its row.
+    """
     found = {}
     for number in numbers:
         line = texts[number].as_py()

@@ -1,6 +1,6 @@
-"""What is wrong with the rows of a block: reasons, and where it is known which field.
+"""Why rows of a block are invalid: a reason per row, and a detail if the field is known.
 
-On its hops a reason is a text: its code, and behind ``: `` perhaps a detail
+In an exchange, a reason is a string: its code, or its code, ``: `` and a detail
 (``dead_letters.with_detail``).
 """
 
@@ -15,23 +15,23 @@ _REASONS = [None, *Reason]
 _CODES = {reason: code for code, reason in enumerate(_REASONS)}
 _NAMES = pa.array([reason and reason.value for reason in _REASONS], pa.string())
 
-#: More of a value than so many characters helps nobody.
+#: A detail has at most this many characters of a value or a type.
 _SHOWN = 60
 
 
 class Faults:
-    """The faults of a block's rows: a row's first one counts."""
+    """The reasons of the invalid rows of a block. The first reason of a row counts."""
 
     def __init__(self, length: int) -> None:
         self._codes = np.zeros(length, np.int8)
         self._details: dict[int, str] = {}
 
     def set(self, rows: Flags, reason: Reason) -> None:
-        """Set the reason where there is none as yet."""
+        """Set the reason of rows that have no reason yet."""
         self._codes[rows & (self._codes == 0)] = _CODES[reason]
 
     def set_one(self, row: int, reason: Reason, detail: str | None = None) -> None:
-        """Set the reason of one row, if it has none, and what is wrong in words."""
+        """Set the reason of one row and its detail, if the row has no reason yet."""
         if not self._codes[row]:
             self._codes[row] = _CODES[reason]
             if detail is not None:
@@ -39,17 +39,17 @@ class Faults:
 
     @property
     def bad(self) -> Flags:
-        """Which rows have a fault."""
+        """Return which rows are invalid."""
         flags: Flags = self._codes != 0
         return flags
 
     @property
     def count(self) -> int:
-        """How many rows have one."""
+        """Return the number of invalid rows."""
         return int(np.count_nonzero(self._codes))
 
     def reasons(self) -> pa.StringArray:
-        """The reasons as the hops have them, null for a good row."""
+        """Return the reasons as an exchange contains them, null for a valid row."""
         names = _NAMES.take(pa.array(self._codes))
         if not self._details:
             return names
@@ -61,24 +61,36 @@ class Faults:
 
 
 class WrongType(TypeError):
-    """A field has not the type of its column; the readers around it add the way to it."""
+    """Raised if a value does not have the type of its column.
+
+    The readers of the enclosing fields add the path of the field. For a number that is out of
+    range, some readers return this error instead of raising it.
+
+    Attributes:
+        path: The names of the fields around the value, the outermost first.
+    """
 
     def __init__(self, wanted: object, given: str) -> None:
-        """A column of type ``wanted`` can't take what is ``given``, as text."""
+        """Describe a value that does not have its type.
+
+        Args:
+            wanted: The type of the column, or a description of the values that it accepts.
+            given: The value as text, or a description of it.
+        """
         super().__init__(wanted, given)
         self.path: list[str] = []
 
     @property
     def detail(self) -> str:
-        """Which field it is, which type its column has, and what is there."""
+        """Return the path of the field, the expected type and the value, in one sentence."""
         wanted, given = (_cut(text) for text in (type_name(self.args[0]), self.args[1]))
         text = f"{'.'.join(self.path) or 'the whole value'}: {wanted} expected, not {given}"
-        # Half of a surrogate pair can stand in a text that is being refused.
+        # A rejected string can contain half of a surrogate pair, which UTF-8 cannot encode.
         return text.encode("utf-8", "backslashreplace").decode()
 
 
 def out_of_range(column_type: pa.DataType, given: str) -> WrongType:
-    """The error of a number that ``column_type`` rounds to infinity."""
+    """Return the error for a number that ``column_type`` rounds to infinity."""
     return WrongType(f"a number in the range of {type_name(column_type)}", given)
 
 
@@ -87,7 +99,7 @@ def _cut(text: str) -> str:
 
 
 def type_name(column_type: pa.DataType | str) -> str:
-    """A column's type as a schema writes it."""
+    """Return a column's type as a schema writes it."""
     if isinstance(column_type, str):
         return column_type
     names = {

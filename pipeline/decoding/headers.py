@@ -10,11 +10,15 @@ from oriel.pipeline.decoding.values import valid_texts
 
 
 def header_columns(headers: pa.ListArray, names: Iterable[str]) -> list[pa.StringArray]:
-    """A column for each of ``names``, of the headers of messages: lists of key and value.
+    """Return one column for each of ``names``.
 
-    Of a header that is repeated the last one counts, like Kafka's ``lastHeader``. A header that is
-    missing is null; so is one that is no UTF-8 text, as headers are often of other programs, and
-    the record itself is good.
+    If a header is repeated, the last one counts, like Kafka's ``lastHeader``. A header is null if
+    it is missing or is not UTF-8. The record stays valid, because other programs often write the
+    headers.
+
+    Args:
+        headers: The headers of each message, as lists of key and value.
+        names: The names of the headers.
     """
     rows = np.asarray(pc.list_parent_indices(headers))
     flat = pc.list_flatten(headers)
@@ -23,7 +27,7 @@ def header_columns(headers: pa.ListArray, names: Iterable[str]) -> list[pa.Strin
     for name in names:
         found = np.flatnonzero(np.asarray(pc.fill_null(pc.equal(keys, name), False)))  # noqa: FBT003
         places = np.full(len(headers), -1)
-        # Of repeated indices numpy assigns the last.
+        # If an index is repeated, numpy assigns the last value.
         places[rows[found]] = found
         columns.append(valid_texts(values.take(pa.array(places, mask=places < 0))))
     return columns

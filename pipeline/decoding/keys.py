@@ -1,4 +1,4 @@
-"""The keys of messages: whatever their serde, a key is a text from here on."""
+"""The keys of messages as strings, for every serde."""
 
 import json
 from math import isinf
@@ -14,9 +14,9 @@ from oriel.pipeline.decoding.values import numbers, texts
 
 
 def read_keys(serde: str, keys: pa.BinaryArray, faults: Faults) -> pa.StringArray:
-    """The keys of ``serde`` as text, null where there is none; a bad one sets its reason.
+    """Return keys as strings, null for a null or invalid key. Numbers become decimal strings.
 
-    Numbers are written in decimal.
+    An invalid key sets the reason of its row.
     """
     if serde == "string":
         return texts(serde, keys, faults)
@@ -26,9 +26,10 @@ def read_keys(serde: str, keys: pa.BinaryArray, faults: Faults) -> pa.StringArra
 
 
 def _json_texts(keys: pa.BinaryArray, faults: Faults) -> pa.StringArray:
-    """JSON in one spelling: names sorted, no blanks; a text without its quotes, null as none.
+    """Return JSON keys in one spelling: sorted names and no blanks.
 
-    Each distinct key is read once.
+    A JSON string loses its quotes, and JSON's null becomes a null key. Each distinct key is parsed
+    once.
     """
     coded = pc.dictionary_encode(keys)
     found = [_json_text(key) for key in coded.dictionary.to_pylist()]
@@ -68,7 +69,7 @@ def _json_text(key: bytes) -> str | Reason | WrongType | None:
         error.path.append("key")
         return error
     except (ValueError, RecursionError):
-        # Half a surrogate pair is a UnicodeEncodeError, which is a ValueError.
+        # Half of a surrogate pair raises a UnicodeEncodeError, which is a ValueError.
         return Reason.NOT_JSON
     return text
 

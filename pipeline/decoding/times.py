@@ -1,4 +1,4 @@
-"""What a record's time is, and whether it may be one: the message's, or a column of the value."""
+"""Read and check the time of a record: the time of its message, or a column of its value."""
 
 import json
 
@@ -11,10 +11,10 @@ from oriel.pipeline.decoding.faults import Faults, WrongType
 from oriel.pipeline.language import FieldTimestamp, Timestamp
 from oriel.pipeline.windows import MAX_TIMESTAMP_MS
 
-#: What a record with a reason has no more.
+#: Columns that are null in an invalid record.
 _MEANING = ("key", "timestamp_ms", "value")
 
-#: ISO 8601 as it is read: date and time to the second or finer, and the zone.
+#: The accepted form of ISO 8601: a date, a time with seconds and an optional fraction, and a zone.
 _ISO = (
     r"^[0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]+)?"
     r"(Z|[+-][0-9]{2}:?[0-9]{2})$"
@@ -26,7 +26,7 @@ _MAX_INT64 = 2**63 - 1
 
 
 def message_times_ms(timestamps: pa.Array) -> pa.Array:
-    """Milliseconds, rounded down like Spark's ``unix_millis``, before 1970, too."""
+    """Return times in ms, rounded down before 1970 also, like Spark's ``unix_millis``."""
     microseconds = timestamps.cast(pa.timestamp("us", timestamps.type.tz)).cast(pa.int64())
     values = np.floor_divide(np.asarray(microseconds.fill_null(0)), 1000)
     return pa.array(values, mask=np.asarray(timestamps.is_null()))
@@ -35,9 +35,10 @@ def message_times_ms(timestamps: pa.Array) -> pa.Array:
 def field_times_ms(
     timestamp: FieldTimestamp, rows: pa.StructArray, message_ms: pa.Array, faults: Faults
 ) -> pa.Array:
-    """Milliseconds by a column of ``rows``; a text that is no time sets its reason.
+    """Return the times in a column of ``rows``, in ms since 1970.
 
-    A record without a value has its message's time: it has no other, and deletes a table's row.
+    A string that is not a time sets the reason of its row. A record with a null value, which
+    deletes the row of a table, has no time column. So it has the time of its message.
     """
     column = pc.struct_field(rows, timestamp.column)
     read = _iso_times_ms if timestamp.unit == "iso" else _scaled_times_ms
@@ -46,9 +47,9 @@ def field_times_ms(
 
 
 def judge_times(time_ms: pa.Int64Array, faults: Faults, timestamp: Timestamp) -> None:
-    """Set the reason of each record, if it has none, whose time is no time.
+    """Set the reason of each record whose time is missing, negative or after the year 9999.
 
-    The detail says so of the column, if ``timestamp`` names one.
+    If ``timestamp`` is a column, the detail contains the name of the column.
     """
     values = np.asarray(time_ms.fill_null(0))
     cases = (
@@ -67,7 +68,7 @@ def judge_times(time_ms: pa.Int64Array, faults: Faults, timestamp: Timestamp) ->
 def _scaled_times_ms(timestamp: FieldTimestamp, column: pa.Array, _faults: Faults) -> pa.Array:
     values = np.asarray(column.cast(pa.int64()).fill_null(0))
     if timestamp.unit == "s":
-        # What would leave 64 bits is too large (or negative) before and after.
+        # Values that would overflow 64 bits are clipped. They remain out of range.
         bound = _MAX_INT64 // 1000
         values = np.clip(values, -bound, bound) * 1000
     elif timestamp.unit == "us":
@@ -82,7 +83,7 @@ def _iso_times_ms(timestamp: FieldTimestamp, column: pa.StringArray, faults: Fau
     try:
         times = texts.cast(_MICROSECONDS)
     except pa.ArrowInvalid:
-        # A date or a time of day that doesn't exist, like the 30th of February: rare.
+        # A date or a time of day does not exist, for example February 30. This is rare.
         times = pa.array([_iso_time(text) for text in texts], _MICROSECONDS)
     fault = np.asarray(pc.and_(times.is_null(), column.is_valid()))
     for row in np.flatnonzero(fault).tolist():
@@ -100,9 +101,13 @@ def _iso_time(text: pa.StringScalar) -> pa.TimestampScalar:
 
 
 def refuse_ahead(records: pa.Table, latest_ms: int | None) -> pa.Table:
-    """Decoded records, those with a time behind ``latest_ms`` as bad ones; None: any time will do.
+    """Return decoded records. Records with a time after ``latest_ms`` become invalid.
 
-    Before any step of a store sees them, so that they are bad for every store (decision 0032).
+    This check runs before all steps, so the records are invalid for every store (decision 0032).
+
+    Args:
+        records: Decoded records.
+        latest_ms: The greatest valid time, in ms since 1970. None: each time is valid.
     """
     if latest_ms is None or not len(records):
         return records

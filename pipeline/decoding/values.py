@@ -1,4 +1,4 @@
-"""Values that are read whole: text, the numbers of Kafka's serializers, and rows from a library."""
+"""Read values of Kafka's serdes as columns, and convert rows of format libraries to Arrow."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,23 +13,31 @@ from oriel.pipeline.dead_letters import Reason
 from oriel.pipeline.decoding.block_bytes import BlockBytes
 from oriel.pipeline.decoding.faults import Faults, out_of_range
 
-#: How Kafka's serializers write a number: big-endian.
+#: The formats in which Kafka's serializers write numbers: big-endian.
 _NUMBERS = {"long": ">i8", "integer": ">i4", "short": ">i2", "double": ">f8", "float": ">f4"}
 
-#: The least number that FLOAT rounds to infinity.
+#: The smallest number that FLOAT rounds to infinity.
 _FLOAT_LIMIT = 2.0**128 - 2.0**103
 
 
 class ValueReader(Protocol):
-    """Reads the values of messages; without state but for what it may cache, and picklable."""
+    """Reads the values of messages. It can be pickled, and has no state except for caches."""
 
     def read(self, values: pa.BinaryArray, faults: Faults) -> pa.StructArray:
-        """The rows of ``values``, null where there is none; a bad one sets its fault."""
+        """Return the rows of ``values``, null for a null or invalid value.
+
+        An invalid value sets the reason of its row in ``faults``.
+        """
 
 
 @dataclass(frozen=True)
 class SingleValueReader:
-    """Reads values of Kafka's serde ``name`` as rows of one column, ``row_type``."""
+    """Reads values of one of Kafka's serdes as rows with one column.
+
+    Attributes:
+        name: The name of the serde.
+        row_type: The type of the rows.
+    """
 
     name: str
     row_type: pa.StructType
@@ -42,7 +50,7 @@ class SingleValueReader:
 
 
 def texts(_serde: str, values: pa.BinaryArray, faults: Faults) -> pa.StringArray:
-    """UTF-8 text; bytes that are none set a reason and give null."""
+    """Return values as strings. Invalid UTF-8 is null and sets the reason of its row."""
     try:
         return values.cast(pa.string())
     except pa.ArrowInvalid:
@@ -53,7 +61,7 @@ def texts(_serde: str, values: pa.BinaryArray, faults: Faults) -> pa.StringArray
 
 
 def valid_texts(values: pa.BinaryArray) -> pa.StringArray:
-    """UTF-8 text; null where bytes are none."""
+    """Return values as strings. Invalid UTF-8 is null."""
     try:
         return values.cast(pa.string())
     except pa.ArrowInvalid:
@@ -67,7 +75,10 @@ def valid_texts(values: pa.BinaryArray) -> pa.StringArray:
 
 
 def numbers(serde: str, values: pa.BinaryArray, faults: Faults) -> pa.Array:
-    """The numbers of one of Kafka's serdes; a wrong number of bytes sets a reason."""
+    """Return the numbers of one of Kafka's serdes, null for a null or invalid value.
+
+    A value with a wrong number of bytes sets the reason of its row.
+    """
     number_type = np.dtype(_NUMBERS[serde])
     is_null = np.asarray(values.is_null())
     lengths = np.asarray(pc.fill_null(pc.binary_length(values), 0))
@@ -81,10 +92,10 @@ def numbers(serde: str, values: pa.BinaryArray, faults: Faults) -> pa.Array:
 
 
 def as_float(number: float, column_type: pa.DataType) -> float:
-    """A number of a binary format for a column of ``column_type``: infinity is a legal value.
+    """Return a number of a binary format for a column of ``column_type``. Infinity is valid.
 
     Raises:
-        WrongType: the number is finite, and FLOAT rounds it to infinity.
+        WrongType: The number is finite, and FLOAT rounds it to infinity.
     """
     number = float(number)
     if _FLOAT_LIMIT <= abs(number) < inf and column_type == pa.float32():
@@ -95,14 +106,18 @@ def as_float(number: float, column_type: pa.DataType) -> float:
 def struct_rows(
     rows: Sequence[dict[str, Any] | None], row_type: pa.StructType, faults: Faults, first: int = 0
 ) -> pa.StructArray:
-    """Rows as an array; one with a number that is out of its column's range sets its fault.
+    """Return rows as an array. A row with a number out of its column's range is null.
 
-    ``first`` is the place of the first row among the faults.
+    Args:
+        rows: Rows as dicts.
+        row_type: The type of the rows.
+        faults: Receives the reason of each row that is out of range.
+        first: The index of the first of ``rows`` in ``faults``.
     """
     try:
         return pa.array(rows, row_type)
     except (pa.ArrowException, OverflowError, TypeError, ValueError):
-        # Arrow takes all or none: look for the row in halves.
+        # Arrow converts all rows or no row, so a search by halves finds the invalid row.
         if len(rows) == 1:
             faults.set_one(first, Reason.WRONG_TYPE, "a number is out of its column's range")
             return pa.nulls(1, row_type)

@@ -1,10 +1,12 @@
-"""The topology language: what a user writes, and the topology as data that comes of it.
+"""The topology language: the classes that a topology file calls, and the topology as data.
 
-In come the calls of a topology's file, in Kafka Streams' words: ``StreamsBuilder``, streams,
-tables, groupings, windows, aggregations, stores. Out goes a ``Topology``: sources, row-wise steps,
-joins and stores, as frozen dataclasses without Spark. Each call is checked as it is made; what is
-wrong is ``InvalidTopology`` or ``IllegalArgument`` with the step and the way out. Whether
-expressions and schemas fit together is found out by the rooms that have Spark.
+A topology file calls ``StreamsBuilder``, streams, tables, groupings and windows, with the names of
+Kafka Streams. The result is a ``Topology``: sources, row-wise steps, joins and stores, as frozen
+dataclasses that do not need Spark.
+
+Each call checks its arguments. If they are invalid, it raises ``InvalidTopology`` or
+``IllegalArgument`` with the step and what to do instead. The packages that use Spark check later
+whether expressions fit the schemas.
 """
 
 from oriel.pipeline.language.branches import BranchedKStream

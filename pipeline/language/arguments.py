@@ -1,8 +1,8 @@
 """Check the arguments of steps: windows, strategies, aggregations and durations.
 
-Each function returns its argument in the form that a ``Store`` keeps, or raises ``InvalidTopology``
-with the step and the fix. The checks run while the topology file is read, without records and
-without Spark.
+Most functions return a valid argument in the form that ``Store`` has. For an invalid argument, they
+raise ``InvalidTopology`` with the step and the fix. The checks run while the topology file is read,
+and need neither records nor Spark.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -40,7 +40,7 @@ _KEY_TYPES = {Serde("string"): TEXT, Serde("long"): LONG}
 #: The arguments of an aggregator.
 _RECORD = ("key", "value", "aggregate")
 
-#: The least retention of each kind of windows, for messages.
+#: The shortest retention of each kind of windows, for messages.
 _LEAST_RETENTION = {
     "sliding": "2 * time difference plus the grace period",
     "tumbling": "its window size plus the grace period",
@@ -53,7 +53,7 @@ def require_expressions(step: str, *expressions: object) -> None:
     """Reject arguments that are neither a string nor a Spark column, such as a Python function.
 
     Raises:
-        InvalidTopology: An argument is neither.
+        InvalidTopology: An argument is neither a string nor a Spark column.
     """
     for expression in expressions:
         if isinstance(expression, str) or type(expression).__module__.startswith("pyspark."):
@@ -68,16 +68,20 @@ def require_expressions(step: str, *expressions: object) -> None:
 
 
 def require_parameters(called: str, function: Callable[..., Any], given: Sequence[str]) -> None:
-    """Reject a function that does not accept the arguments that it is called with, by position.
+    """Reject a function that does not accept its arguments by position.
 
-    ``called`` is the step and the role of the function. Some built-in functions have no signature.
-    They are not checked.
+    Some built-in functions have no signature. They are not checked.
+
+    Args:
+        called: The step and the role of the function, for the message.
+        function: The function.
+        given: The names of the arguments that Oriel passes to the function.
 
     Raises:
         InvalidTopology: The function accepts more or fewer arguments. The message has both lists.
     """
     try:
-        # The wrapper is called, and it can pass other arguments to the wrapped function.
+        # Oriel calls the wrapper, which can pass other arguments to the wrapped function.
         takes = signature(function, follow_wrapped=False)
     except (TypeError, ValueError):
         return
@@ -97,7 +101,7 @@ def checked_windows(windows: Windows) -> Windows:
     """Return the argument of ``windowed_by``.
 
     Raises:
-        InvalidTopology: It is not a window definition.
+        InvalidTopology: The argument is not a window definition.
     """
     if not isinstance(windows, Windows) or isinstance(windows, NoWindows):
         message = (
@@ -112,7 +116,8 @@ def checked_strategy(strategy: EmitStrategy, windows: Windows, step: str = "emit
     """Return the strategy of ``emit`` or ``suppress``.
 
     Raises:
-        InvalidTopology: It is not a strategy, or it needs windows that the aggregation lacks.
+        InvalidTopology: The argument is not a strategy, or it is ``on_window_close()`` without
+            windows.
     """
     if not isinstance(strategy, EmitStrategy):
         example = "an EmitStrategy such as on_window_close()"
@@ -129,11 +134,11 @@ def checked_strategy(strategy: EmitStrategy, windows: Windows, step: str = "emit
 def with_key_type(
     name: str, inputs: Sequence[Input], key_serde: StoreKeySerde | None
 ) -> tuple[Input, ...]:
-    """Return the inputs of a store with keys of the type of the serde.
+    """Return the inputs of a store, with the type of keys that ``key_serde`` of the store defines.
 
     Raises:
-        InvalidTopology: A serde is not allowed for keys of a store, or it does not fit the
-            expressions of ``group_by``.
+        InvalidTopology: A serde is not allowed for keys of a store, or it does not fit the number
+            of expressions of ``group_by``.
     """
     if key_serde is None:
         return tuple(inputs)
@@ -150,7 +155,8 @@ def with_key_type(
     chosen = key_type(f"[{', '.join(components)}]" if is_composite else components[0])
     for grouped in inputs:
         columns = len(grouped.key_columns)
-        # One column can have a composite as JSON. Several become a composite or one string.
+        # A single column can contain a composite key as JSON. Several columns become the components
+        # of a composite key, or one string.
         is_fitting = columns in {0, 1, len(components)} if is_composite else columns <= 1
         if not is_fitting and chosen is not TEXT:
             message = (
@@ -163,12 +169,13 @@ def with_key_type(
 
 
 def checked_retention(name: str, windows: Windows, retention: Duration | None) -> int | None:
-    """Return the retention of a store in milliseconds, None for no limit.
+    """Return the retention of a store in milliseconds, or None for no limit.
 
     Raises:
-        InvalidTopology: It is negative or shorter than the windows need, or the store has no
-            windows.
-        IllegalArgument: It is not a number of milliseconds of 64 bits.
+        InvalidTopology: The retention is negative or shorter than the windows need, or the store
+            has no windows.
+        IllegalArgument: The retention is neither an integer nor a ``timedelta``, or exceeds 64
+            bits.
     """
     if retention is None:
         return None
@@ -196,8 +203,9 @@ def checked_period(step: str, period: Duration) -> int:
     """Return a duration in milliseconds, for example a grace. Messages start with ``step``.
 
     Raises:
-        InvalidTopology: It is negative.
-        IllegalArgument: It is not a number of milliseconds, or too long to add to a record's time.
+        InvalidTopology: The duration is negative.
+        IllegalArgument: The duration is neither an integer nor a ``timedelta``, or it exceeds the
+            times that the pipeline supports.
     """
     period_ms = to_ms(period, step)
     if period_ms < 0:
@@ -214,10 +222,10 @@ def checked_aggregation(
     schema: str | None,
     aggregates: Mapping[str, Aggregate],
 ) -> Columns | Functions:
-    """Return the declarative aggregates or the functions of an aggregation.
+    """Return the named aggregates or the functions of an aggregation.
 
     Raises:
-        InvalidTopology: Neither or both are given, or one is invalid.
+        InvalidTopology: Neither or both are passed, or an argument is invalid.
     """
     no_functions = (initializer, aggregator, merger, schema) == (None, None, None, None)
     if aggregates and not no_functions:
@@ -238,10 +246,11 @@ def checked_aggregation(
 
 
 def checked_columns(step: str, of_stream: Sequence[Mapping[str, Aggregate]]) -> Columns:
-    """Return the declarative aggregates of each stream.
+    """Return the named aggregates of each stream.
 
     Raises:
-        InvalidTopology: No aggregate is named, one is not an aggregate, or a name is invalid.
+        InvalidTopology: No aggregate is passed, an argument is not an aggregate, or the name of a
+            column is invalid, reserved or repeated.
     """
     named = [pair for aggregates in of_stream for pair in aggregates.items()]
     if not named:
@@ -264,8 +273,8 @@ def checked_functions(
     """Return an aggregation with user-defined functions.
 
     Raises:
-        InvalidTopology: An argument is not a function, or it accepts other arguments, or the
-            schema is missing or invalid.
+        InvalidTopology: An argument is not a function or accepts other arguments, or the schema is
+            missing or invalid.
     """
     step = "aggregate"
     numbered = [f" {n}" for n in range(len(aggregators))] if len(aggregators) > 1 else [""]
@@ -292,7 +301,7 @@ def checked_reducer(reducer: Callable[[Any, Any], Any]) -> Functions:
     """Return the aggregation of ``reduce``. The reducer also merges two kept values.
 
     Raises:
-        InvalidTopology: It is not a function of two values.
+        InvalidTopology: The reducer is not a function of two arguments.
     """
     if not callable(reducer):
         message = f"reduce: the reducer must be a function (aggregate, value), not {reducer!r}"
@@ -316,11 +325,11 @@ def checked_table_aggregation(
     schema: str | None,
     aggregates: Mapping[str, Aggregate],
 ) -> Columns | Functions:
-    """Return the aggregation of a grouped table: declarative, or functions with a subtractor.
+    """Return the aggregation of a grouped table: named aggregates, or functions with a subtractor.
 
     Raises:
-        InvalidTopology: Neither or both are given, one is invalid, or an aggregate does not support
-            the retraction of deleted rows.
+        InvalidTopology: Neither or both are passed, an argument is invalid, or an aggregate does
+            not support the retraction of old rows.
     """
     if adder is None and subtractor is None:
         aggregation = checked_aggregation(initializer, None, merger, schema, aggregates)
@@ -352,7 +361,7 @@ def checked_table_reducers(
     """Return the aggregation of ``reduce`` of a grouped table.
 
     Raises:
-        InvalidTopology: An argument is not a function of two values.
+        InvalidTopology: An argument is not a function of two arguments.
     """
     functions = checked_reducer(adder)
     if not callable(subtractor):
@@ -366,7 +375,7 @@ def checked_table_reducers(
         def aggregator(_key: str, value: Any, aggregate: Any) -> Any:
             return reducer(aggregate, value)
 
-        # A store remembers the names of its functions, so this one has the name of the user's.
+        # A store records the names of its functions, so the wrapper has the name of the user's.
         aggregator.__qualname__ = function_name(reducer)
         return aggregator
 

@@ -38,10 +38,10 @@ Stream = TypeVar("Stream", bound=Filtered)
 
 @dataclass(frozen=True)
 class BranchedKStream(OtherWords, Generic[Stream]):
-    """The branches of a stream so far: the result of ``KStream.split`` and ``branch``.
+    """The branches of a stream so far, which ``KStream.split`` and ``branch`` return (KIP-418).
 
-    End the branches with ``default_branch`` or ``no_default_branch``, which return them by name
-    (KIP-418).
+    It corresponds to ``BranchedKStream`` of Kafka Streams. Call ``default_branch`` or
+    ``no_default_branch`` last. They return the branches by name.
 
     Example:
         >>> branches = flights.split().branch("delay > 15", "late").default_branch("other")
@@ -57,8 +57,8 @@ class BranchedKStream(OtherWords, Generic[Stream]):
     ) -> "BranchedKStream[Stream]":
         """Add a branch for the records for which a condition is true.
 
-        A record is in the first branch whose condition is true for it. A null condition counts as
-        false.
+        It corresponds to ``BranchedKStream.branch`` of Kafka Streams. A record is in the first
+        branch whose condition is true for it. A null condition counts as false.
 
         Args:
             condition: An SQL expression or a Spark ``Column`` of type BOOLEAN.
@@ -68,8 +68,8 @@ class BranchedKStream(OtherWords, Generic[Stream]):
             The branches, for further calls.
 
         Raises:
-            InvalidTopology: ``condition`` is neither a string nor a ``Column``, or another branch
-                has the name.
+            InvalidTopology: ``condition`` is neither a string nor a ``Column``, ``name`` is not a
+                string, or another branch has the name.
 
         Example:
             >>> branches = flights.split().branch("delay > 60").branch("delay > 15")
@@ -81,7 +81,7 @@ class BranchedKStream(OtherWords, Generic[Stream]):
         return BranchedKStream(self.rest.filter_not(condition), named)
 
     def __getitem__(self, name: Never) -> NoReturn:
-        """Reject a subscript before the branches end.
+        """Reject a subscript before ``default_branch`` or ``no_default_branch``.
 
         Raises:
             InvalidTopology: Always.
@@ -93,7 +93,9 @@ class BranchedKStream(OtherWords, Generic[Stream]):
         raise InvalidTopology(message)
 
     def default_branch(self, name: str | None = None) -> dict[str, Stream]:
-        """Return all branches by name, with one for the records of no other branch.
+        """Return all branches by name, with a branch for the records that no other branch has.
+
+        It corresponds to ``BranchedKStream.defaultBranch`` of Kafka Streams.
 
         Args:
             name: The name of the default branch. Default: ``"0"``.
@@ -111,7 +113,9 @@ class BranchedKStream(OtherWords, Generic[Stream]):
         return self._with_branch("0", name, self.rest)
 
     def no_default_branch(self) -> dict[str, Stream]:
-        """Return all branches by name, and filter out the records of no branch.
+        """Return all branches by name, and drop the records that no branch has.
+
+        It corresponds to ``BranchedKStream.noDefaultBranch`` of Kafka Streams.
 
         Returns:
             A dict of streams by the names of their branches.
@@ -137,11 +141,12 @@ class BranchedKStream(OtherWords, Generic[Stream]):
 
 
 def merged(streams: Sequence[Input], others: Sequence[Input]) -> tuple[Input, ...]:
-    """Merge streams. Merged branches of one stream are that stream, with its order and stream time.
+    """Return the inputs of merged streams. Merged branches of one stream are again one input.
 
-    Kafka Streams does the same, because one task processes all branches of a partition. The rule
-    applies to branches that have only row-wise steps, if no record can pass the filters of two
-    branches. All other inputs stay streams of their own.
+    This input has the order and the stream time of the stream. Kafka Streams has the same result,
+    because one task processes all branches of a partition. The rule applies to branches that have
+    only row-wise steps, if no record can pass the filters of two branches. All other inputs remain
+    separate.
     """
     origins = list(streams)
     for other in others:
@@ -156,7 +161,7 @@ def merged(streams: Sequence[Input], others: Sequence[Input]) -> tuple[Input, ..
 
 
 def _merged_again(one: Input, other: Input) -> Input | None:
-    """Merge two branches of one stream. None if they are not branches with row-wise steps only."""
+    """Return two branches of one stream as one input, or None if they cannot be merged."""
     if one.source != other.source or one.join is not other.join:
         return None
     # The steps before the split are the same objects. Spark columns cannot be compared by content.
@@ -175,7 +180,8 @@ def _merged_again(one: Input, other: Input) -> Input | None:
 def _chains(steps: tuple[Step, ...]) -> list[Chain]:
     """Return one chain of steps per branch, with the steps before the split and after the merge.
 
-    Empty if a step is not a filter, a mapping or ``peek``: merged branches can have no other steps.
+    If a step is not a filter, a mapping or ``peek``, the result is empty, because such branches
+    cannot be merged.
     """
     chains: list[Chain] = [()]
     for step in steps:

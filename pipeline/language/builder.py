@@ -1,4 +1,4 @@
-"""The builder of topologies, with the calls of Kafka Streams.
+"""The builder of topologies, with the method names of Kafka Streams.
 
     builder = StreamsBuilder()
     (
@@ -11,8 +11,8 @@
     )
     topology = builder.build()
 
-Row-wise steps are Spark expressions: SQL strings, or a ``Column``. Each call returns a new object,
-so a stream can be read by several stores.
+Row-wise steps accept Spark expressions, as SQL strings or as a ``Column``. Each call returns a new
+object, so several stores can read one stream.
 """
 
 from typing import Literal
@@ -34,7 +34,10 @@ from oriel.pipeline.windows import Duration
 
 
 class StreamsBuilder(OtherWords):
-    """Define a topology: read topics with its methods, then call ``build``.
+    """Define a topology, like ``StreamsBuilder`` of Kafka Streams.
+
+    Read topics with ``stream``, ``table``, ``versioned_table`` and ``global_table``, and call
+    ``build`` last.
 
     Example:
         >>> builder = StreamsBuilder()
@@ -49,21 +52,24 @@ class StreamsBuilder(OtherWords):
     def stream(self, topic: str, schema: str, consumed: Consumed = JSON_RECORDS) -> KStream:
         """Read a topic as a stream of records.
 
-        A record whose value does not fit the schema becomes a dead letter.
+        It corresponds to ``StreamsBuilder.stream`` of Kafka Streams. To read several topics, call
+        it for each topic, and ``merge`` the streams. A record whose value does not fit the schema
+        becomes a dead letter.
 
         Args:
-            topic: The name of the topic: 1 to 249 letters, digits, ``.``, ``_`` or ``-``.
+            topic: The name of the topic: 1 to 249 characters of ``A-Z``, ``a-z``, ``0-9``, ``.``,
+                ``_`` and ``-``.
             schema: The columns of the value as Spark DDL, for example
-                ``"carrier STRING, dep_delay DOUBLE"``. Spark checks it when the topology is run.
+                ``"carrier STRING, dep_delay DOUBLE"``. Spark checks it when the pipeline starts.
             consumed: The formats of keys and values, the time of a record, and the headers that
                 become columns. Default: string keys, JSON values, the time of the message.
 
         Returns:
-            The stream. All calls for one topic share the reading of its records.
+            The stream. Oriel reads each topic once, also if several calls read it.
 
         Raises:
-            InvalidTopology: The name of the topic is invalid, the schema is not a non-empty
-                string, or it does not fit ``consumed``.
+            InvalidTopology: The name of the topic is invalid, ``schema`` is not a non-empty string,
+                or ``consumed`` is not a ``Consumed`` or does not fit the schema.
 
         Example:
             >>> builder.stream("clicks", schema="page STRING, ms BIGINT")
@@ -75,20 +81,20 @@ class StreamsBuilder(OtherWords):
     def table(self, topic: str, schema: str, consumed: Consumed = JSON_RECORDS) -> SourceTable:
         """Read a topic as a table, in which the newest record of a key is its row.
 
-        A record with a null value is a tombstone and deletes the row of its key
-        (semantics.md#1-2).
+        It corresponds to ``StreamsBuilder.table`` of Kafka Streams. A record with a null value is a
+        tombstone and deletes the row of its key (semantics.md#1-2). A record with a null key
+        becomes a dead letter.
 
         Args:
-            topic: The name of the topic.
+            topic: The name of the topic, as for ``stream``.
             schema: The columns of the value as Spark DDL.
-            consumed: Formats, time and headers of the records, as for ``stream``.
+            consumed: The formats, time and headers of the records, as for ``stream``.
 
         Returns:
             The table, for joins, ``group_by``, ``to_stream`` and ``materialize``.
 
         Raises:
-            InvalidTopology: The name of the topic is invalid, the schema is not a non-empty
-                string, or it does not fit ``consumed``.
+            InvalidTopology: An argument is invalid for ``stream``.
 
         Example:
             >>> users = builder.table("users", schema="city STRING")
@@ -104,23 +110,26 @@ class StreamsBuilder(OtherWords):
         history_retention_ms: Duration,
         consumed: Consumed = JSON_RECORDS,
     ) -> VersionedTable:
-        """Read a topic as a table with history, which a stream joins as of the record's time.
+        """Read a topic as a table that keeps earlier versions of its rows.
 
-        It is the table of ``Stores.persistentVersionedKeyValueStore`` in Kafka Streams (KIP-889).
+        A stream that joins the table finds the row as of the time of its record. It corresponds to
+        a table with ``Stores.persistentVersionedKeyValueStore`` in Kafka Streams (KIP-889).
 
         Args:
-            topic: The name of the topic.
+            topic: The name of the topic, as for ``stream``.
             schema: The columns of the value as Spark DDL.
-            history_retention_ms: How long a version is kept: milliseconds before the newest record
-                of its partition, or a ``timedelta``. The newest version of a key is always kept.
-            consumed: Formats, time and headers of the records, as for ``stream``.
+            history_retention_ms: How long a version is kept after the time of the newest record of
+                its partition, in milliseconds or as a ``timedelta``. The newest version of a key is
+                always kept.
+            consumed: The formats, time and headers of the records, as for ``stream``.
 
         Returns:
             The table. Join it with ``stream.join(table)`` or ``left_join``.
 
         Raises:
-            InvalidTopology: The arguments are invalid for ``table``, or the retention is negative.
-            IllegalArgument: The retention is not a number of milliseconds of 64 bits.
+            InvalidTopology: An argument is invalid for ``stream``, or the retention is negative.
+            IllegalArgument: The retention is not an integer number of milliseconds or a
+                ``timedelta``, or it exceeds the times that the pipeline supports.
 
         Example:
             >>> fares = builder.versioned_table("fares", "price DOUBLE", 86_400_000)
@@ -136,20 +145,20 @@ class StreamsBuilder(OtherWords):
     ) -> GlobalKTable:
         """Read a topic as a global table, which a stream joins by any expression.
 
-        Kafka Streams reads the topic to its end before it processes a stream. In Oriel, the records
-        of the table in a batch apply before the records of the stream in that batch, as with
-        ``table``.
+        It corresponds to ``StreamsBuilder.globalTable`` of Kafka Streams (KIP-99), which reads the
+        topic to its end before it processes a stream. In Oriel, the table records of a batch apply
+        before the stream records of the batch, as with ``table``.
 
         Args:
-            topic: The name of the topic.
+            topic: The name of the topic, as for ``stream``.
             schema: The columns of the value as Spark DDL.
-            consumed: Formats, time and headers of the records, as for ``stream``.
+            consumed: The formats, time and headers of the records, as for ``stream``.
 
         Returns:
-            The table. Join it with ``stream.join(table, key="expression")``.
+            The table. Join it with ``stream.join(table, key="expression")`` or ``left_join``.
 
         Raises:
-            InvalidTopology: The arguments are invalid for ``table``.
+            InvalidTopology: An argument is invalid for ``stream``.
 
         Example:
             >>> carriers = builder.global_table("carriers", schema="name STRING")
@@ -161,12 +170,15 @@ class StreamsBuilder(OtherWords):
     def build(self) -> Topology:
         """Return the topology that ``oriel run`` and ``TopologyTestDriver`` run.
 
+        It corresponds to ``StreamsBuilder.build`` of Kafka Streams. In a file for ``oriel run``,
+        assign the result to ``topology``.
+
         Returns:
             The topology, with all stores and output topics of this builder.
 
         Raises:
-            InvalidTopology: The topology has neither a store nor an output topic, an aggregation
-                has no store, or the topology reads a topic that it writes.
+            InvalidTopology: The topology has neither a store nor an output topic, an aggregation is
+                neither materialized nor read, or the topology reads a topic that it writes.
 
         Example:
             >>> store = flights.group_by_key().count().materialize("flights")

@@ -1,4 +1,4 @@
-"""Groupings: records by key, and cogroups of several streams (KIP-150).
+"""Grouped streams, and cogroups of several streams (KIP-150).
 
 Each step returns a new object, so you can use one grouping for several aggregations.
 """
@@ -34,10 +34,10 @@ from oriel.pipeline.windows import (
 
 @dataclass(frozen=True)
 class KGroupedStream(OtherWords):
-    """Records that are grouped by key.
+    """A stream whose records are grouped by key.
 
-    You get it from ``KStream.group_by_key`` and ``KStream.group_by``. If you aggregate it without
-    windows, a store has one row per key.
+    ``KStream.group_by_key`` and ``KStream.group_by`` return it. It corresponds to
+    ``KGroupedStream`` of Kafka Streams. An aggregation without windows has one row per key.
 
     Example:
         >>> carriers = flights.group_by("carrier")
@@ -49,13 +49,17 @@ class KGroupedStream(OtherWords):
     origins: tuple[Input, ...]
 
     def windowed_by(self, windows: Windows) -> "TimeWindowedKStream":
-        """Divide the records of each key into windows (semantics.md#3-1).
+        """Divide the records of each key into windows.
+
+        It corresponds to ``KGroupedStream.windowedBy`` of Kafka Streams. Without windows, no record
+        is late, and no row is final. The rules of windows are in semantics.md#2, semantics.md#3 and
+        semantics.md#4.
 
         Args:
             windows: ``TimeWindows``, ``SlidingWindows`` or ``SessionWindows``.
 
         Returns:
-            The windowed records.
+            The windowed stream, to aggregate.
 
         Raises:
             InvalidTopology: ``windows`` is not a window definition.
@@ -69,17 +73,17 @@ class KGroupedStream(OtherWords):
     def emit(self, strategy: EmitStrategy) -> "KGroupedStream":
         """Choose when rows are written.
 
-        Without windows, rows never become final, so you can only choose
-        ``EmitStrategy.on_window_update()``.
+        Without windows, rows never become final. The only valid strategy is therefore the default,
+        which writes each changed row in each batch.
 
         Args:
-            strategy: The emit strategy.
+            strategy: ``EmitStrategy.on_window_update()``.
 
         Returns:
-            The same records.
+            The same grouped stream.
 
         Raises:
-            InvalidTopology: ``strategy`` is another one.
+            InvalidTopology: ``strategy`` is something else.
 
         Example:
             >>> updated = flights.group_by_key().emit(EmitStrategy.on_window_update())
@@ -90,8 +94,11 @@ class KGroupedStream(OtherWords):
     def count(self) -> "KTable":
         """Count the records of each key.
 
+        It corresponds to ``KGroupedStream.count`` of Kafka Streams. It is short for
+        ``aggregate(count=count())``.
+
         Returns:
-            A table with a column ``count`` of type BIGINT.
+            A table with one row per key, and a column ``count`` of type BIGINT.
 
         Example:
             >>> flights.group_by_key().count().materialize("flights_by_airport")
@@ -100,17 +107,18 @@ class KGroupedStream(OtherWords):
         return self.aggregate(count=count())
 
     def reduce(self, reducer: Callable[[Any, Any], Any]) -> "KTable":
-        """Keep one value per key (semantics.md#9).
+        """Combine the values of each key into one value (semantics.md#9).
 
-        The first value is kept without a call. The columns of the stream are the columns of the
-        table.
+        It corresponds to ``KGroupedStream.reduce`` of Kafka Streams. The first value of a key is
+        kept without a call. A record on which the function raises becomes a dead letter.
 
         Args:
             reducer: ``reducer(kept, new)`` returns the value to keep, or None to remove the row.
-                Both values are dicts. It also merges the values that two partitions have kept.
+                Both values are dicts of the columns. If a key has records in several partitions, it
+                also merges the values of the partitions.
 
         Returns:
-            The table of the kept values.
+            A table with one row per key, and the columns of the stream.
 
         Raises:
             InvalidTopology: ``reducer`` is not a function of two arguments.
@@ -132,22 +140,25 @@ class KGroupedStream(OtherWords):
     ) -> "KTable":
         """Aggregate all records of each key.
 
-        Pass either named aggregates or functions. See ``TimeWindowedKStream.aggregate`` for the
+        It corresponds to ``KGroupedStream.aggregate`` of Kafka Streams. Pass either named
+        aggregates, or functions with a schema. ``TimeWindowedKStream.aggregate`` has the rules for
         functions.
 
         Args:
-            initializer: Returns the aggregate of no records.
-            aggregator: ``aggregator(key, value, aggregate)`` returns the new aggregate.
-            merger: ``merger(key, left, right)`` merges the aggregates of two partitions.
-            schema: The columns of the aggregate in Spark SQL.
-            **aggregates: Named aggregates. Each is a column of the table.
+            initializer: ``initializer()`` returns the aggregate of a new row.
+            aggregator: ``aggregator(key, value, aggregate)`` returns the new aggregate, or None to
+                remove the row.
+            merger: ``merger(key, left, right)`` merges the aggregates of two partitions. Required
+                for keys with records in several partitions.
+            schema: The columns of the aggregate as Spark DDL, for example ``"total DOUBLE"``.
+            **aggregates: Named aggregates, for example ``flights=count()``. Each is a column.
 
         Returns:
             A table with one row per key.
 
         Raises:
-            InvalidTopology: Both forms or neither form is passed, an argument is not valid, or a
-                name is a column of every store.
+            InvalidTopology: Both forms or neither form is passed, an argument is invalid, or the
+                name of a column is invalid or reserved.
 
         Example:
             >>> by_carrier = flights.group_by("carrier")
@@ -163,15 +174,15 @@ class KGroupedStream(OtherWords):
     ) -> "CogroupedKStream":
         """Start an aggregation of several streams, with this stream as the first (KIP-150).
 
-        Pass either an aggregator or named aggregates. Each stream has its own stream time
-        (semantics.md#9).
+        It corresponds to ``KGroupedStream.cogroup`` of Kafka Streams. Pass either an aggregator or
+        named aggregates. Each stream has its own stream time (semantics.md#9).
 
         Args:
             aggregator: ``aggregator(key, value, aggregate)`` for the records of this stream.
             **aggregates: Named aggregates of the columns of this stream.
 
         Returns:
-            The cogroup, to which you can add streams.
+            The cogroup. Add streams with ``cogroup``, and call ``aggregate`` last.
 
         Raises:
             InvalidTopology: Both forms or neither form is passed.
@@ -189,8 +200,8 @@ class KGroupedStream(OtherWords):
 class CogroupedKStream(OtherWords):
     """Several grouped streams that you aggregate into one row per key and window (KIP-150).
 
-    You get it from ``KGroupedStream.cogroup``. All streams have aggregators, or all have named
-    aggregates.
+    ``KGroupedStream.cogroup`` returns it. It corresponds to ``CogroupedKStream`` of Kafka Streams.
+    Either all streams have an aggregator, or all streams have named aggregates.
 
     Example:
         >>> canceled = builder.stream("canceled", schema="reason STRING").group_by_key()
@@ -214,6 +225,8 @@ class CogroupedKStream(OtherWords):
     ) -> "CogroupedKStream":
         """Add a stream with its aggregator, or with aggregates of its columns.
 
+        It corresponds to ``CogroupedKStream.cogroup`` of Kafka Streams.
+
         Args:
             grouped: The grouped stream, from the same builder.
             aggregator: ``aggregator(key, value, aggregate)`` for the records of this stream.
@@ -223,8 +236,8 @@ class CogroupedKStream(OtherWords):
             The cogroup with the stream.
 
         Raises:
-            InvalidTopology: Both forms or neither form is passed, the form differs from the other
-                streams, or ``grouped`` is not a grouped stream of this builder.
+            InvalidTopology: Both forms or neither form is passed, the other streams have the other
+                form, or ``grouped`` is not a grouped stream of this builder.
 
         Example:
             >>> canceled = builder.stream("canceled", schema="reason STRING").group_by_key()
@@ -258,6 +271,8 @@ class CogroupedKStream(OtherWords):
     def windowed_by(self, windows: Windows) -> "CogroupedKStream":
         """Divide the records of all streams into the same windows.
 
+        It corresponds to ``CogroupedKStream.windowedBy`` of Kafka Streams.
+
         Args:
             windows: ``TimeWindows``, ``SlidingWindows`` or ``SessionWindows``.
 
@@ -274,17 +289,18 @@ class CogroupedKStream(OtherWords):
         return replace(self, windows=checked_windows(windows))
 
     def emit(self, strategy: EmitStrategy) -> "CogroupedKStream":
-        """Choose when rows are written (semantics.md#2-6).
+        """Choose when rows are written (semantics.md#2-5, semantics.md#2-6).
 
         Args:
-            strategy: ``EmitStrategy.on_window_update()`` or ``EmitStrategy.on_window_close()``.
+            strategy: ``EmitStrategy.on_window_update()`` or ``EmitStrategy.on_window_close()``, as
+                for ``TimeWindowedKStream.emit``. Default: ``on_window_update()``.
 
         Returns:
             The cogroup with the strategy.
 
         Raises:
-            InvalidTopology: ``strategy`` is not an emit strategy, or it waits for windows to close
-                and the aggregation is not windowed.
+            InvalidTopology: ``strategy`` is not an emit strategy, or it is ``on_window_close()``
+                before ``windowed_by``.
 
         Example:
             >>> minute = TimeWindows.of_size_with_no_grace(60_000)
@@ -301,21 +317,25 @@ class CogroupedKStream(OtherWords):
     ) -> "KTable":
         """Aggregate the records of all streams.
 
-        Without arguments, the named aggregates of all streams are the columns. If the streams have
-        aggregators, pass ``initializer`` and ``schema``. Without a merger, the records of all
-        streams go into one aggregate in the order of their arrival (semantics.md#9).
+        It corresponds to ``CogroupedKStream.aggregate`` of Kafka Streams. For named aggregates,
+        pass no arguments. If the streams have aggregators, pass ``initializer`` and ``schema``.
+
+        With a merger, each stream is aggregated separately, and the aggregates are merged. Without
+        a merger, the aggregators of all streams update one aggregate in the order in which the
+        records arrive (semantics.md#9).
 
         Args:
-            initializer: Returns the aggregate of no records.
+            initializer: ``initializer()`` returns the aggregate of a new row.
             merger: ``merger(key, left, right)`` merges the aggregates of two streams, partitions or
                 sessions. Required for sessions.
-            schema: The columns of the aggregate in Spark SQL, for example ``"balance DOUBLE"``.
+            schema: The columns of the aggregate as Spark DDL, for example ``"balance DOUBLE"``.
 
         Returns:
-            A table with one row per key and window.
+            A table with one row per key, or per key and window.
 
         Raises:
-            InvalidTopology: The arguments do not fit the form that the streams have.
+            InvalidTopology: An argument is missing, invalid, or not allowed for the form of the
+                streams.
 
         Example:
             >>> paid = builder.stream("paid", schema="amount DOUBLE").group_by_key()

@@ -1,4 +1,4 @@
-"""The rules for names of topics, of stores, of value columns and of columns of a store.
+"""The rules for the names of topics, stores, value columns and columns of a store.
 
 A name must be valid for a directory, a Delta table or a Spark schema, and must not equal a column
 that the pipeline adds to its rows.
@@ -27,7 +27,8 @@ def check_topic(topic: str) -> str:
     """Return a topic if its name is valid.
 
     Raises:
-        InvalidTopology: The name is empty, too long, ``.`` or ``..``, or has other characters.
+        InvalidTopology: The name is not a string of 1 to 249 valid characters, or is ``.`` or
+            ``..``.
     """
     if callable(topic):
         message = (
@@ -57,7 +58,7 @@ def check_new_store(name: str, store_names: Iterable[str]) -> str:
         raise InvalidTopology(str(error)) from error
     for other in store_names:
         if other.lower() == name.lower():
-            # Each store has a directory, and some file systems ignore case.
+            # The name of a store is the name of a directory, and some file systems ignore case.
             and_this = "" if other == name else f" and {name!r}: they differ only in case"
             message = f"materialize: two stores are named {other!r}{and_this}"
             raise InvalidTopology(message)
@@ -74,7 +75,7 @@ def check_names(step: str, names: Sequence[str]) -> None:
         if not name or not _DELTA_COLUMN.fullmatch(name):
             message = f"{step}: a Delta table cannot have a column named {name!r}. Use another name"
             raise InvalidTopology(message)
-        # A response has the fields "store" and "position" next to the columns.
+        # A response also has the fields "store" and "position".
         if name.lower() in RESERVED_COLUMNS or name.lower() in {"store", "position"}:
             message = (
                 f"{step}: the name {name!r} is a column of every store. Use another name, for "
@@ -87,10 +88,10 @@ def check_names(step: str, names: Sequence[str]) -> None:
 
 
 def refuse_taken(step: str, names: Iterable[str]) -> None:
-    """Reject value columns with the names of ``key`` and ``timestamp_ms``, which ignore case.
+    """Reject value columns named ``key`` or ``timestamp_ms`` in any case, or with a leading ``__``.
 
     Raises:
-        InvalidTopology: A column has such a name. The message names the step or the source.
+        InvalidTopology: A column has such a name. The message starts with ``step``.
     """
     taken = sorted(name for name in names if name.lower() in SCOPE or name.startswith("__"))
     if taken:
@@ -104,10 +105,10 @@ def refuse_taken(step: str, names: Iterable[str]) -> None:
 def refuse_hidden(store: str, used: Iterable[str]) -> None:
     """Reject value columns that an aggregation reads, if the pipeline adds a column of that name.
 
-    Columns that are not read end with the last step, so they can have any name.
+    Columns that are not read are dropped after the last step, so they can have any name.
 
     Raises:
-        InvalidTopology: A column has such a name. The message has a way to rename it.
+        InvalidTopology: A column has such a name. The message describes how to rename it.
     """
     # Spark ignores the case of names.
     taken = sorted(name for name in used if name.lower() in HOP_COLUMNS)

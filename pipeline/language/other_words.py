@@ -1,4 +1,4 @@
-"""Hints for methods of Kafka Streams that Oriel does not have: what to write instead."""
+"""Hints for methods of Kafka Streams that Oriel does not have: the calls to write instead."""
 
 from collections.abc import Mapping
 from typing import ClassVar
@@ -57,7 +57,7 @@ _OF_GROUPED_STREAMS = {
     **dict.fromkeys(("emit", "emit_strategy"), _EMIT),
     **dict.fromkeys(("suppress", "materialize", "to_stream", "to"), _AGGREGATED_BEFORE),
 }
-#: Class -> method in the spelling of Python -> what to write. ``{}`` is replaced by the method.
+#: Class -> method of Kafka Streams in snake case -> the hint. ``{}`` is replaced by the method.
 _WAYS_OUT: Mapping[str, Mapping[str, str]] = {
     "StreamsBuilder": {
         "add_state_store": _NO_PROCESSORS,
@@ -151,7 +151,7 @@ _NO_NAMES = "Steps have no names. Set the serdes in the topic's Consumed"
 
 
 class OtherWords(KafkaWords):
-    """A class that names a replacement for each method of Kafka Streams that it does not have."""
+    """A base class whose errors have a hint for each missing method of Kafka Streams."""
 
     _WAYS_OUT: ClassVar[Mapping[str, Mapping[str, str]]] = _WAYS_OUT
     _TAKES: ClassVar[Mapping[str, str]] = {

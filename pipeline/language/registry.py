@@ -1,4 +1,4 @@
-"""What a builder has so far: stores, output topics and aggregations without a store."""
+"""The registry of a builder: its stores, its output topics and its unfinished aggregations."""
 
 from dataclasses import dataclass, field, replace
 
@@ -11,11 +11,17 @@ from oriel.storage import sink_name
 
 @dataclass
 class Registry:
-    """Keep the stores, the output topics and the aggregations without a store of a builder."""
+    """The stores and sinks of a builder, and its unfinished aggregations.
+
+    Attributes:
+        stores: The stores, in the order of the calls of ``materialize``.
+        sinks: The output topics of streams, in the order of the calls of ``to``.
+        waiting: The texts of the aggregations that are neither materialized nor read.
+    """
 
     stores: list[Store] = field(default_factory=list)
     sinks: list[Store] = field(default_factory=list)
-    #: As they are written.
+    #: The key is an object of the table.
     waiting: dict[object, str] = field(default_factory=dict)
 
     def new_store_name(self, name: str) -> str:

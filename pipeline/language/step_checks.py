@@ -17,8 +17,8 @@ def checked_map_values(keep: tuple[str, ...], columns: Mapping[str, "str | Colum
     """Return the step of ``map_values``.
 
     Raises:
-        InvalidTopology: No column is named, ``keep`` has a name that is not a column of the value,
-            or an expression is neither a string nor a ``Column``.
+        InvalidTopology: No column is passed, ``keep`` has ``key`` or ``timestamp_ms``, or an
+            expression is neither a string nor a ``Column``.
     """
     if not keep and not columns:
         message = "map_values: name at least one column, or '*' for all"
@@ -37,8 +37,8 @@ def checked_key(
     """Return the step of ``select_key`` or ``map``, which replaces the key.
 
     Raises:
-        InvalidTopology: No key is named, ``keep`` has a name that is not a column of the value, or
-            an expression is neither a string nor a ``Column``.
+        InvalidTopology: No key is passed, ``keep`` has ``key`` or ``timestamp_ms``, or an
+            expression is neither a string nor a ``Column``.
     """
     if not key:
         message = f"{called}: name at least one column or expression for the key"
@@ -54,8 +54,8 @@ def checked_flat_map(
     """Return the step of ``flat_map_values`` or ``flat_map``.
 
     Raises:
-        InvalidTopology: No column is computed, ``keep`` has a name that is not a column of the
-            value, or an expression is neither a string nor a ``Column``.
+        InvalidTopology: No column is computed, ``keep`` has ``key`` or ``timestamp_ms``, or an
+            expression is neither a string nor a ``Column``.
     """
     require_expressions(called, *keep, *columns.values())
     if not columns:
@@ -69,7 +69,7 @@ def _refuse_kept_scope(called: str, keep: tuple[str, ...]) -> None:
     """Reject ``key`` and ``timestamp_ms`` as columns to keep, because they are not in the value.
 
     Raises:
-        InvalidTopology: ``keep`` has one of them. The message says how to keep it.
+        InvalidTopology: ``keep`` has such a name. The message describes how to keep it.
     """
     # SQL names ignore case.
     taken = next((name for name in keep if name.strip("`").lower() in SCOPE), None)
@@ -85,7 +85,7 @@ def refuse_value_joiner(step: str, windows: object) -> None:
     """Reject a ``ValueJoiner`` of Kafka Streams, which computes one value from two.
 
     Raises:
-        InvalidTopology: ``windows`` is a function.
+        InvalidTopology: ``windows`` is a function. The message describes the alternative.
     """
     if callable(windows):
         message = f"{step}: a function cannot be an argument. {NO_VALUE_JOINER}"
@@ -93,10 +93,10 @@ def refuse_value_joiner(step: str, windows: object) -> None:
 
 
 def refuse_foreign_key(step: str, foreign_key: object, *, of_tables: bool = False) -> None:
-    """Reject a foreign key for a stream and for an outer join of tables.
+    """Reject a foreign key for a stream, or with ``of_tables`` for an outer join of tables.
 
     Raises:
-        InvalidTopology: A foreign key is given.
+        InvalidTopology: ``foreign_key`` is not None.
     """
     if foreign_key is None:
         return
@@ -113,7 +113,11 @@ def refuse_foreign_key(step: str, foreign_key: object, *, of_tables: bool = Fals
 
 
 def check_builder(step: str, registry: object, other: object) -> None:
-    """Reject two inputs of different builders. The inputs of a builder share its registry."""
+    """Reject two inputs of different builders. The inputs of one builder share a registry.
+
+    Raises:
+        InvalidTopology: The registries are not the same object.
+    """
     if registry is not other:
         message = f"{step}: the inputs are from different builders. Use one builder"
         raise InvalidTopology(message)

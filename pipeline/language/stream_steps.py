@@ -30,8 +30,8 @@ class StreamSteps(OtherWords):
     def filter(self, condition: "str | Column") -> Self:
         """Keep the records for which a condition is true.
 
-        A record is dropped if the condition is false or null. Dropped records do not advance
-        stream time (semantics.md#1-1).
+        It corresponds to ``KStream.filter`` of Kafka Streams. A record is dropped if the condition
+        is false or null. Dropped records do not advance stream time (semantics.md#1-1).
 
         Args:
             condition: An SQL expression or a Spark ``Column`` of type BOOLEAN. It can read the
@@ -51,10 +51,10 @@ class StreamSteps(OtherWords):
         return self._with_step(Filter(condition))
 
     def filter_not(self, condition: "str | Column") -> Self:
-        """Keep the records for which a condition is not true.
+        """Keep the records for which a condition is false or null.
 
-        A record is kept if the condition is false or null. Dropped records do not advance stream
-        time.
+        It corresponds to ``KStream.filterNot`` of Kafka Streams. Dropped records do not advance
+        stream time (semantics.md#1-1).
 
         Args:
             condition: An SQL expression or a Spark ``Column`` of type BOOLEAN, as for ``filter``.
@@ -74,18 +74,19 @@ class StreamSteps(OtherWords):
     def select_key(self, *columns: "str | Column") -> Self:
         """Replace the key of each record.
 
-        All later steps read the new key. A record whose new key is null becomes a dead letter if a
-        later step needs a key.
+        It corresponds to ``KStream.selectKey`` of Kafka Streams, without a repartition topic. All
+        later steps read the new key. If the new key is null, the record becomes a dead letter when
+        a later step needs a key.
 
         Args:
-            *columns: Columns or expressions. They are cast to string and combined to one key as in
-                ``group_by``.
+            *columns: Columns of the value or expressions. Their values are cast to string and
+                combined into one key, as by ``group_by``.
 
         Returns:
-            The stream with the new keys. It needs no repartition topic.
+            The stream with the new keys.
 
         Raises:
-            InvalidTopology: No column is named, or one is neither a string nor a ``Column``.
+            InvalidTopology: No column is passed, or one is neither a string nor a ``Column``.
 
         Example:
             >>> by_carrier = flights.select_key("carrier")
@@ -97,19 +98,21 @@ class StreamSteps(OtherWords):
     ) -> Self:
         """Replace the key and the value of each record.
 
-        All expressions read the old key and the old value.
+        It corresponds to ``KStream.map`` of Kafka Streams. All expressions read the old key and the
+        old value.
 
         Args:
-            key: The expression of the new key, or a tuple of several.
+            key: The expression of the new key, or a tuple of expressions that are combined into one
+                key, as by ``group_by``.
             *keep: Columns of the old value to keep, or ``"*"`` for all.
-            **columns: New columns and their expressions.
+            **columns: New columns and their expressions, for example ``hours="delay / 60"``.
 
         Returns:
             The stream with the new keys and values.
 
         Raises:
-            InvalidTopology: The new value has no column, no key is named, or an expression is
-                neither a string nor a ``Column``.
+            InvalidTopology: The new value has no column, ``key`` is an empty tuple, ``keep`` has
+                ``key`` or ``timestamp_ms``, or an expression is neither a string nor a ``Column``.
 
         Example:
             >>> by_carrier = flights.map("carrier", "delay", airport="key")
@@ -124,11 +127,12 @@ class StreamSteps(OtherWords):
     def map_values(self, *keep: str, **columns: "str | Column") -> Self:
         """Replace the value of each record.
 
-        A record with a null value keeps the null value, whatever you compute.
+        It corresponds to ``KStream.mapValues`` of Kafka Streams. A null value stays null, whatever
+        you compute.
 
         Args:
             *keep: Columns of the old value to keep, or ``"*"`` for all. To keep ``key`` or
-                ``timestamp_ms``, give it another name, for example ``airport="key"``.
+                ``timestamp_ms``, use another name in ``columns``, for example ``airport="key"``.
             **columns: New columns and their expressions. They can read the columns of the old
                 value, ``key`` and ``timestamp_ms``.
 
@@ -136,8 +140,8 @@ class StreamSteps(OtherWords):
             The stream with the new values.
 
         Raises:
-            InvalidTopology: The new value has no column, or an expression is neither a string nor
-                a ``Column``.
+            InvalidTopology: The new value has no column, ``keep`` has ``key`` or ``timestamp_ms``,
+                or an expression is neither a string nor a ``Column``.
 
         Example:
             >>> hours = flights.map_values("carrier", hours="delay / 60", airport="key")
@@ -145,24 +149,25 @@ class StreamSteps(OtherWords):
         return self._with_step(checked_map_values(keep, columns))
 
     def flat_map_values(self, *keep: str, **columns: "str | Column") -> Self:
-        """Replace each record by one record per element of an array.
+        """Replace each record with one record per element of an array.
 
-        The flattened records follow the order of the array and have the key and the time of the
-        record. A record whose array is empty or null, or whose value is null, is filtered out. If
-        the elements are structs, read their fields with ``map_values(price="item.price")``.
+        It corresponds to ``KStream.flatMapValues`` of Kafka Streams. The flattened records are in
+        the order of the array, and have the key and the time of the record. A record is dropped if
+        its array is empty or null, or if its value is null. If the elements are structs, read their
+        fields with a later step, for example ``map_values(price="item.price")``.
 
         Args:
             *keep: Columns of the old value to keep in each flattened record, or ``"*"`` for all.
-            **columns: New columns and their expressions. Exactly one must be an array, and that
-                column contains one element in each flattened record. This is checked when the
-                topology is run.
+            **columns: New columns and their expressions. Exactly one must be an array. In each
+                flattened record, this column contains one element. The types are checked when the
+                pipeline starts.
 
         Returns:
             The stream of flattened records.
 
         Raises:
-            InvalidTopology: No column is computed, or an expression is neither a string nor a
-                ``Column``.
+            InvalidTopology: No column is computed, ``keep`` has ``key`` or ``timestamp_ms``, or an
+                expression is neither a string nor a ``Column``.
 
         Example:
             >>> lines = builder.stream("lines", schema="user STRING, line STRING")
@@ -174,20 +179,23 @@ class StreamSteps(OtherWords):
     def flat_map(
         self, key: "str | Column | tuple[str | Column, ...]", *keep: str, **columns: "str | Column"
     ) -> Self:
-        """Replace each record by one record per element of an array, with a new key.
+        """Replace each record with one record per element of an array, with a new key.
+
+        It corresponds to ``KStream.flatMap`` of Kafka Streams. See ``flat_map_values`` for the
+        rules of the array.
 
         Args:
-            key: The expression of the new key, or a tuple of several. It can read the element and
-                all columns of the old value.
+            key: The expression of the new key, or a tuple of expressions. It can read the element
+                and all columns of the old value.
             *keep: Columns of the old value to keep in each flattened record, or ``"*"`` for all.
             **columns: New columns and their expressions. Exactly one must be an array.
 
         Returns:
-            The stream of flattened records.
+            The stream of flattened records with their new keys.
 
         Raises:
-            InvalidTopology: No key is named, no column is computed, or an expression is neither a
-                string nor a ``Column``.
+            InvalidTopology: ``key`` is an empty tuple, no column is computed, ``keep`` has ``key``
+                or ``timestamp_ms``, or an expression is neither a string nor a ``Column``.
 
         Example:
             >>> lines = builder.stream("lines", schema="user STRING, line STRING")
@@ -199,13 +207,15 @@ class StreamSteps(OtherWords):
         return self._with_step(flattened, keyed)
 
     def peek(self, function: Peeker) -> Self:
-        """Call a function with each record, and pass on the record unchanged.
+        """Call a function with each record, and forward the record unchanged.
 
-        The function runs in the Python workers of Spark, also in a test. It can write
-        files and send requests, but it cannot change objects of this process. It is called once for
-        each store that reads the stream. It is called again if a batch is computed again, for
-        example after a crash. If it raises, the run stops, and the error names it.
-        With ``peek``, Spark runs all steps of this input.
+        It corresponds to ``KStream.peek`` of Kafka Streams. The function runs in the Python workers
+        of Spark, also in a test. It can write files and send requests, but it cannot change objects
+        of this process. If it raises, the run stops with an error that names the function.
+
+        The function is called once for each store that reads the stream. If a batch is computed
+        again, for example after a crash, the function is called again (guarantees.md#3-2). With
+        ``peek``, Spark runs all row-wise steps of the input, and Arrow runs none.
 
         Args:
             function: A function ``(key, value, timestamp_ms)``. ``value`` is a dict of the columns,

@@ -39,7 +39,8 @@ if TYPE_CHECKING:
 class KStream(StreamSteps):
     """A stream of records, which ``StreamsBuilder.stream`` returns.
 
-    Each method returns a new object, so several stores can read one stream.
+    It corresponds to ``KStream`` of Kafka Streams. Each method returns a new object, so several
+    stores can read one stream.
 
     Example:
         >>> late = flights.filter("delay > 15").map_values("carrier", hours="delay / 60")
@@ -48,16 +49,18 @@ class KStream(StreamSteps):
     """
 
     def __repr__(self) -> str:
-        """Return the calls that made the stream, for messages."""
+        """Return the calls that created the stream, for messages."""
         return f"<KStream {' and '.join(written(side_of(origin)) for origin in self.origins)}>"
 
     def split(self) -> "BranchedKStream[KStream]":
         """Split the stream into branches (KIP-418).
 
-        A record is in the first branch whose condition is true for it.
+        It corresponds to ``KStream.split`` of Kafka Streams. A record is in the first branch whose
+        condition is true for it.
 
         Returns:
-            An object without branches. Add them with ``branch``.
+            An object without branches. Add branches with ``branch``, and call ``default_branch`` or
+            ``no_default_branch`` last.
 
         Example:
             >>> branches = flights.split().branch("delay > 15", "late").default_branch("other")
@@ -69,11 +72,13 @@ class KStream(StreamSteps):
     def merge(self, other: "KStream") -> "KStream":
         """Return a stream with the records of both streams.
 
-        The values of both must have the same columns. This is checked when the topology is run.
-        Records of two topics have no order, and each partition keeps its own stream time
-        (semantics.md#1-1). If you merge branches of one stream again, and they have only filters,
-        ``map``, ``map_values``, ``select_key`` and ``peek``, the result is that stream, in its
-        order.
+        It corresponds to ``KStream.merge`` of Kafka Streams. The values of both streams must have
+        the same columns. This is checked when the pipeline starts. Records of two topics have no
+        order, and each partition keeps its own stream time (semantics.md#1-1).
+
+        If you merge the branches of one ``split`` again, the result is that stream, in its order.
+        This applies if the branches have only filters, ``map``, ``map_values``, ``select_key`` and
+        ``peek``.
 
         Args:
             other: A stream of the same builder.
@@ -106,31 +111,37 @@ class KStream(StreamSteps):
     ) -> "KStream":
         """Join each record with the records or the row of the same key.
 
-        The value of a result has the columns of both inputs, which must have different names.
+        It corresponds to ``KStream.join`` of Kafka Streams, without a ``ValueJoiner``. The value of
+        a result has the columns of both inputs, which must have different names. A record without a
+        match is dropped.
 
-        With a stream, records are joined if their times are within ``windows``, and the result has
-        the greater time. With a table, a record is joined with the current row, and the result has
-        the time of the record (KIP-259). With a versioned table, a record is joined with the row as
-        of its time (KIP-914). With a global table, ``key`` selects the row, and the record keeps
-        its own key. A record without a match is filtered out.
+        With a stream, records match if their times are within ``windows``. The result has the
+        greater time (semantics.md#5-2). With a table, a record matches the row that its key has in
+        the same batch. The result has the time of the record (semantics.md#5-3, KIP-259).
+
+        With a versioned table, a record matches the row as of its own time (KIP-914). With a global
+        table, a record matches the row of the key that ``key`` computes. The result has the key and
+        the time of the record.
 
         Args:
             other: A stream or a table of the same builder.
             windows: The join windows. Required for a stream, not allowed for a table.
-            key: The expression that selects the row of a global table. If it is null, no row
-                matches. Required for a global table, not allowed otherwise.
-            grace_ms: For a versioned table only: how long a record waits for the rows of its time,
-                in milliseconds of stream time or as a ``timedelta`` (KIP-923). Default: no wait.
+            key: An expression over the record, which computes the key of the row of a global table.
+                If it is null, no row matches. Required for a global table, not allowed otherwise.
+            grace_ms: How long a record waits for the rows of its time, in milliseconds of stream
+                time or as a ``timedelta`` (KIP-923). Only for a versioned table, and at most its
+                history retention. Default: no wait.
             foreign_key: Not supported for streams. Call ``select_key`` first.
 
         Returns:
             The stream of results.
 
         Raises:
-            InvalidTopology: ``windows``, ``key`` or ``grace_ms`` is missing or not allowed for
-                ``other``, the grace is negative or longer than the history of the table, or
-                ``other`` is not a stream or a table of this builder.
-            IllegalArgument: The grace is not a number of milliseconds of 64 bits.
+            InvalidTopology: ``other`` is not a stream or a table of this builder, or ``windows``,
+                ``key`` or ``grace_ms`` is missing or not allowed for ``other``. It is also raised
+                if the grace is negative or longer than the history of the table.
+            IllegalArgument: The grace is not an integer number of milliseconds or a ``timedelta``,
+                or it exceeds the times that the pipeline supports.
 
         Example:
             >>> by_carrier = flights.select_key("carrier")
@@ -153,23 +164,24 @@ class KStream(StreamSteps):
     ) -> "KStream":
         """Join like ``join``, and keep the records of this stream that have no match.
 
-        Such a record has nulls in the columns of ``other``. With a stream, it is emitted once the
-        stream time of ``other`` is so far that no match can arrive any more.
+        It corresponds to ``KStream.leftJoin`` of Kafka Streams. An unmatched record has nulls in
+        the columns of ``other``. If ``other`` is a stream, an unmatched record is emitted when each
+        partition of ``other`` has passed its last possible match (semantics.md#5-2).
 
         Args:
             other: A stream or a table of the same builder.
             windows: The join windows. Required for a stream, not allowed for a table.
-            key: The expression that selects the row of a global table. If it is null, the record is
-                kept with nulls (KIP-962).
-            grace_ms: How long a record waits for a versioned table, as in ``join``.
+            key: An expression over the record, which computes the key of the row of a global table.
+                If it is null, the record is kept with nulls (KIP-962).
+            grace_ms: How long a record waits for a versioned table, as for ``join``.
             foreign_key: Not supported for streams. Call ``select_key`` first.
 
         Returns:
             The stream of results and of unmatched records.
 
         Raises:
-            InvalidTopology: The arguments are invalid for ``join``.
-            IllegalArgument: The grace is not a number of milliseconds of 64 bits.
+            InvalidTopology: An argument is invalid for ``join``.
+            IllegalArgument: The grace is invalid for ``join``.
 
         Example:
             >>> named = flights.select_key("carrier").left_join(airlines)
@@ -179,6 +191,9 @@ class KStream(StreamSteps):
 
     def outer_join(self, other: "KStream", windows: JoinWindows | None = None) -> "KStream":
         """Join two streams, and keep the records of both that have no match.
+
+        It corresponds to ``KStream.outerJoin`` of Kafka Streams. An unmatched record has nulls in
+        the columns of the other stream. It is emitted as by ``left_join``.
 
         Args:
             other: A stream of the same builder.
@@ -200,7 +215,8 @@ class KStream(StreamSteps):
     def group_by_key(self) -> "KGroupedStream":
         """Group the records by their key.
 
-        A record with a null key becomes a dead letter (semantics.md#1-2).
+        It corresponds to ``KStream.groupByKey`` of Kafka Streams. A record with a null key becomes
+        a dead letter (semantics.md#1-2).
 
         Returns:
             The grouped stream, to aggregate.
@@ -213,18 +229,22 @@ class KStream(StreamSteps):
     def group_by(self, *columns: "str | Column") -> "KGroupedStream":
         r"""Group the records by columns or expressions.
 
-        Their values are cast to string and become the key. Several are joined with ``|``, and a
-        backslash escapes a ``|`` or a backslash in a value. For example, ``a|b`` and ``c`` become
-        ``a\|b|c``. If an expression is null, the record becomes a dead letter.
+        It corresponds to ``KStream.groupBy`` of Kafka Streams, without a repartition topic. The
+        values of the expressions are cast to string and become the key. If an expression is null,
+        the record becomes a dead letter.
+
+        Several values are joined with ``|``, and a backslash escapes a ``|`` or a backslash in a
+        value. For example, ``a|b`` and ``c`` become ``a\|b|c``. If the store has composite keys,
+        each value is a component of the key instead (``key_serde`` of ``materialize``).
 
         Args:
-            *columns: Columns of the value, or expressions.
+            *columns: Columns of the value, SQL expressions or Spark ``Column`` objects.
 
         Returns:
             The grouped stream, to aggregate.
 
         Raises:
-            InvalidTopology: No column is named, or one is neither a string nor a ``Column``.
+            InvalidTopology: No column is passed, or one is neither a string nor a ``Column``.
 
         Example:
             >>> flights_by_carrier = flights.group_by("upper(carrier)").count()
@@ -239,17 +259,19 @@ class KStream(StreamSteps):
     def to_table(self) -> SourceTable:
         """Read the stream as a table, in which the newest record of a key is its row (KIP-523).
 
-        A record with a null value deletes the row of its key. A record that a filter of the stream
-        drops changes nothing. A record with a null key becomes a dead letter. If the records of a
-        key are from several partitions, for example after ``select_key``, the one with the
-        greatest time is the row.
+        It corresponds to ``KStream.toTable`` of Kafka Streams. A record with a null value deletes
+        the row of its key. A record with a null key becomes a dead letter. A record that a filter
+        of the stream drops changes nothing, while a filter of the table deletes the row.
+
+        If a key has records in several partitions, for example after ``select_key``, the last
+        record of each partition is compared. The record with the greatest time is the row.
 
         Returns:
             The table.
 
         Raises:
-            InvalidTopology: The stream is merged of several, the result of a stream-stream join,
-                or a join with a versioned table and a grace.
+            InvalidTopology: The stream is a merged stream, a result of a stream-stream join, or a
+                result of a join with a versioned table and ``grace_ms``.
 
         Example:
             >>> newest = flights.select_key("carrier").to_table()
@@ -275,9 +297,12 @@ class KStream(StreamSteps):
     def to(self, topic: str) -> "KStream":
         """Write the records to a Kafka topic.
 
-        A message has the key of the record, its columns as JSON (null for a null value), and the
-        headers ``source`` and ``timestamp_ms``. Each batch is written once. After a crash, it can
-        be written again with the same headers (docs/reference/topology/sinks.md).
+        It corresponds to ``KStream.to`` of Kafka Streams. A message has the key of the record, its
+        columns as JSON (null for a null value), and the headers ``source`` and ``timestamp_ms``.
+
+        Messages are written in transactions. A consumer with ``read_committed`` sees each message
+        once, also after a crash. A consumer with ``read_uncommitted`` can see messages again, with
+        the same headers (docs/reference/topology/sinks.md).
 
         Args:
             topic: The name of the topic. It must exist, and this topology must not read it.
@@ -286,7 +311,8 @@ class KStream(StreamSteps):
             The same stream, for further steps.
 
         Raises:
-            InvalidTopology: The name of the topic is invalid, or another call writes to it.
+            InvalidTopology: The name of the topic is invalid, or another call writes to it. If the
+                topology reads the topic, ``build`` raises it.
 
         Example:
             >>> late = flights.filter("delay > 15").to("late-flights")
@@ -302,7 +328,7 @@ class KStream(StreamSteps):
         key: "str | Column | None" = None,
         grace_ms: Duration | None = None,
     ) -> "KStream":
-        """Join by the key of the records, or by ``key`` with a global table."""
+        """Return the results of a join. ``key`` is only for a global table."""
         step = "join" if how == "inner" else f"{how}_join"
         if not isinstance(other, KStream | SourceTable | KTable | VersionedTable | GlobalKTable):
             message = f"{step}: other must be a stream or a table of this builder, not {other!r}"
@@ -357,7 +383,7 @@ def _refuse_foreign_arguments(
     """Reject arguments that only another kind of table accepts.
 
     Raises:
-        InvalidTopology: A key or a grace is given, and ``other`` does not accept it.
+        InvalidTopology: A key or a grace is passed, and ``other`` does not accept it.
     """
     if key is not None and not isinstance(other, GlobalKTable):
         message = f"{step}: only a global table accepts key=. Use select_key first"

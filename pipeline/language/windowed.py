@@ -1,4 +1,4 @@
-"""Grouped records with windows, and the table that an aggregation returns."""
+"""Grouped streams with windows, and the table that an aggregation returns."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -20,9 +20,10 @@ from oriel.pipeline.windows import Aggregate, Aggregator, EmitStrategy, Merger, 
 
 @dataclass(frozen=True)
 class TimeWindowedKStream(OtherWords):
-    """Grouped records that are divided into windows.
+    """A grouped stream whose records are divided into windows.
 
-    You get it from ``KGroupedStream.windowed_by``.
+    ``KGroupedStream.windowed_by`` returns it for all kinds of windows. It corresponds to
+    ``TimeWindowedKStream`` and ``SessionWindowedKStream`` of Kafka Streams.
 
     Example:
         >>> hour = TimeWindows.of_size_and_grace(3_600_000, 60_000)
@@ -38,13 +39,15 @@ class TimeWindowedKStream(OtherWords):
     def emit(self, strategy: EmitStrategy) -> "TimeWindowedKStream":
         """Choose when the row of a window is written (semantics.md#2-5, semantics.md#2-6).
 
+        It corresponds to ``TimeWindowedKStream.emitStrategy`` of Kafka Streams (KIP-825).
+
         Args:
             strategy: ``EmitStrategy.on_window_update()`` writes a window in each batch that changes
-                it. ``EmitStrategy.on_window_close()`` writes it once, when it is final. Default:
-                ``on_window_update()``.
+                it, and once more when it becomes final. ``EmitStrategy.on_window_close()`` writes
+                it once, when it is final. Default: ``on_window_update()``.
 
         Returns:
-            The windowed records with the strategy.
+            The windowed stream with the strategy.
 
         Raises:
             InvalidTopology: ``strategy`` is not an emit strategy.
@@ -61,8 +64,11 @@ class TimeWindowedKStream(OtherWords):
     def count(self) -> "KTable":
         """Count the records of each key and window.
 
+        It corresponds to ``TimeWindowedKStream.count`` of Kafka Streams. It is short for
+        ``aggregate(count=count())``.
+
         Returns:
-            A table with a column ``count`` of type BIGINT.
+            A table with one row per key and window, and a column ``count`` of type BIGINT.
 
         Example:
             >>> visits = SessionWindows.of_inactivity_gap_and_grace(1_800_000, 60_000)
@@ -72,17 +78,18 @@ class TimeWindowedKStream(OtherWords):
         return self.aggregate(count=count())
 
     def reduce(self, reducer: Callable[[Any, Any], Any]) -> "KTable":
-        """Keep one value per key and window (semantics.md#9).
+        """Combine the values of each key and window into one value (semantics.md#9).
 
-        The first value is kept without a call. The columns of the stream are the columns of the
-        table.
+        It corresponds to ``TimeWindowedKStream.reduce`` of Kafka Streams. The first value of a
+        window is kept without a call. A record on which the function raises becomes a dead letter.
 
         Args:
             reducer: ``reducer(kept, new)`` returns the value to keep, or None to remove the row.
-                Both values are dicts. It also merges the values of two partitions or two sessions.
+                Both values are dicts of the columns. It also merges the values of two partitions or
+                two sessions.
 
         Returns:
-            The table of the kept values.
+            A table with one row per key and window, and the columns of the stream.
 
         Raises:
             InvalidTopology: ``reducer`` is not a function of two arguments.
@@ -106,26 +113,27 @@ class TimeWindowedKStream(OtherWords):
     ) -> "KTable":
         """Aggregate the records of each key and window.
 
-        Pass either named aggregates or functions. Named aggregates run on whole batches, and
-        functions run for each record, in the order of arrival within a partition (semantics.md#9).
-        A record on which a function raises becomes a dead letter.
+        It corresponds to ``TimeWindowedKStream.aggregate`` of Kafka Streams. Pass either named
+        aggregates, or functions with a schema. Named aggregates run on whole batches. Functions run
+        on records in the order of arrival within a partition (semantics.md#9). A record on which a
+        function raises becomes a dead letter.
 
         Args:
-            initializer: Returns the aggregate of no records.
+            initializer: ``initializer()`` returns the aggregate of a new row.
             aggregator: ``aggregator(key, value, aggregate)`` returns the new aggregate, or None to
                 remove the row. The value is a dict, or None for a record with a null value.
             merger: ``merger(key, left, right)`` merges the aggregates of two partitions or two
                 sessions. Required for sessions, and for keys with records in several partitions.
-            schema: The columns of the aggregate in Spark SQL, for example ``"total DOUBLE"``. With
+            schema: The columns of the aggregate as Spark DDL, for example ``"total DOUBLE"``. With
                 one column, the functions receive its value. With several, they receive a dict.
-            **aggregates: Named aggregates. Each is a column of the table.
+            **aggregates: Named aggregates, for example ``flights=count()``. Each is a column.
 
         Returns:
             A table with one row per key and window.
 
         Raises:
-            InvalidTopology: Both forms or neither form is passed, an argument is not valid, or a
-                name is a column of every store.
+            InvalidTopology: Both forms or neither form is passed, an argument is invalid, a merger
+                is missing for sessions, or the name of a column is invalid or reserved.
 
         Example:
             >>> hour = TimeWindows.of_size_and_grace(3_600_000, 60_000)
@@ -148,7 +156,14 @@ def aggregated(
     aggregation: Aggregation,
     strategy: EmitStrategy | None = None,
 ) -> KTable:
-    """Return the table of an aggregation. ``streams`` has the inputs of each stream.
+    """Return the table of an aggregation.
+
+    Args:
+        registry: The registry of the builder.
+        streams: The inputs of each stream. Only a cogroup has several streams.
+        windows: The windows, or ``NoWindows``.
+        aggregation: The named aggregates or the functions.
+        strategy: The emit strategy. Default: ``EmitStrategy.on_window_update()``.
 
     Raises:
         InvalidTopology: Functions aggregate sessions, and the merger is missing.

@@ -1,8 +1,8 @@
-"""Aggregations by the same time windows, joined as one aggregation of the streams of both.
+"""Join two aggregations by the same time windows, as one cogroup of their streams.
 
-Both have the same windows, so a joined row is a row of their cogroup. A table has a row of a window
-if one of its streams has records in it. Extra columns count these records, and the steps over the
-rows use the counts and drop them.
+Both have the same windows, so a joined row is a row of the cogroup. A table has a row for a window
+if one of its streams has records in the window. Extra columns count these records. The steps over
+the rows of the cogroup use the counts, and drop them.
 """
 
 from dataclasses import replace
@@ -12,7 +12,7 @@ from oriel.pipeline.errors import InvalidTopology
 from oriel.pipeline.language.topology import Columns, Filter, MapValues, Store, verb
 from oriel.pipeline.windows import TimeWindows, count
 
-#: What to do if windows cannot be joined in this way.
+#: The alternatives if windows cannot be joined in this way.
 _WAY_OUT = (
     "Create tables of both with to_stream().select_key('key', 'window_start_ms', 'window_end_ms')"
     ".map_values(n='count').to_table(), join to_stream() of both as streams, or aggregate both "
@@ -24,8 +24,8 @@ def joined_windows(how: Literal["inner", "left", "outer"], left: Store, right: S
     """Return the aggregation whose rows are ``left`` and ``right`` joined by key and window.
 
     Raises:
-        InvalidTopology: The windows differ or are not time windows, functions aggregate, one
-            aggregation has steps, only one emits final rows, or both have a column with the same
+        InvalidTopology: The windows differ or are not time windows, an aggregation has functions
+            or steps, only one aggregation emits final rows, or both have a column with the same
             name.
     """
     step = verb(how)
@@ -78,7 +78,7 @@ def joined_windows(how: Literal["inner", "left", "outer"], left: Store, right: S
 
 
 def _free_names(number: int, taken: list[str]) -> list[str]:
-    """Return ``number`` column names that are not ``taken``."""
+    """Return ``number`` column names that are not in ``taken``, in any case."""
     prefix = "records"
     while any(name.lower().startswith(prefix) for name in taken):
         prefix += "_"

@@ -1,6 +1,7 @@
-"""Commands of an operator for a data directory, while a pipeline runs or not.
+"""The commands with which an operator inspects and maintains a data directory.
 
-Each module has the ``main`` of one subcommand of ``oriel``. ``dead_letters`` uses ``letters`` and
-``replay``. A command reads a data directory and options. It prints its result on stdout, and
-returns an exit code (0: done, 1: an error that the user can fix, in one line on stderr).
+Most modules have the ``main`` of one subcommand of ``oriel``. It prints its result on stdout, and
+returns the exit code. Errors that the user can fix are one line on stderr. The subcommand
+``oriel dead-letters`` also uses ``letters`` and ``replay``. ``class_archive`` runs in a process of
+its own, which the first run on a machine starts.
 """

@@ -2,11 +2,11 @@
 
 For each pipeline, a backup contains one batch: the state version of each store, and each table at
 the version of that batch. Oriel never changes such a file, and only deletes it. So the command
-first links all files in an instant, and then copies the linked files while the pipeline runs.
-If a file is deleted before it is linked, the command takes a newer batch. An object store has no
-links: the command fetches the objects, and a later attempt keeps them and fetches only new objects.
+first creates hard links to all files, and then copies the linked files while the pipeline runs.
+If a file is deleted before it is linked, the command uses a newer batch. An object store has no
+links, so the command fetches the objects. A later attempt keeps them and fetches only new objects.
 
-A backup contains neither the index (guarantees.md#6) nor the log of the records.
+A backup contains neither the index (guarantees.md#6) nor the records of the topics or event logs.
 
     BACKUP/backup.json     the manifest: each file's size and SHA-256
     BACKUP/data/...        the files, under their paths in the data directory
@@ -60,17 +60,22 @@ from oriel.storage import (
 from oriel.storage.delta import LOG_FOLDER, DeltaLog, entry_name, has_table, open_delta
 from oriel.storage.monitoring import STATUS_FILE
 
-#: Rises with every change of the manifest.
+#: The version of the manifest's format. It increases with every change.
 FORMAT = 1
-#: Attempts with newer batches before the command fails. One attempt needs milliseconds.
+#: The number of attempts with newer batches before the command fails. An attempt needs
+#: milliseconds.
 _ATTEMPTS = 200
 _COPY_BYTES = 1 << 20
-#: The end of the application id with which a pipeline compacts its tables.
+#: The suffix of the application id with which a pipeline compacts its tables.
 MAINTENANCE = "/maintenance"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Copy a data directory, whether or not its pipelines run."""
+    """Copy a data directory as of one batch per pipeline. Its pipelines can run meanwhile.
+
+    Returns:
+        The exit code: 0 on success, 1 after an error, which is one line on stderr.
+    """
     parser = argparse.ArgumentParser(
         prog="oriel backup",
         description="Copy tables and checkpoints as of one batch into a new directory, and check "
@@ -108,7 +113,7 @@ def _backup(data: Path, target: Path) -> dict[str, Any]:
     # The directory has another name until the backup is complete and verified.
     draft = target.with_name(f"{target.name}.writing")
     shutil.rmtree(draft, ignore_errors=True)
-    # Next to the tables, because a hard link cannot leave its file system.
+    # The links are in the data directory, because a hard link cannot leave its file system.
     beside = target.resolve().parent if is_object(data) else data
     beside.mkdir(parents=True, exist_ok=True)
     staging = Path(tempfile.mkdtemp(prefix=".backup-", dir=beside))
@@ -151,7 +156,7 @@ def _verify(draft: Path, data: Path) -> None:
     """Read a backup back, and check each file as ``oriel verify`` does.
 
     Raises:
-        BackupError: a file is damaged, in the data directory or by the copy.
+        BackupError: A file is damaged, either in the data directory or by the copy.
     """
     for finding in findings_of_backup(draft)[1]:
         if finding.is_damage:
@@ -162,7 +167,12 @@ def _verify(draft: Path, data: Path) -> None:
 
 
 def _link_all(layout: DataLayout, staging: Path) -> tuple[dict[str, int], list[str]]:
-    """Link consistent files into ``staging``. Return the batch per pipeline and the file names."""
+    """Link consistent files into ``staging``. Return the batch per pipeline and the file names.
+
+    Raises:
+        BackupError: The files are inconsistent although nothing changes, or they change faster than
+            they can be linked.
+    """
     link, seen = (_fetch if is_object(layout.root) else _link), None
     problem = ""
     for _ in range(_ATTEMPTS):
@@ -183,7 +193,7 @@ def _link_all(layout: DataLayout, staging: Path) -> tuple[dict[str, int], list[s
         except ObjectStoreFailed:
             raise
         except (_MovedOnError, StorageError) as error:
-            # Cleanup can have removed an entry between the look at the log and the read.
+            # Cleanup can have removed an entry after its name was listed.
             problem = str(error)
     message = (
         f"{uri(layout.root)} changes faster than it can be copied. Stop its pipelines with "
@@ -193,7 +203,7 @@ def _link_all(layout: DataLayout, staging: Path) -> tuple[dict[str, int], list[s
 
 
 def _consistent(layout: DataLayout) -> tuple[dict[str, int], Iterator[Path]]:
-    """Return the last batch of each pipeline that all its stores have, and the files of it."""
+    """Return each pipeline's last batch that all its stores have, and the files of the batches."""
     files = current_files()
     batches: dict[str, int] = {}
     applications: dict[str, int] = {}
@@ -211,7 +221,7 @@ def _consistent(layout: DataLayout) -> tuple[dict[str, int], Iterator[Path]]:
             yield from _checkpoint_files(layout.checkpoint(name), batch)
         for name in sorted(files.names(layout.tables)):
             yield from _table_files(layout.tables / name, applications)
-        # Marks of records that were replayed later do no harm: a replay skips these records.
+        # Marks of records that were replayed later are harmless: a replay skips these records.
         folder = layout.replayed.with_suffix("")
         yield from (folder / name for name in files.names(folder))
         if files.exists(layout.replayed):
@@ -249,10 +259,10 @@ def _action(layout: DataLayout, path: Path) -> str:
 
 
 def _refuse_missing_tables(layout: DataLayout, checkpoint: Path, batch: int) -> None:
-    """Refuse a store of the topology that has a state and no table: no run could continue."""
+    """Reject a store of the topology that has a state and no table. No run could continue it."""
     for state in _states(checkpoint):
         store = state.name.partition("@")[0]
-        # The topology does not have a store with an older batch any more.
+        # A store with an older batch has been removed from the topology.
         is_current = StateVersions(state, sync=False).newest() >= max(batch, 0)
         if is_current and not is_sink_name(store) and not has_table(layout.table(store)):
             table = uri(layout.table(store))
@@ -261,9 +271,9 @@ def _refuse_missing_tables(layout: DataLayout, checkpoint: Path, batch: int) -> 
 
 
 class _MovedOnError(Exception):
-    """The pipeline has deleted or replaced what belongs to the batch, or a file is damaged.
+    """The pipeline has deleted or replaced files of the batch, or a file is damaged.
 
-    The text says what is wrong, for the case that no pipeline runs.
+    If no pipeline runs, the next attempt finds the same problem, and the message is printed.
     """
 
 
@@ -271,13 +281,13 @@ def _newest_batch(checkpoint: Path) -> int:
     """Return the last batch that all stores of the topology have prepared, or -1."""
     newest: dict[str, int] = {}
     for state in _states(checkpoint):
-        # A generation that a rebuild has begun has no version yet.
+        # The generation of a rebuild that has just started has no version yet.
         store = state.name.partition("@")[0]
         batch = StateVersions(state, sync=False).newest()
         newest[store] = max(batch, newest.get(store, -1))
     last = max(newest.values(), default=-1)
-    # Stores are prepared in sequence, so a store can be one batch older than others. The topology
-    # does not have a store with a still older batch any more.
+    # Stores are prepared in sequence, so a store can be one batch older than others. A store with a
+    # still older batch has been removed from the topology.
     return min((batch for batch in newest.values() if batch >= last - 1), default=-1)
 
 
@@ -288,7 +298,10 @@ def _states(checkpoint: Path) -> list[Path]:
 
 
 def _checkpoint_files(checkpoint: Path, batch: int) -> Iterator[Path]:
-    """Yield the files that a start after ``batch`` needs, without Spark's own log."""
+    """Yield the files of a checkpoint that a run needs to continue after ``batch``.
+
+    Spark's own log is not among them.
+    """
     for name in current_files().names(checkpoint):
         if name.endswith(".json") and name != STATUS_FILE:
             yield checkpoint / name
@@ -305,7 +318,8 @@ def _checkpoint_files(checkpoint: Path, batch: int) -> Iterator[Path]:
         if prepared is None:
             raise FileNotFoundError(errno.ENOENT, "", str(versions.path(of_store)))
         for name in current_files().names(state):
-            # A stream time that was set back. For a sink, its definition and its published batch.
+            # A file of stream times that were set back. For a sink, also its definition and the
+            # mark of its published batch.
             number = name.removeprefix("clock-").removeprefix("published-")
             if name == SINK_FILE or fnmatch(number, f"{of_store:012d}*.json"):
                 yield state / name
@@ -313,7 +327,7 @@ def _checkpoint_files(checkpoint: Path, batch: int) -> Iterator[Path]:
 
 
 def _table_files(table: Path, batches: Mapping[str, int]) -> Iterator[Path]:
-    """Yield the files of a table at the version of these ``batches`` of applications."""
+    """Yield the files of a table at the version that has ``batches``, by application id."""
     log = DeltaLog(table)
     versions = log.versions()
     if not versions:
@@ -322,7 +336,7 @@ def _table_files(table: Path, batches: Mapping[str, int]) -> Iterator[Path]:
     folder = table / LOG_FOLDER
     yield from (folder / entry_name(version) for version in versions if version <= cut)
     for name in current_files().names(folder):
-        # Also its digest, which is a file next to it.
+        # The digest of a Delta checkpoint is a file next to it.
         is_checkpoint = fnmatch(name, "[0-9]*.checkpoint*.parquet") or name.endswith(".digest")
         if is_checkpoint and int(name.partition(".")[0]) <= cut:
             yield folder / name
@@ -336,7 +350,7 @@ def _table_files(table: Path, batches: Mapping[str, int]) -> Iterator[Path]:
 
 
 def _version_of(log: DeltaLog, versions: Sequence[int], batches: Mapping[str, int]) -> int:
-    """Return the last version of a table before any batch that is later than ``batches``."""
+    """Return the last version of a table before the first batch that is later than ``batches``."""
     cut = versions[-1]
     behind: set[str] = set()
     for version in reversed(versions):
@@ -346,8 +360,8 @@ def _version_of(log: DeltaLog, versions: Sequence[int], batches: Mapping[str, in
             message = f"{entry}: the entry is missing or cut off. {rebuild(log.table.name)}"
             raise _MovedOnError(message)
         for name, number in transactions.items():
-            # The application of the table, or ID/STORE for dead letters. Compaction has its own
-            # sequence, and belongs to the batches before and after it.
+            # The application id of the table, or ID/STORE for dead letters. Compaction has its own
+            # sequence of numbers, which are not batches.
             application = name.partition("/")[0]
             if application not in batches or name.endswith(MAINTENANCE):
                 continue
@@ -383,13 +397,16 @@ def _link(path: Path, staging: Path, root: Path) -> str:
     except FileExistsError:
         pass
     except PermissionError:
-        # Without hard links, the copy must be fast enough.
+        # Hard links are not permitted here, so copy the file before the pipeline deletes it.
         shutil.copyfile(path, target)
     return name
 
 
 def _fetch(path: Path, staging: Path, root: Path) -> str:
-    """Fetch an object, unless an unchangeable copy exists. Return its name."""
+    """Fetch an object, and return its name.
+
+    State files and data files never change, so a file of an earlier attempt is kept.
+    """
     name = path.relative_to(root).as_posix()
     target = staging / name
     if target.suffix not in {".arrow", ".parquet"} or not target.exists():
@@ -400,7 +417,10 @@ def _fetch(path: Path, staging: Path, root: Path) -> str:
 
 
 def copied(source: Path, target: Path, progress: str) -> str:
-    """Copy a file and force it to disk. Return its SHA-256."""
+    """Copy a file and force it to disk. Return its SHA-256 in hexadecimal digits.
+
+    On a terminal, ``progress`` is printed after the copy.
+    """
     digest = hashlib.sha256()
     if is_object(target):
         content = source.read_bytes()
@@ -414,7 +434,7 @@ def copied(source: Path, target: Path, progress: str) -> str:
             writing.write(block)
         writing.flush()
         os.fsync(writing.fileno())
-        # So a verification reads the copy from the disk and not from memory.
+        # Drop the copy from the page cache, so that the verification reads it from the disk.
         os.posix_fadvise(writing.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
     sync_folder(target.parent)
     if sys.stderr.isatty():
@@ -423,10 +443,10 @@ def copied(source: Path, target: Path, progress: str) -> str:
 
 
 def refuse_object(backup: Path) -> None:
-    """Refuse a backup that is to be among objects.
+    """Reject a backup in an object store.
 
     Raises:
-        BackupError: it is.
+        BackupError: The path of the backup is in an object store.
     """
     if is_object(backup):
         message = f"{uri(backup)} is not a directory. Copy the backup into a directory"
@@ -437,7 +457,7 @@ def refuse_existing(folder: Path) -> None:
     """Reject a directory that exists.
 
     Raises:
-        BackupError: it is there, whatever it holds.
+        BackupError: The directory, or a file with its name, exists.
     """
     if current_files().is_folder(folder) or current_files().exists(folder):
         message = f"{uri(folder)} already exists. Name a directory that does not exist yet"

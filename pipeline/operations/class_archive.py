@@ -1,7 +1,8 @@
-"""Creates the archive of Spark's classes while the first run on a machine is running.
+"""Create the archive of Spark's classes for Java while the first run on a machine is running.
 
-The archive has the classes of a small run, which a process with the lowest priority computes. It
-uses about 20 s of processor time, once for each Java and each Spark.
+The archive has the classes that a small run loads (class data sharing). A process with the lowest
+priority executes this run. It uses about 20 s of processor time, once per version of Java and of
+Spark.
 """
 
 import fcntl
@@ -30,12 +31,17 @@ builder = StreamsBuilder()
 builder.stream("t", "v INT").group_by_key().windowed_by(windows).count().materialize("s")
 topology = builder.build()
 """
-#: The first batch is computed in the driver. These are enough for a second one, in Spark's tasks.
+#: The driver computes the first batch. With this many records, a second batch runs in Spark's
+#: tasks.
 _RECORDS = 60_000
 
 
 def main() -> int:
-    """Create the archive that fits. Return the exit code of the process."""
+    """Create the archive for the installed versions of Java and Spark.
+
+    Returns:
+        The exit code: 0 if the archive exists or another process creates it, otherwise 1.
+    """
     folder, prefix = archive_folder(), archive_prefix()
     if folder is None or prefix is None:
         return 1
@@ -55,13 +61,13 @@ def main() -> int:
             if made.is_file():
                 made.replace(folder / f"{prefix}-{made.stat().st_size}.jsa")
                 return 0
-        # The next run does not try again.
+        # Because of this file, the next run does not try again.
         (folder / f"{prefix}.failed").touch()
     return 1
 
 
 def _run(folder: Path, archive: Path) -> None:
-    """Run a small topology, whose Java writes the archive when it ends."""
+    """Run a small topology in Java, which writes the archive when it ends."""
     (folder / "topology.py").write_text(_TOPOLOGY)
     (folder / "log" / "t").mkdir(parents=True)
     records = (

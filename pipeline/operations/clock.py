@@ -1,7 +1,7 @@
 """``oriel clock``: show the stream times of a pipeline's partitions, or set one back.
 
-If you set a stream time back (decision 0032), final windows stay final: the close time goes back at
-most to the end of the last window that was written as final. All later windows accept records
+If you set a stream time back, final windows stay final (decision 0032). The close time is set back
+at most to the end of the last window that was written as final. All later windows accept records
 again, and retention counts from the greatest remaining stream time.
 """
 
@@ -27,7 +27,7 @@ from oriel.storage.index import table_batches
 from oriel.storage.monitoring import RunStatusFile
 
 _COLUMNS = ("store", "clock", "partition", "stream time", "ms", "wall clock", "last record", "")
-#: Attempts to read a version, because it can be deleted after its number was listed.
+#: The number of attempts to read a version. It can be deleted after its number was listed.
 _LOOKS = 5
 
 
@@ -40,9 +40,10 @@ class _Version(NamedTuple):
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Show stream times, or set one back. Return the exit code.
+    """Show stream times, or set one back.
 
-    0: done, 1: an error, in one line on stderr.
+    Returns:
+        The exit code: 0 on success, 1 after an error, which is one line on stderr.
     """
     options = _parser().parse_args(arguments)
     try:
@@ -53,7 +54,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             _show(_versions(layout, folder, options.store), time.time_ns() // 1_000_000)
         else:
             topic, partition, text = options.set
-            # The pipeline must not run meanwhile, because it would not read the change.
+            # The lock keeps the pipeline from running, because it would not read the change.
             with Checkpoint(folder, sync=True):
                 versions = _of_topology(folder, _versions(layout, folder, options.store))
                 _set(layout, versions, (topic, partition), _time_ms(text))
@@ -111,7 +112,7 @@ def _time_ms(text: str) -> int:
 
 
 def _checkpoint(layout: DataLayout, name: str | None) -> Path:
-    """Return the checkpoint directory of the pipeline."""
+    """Return the checkpoint directory of the pipeline ``name``, or of the only pipeline."""
     files = current_files()
     names = sorted(files.names(layout.checkpoints))
     there = [name for name in names if files.is_folder(layout.checkpoint(name))]
@@ -127,7 +128,7 @@ def _checkpoint(layout: DataLayout, name: str | None) -> Path:
 
 
 def _versions(layout: DataLayout, folder: Path, store: str | None) -> list[_Version]:
-    """Return the newest state version of one store, or of each store that has one."""
+    """Return the newest state version of one store, or of each store that has a version."""
     found = current_files().names(folder / "state")
     there = sorted({name.partition("@")[0] for name in found})
     if store is not None and store not in there:
@@ -148,17 +149,19 @@ def _versions(layout: DataLayout, folder: Path, store: str | None) -> list[_Vers
 
 
 def _of_topology(folder: Path, versions: Sequence[_Version]) -> list[_Version]:
-    """Return the versions of stores of the topology: no batch was decided without them.
+    """Return the versions whose stores are in the topology, and print the names of the others.
+
+    A store is in the topology if its state has the newest prepared batch of the pipeline.
 
     Raises:
-        ClockRefused: no version is of a store of the topology.
+        ClockRefused: No version belongs to a store of the topology.
     """
     stores = {name.partition("@")[0] for name in current_files().names(folder / "state")}
     last = decided_up_to(folder, stores)
     newest = -1 if last is None else last.batch
     reported = RunStatusFile(folder).read()
     of_run = stores if reported is None else reported[0].stores.keys()
-    # After a crash, a store can lack the last batch. Then the status of the last run names it.
+    # After a crash, a store can lack the last batch. The status of the last run then names it.
     current = [
         version
         for version in versions
@@ -178,7 +181,7 @@ def _of_topology(folder: Path, versions: Sequence[_Version]) -> list[_Version]:
 
 
 def _state_name(layout: DataLayout, folder: Path, store: str) -> str:
-    """Return the generation of the state that the table of a store names (decision 0035)."""
+    """Return the name of the state, with its generation, that a store uses (decision 0035)."""
     if is_sink_name(store):
         sink = SinkDefinition.recorded(folder, store)
         return store if sink is None else sink.state_name
@@ -186,7 +189,7 @@ def _state_name(layout: DataLayout, folder: Path, store: str) -> str:
 
 
 def _newest(versions: StateVersions) -> PreparedBatch | None:
-    """Return the newest prepared batch, while a pipeline can delete older ones."""
+    """Return the newest prepared batch. A pipeline can delete older batches meanwhile."""
     for _ in range(_LOOKS):
         batch = versions.newest()
         prepared = versions.decided(batch) or versions.decided(batch - 1)
@@ -221,7 +224,7 @@ def _show(versions: Iterable[_Version], now_ms: int) -> None:
 
 
 def _rows(version: _Version, now_ms: int) -> Iterator[tuple[str, ...]]:
-    """Yield a row for each stream and partition of a store."""
+    """Yield the cells of a row for each stream and partition of a store."""
     notes = version.prepared.clock_notes
     for name, partitions in version.prepared.record.stream_time_ms.items():
         for partition, time_ms in sorted(partitions.items(), key=lambda item: int(item[0])):
@@ -245,7 +248,7 @@ def _rows(version: _Version, now_ms: int) -> Iterator[tuple[str, ...]]:
 
 
 def _told(time_ms: int) -> str:
-    """Return a time in UTC."""
+    """Return a time as ISO 8601 in UTC, with milliseconds."""
     moment = datetime.fromtimestamp(time_ms // 1000, UTC).replace(tzinfo=None)
     return f"{moment.isoformat()}.{time_ms % 1000:03d}Z"
 
@@ -255,7 +258,7 @@ def _beside(ahead_ms: int) -> str:
 
 
 def _span(span_ms: int) -> str:
-    """Return a duration in its two largest units."""
+    """Return a duration in its two largest units, for example ``1h 30m``."""
     units = (("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1000), ("ms", 1))
     told: list[str] = []
     left_ms = max(0, span_ms)
@@ -273,7 +276,17 @@ def _span(span_ms: int) -> str:
 def _set(
     layout: DataLayout, versions: Sequence[_Version], place: tuple[str, str], time_ms: int
 ) -> None:
-    """Set a stream time back in every store in which it is later than ``time_ms``."""
+    """Set a stream time back in every store in which it is later than ``time_ms``.
+
+    Args:
+        layout: The data directory.
+        versions: The newest state versions of the stores.
+        place: The topic, or the name that ``oriel clock`` shows, and the partition.
+        time_ms: The new stream time.
+
+    Raises:
+        ClockRefused: No store has a later stream time, or a store cannot be set back.
+    """
     name, partition = place
     known = [v for v in versions if partition in v.prepared.record.stream_time_ms.get(name, {})]
     ahead = [v for v in known if v.prepared.record.stream_time_ms[name][partition] > time_ms]
@@ -323,7 +336,8 @@ def _refuse_stream_join(version: _Version) -> None:
     """Reject a store whose join would emit results twice.
 
     Raises:
-        ClockRefused: it has such a join. Joins of tables keep their rows, so they are accepted.
+        ClockRefused: The store has such a join. Joins of tables keep their rows, so they are
+            accepted.
     """
     for by_task in version.prepared.join_segments.values():
         for name in (name for names in by_task.values() for name in names[:1]):
@@ -341,7 +355,7 @@ def _final_ms(layout: DataLayout, version: _Version) -> int | None:
     """Return the last ms of the last final window of the table, or None without a final window.
 
     Raises:
-        ClockRefused: the table is not at the batch of the version.
+        ClockRefused: The table does not have the batch of the version yet.
     """
     if is_sink_name(version.store):
         return None

@@ -1,4 +1,4 @@
-"""``oriel compact STORE``: compact a table, while its pipeline runs or not."""
+"""``oriel compact STORE``: compact the table of a store. Its pipeline can run meanwhile."""
 
 import argparse
 import sys
@@ -28,14 +28,15 @@ from oriel.storage.delta import (
     table_folders,
 )
 
-#: Attempts to merge all files, because another compaction can commit first.
+#: The number of attempts to merge all files. Another compaction can commit first.
 _ATTEMPTS = 3
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Compact a table. Return the exit code.
+    """Compact the table of a store, or the table of dead letters.
 
-    0: done, 1: an error, in one line on stderr.
+    Returns:
+        The exit code: 0 on success, 1 after an error, which is one line on stderr.
     """
     parser = argparse.ArgumentParser(
         prog="oriel compact",
@@ -109,7 +110,7 @@ def _compact(folder: Path, *, everything: bool) -> None:
 
 
 def _committed(folder: Path) -> dict[str, int]:
-    """Return the last batch in a store's table. Files of later batches stay as they are."""
+    """Return the last batch in a store's table. Compaction skips files of later batches."""
     delta = open_delta(folder)
     text = delta.metadata().configuration.get(STORE_PROPERTY)
     if text is None:

@@ -1,4 +1,4 @@
-"""``oriel dead-letters``: list records that could not be used, or send them to their topics."""
+"""``oriel dead-letters``: list dead letters, or send their records to their topics again."""
 
 import argparse
 from collections import Counter
@@ -18,7 +18,7 @@ from oriel.storage import DataLayout
 from oriel.storage.dead_letters import UNKNOWN_MS, Selection, read_replays
 from oriel.storage.delta import DEAD_LETTER_SCHEMA
 
-#: How many characters of a value a line shows.
+#: The maximum number of characters of a value that a line shows.
 _SHOWN = 60
 _NEWEST_FIRST = [
     ("revision", "descending"), ("topic", "ascending"), ("partition", "ascending"),
@@ -27,9 +27,10 @@ _NEWEST_FIRST = [
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """List dead letters, or send them again. Return the exit code.
+    """List dead letters, or send their records again.
 
-    0: done, 1: an error, in one line on stderr.
+    Returns:
+        The exit code: 0 on success, 1 after an error, which is one line on stderr.
     """
     options = _parser().parse_args(arguments)
     try:
@@ -108,7 +109,7 @@ def _list(data: Path, wanted: Selection, limit: int, *, as_json: bool) -> None:
     for table in letters(data, wanted, replays):
         counts.update(table["reason"].to_pylist())
         repeats += table.filter(is_repeat).num_rows
-        # Only the newest are in memory, for a table of any size.
+        # Only the newest dead letters are in memory, so the table can have any size.
         newest = pa.concat_tables([newest, table]).sort_by(_NEWEST_FIRST)[:limit].combine_chunks()
     rows = [row | replays.marks(row) for row in newest.to_pylist()]
     if as_json:
@@ -135,8 +136,8 @@ def _list(data: Path, wanted: Selection, limit: int, *, as_json: bool) -> None:
 
 
 def _replay(options: argparse.Namespace) -> None:
-    """Send dead letters again. Print how many were sent, and why others were not."""
-    # Listing needs none of Spark's packages.
+    """Send the records again, and print the number of records that were sent and left out."""
+    # The ``list`` subcommand does not need Spark's packages.
     from oriel.pipeline.operations.replay import EventLogTarget, KafkaTarget, replay  # noqa: PLC0415
     from oriel.pipeline.sources import client_options  # noqa: PLC0415
 
@@ -184,7 +185,7 @@ def _clipped(content: bytes) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """Return a value of JSON. Bytes become a string, with escapes if they are not UTF-8."""
+    """Return a value that JSON supports. Bytes that are not UTF-8 become escapes in a string."""
     if isinstance(value, bytes):
         return value.decode("utf-8", "backslashreplace")
     if isinstance(value, list):

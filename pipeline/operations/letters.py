@@ -1,4 +1,4 @@
-"""Read dead letters from their table in batches, without Spark."""
+"""Select dead letters, and read them from their table in batches, without Spark."""
 
 import argparse
 from collections.abc import Iterator
@@ -38,7 +38,7 @@ def add_selection(parser: argparse.ArgumentParser) -> None:
 
 
 def selection(options: argparse.Namespace) -> Selection:
-    """Return the selection of the options of ``add_selection``."""
+    """Return the selection that the options of ``add_selection`` describe."""
     return Selection(
         options.topic, options.store, options.reason, options.since, replayed=options.replayed
     )
@@ -48,7 +48,7 @@ def letters(data: Path, wanted: Selection, replays: Replays) -> Iterator[pa.Tabl
     """Yield the dead letters of a data directory, unordered, as ``DEAD_LETTER_SCHEMA`` tables.
 
     Raises:
-        ReplayRefused: the directory has no dead-letter table.
+        ReplayRefused: The directory has no dead-letter table.
     """
     folder = DataLayout(data).dead_letters
     current_files().reach(data)

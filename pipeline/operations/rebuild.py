@@ -1,8 +1,7 @@
 """``oriel rebuild STORE... TOPOLOGY.py``: compute stores again, and replace each in one step.
 
-It is a run of the topology over the log (``run_command.rebuild``), so its options are those of
-``oriel run``. Until the new rows are committed, the service
-responds with the rows from before.
+The command runs the topology over the log (``run_command.rebuild``), so it accepts the options of
+``oriel run``. Until the new rows are committed, the service responds with the old rows.
 """
 
 from collections.abc import Sequence
@@ -11,5 +10,5 @@ from oriel.pipeline.run_command import rebuild
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run the command. Exit code 0: done, 1: an error, in one line on stderr."""
+    """Rebuild the stores, and return the exit code: 0, or 1 after an error."""
     return rebuild(arguments)

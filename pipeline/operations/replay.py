@@ -1,4 +1,4 @@
-"""Dead letters sent to their topics again, each record at most once (decision 0038)."""
+"""Send the records of dead letters to their topics again, each at most once (decision 0038)."""
 
 import fcntl
 import os
@@ -29,10 +29,10 @@ Place = tuple[str, int, int]
 
 
 class Target(Protocol):
-    """Where records are sent to."""
+    """A destination that records are sent to."""
 
     def prepare(self, messages: Sequence[Message]) -> None:
-        """Refuse messages that could not be sent."""
+        """Reject messages that cannot be sent."""
 
     def send(self, messages: Sequence[Message]) -> list[int]:
         """Send messages, and return their offsets once they are on disk or on the brokers."""
@@ -40,7 +40,14 @@ class Target(Protocol):
 
 @dataclass
 class Replayed:
-    """How many records were sent, and how many letters were not, by why."""
+    """The number of records that were sent, and of dead letters that were not, by reason.
+
+    Attributes:
+        sent: Records that were sent, or that would be sent without a target.
+        known: Dead letters of a record that was already sent.
+        of_stores: Dead letters that only one store has, while no store is selected.
+        unsendable: Dead letters without bytes, of a null value or of a join result.
+    """
 
     sent: int = 0
     known: int = 0
@@ -51,19 +58,31 @@ class Replayed:
 def replay(
     data: Path, wanted: Selection, target: Target | None, *, limit: int | None, again: bool
 ) -> Replayed:
-    """Send the records of the letters that are ``wanted``; ``target`` None: only count them.
+    """Send the records of the selected dead letters, each record once.
 
-    A record that one store alone can't use is left out unless the store is named: to all others it
-    would come twice. ``again``: also records that were sent before.
+    If only one store cannot use a record, the other stores would count it twice. Such a record is
+    therefore sent only if the selection names the store.
+
+    Args:
+        data: The data directory.
+        wanted: The selection of dead letters.
+        target: The destination. Without one, the records are only counted.
+        limit: The maximum number of records to send. None: no limit.
+        again: Whether to also send records that were sent before.
+
+    Returns:
+        The number of records that were sent, and of dead letters that were not, by reason.
 
     Raises:
-        ReplayRefused: there are no letters, or another replay is at work.
+        ReplayRefused: The directory has no dead letters, another replay runs, a record cannot be
+            sent, or the sending was interrupted by an error.
+        KafkaUnavailable: The brokers do not respond, reject the client, or lack a topic.
     """
     done = Replayed()
-    # All dead letters are read, because those of replayed records are counted.
+    # Dead letters of replayed records are also read, because they are counted.
     tables = letters(data, wanted, Replays())
     with _memory(data) as (replays, note):
-        # Several stores may have letters of one record.
+        # Several stores can have a dead letter of one record.
         seen: set[Place] = set()
         known = Replays() if again else replays
         for table in tables:
@@ -72,8 +91,8 @@ def replay(
             if chosen and target is not None:
                 messages = [message for _, message in chosen]
                 target.prepare(messages)
-                # Noted before it is sent: after a crash a record is rather left out than there
-                # twice.
+                # The note is written before the records are sent. After a crash, a record can
+                # therefore be missing, but it is never sent twice.
                 note_sent = note([place for place, _ in chosen])
                 try:
                     offsets = target.send(messages)
@@ -93,12 +112,15 @@ def replay(
 def _chosen(
     table: pa.Table, wanted: Selection, known: Replays, seen: set[Place], done: Replayed
 ) -> list[tuple[Place, Message]]:
-    """The records of some letters that are to be sent, in order; counts the others."""
+    """Return the records of a table of dead letters to send, in the order of offsets.
+
+    The other dead letters are counted in ``done``.
+    """
     found = []
     rows = table.sort_by([(name, "ascending") for name in ("topic", "partition", "offset")])
     for row in rows.to_pylist():
         place = row["topic"], row["partition"], row["offset"]
-        # Without bytes it is a tombstone, or the result of a join, which is no record.
+        # Without bytes and this reason, it can be a join result, which is not a record of a topic.
         is_record = row["raw"] or row["reason"] == Reason.NULL_VALUE
         if row["store"] is not None and wanted.store is None:
             done.of_stores += 1
@@ -110,7 +132,7 @@ def _chosen(
             seen.add(place)
             headers = [(header["key"], header["value"]) for header in row["headers"] or ()]
             value = row["raw"] or None
-            # Kafka's client refuses a time before 1970: the record gets that of sending.
+            # Kafka's client rejects a time before 1970, so the record gets the time of sending.
             time_ms = row["timestamp_ms"] if (row["timestamp_ms"] or 0) >= 0 else None
             found.append((place, Message(*place[:2], time_ms, row["key"], value, headers)))
     return found
@@ -118,15 +140,19 @@ def _chosen(
 
 @dataclass(frozen=True)
 class EventLogTarget:
-    """The files of an event log, which lines are appended to."""
+    """An event log. The values of records are appended to its files as lines.
+
+    Attributes:
+        root: The root directory of the event log.
+    """
 
     root: Path
 
     def prepare(self, messages: Sequence[Message]) -> None:
-        """See ``Target``.
+        """Reject messages that cannot be appended.
 
         Raises:
-            ReplayRefused: a file is not there or ends within a line, or a value is no line.
+            ReplayRefused: A file does not exist or ends within a line, or a value is not one line.
         """
         for message in messages:
             if message.value is None or b"\n" in message.value:
@@ -146,10 +172,10 @@ class EventLogTarget:
         offsets = [0] * len(messages)
         for path, content in lines.items():
             with path.open("ab", buffering=0) as file:
-                # One write of whole lines: other producers append, too.
+                # One write of whole lines, because other producers append to the same file.
                 written = file.write(b"".join(line for _, line in content))
                 os.fsync(file.fileno())
-                # The position is at the end of what this process wrote, also if others append.
+                # ``tell`` returns the end of the lines of this process, also if others append.
                 offset = file.tell() - written
             for index, line in content:
                 offsets[index] = offset
@@ -175,9 +201,12 @@ def _refuse_unfinished(path: Path) -> None:
 
 @dataclass
 class KafkaTarget:
-    """A Kafka cluster, which its client in a JVM of Spark's sends messages to.
+    """A Kafka cluster. Kafka's client in a JVM of Spark sends the messages.
 
-    ``options`` are the client's; ``logs`` is the folder for what the JVM says.
+    Attributes:
+        servers: The bootstrap servers, for example ``broker:9092``.
+        options: The options of Kafka's client.
+        logs: The directory for the log of the JVM.
     """
 
     servers: str
@@ -185,11 +214,11 @@ class KafkaTarget:
     logs: Path
 
     def prepare(self, messages: Sequence[Message]) -> None:
-        """See ``Target``: a mistyped topic must not come into being.
+        """Check that all topics exist, so that a mistyped topic is not created.
 
         Raises:
             ReplayRefused: Java is not installed.
-            KafkaUnavailable: the brokers don't answer, refuse the client, or lack a topic.
+            KafkaUnavailable: The brokers do not respond, reject the client, or lack a topic.
         """
         self._brokers.topics(sorted({message.topic for message in messages}))
 
@@ -202,10 +231,16 @@ class KafkaTarget:
 
 
 def brokers_for(command: str, servers: str, options: Mapping[str, str], logs: Path) -> JvmBrokers:
-    """Return the brokers of ``servers``, as a JVM of ``oriel COMMAND`` reaches them.
+    """Return a client of a Kafka cluster, in a new JVM of ``oriel COMMAND``.
+
+    Args:
+        command: The name of the subcommand.
+        servers: The bootstrap servers.
+        options: The options of Kafka's client.
+        logs: The directory for the log of the JVM.
 
     Raises:
-        ReplayRefused: there is no Java.
+        ReplayRefused: Java is not installed.
     """
     java = Path(os.environ.get("JAVA_HOME", "")) / "bin" / "java"
     if not java.is_file() and shutil.which("java") is None:
@@ -217,18 +252,22 @@ def brokers_for(command: str, servers: str, options: Mapping[str, str], logs: Pa
     return JvmBrokers(spark, servers, options)
 
 
-#: Notes records before they are sent. Returns the function that notes the offsets that they got.
+#: Notes records before they are sent, and returns the function that notes their new offsets.
 Note = Callable[[Sequence[Place]], Callable[[Sequence[int]], None]]
 
 
 @contextmanager
 def _memory(data: Path) -> Iterator[tuple[Replays, Note]]:
-    """The records that were sent before, and what notes others; for one replay at a time."""
+    """Yield the records that were sent before, and the function that notes further records.
+
+    Raises:
+        ReplayRefused: Another replay of the data directory runs.
+    """
     layout = DataLayout(data)
     path = layout.replayed
     if is_object(path):
-        # The number of the next note comes first. If another replay creates a note after this, the
-        # note has this number, so this replay sends nothing, whether or not it reads the note.
+        # The number of the next note is read before the notes. If another replay creates a note
+        # after that, it has this number. The note of this replay then fails before it sends.
         object_note = _object_note(data, path.with_suffix(""))
         yield read_replays(layout), object_note
         return
@@ -257,10 +296,10 @@ def _memory(data: Path) -> Iterator[tuple[Replays, Note]]:
 
 
 def _object_note(data: Path, folder: Path) -> Note:
-    """The same among objects, to which nothing can be appended: each note is one.
+    """Return the function that notes records in an object store, as one object per note.
 
-    Of two replays at once one creates the next note, and the other sends nothing. A note begins
-    with an id of its own, as two may be of the same records.
+    If two replays run at the same time, only one can create the next note. The other replay sends
+    nothing. A note starts with a unique id, because two notes can have the same records.
     """
     files = current_files()
     names = sorted(files.names(folder))
@@ -277,7 +316,7 @@ def _object_note(data: Path, folder: Path) -> Note:
     def note(places: Sequence[Place]) -> Callable[[Sequence[int]], None]:
         replayed_ms, number = _now_ms(), f"{next(numbers):012d}"
         create(f"{number}.jsonl", _lines(places, replayed_ms))
-        # A name that no other replay creates: the records are sent already.
+        # The records are already sent. No other replay creates this name, so it is free.
         return lambda offsets: create(f"{number}.sent.jsonl", _lines(places, replayed_ms, offsets))
 
     return note
@@ -286,16 +325,16 @@ def _object_note(data: Path, folder: Path) -> Note:
 def _lines(
     places: Sequence[Place], replayed_ms: int, offsets: Sequence[int] | None = None
 ) -> bytes:
-    """Return the lines of a note, with offsets if its records are sent."""
+    """Return the lines of a note, with the new offsets if the records have been sent."""
     ends = [None] * len(places) if offsets is None else offsets
     lines = zip(places, ends, strict=True)
     return b"".join(note_line(place, replayed_ms, end) for place, end in lines)
 
 
 def _cut_torn_line(file: BinaryIO) -> None:
-    """Cut off the line that a crash left.
+    """Cut off an incomplete last line, which a crash left.
 
-    Its record was not sent, or has a whole line already, and the cut line had the new offset.
+    Its record was not sent, or has a complete line already, and the line added the new offset.
     """
     file.seek(0)
     content = file.read()

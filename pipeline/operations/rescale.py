@@ -1,4 +1,4 @@
-"""``oriel rescale STORE KEY_GROUPS``: change how many tasks a store can use at most."""
+"""``oriel rescale STORE KEY_GROUPS``: change the maximum number of tasks of a store."""
 
 import argparse
 from collections.abc import Sequence
@@ -9,7 +9,11 @@ from oriel.storage import DataLayout, absolute, current_files, data_folder
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run the command. Exit code 0: done, 1: an error, in one line on stderr."""
+    """Change the number of key groups of a store.
+
+    Returns:
+        The exit code: 0 on success, 1 after an error, which is one line on stderr.
+    """
     parser = argparse.ArgumentParser(
         prog="oriel rescale",
         description="Change the number of key groups of a store, which is the number of tasks "

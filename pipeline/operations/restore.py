@@ -1,7 +1,7 @@
 """``oriel restore``: check every file of a backup, and restore it into a new data directory.
 
-The pipeline then continues after the batch of the backup, if its log still has the later records.
-The service rebuilds the index.
+After that, the pipeline continues after the batch of the backup, if its topics or its event log
+still have the later records. The service rebuilds the index.
 """
 
 import argparse
@@ -23,7 +23,11 @@ from oriel.storage import current_files, data_folder, is_object, sync_folder, ur
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Restore a backup into a new data directory."""
+    """Restore a backup into a new data directory.
+
+    Returns:
+        The exit code: 0 on success, 1 after an error, which is one line on stderr.
+    """
     parser = argparse.ArgumentParser(
         prog="oriel restore",
         description="Check every file of a backup, and restore it into a new data directory.",
@@ -47,7 +51,7 @@ def _restore(source: Path, data: Path) -> dict[str, Any]:
     if is_object(data):
         _put_all(source, data, files)
         return {"data": uri(data), "batches": manifest["batches"], "files": len(files)}
-    # All of it or nothing: a data directory that is half there would be gone on with.
+    # Restore all files or none, because a run would continue with an incomplete directory.
     draft = data.with_name(f"{data.name}.restoring")
     shutil.rmtree(draft, ignore_errors=True)
     try:
@@ -64,7 +68,7 @@ def _restore(source: Path, data: Path) -> dict[str, Any]:
 
 
 def _put_all(source: Path, data: Path, files: Mapping[str, Mapping[str, Any]]) -> None:
-    """Put all files of a backup into a bucket, or none.
+    """Upload all files of a backup to an object store. After an error, delete them again.
 
     The application ids are last, because a pipeline does not continue without its id.
     """
@@ -80,7 +84,11 @@ def _put_all(source: Path, data: Path, files: Mapping[str, Mapping[str, Any]]) -
 
 
 def _manifest(source: Path) -> dict[str, Any]:
-    """What the backup says of itself."""
+    """Return the manifest of a backup.
+
+    Raises:
+        BackupError: The manifest is missing, damaged or of another format.
+    """
     try:
         manifest = read_manifest(source)
     except ValueError as error:

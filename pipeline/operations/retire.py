@@ -14,7 +14,11 @@ from oriel.storage.monitoring import run_status_files
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command. Exit code 0: done, 1: an error, in one line on stderr."""
+    """Retire a stopped pipeline, so that health checks, metrics and alerts ignore it.
+
+    Returns:
+        The exit code: 0 on success, 1 after an error, which is one line on stderr.
+    """
     parser = argparse.ArgumentParser(
         prog="oriel retire",
         description="Retire a stopped pipeline: health checks, metrics and alerts ignore it. Its "
@@ -52,10 +56,10 @@ def _retire(layout: DataLayout, name: str) -> None:
         )
         raise CheckpointError(message)
     if is_object(layout.root) and reported[name][1]:
-        # A checkpoint of objects has no lock.
+        # A checkpoint in an object store has no lock.
         message = f"pipeline {name!r} runs on {reported[name][0].host}. Stop it first."
         raise AlreadyRunning(message)
-    # The lock: no run starts meanwhile.
+    # The lock of the checkpoint keeps a run from starting meanwhile.
     with Checkpoint(layout.checkpoint(name), sync=True):
         run, _ = files[name].read() or reported[name]
         retired_ms = time.time_ns() // 1_000_000

@@ -30,12 +30,17 @@ from oriel.storage.monitoring import (
 
 #: Seconds between two tables of ``--watch``.
 _WATCH_SECONDS = 1.0
-#: Clears the terminal and puts the cursor at its upper left.
+#: Clears the terminal and moves the cursor to its upper left corner.
 _CLEAR = "\x1b[H\x1b[2J"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Print the status once or, with ``--watch``, until it is interrupted."""
+    """Print the status once or, with ``--watch``, every second until it is interrupted.
+
+    Returns:
+        The exit code: 0 on success, 1 after an error. With ``--check``, it is also 1 if a pipeline
+        is stopped or stuck.
+    """
     parser = argparse.ArgumentParser(
         prog="oriel status",
         description="Show the status of pipelines, stores, partitions and indexes. The command "
@@ -99,7 +104,10 @@ def _text(seen: Overview, *, as_json: bool) -> str:
 
 
 def _faults(seen: Overview, only: str | None) -> Iterator[str]:
-    """Say which pipelines are stopped or stuck, one line each."""
+    """Yield one line per pipeline that is stopped, stuck or missing.
+
+    ``only`` selects one pipeline by its name. If it is retired, this is also a line.
+    """
     if only is not None and only not in seen.runs:
         yield f"Pipeline {only} has not run here. Start it with the same --data."
     elif not seen.pipelines:
@@ -114,7 +122,7 @@ def _faults(seen: Overview, only: str | None) -> Iterator[str]:
 
 
 def _runs(seen: Overview) -> str:
-    """A line for each pipeline, and one for the tailer."""
+    """Return the lines about pipelines and their problems, and one line about the tailer."""
     lines = []
     for name, (run, is_alive) in seen.runs.items():
         lines.append(f"pipeline {name}: {_state(seen, name, run, is_alive=is_alive)}")
@@ -137,7 +145,7 @@ def _runs(seen: Overview) -> str:
 
 
 def _state(seen: Overview, name: str, run: RunStatus, *, is_alive: bool) -> str:
-    """Describe what a pipeline does, and its batches since its start."""
+    """Return whether a pipeline runs, with its batches since its start."""
     process = f"(process {run.process} on {run.host})"
     age_seconds = (seen.time_ms - (run.batch_ms if run.batches else run.started_ms)) / 1000
     if run.retired_ms and not is_alive:
@@ -208,7 +216,7 @@ def _partition_rows(seen: Overview, store: StoreOverview) -> Iterator[list[str]]
 
 
 def _lag(partition: PartitionOverview, pipeline: PipelineOverview | None, now_ms: int) -> str:
-    """Write the lag in the unit of offsets and in time, or the last known lag and its age."""
+    """Return the lag in its unit and in time, or the last known lag and its age."""
     if partition.last_lag is None or pipeline is None:
         return "-"
     lag = f"{partition.last_lag:,} {pipeline.lag_unit}"
@@ -219,7 +227,7 @@ def _lag(partition: PartitionOverview, pipeline: PipelineOverview | None, now_ms
 
 
 def _table(head: Sequence[str], rows: Iterator[list[str]] | Sequence[list[str]]) -> str:
-    """Return columns as wide as their widest text, with numbers at the right."""
+    """Return rows with columns as wide as their widest text, and numbers aligned right."""
     lines = [list(head), *rows]
     widths = [max(len(line[column]) for line in lines) for column in range(len(head))]
     return "\n".join(

@@ -1,6 +1,6 @@
 """``oriel verify``: check every file of a data directory or of a backup.
 
-The pipeline and the service can run meanwhile. The command writes nothing, except for the log of
+The pipeline and the service can run meanwhile. The command writes no files, except for the log of
 Java with ``--kafka``.
 """
 
@@ -30,9 +30,11 @@ _NOTHING, _DAMAGED, _NOT_VERIFIED = 0, 1, 2
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Print each finding and a summary. Return the exit code.
+    """Print each finding and a summary.
 
-    0: nothing is damaged, 1: a file is damaged, 2: an invalid option, or the check failed.
+    Returns:
+        The exit code: 0 if nothing is damaged, 1 if a file is damaged, 2 if the check failed. After
+        an invalid option, the process also exits with 2.
     """
     parser = argparse.ArgumentParser(
         prog="oriel verify",
@@ -116,7 +118,7 @@ def _print(site: Site, found: Iterator[Finding], *, as_json: bool) -> int:
     for finding in found:
         damaged += finding.is_damage
         surplus += not finding.is_damage
-        # The line of the progress has no end.
+        # The progress line does not end with a newline.
         site.clear_progress()
         print(orjson.dumps(finding.fields()).decode() if as_json else str(finding), flush=True)
     site.clear_progress()

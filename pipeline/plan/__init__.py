@@ -1,9 +1,10 @@
 """The plan of a batch, computed before its tasks run.
 
-The input is a store of the topology, and the columns of its inputs after their row-wise steps.
-``StorePlans`` checks them once and builds what every batch needs: the window engine, joins, stream
-times and streams. For each batch, it returns a ``BatchPlan`` and a ``JoinPlan`` per join, which are
-plain data for the tasks. A ``PreparedBatch`` is a computed batch, and the start of the next one.
+The input is a store of the topology, and the columns of its inputs after their row-wise steps. The
+class ``StorePlans`` checks them once, and creates the window engine, joins, stream times and
+streams that all batches share. For each batch, it returns a ``BatchPlan`` and a ``JoinPlan`` per
+join, which are plain data for the tasks. The result of a batch is a ``PreparedBatch``, from which
+the next batch starts.
 """
 
 from oriel.pipeline.hops import KEY_GROUP

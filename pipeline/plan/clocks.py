@@ -1,8 +1,8 @@
-"""What wall clock has a say in: how far ahead a record's time may be, and who is not waited for.
+"""The two limits by wall-clock time: for records of the future, and for idle partitions.
 
-All else in a store depends on its records alone. So wall clock is read once for a batch, by the
-driver, and is part of the batch's plan: all tasks, stores and sides of joins judge alike, and once
-the batch is decided nobody judges again (decision 0032).
+Everything else in a store depends only on its records. The driver reads the wall clock once per
+batch, and the time is part of the plan. So all tasks, stores and joins use the same time. After a
+crash, a prepared batch uses its time again (decision 0032).
 """
 
 from collections.abc import Collection, Mapping
@@ -11,55 +11,66 @@ from typing import Any, Self
 
 from oriel.storage import Offsets
 
-#: Clock name -> partition -> a time in ms.
+#: Name of a stream time -> partition -> a time in ms.
 Clocks = dict[str, dict[int, int]]
-#: Clock name -> partitions.
+#: Name of a stream time -> partitions.
 Partitions = Mapping[str, Collection[int]]
 
 
 @dataclass(frozen=True)
 class ClockSettings:
-    """How wall clock protects the clocks of partitions; None: not at all.
+    """The limits by wall-clock time, in milliseconds. None: no limit.
 
-    A record that is more than ``max_ahead_ms`` ahead of wall clock is a dead letter. A partition
-    that is silent for more than ``idle_after_ms`` of wall clock is left out of what is final.
+    Attributes:
+        max_ahead_ms: A record that is further ahead of the wall clock is a dead letter.
+        idle_after_ms: A partition without a record for longer is idle. Windows do not wait for it.
     """
 
     max_ahead_ms: int | None = None
     idle_after_ms: int | None = None
 
 
-#: Wall clock has no say.
+#: No limits by wall-clock time.
 UNPROTECTED = ClockSettings()
 
 
 @dataclass(frozen=True)
 class WallClock:
-    """Wall clock as one batch knows it: ``now_ms``, and when the run began, ``since_ms``."""
+    """The wall clock of one batch.
+
+    Attributes:
+        now_ms: The time of the batch in milliseconds.
+        since_ms: The time at which the run began.
+        settings: The limits.
+    """
 
     now_ms: int = 0
     since_ms: int = 0
     settings: ClockSettings = UNPROTECTED
 
     def at(self, now_ms: int) -> "WallClock":
-        """The same at another time."""
+        """Return this wall clock at another time."""
         return replace(self, now_ms=now_ms)
 
     def as_decided(self, notes: "ClockNotes") -> "WallClock":
-        """The same with the time and the bound by which a batch was judged that is decided."""
+        """Return this wall clock with the time and the bound of a prepared batch."""
         settings = replace(self.settings, max_ahead_ms=notes.max_ahead_ms)
         return replace(self, now_ms=notes.now_ms, settings=settings)
 
     @property
     def latest_ms(self) -> int | None:
-        """The greatest time that a record may have; None: any."""
+        """The greatest time that a record can have. None: no limit."""
         max_ahead_ms = self.settings.max_ahead_ms
         return None if max_ahead_ms is None else self.now_ms + max_ahead_ms
 
     def silent(self, heard_ms: Clocks) -> dict[str, frozenset[int]]:
-        """The partitions of each clock that were last heard of too long ago.
+        """Return the partitions of each stream time without a record for ``idle_after_ms``.
 
-        Nobody listened before the run began, so no silence is longer than the run.
+        The idle time begins at the start of the run at the earliest, because the pipeline read no
+        records before it.
+
+        Args:
+            heard_ms: The wall-clock time of the last record of each partition.
         """
         idle_after_ms = self.settings.idle_after_ms
         if idle_after_ms is None:
@@ -71,20 +82,25 @@ class WallClock:
         }
 
 
-#: Where wall clock has no say, what it is doesn't matter.
+#: A wall clock without limits, so its time has no effect.
 NO_WALL_CLOCK = WallClock()
 
 
 @dataclass(frozen=True)
 class ClockNotes:
-    """What a state version tells of its clocks, beside their stream times.
+    """The notes of a state version about its stream times.
 
-    ``now_ms`` is the wall clock of the batch and ``max_ahead_ms`` how far ahead of it a record was
-    allowed to be (None: any), ``heard_ms`` is the wall clock of the last batch with a record
-    that the stream wants, by clock and partition. ``idle`` are the partitions that the batch left
-    out of what is final, ``idle_times`` counts how often one began to be. ``held_by`` is the clock
-    and partition that hold the windows open, None where nothing waits; the partition is -1 where
-    the stream has none. ``mended`` are acts of ``oriel clock --set``, the oldest first.
+    Attributes:
+        now_ms: The wall-clock time of the batch.
+        max_ahead_ms: How far ahead of it a record could be. None: no limit.
+        heard_ms: Name of a stream time -> partition -> wall-clock time of the last batch with a
+            record that the stream uses.
+        idle: The idle partitions of the batch.
+        idle_times: How many times a partition has become idle.
+        held_by: The name of the stream time and the partition that keep windows from becoming
+            final. None: windows wait for no partition. The partition is -1 for a stream without
+            partitions.
+        mended: The changes by ``oriel clock --set``, the oldest first.
     """
 
     now_ms: int = -1
@@ -97,7 +113,10 @@ class ClockNotes:
 
     @classmethod
     def from_fields(cls, fields: Mapping[str, Any] | None) -> Self:
-        """Read back what JSON says; versions of earlier releases say nothing."""
+        """Return the notes from their JSON fields. Versions of earlier releases do not have all.
+
+        None: the version does not have notes.
+        """
         told = dict(fields or {})
         if told.get("held_by") is not None:
             name, partition = told["held_by"]
@@ -105,12 +124,15 @@ class ClockNotes:
         return cls(**told)
 
 
-#: Before the first batch.
+#: The notes before the first batch.
 NO_CLOCK_NOTES = ClockNotes()
 
 
 def heard_before(before: ClockNotes, clocks: Clocks, now_ms: int) -> Clocks:
-    """When each partition was last heard of; one that is new, now."""
+    """Return the wall-clock time of each partition's last record, ``now_ms`` for a new one.
+
+    ``before`` has the times up to the previous batch, and ``clocks`` all known partitions.
+    """
     return {
         name: {p: before.heard_ms.get(name, {}).get(str(p), now_ms) for p in partitions}
         for name, partitions in clocks.items()

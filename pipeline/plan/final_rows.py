@@ -1,8 +1,8 @@
-"""A store's final rows as the records of a stream, for the stores that read them (decision 0066).
+"""The final rows of a store as the records of a stream, for stores that read them (decision 0066).
 
-Windows become final in the order of their ends, whatever the batches are. So rows in the order of
-ends, starts and keys have the same places in any run: they are records of one partition, whose
-offsets count them. It is the order in which Kafka emits them when windows close.
+Windows become final in the order of their ends, for all cuts into batches. So the final rows have
+the same order in each run: by end, start and key. They are the records of one partition, and their
+offsets count them. Kafka Streams emits them in the same order when windows close.
 """
 
 from collections.abc import Iterable, Mapping
@@ -13,22 +13,26 @@ import pyarrow.compute as pc
 
 from oriel.pipeline import hops
 
-#: The columns of a record beside the aggregates.
+#: The value columns of a record in addition to the aggregates.
 _WINDOW = (pa.field("window_start_ms", pa.int64()), pa.field("window_end_ms", pa.int64()))
 
 
 def final_row_fields(aggregates: Mapping[str, pa.DataType]) -> list[pa.Field]:
-    """The value columns of records that are rows of a store with these ``aggregates``."""
+    """Return the value columns of records that are rows of a store with these ``aggregates``."""
     return [*(pa.field(name, column_type) for name, column_type in aggregates.items()), *_WINDOW]
 
 
 def final_records(
     changes: Iterable[pa.Table], aggregates: Mapping[str, pa.DataType], first_offset: int
 ) -> pa.Table:
-    """The final rows among a batch's ``changes``, in the engine's columns, as decoded records.
+    """Return the final rows of a batch as decoded records of partition 0.
 
-    They are of partition 0, from ``first_offset`` on; the time is the row's (KIP-259). They have no
-    bytes of their own.
+    The time of a record is the time of its row (KIP-259). The raw bytes of a record are empty.
+
+    Args:
+        changes: The rows that the batch changed, in the columns of the engine.
+        aggregates: The aggregate columns: name -> type.
+        first_offset: The offset of the first record.
     """
     fields = final_row_fields(aggregates)
     schema = pa.schema([("key", pa.string()), ("timestamp_ms", pa.int64()), *fields])

@@ -1,4 +1,4 @@
-"""The inputs of a store: streams with their row-wise steps, and joins."""
+"""The planned inputs of a store: streams with their row-wise steps, and joins."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -13,32 +13,38 @@ from oriel.pipeline.plan.join import JoinStage
 
 
 class Steps(Protocol):
-    """Row-wise steps of one input; ``oriel.pipeline.rows`` has those that Spark runs."""
+    """Row-wise steps of one input. ``oriel.pipeline.rows`` implements them."""
 
     #: The value columns after the steps.
     values: pa.Schema
 
     @property
     def arrow(self) -> "Steps | None":
-        """The same steps over Arrow tables; None: only Spark can run them."""
+        """The same steps over Arrow tables, or None if only Spark can run them."""
 
     def select(self, output: hops.StepsOutput) -> None:
-        """Choose what ``rows`` gives."""
+        """Select the columns and the records that ``rows`` returns."""
 
     def rows(self, records: Any) -> Any:
         """Return the rows for the stream task, from decoded records or results of a join."""
 
 
-#: Makes the steps of an input (or side of a join) that reads a source, or a join's results; or
-#: those of the rows of an aggregation.
+#: Returns the steps of an input, or of the rows of an aggregation. The second argument is the
+#: source that the input reads, or the columns of join results or rows.
 StepsOf = Callable[[Input | AggregatedRows, Source | pa.Schema], Steps]
 
 
 @dataclass(frozen=True)
 class InputPlan:
-    """One input of a store or of a join: an upstream join, if any, row-wise steps, and a stream.
+    """One input of a store or of a join.
 
-    ``takes_null_values``: the join uses records with a null value, for example tombstones.
+    Attributes:
+        source: The source. For results of a join, the source of its left input.
+        steps: The row-wise steps.
+        stream: How the rows reach the next operator.
+        join: The upstream join. None: the input reads the source.
+        takes_null_values: True if the downstream join uses records with a null value, for example
+            tombstones.
     """
 
     source: Source
@@ -49,9 +55,11 @@ class InputPlan:
 
     @property
     def clocks(self) -> tuple[ClockPlan, ...]:
-        """The clocks that its records follow: one, but those of both sides behind a pairing join.
+        """The stream times of its records.
 
-        What a stream looked up follows the stream's.
+        Records of a source, and results with a stream time of their own, have one. Other join
+        results have the stream times of all inputs of the join. Records that are joined with a
+        table have only the stream times of the left input.
         """
         if self.join is None:
             return (self.stream.clock,)
@@ -62,54 +70,58 @@ class InputPlan:
 
     @property
     def is_stream(self) -> bool:
-        """Whether it is one stream, whose records come in their order."""
+        """Whether it is one stream, whose records keep their order."""
         return self.join is None or self.join.gives_stream
 
     @property
     def sides(self) -> "list[InputPlan]":
-        """The sides of all its joins."""
+        """The inputs of all its upstream joins."""
         joins = self.join.joins if self.join else []
         return [side for join in joins for side in join.sides]
 
 
 @dataclass(frozen=True)
 class JoinInput:
-    """A join in front of an input or of another join's side; see ``JoinPlan``.
+    """A join, or another operator before a store, whose results an input reads.
 
-    The changes of one table have one side, all others two, the left one first. ``of_elements``:
-    for each side whether its records are elements of records. ``counts``: see ``StreamPlan``.
+    Attributes:
+        number: The index of the operator in its store (see ``JoinPlan``).
+        stage: The operator with its steps.
+        sides: The inputs, first the left one.
+        of_elements: For each input, True if it has flattened records.
+        own_clock: The stream time of the results, if it is not the stream time of the left input.
+        counts: False if another operator of the store counts its records.
     """
 
     number: int
     stage: JoinStage
     sides: tuple[InputPlan, ...]
     of_elements: tuple[bool, ...]
-    #: That of its results' stream, where it is not that of the first side.
     own_clock: ClockPlan | None = None
     counts: bool = True
 
     @property
     def clock(self) -> ClockPlan:
-        """The clock by which results are late that are records."""
+        """The stream time that decides which results are late, if the results are records."""
         return self.own_clock or self.sides[0].stream.clock
 
     @property
     def of_records(self) -> tuple[bool, ...]:
-        """For each side whether it has a stream's records, that may have looked up tables."""
+        """For each input, True if it has records of a stream, also after joins with tables."""
         return tuple(side.join is None or side.join.gives_records for side in self.sides)
 
     @property
     def gives_records(self) -> bool:
-        """Whether results are a stream's records that looked up a table, maybe several."""
+        """Whether the results are records of a stream that is joined with one or more tables."""
         return self.stage.operator.keeps_records and self.of_records[0]
 
     @property
     def gives_stream(self) -> bool:
-        """Whether results are one stream, whose clock goes on behind the join."""
+        """Whether the results are one stream, whose stream time continues after the join."""
         return self.stage.operator.keeps_order and self.sides[0].is_stream
 
     @property
     def joins(self) -> "list[JoinInput]":
-        """This join behind all that are in front of it."""
+        """All upstream joins of this join, then the join itself."""
         fronts = (side.join for side in self.sides if side.join is not None)
         return [*(join for front in fronts for join in front.joins), self]

@@ -1,7 +1,7 @@
-"""The steps of rows behind an aggregation or joined tables, checked.
+"""The planner of steps over rows, after an aggregation or a join of tables.
 
-They run in the task that has computed the rows, where Spark doesn't come: so Arrow has to run all
-of them (decision 0064).
+The task that computes the rows also runs these steps, without Spark. So Arrow must support all
+steps (decision 0064).
 """
 
 from collections.abc import Callable, Mapping
@@ -16,16 +16,21 @@ from oriel.pipeline.language import AggregatedRows, Store
 from oriel.pipeline.plan.engine import Assembly, check_columns
 from oriel.pipeline.windows import EmitStrategy
 
-#: As ``StepsOf``, of rows behind an aggregation.
+#: Like ``StepsOf``, for rows after an aggregation or a join of tables.
 RowStepsOf = Callable[[AggregatedRows, pa.Schema], Any]
 
 
 def with_row_steps(store: Store, assembly: Assembly, steps_of: RowStepsOf) -> Assembly:
-    """``assembly`` with the steps of the store's rows, if it has any, as ``steps_of`` makes them.
+    """Return ``assembly`` with the steps of the store's rows, if it has any.
+
+    Args:
+        store: The store.
+        assembly: The engine of the store.
+        steps_of: Returns the steps of rows.
 
     Raises:
-        InvalidTopology: a step does not fit the aggregates, Arrow does not run it, or the store's
-            table can't have its columns; the message names it.
+        InvalidTopology: A step does not fit the aggregates, Arrow does not run it, or the table of
+            the store cannot have its columns. The message names it.
     """
     if not store.row_steps:
         return assembly
@@ -40,10 +45,16 @@ def with_row_steps(store: Store, assembly: Assembly, steps_of: RowStepsOf) -> As
 def update_steps(
     store: str, rows: AggregatedRows, types: Mapping[str, pa.DataType], steps_of: RowStepsOf
 ) -> UpdateSteps:
-    """The steps of a table's updates, which ``store`` reads; ``types`` are the table's columns.
+    """Return the steps of the updates of a table.
+
+    Args:
+        store: The name of the store that reads the updates.
+        rows: The node of the topology.
+        types: The columns of the table.
+        steps_of: Returns the steps of rows.
 
     Raises:
-        InvalidTopology: a step does not fit the columns, or Arrow does not run it.
+        InvalidTopology: A step does not fit the columns, or Arrow does not run it.
     """
     return UpdateSteps.of(_checked_steps(store, rows, types, steps_of), windowed=rows.windowed)
 

@@ -1,9 +1,10 @@
-"""Row-wise steps: what a stream's ``filter``, ``map_values`` and ``group_by`` do, as Spark columns.
+"""Row-wise steps as Spark columns, for example ``filter``, ``map_values`` and ``group_by``.
 
-In come decoded records (or a join's results) and the steps of one input, as the language has
-them. Out go rows for the stamp: each record with its key, and whether it is kept, filtered out or
-a dead letter. Steps are checked when they are built: an expression must be valid,
-row-wise, deterministic and of a type that can go on; else ``InvalidTopology`` names it.
+Input: decoded records or join results, and the steps of one input in the topology language. Output:
+rows for the stream-time assigner. Each row has its key, and whether it is kept, filtered out or a
+dead letter. The steps are checked when they are built. An expression must be valid, row-wise and
+deterministic, and must have a type that Arrow also has. Otherwise, ``InvalidTopology`` names the
+step.
 """
 
 from oriel.pipeline.rows.reading import row_steps

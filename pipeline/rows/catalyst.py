@@ -1,8 +1,9 @@
-"""From the plan that Spark has analysed to a program for Arrow: names resolved, casts explicit.
+"""Translation of Spark's analyzed plan into a program for Arrow.
 
-Spark reads the topology's expressions and says what they mean; here they are only written down for
-``oriel.pipeline.arrow_steps``. Decision 0021: only what a test has shown to be equal for every
-value is in the tables below. Whatever is not makes ``NotInArrow``, and Spark runs the steps.
+Spark parses the expressions of the topology, resolves names and adds casts. This module only
+translates the result for ``oriel.pipeline.arrow_steps``. The tables below contain only expressions
+for which a test shows that Arrow and Spark return equal results for every value (decision 0021).
+Any other expression raises ``NotInArrow``, and then Spark runs the steps.
 """
 
 import re
@@ -43,18 +44,18 @@ from oriel.pipeline.rows.plan_nodes import (
 )
 from oriel.pipeline.windows import LEAVES, SUBSCRIBED, SUBSCRIBER
 
-#: Of the pipeline's own columns these go through steps like a value's.
+#: Internal columns that the steps treat like value columns.
 _THROUGH_STEPS = frozenset({OWN_KEY, SUBSCRIBED.name, SUBSCRIBER.name, LEAVES.name})
 
 
 class _Rule(NamedTuple):
-    """Arrow's function for an expression of Spark's, and the types of arguments."""
+    """The Arrow function for a Spark expression, and the types that its arguments can have."""
 
     function: str
     types: frozenset[str]
 
 
-#: By the class of the expression.
+#: Class of the Spark expression -> rule.
 _RULES: Mapping[str, _Rule] = {
     "Abs": _Rule("abs", NUMBERS),
     "Add": _Rule("add", NUMBERS),
@@ -86,18 +87,20 @@ _RULES: Mapping[str, _Rule] = {
     "Subtract": _Rule("subtract", NUMBERS),
     "UnaryMinus": _Rule("negate", NUMBERS),
 }
-#: Expressions that say in two ways what becomes of a number that does not fit.
+#: Expressions that handle a number that does not fit by a mode (``evalMode``) or by a flag
+#: (``failOnError``).
 _WITH_MODE = frozenset({
     "Add", "Cast", "Divide", "IntegralDivide", "Multiply", "Pmod", "Remainder", "Subtract",
 })  # fmt: skip
 _WITH_FLAG = frozenset({"Abs", "UnaryMinus"})
-#: These cut one text; with a second argument they cut other characters than spaces.
+#: Expressions that trim spaces. With a second argument, they trim other characters.
 _TRIMS = {"StringTrim": "trim", "StringTrimLeft": "trim_left", "StringTrimRight": "trim_right"}
-#: These look in a text for one that is constant.
+#: Expressions that search a string for a constant string.
 _SEARCHES = {"StartsWith": "starts_with", "EndsWith": "ends_with", "Contains": "contains"}
-#: Characters that a regular expression does not take for themselves.
+#: Characters with a special meaning in a regular expression.
 _REGULAR = re.compile(r"[\\^$.|?*+()\[\]{}]")
-#: What may be cast to what; of texts, Spark reads more than Arrow.
+#: Type -> the types that it can be cast to. Spark parses more strings than Arrow, so a string can
+#: only be cast to a string.
 _CASTS = {
     **dict.fromkeys(NUMBERS, NUMBERS | BOOLEAN),
     **dict.fromkeys(INTEGERS, SCALARS),
@@ -107,7 +110,10 @@ _CASTS = {
 
 
 def arrow_program(rows: DataFrame, records: DataFrame) -> Program | None:
-    """What leads from ``records`` to ``rows``, projections only; None if Arrow can't run it."""
+    """Return the program from ``records`` to ``rows``, or None if Arrow cannot run it.
+
+    ``rows`` must be the result of the projections of ``RowSteps`` over ``records``.
+    """
     plan, base = (frame._jdf.queryExecution().analyzed() for frame in (rows, records))  # noqa: SLF001
     projections, below = 0, plan
     while not below.fastEquals(base):
@@ -115,9 +121,10 @@ def arrow_program(rows: DataFrame, records: DataFrame) -> Program | None:
     jvm: Any = rows.sparkSession._jvm  # noqa: SLF001 - plans are the JVM's
     optimizer = jvm.org.apache.spark.sql.catalyst.optimizer
     try:
-        # What functions stand for, constants as literals, and casts as Spark does them: an INT
-        # that is cast to FLOAT and then to DOUBLE keeps all its digits, also where the second cast
-        # is around a CASE of which the first one is a branch, and the others are constants.
+        # These rules replace functions by their definitions, and constant expressions by literals.
+        # They also simplify casts as Spark does. For example, an INT that is cast to FLOAT and then
+        # to DOUBLE keeps all its digits. The second cast can be around a CASE with the first cast
+        # in one branch and constants in the others.
         rules = ("ConstantFolding", "PushFoldableIntoBranches", "SimplifyCasts")
         for rule in ("ReplaceExpressions", *rules, *rules):
             plan = getattr(optimizer, rule).apply(plan)
@@ -127,13 +134,13 @@ def arrow_program(rows: DataFrame, records: DataFrame) -> Program | None:
 
 
 def _program(plan: Any, projections: int) -> Program:
-    """What the uppermost ``projections`` of a plan do, in Arrow's terms.
+    """Translate the uppermost ``projections`` nodes of a plan.
 
-    The lowest of them unpacks the records, those above it are the steps and the key, as
+    The lowest node unpacks the records. The nodes above it are the steps and the key, as
     ``RowSteps`` builds them.
 
     Raises:
-        NotInArrow: an expression is not in the tables.
+        NotInArrow: An expression is not in the tables.
     """
     found = [plan]
     while len(found) < projections:
@@ -151,7 +158,13 @@ def _program(plan: Any, projections: int) -> Program:
 
 
 class _Reader:
-    """Reads projections from below: the steps so far, and the columns by Spark's number."""
+    """Translates projections from the bottom to the top.
+
+    Attributes:
+        columns: Spark's expression id -> the name of the column in the program.
+        steps: The steps so far.
+        key: The expression of the key, once it is read.
+    """
 
     def __init__(self, columns: dict[int, str]) -> None:
         self.columns = columns
@@ -159,7 +172,7 @@ class _Reader:
         self.key: Expression | None = None
 
     def read(self, projection: Any) -> None:
-        """Add what one projection computes; a column that it passes on keeps its number."""
+        """Add the expressions of one projection. A column that it passes on keeps its id."""
         if projection.nodeName() == "Generate":
             self._explode(projection)
             return
@@ -169,33 +182,33 @@ class _Reader:
                 continue
             number, name = named.exprId().id(), named.name()
             if name == FIRST_ELEMENT.name:
-                # The explosion makes it.
+                # ``Explode`` computes this column.
                 continue
             if name == "__null_value":
-                # CASE WHEN in use THEN it is OR the row is deleted ELSE it is.
+                # CASE WHEN in use THEN null_value OR the row is deleted ELSE null_value.
                 deleted = named.child().children().apply(1).children().apply(1)
                 self.steps.append(Delete(self._expression(deleted, {}), self._key_of(projection)))
             elif name == "__keep":
-                # CASE WHEN in use THEN the condition ELSE false; or that it has elements, which
-                # the explosion sees to.
+                # CASE WHEN in use THEN the condition ELSE false. After a generator, the condition
+                # is that the record has elements, which ``Explode`` already tests.
                 if projection.child().nodeName() != "Generate":
                     self.steps.append(Keep(self._within(named.child())))
             elif name == "__key":
                 self.key = self._within(named.child())
             else:
-                # No column of a record begins like this.
+                # No column of a record has this prefix.
                 computed.append((number, Compute(f"__{number}", self._within(named.child()))))
         for number, step in computed:
             self.columns[number] = step.name
             self.steps.append(step)
 
     def _key_of(self, projection: Any) -> str:
-        """The column that is the key of rows which a projection passes on."""
+        """Return the key column of the rows that a projection passes on."""
         (key,) = (each for each in items(projection.projectList()) if each.name() == "key")
         return self.columns[key.exprId().id()]
 
     def _explode(self, generate: Any) -> None:
-        """Add the rows of an array's elements: a generator's output is their place and value."""
+        """Add a step that flattens. A generator outputs the index and the value of an element."""
         _, element = items(generate.generatorOutput())
         (elements,) = items(generate.generator().children())
         read = self.column(elements, {})
@@ -204,13 +217,13 @@ class _Reader:
         self.steps.append(Explode(f"__{number}", read.name))
 
     def _within(self, guarded: Any) -> Expression:
-        """What is computed for rows in use: CASE WHEN in use THEN it."""
+        """Translate the expression for rows in use: the THEN of CASE WHEN in use."""
         if guarded.getClass().getSimpleName() != "CaseWhen":
             raise NotInArrow(guarded.nodeName())
         return self._expression(guarded.children().apply(1), {})
 
     def _expression(self, node: Any, common: Mapping[Any, Expression]) -> Expression:
-        """An expression in Arrow's terms; ``common`` has those that are named within it."""
+        """Translate an expression. ``common`` has the expressions that outer ones have named."""
         kind = node.getClass().getSimpleName()
         if kind in _READERS:
             return _READERS[kind](self, node, common)
@@ -228,7 +241,11 @@ class _Reader:
         types: frozenset[str],
         **options: Any,
     ) -> Expression:
-        """A call with as many of the node's children as there are without those in options."""
+        """Return a call whose arguments are the children of the node.
+
+        With ``options``, the first child is the only argument, because the options replace the
+        others.
+        """
         children = items(node.children())
         arguments = children[: 1 if options else None]
         if any(child.dataType().simpleString() not in types for child in children):
@@ -237,26 +254,26 @@ class _Reader:
         return Call(function, read, options)
 
     def column(self, node: Any, _common: Mapping[Any, Expression]) -> ColumnRef:
-        """A column of the record's, or one that a step made; not those of the pipeline's own."""
+        """Return a column of the record or of a step. Other columns raise ``NotInArrow``."""
         number = node.exprId().id()
         if number not in self.columns:
             raise NotInArrow(node.name())
         return ColumnRef(self.columns[number])
 
     def constant(self, node: Any, _common: Mapping[Any, Expression]) -> Expression:
-        """A literal; constant expressions became literals before."""
+        """Return a literal. Constant expressions have become literals before."""
         value = value_of(node)
         if value is not None and node.dataType().simpleString() not in SCALARS:
             raise NotInArrow(node.sql())
         return Constant(pa.scalar(value, arrow_type(node.dataType())))
 
     def field(self, node: Any, common: Mapping[Any, Expression]) -> Expression:
-        """A field of a struct, null where that is null."""
+        """Return a field of a struct, null if the struct is null."""
         record = self._expression(node.child(), common)
         return Call("field", (record,), {"index": node.ordinal()})
 
     def cast(self, node: Any, common: Mapping[Any, Expression]) -> Expression:
-        """A cast, also one to the type that is there already."""
+        """Return a cast, also to the type that the value already has."""
         read = node.child().dataType().simpleString()
         if node.dataType().simpleString() not in _CASTS.get(read, ()) or not _is_legacy(
             node, "Cast"
@@ -267,7 +284,7 @@ class _Reader:
         )
 
     def conditional(self, node: Any, common: Mapping[Any, Expression]) -> Expression:
-        """``IF`` and ``CASE``, whose children are conditions and values in turn."""
+        """Return ``IF`` or ``CASE``, whose children are alternating conditions and values."""
         value_type = arrow_type(node.dataType())
         children = [self._expression(child, common) for child in items(node.children())]
         if len(children) % 2 == 0:
@@ -276,31 +293,31 @@ class _Reader:
         return Call("case_when", tuple(children), options)
 
     def with_named(self, node: Any, common: Mapping[Any, Expression]) -> Expression:
-        """An expression that names others, as BETWEEN names what it compares."""
+        """Return an expression that names others, as BETWEEN names the value that it compares."""
         own = {
             one.id().toString(): self._expression(one.child(), common) for one in items(node.defs())
         }
         return self._expression(node.child(), {**common, **own})
 
     def named(self, node: Any, common: Mapping[Any, Expression]) -> Expression:
-        """What an expression around this one has named."""
+        """Return an expression that an outer expression has named."""
         return common[node.id().toString()]
 
     def trimmed(self, node: Any, common: Mapping[Any, Expression]) -> Expression:
-        """A text without the spaces around it."""
+        """Return a string without leading spaces, trailing spaces, or both."""
         kind = node.getClass().getSimpleName()
         if node.children().size() > 1:
             raise NotInArrow(kind)
         return self._call(_TRIMS[kind], node, common, types=TEXT)
 
     def searched(self, node: Any, common: Mapping[Any, Expression]) -> Expression:
-        """Whether a text has a constant one in it."""
+        """Return whether a string contains, starts with or ends with a constant string."""
         (pattern,) = constants(node)
         function = _SEARCHES[node.getClass().getSimpleName()]
         return self._call(function, node, common, types=TEXT, pattern=pattern)
 
     def like(self, node: Any, common: Mapping[Any, Expression]) -> Expression:
-        """Patterns that are a text with ``%`` before or behind it, or both."""
+        """Translate a pattern that is a plain string, with ``%`` at its ends or without it."""
         (pattern,) = constants(node)
         text = pattern.strip("%")
         if set(text) & {"%", "_", "\\", node.escapeChar()}:
@@ -313,7 +330,7 @@ class _Reader:
         return self._call(function, node, common, types=TEXT, pattern=text)
 
     def substring(self, node: Any, common: Mapping[Any, Expression]) -> Expression:
-        """From a constant place on, counted from the text's beginning."""
+        """Return a substring from a constant position, counted from the start of the string."""
         place, length = constants(node)
         text = items(node.children())[0]
         if text.dataType().simpleString() not in TEXT or length < 0 or place < 0:
@@ -323,14 +340,14 @@ class _Reader:
         return Call("substring", (read,), {"start": start, "stop": start + length})
 
     def replaced(self, node: Any, common: Mapping[Any, Expression]) -> Expression:
-        """A text with one constant text for another."""
+        """Return a string in which a constant string is replaced by another constant string."""
         pattern, replacement = constants(node)
         return self._call(
             "replace", node, common, types=TEXT, pattern=pattern, replacement=replacement
         )
 
     def split(self, node: Any, common: Mapping[Any, Expression]) -> Expression:
-        """A text between separators that no regular expression reads as more than themselves."""
+        """Return the parts of a string between separators without regular expression characters."""
         separator, limit = constants(node)
         text = items(node.children())[0]
         is_plain = separator and not _REGULAR.search(separator) and limit == -1
@@ -339,7 +356,7 @@ class _Reader:
         return Call("split", (self._expression(text, common),), {"pattern": separator})
 
     def array(self, node: Any, common: Mapping[Any, Expression]) -> Expression:
-        """An array of values of one type."""
+        """Return an array of values of one type."""
         values = items(node.children())
         if not values or any(value.dataType().simpleString() not in SCALARS for value in values):
             raise NotInArrow(node.sql())
@@ -347,16 +364,16 @@ class _Reader:
         return Call("array", read, {"has_nulls": node.dataType().containsNull()})
 
     def sliced(self, node: Any, common: Mapping[Any, Expression]) -> Expression:
-        """So many elements of an array from a constant place on, counted from its beginning."""
+        """Return a constant number of elements from a constant position, counted from the start."""
         place, length = constants(node)
-        # Others make Spark raise, or count from the array's end.
+        # With other arguments, Spark raises an error or counts from the end of the array.
         if place < 1 or length < 0:
             raise NotInArrow(node.sql())
         read = self._expression(items(node.children())[0], common)
         return Call("slice", (read,), {"start": place - 1, "stop": place - 1 + length})
 
     def joined(self, node: Any, common: Mapping[Any, Expression]) -> Expression:
-        """``concat_ws`` with a constant separator; it also takes arrays of texts."""
+        """Return ``concat_ws`` with a constant separator. Arrays raise ``NotInArrow``."""
         separator, *texts = items(node.children())
         if any(text.dataType().simpleString() not in TEXT for text in texts):
             raise NotInArrow(node.sql())
@@ -365,13 +382,16 @@ class _Reader:
         return Call("concat_with", read, {"separator": text})
 
     def valid_text(self, node: Any, common: Mapping[Any, Expression]) -> Expression:
-        """The check of a key's bytes: decoded texts are valid, and all functions keep them so."""
+        """Return the argument of the UTF-8 check of a key.
+
+        Decoded strings are valid UTF-8, and all functions return valid UTF-8.
+        """
         if node.functionName() != "tryValidateUTF8String":
             raise NotInArrow(node.functionName())
         return self._expression(node.children().apply(0), common)
 
 
-#: Expressions that need more than a rule, by their class.
+#: Class of a Spark expression that needs more than a rule -> its reader.
 _READERS: Mapping[str, Callable[[_Reader, Any, Mapping[Any, Expression]], Expression]] = {
     "AttributeReference": _Reader.column,
     "CaseWhen": _Reader.conditional,
@@ -395,7 +415,10 @@ _READERS: Mapping[str, Callable[[_Reader, Any, Mapping[Any, Expression]], Expres
 
 
 def _sources(unpacked: Any) -> dict[int, str]:
-    """The record's columns by Spark's number: the value's fields, or a join's columns."""
+    """Return the columns of the record by expression id.
+
+    They are the fields of the value, or the columns of a join.
+    """
     columns = {}
     for named in items(unpacked.projectList()):
         name = named.name()
@@ -405,9 +428,9 @@ def _sources(unpacked: Any) -> dict[int, str]:
 
 
 def _is_legacy(node: Any, kind: str) -> bool:
-    """Whether a computation that does not fit is cut, as Arrow's functions do it.
+    """Return whether a number that does not fit wraps or is truncated, as in Arrow's functions.
 
-    In ANSI mode it raises; ``try_add`` and the like give null.
+    In ANSI mode, Spark raises an error. Functions such as ``try_add`` return null.
     """
     if kind in _WITH_MODE:
         return bool(node.evalMode().toString() == "LEGACY")

@@ -1,4 +1,4 @@
-"""Columns of rows on their way through the steps, as Spark computes them."""
+"""The Spark columns that row-wise steps compute."""
 
 import re
 from collections.abc import Callable, Iterable
@@ -15,12 +15,12 @@ from oriel.pipeline.windows import python_values
 
 
 def key_text(expressions: tuple["str | Column", ...]) -> Column:
-    """The key that expressions make; null where one is."""
-    # Bytes that are no UTF-8 make no key: the table's and the index's keys are texts.
+    """Return the key that expressions compute, null if an expression is null."""
+    # Bytes that are not valid UTF-8 become null, because keys of tables and indexes are strings.
     parts = [F.try_validate_utf8(as_column(part).cast("string")) for part in expressions]
     if len(parts) == 1:
         return parts[0]
-    # Escaped, so that ("a|b", "c") and ("a", "b|c") are two keys.
+    # The keys of ("a|b", "c") and ("a", "b|c") must differ, so the parts are escaped.
     separated: list[Column] = []
     for part in parts:
         backslashes = F.replace(part, F.lit("\\"), F.lit("\\\\"))
@@ -30,14 +30,15 @@ def key_text(expressions: tuple["str | Column", ...]) -> Column:
 
 
 def _computes(name: str) -> bool:
-    """Whether it is no name of a column, but an expression."""
+    """Return whether a text is an expression and not a column name."""
     return re.search(r"[^\w`]", name) is not None
 
 
 def _mapped(values: list[str], step: MapValues | FlatMapValues, used: Column) -> list[Column]:
-    """The columns of the new value: those that stay, then the computed ones, which win.
+    """Return the columns of the new value: first kept columns, then computed columns.
 
-    These are null of rows that are not ``used``.
+    A computed column replaces a kept column of the same name. Computed columns are null in rows
+    that are not ``used``.
     """
     refuse_taken(str(step), step.columns)
     known = {"*", *map(str.lower, values)}
@@ -45,7 +46,7 @@ def _mapped(values: list[str], step: MapValues | FlatMapValues, used: Column) ->
     if expression is not None:
         message = f"{step}: a computed column needs a name, like x={expression!r}"
         raise InvalidTopology(message)
-    # Spark does not tell names apart by case.
+    # Spark ignores the case of names.
     computed_names = {name.lower() for name in step.columns}
     names: list[str] = []
     for name in step.keep:
@@ -56,23 +57,27 @@ def _mapped(values: list[str], step: MapValues | FlatMapValues, used: Column) ->
 
 
 def renewed(values: list[str], step: MapValues | FlatMapValues, used: Column) -> list[Column]:
-    """Scope and value of rows behind a step that makes them anew, for those that are ``used``."""
+    """Return the scope and the value of rows after a step that computes new ones.
+
+    Computed columns are null in rows that are not ``used``.
+    """
     key = step.key if isinstance(step, MapValues) else ()
     scope = with_key_of(key_text(key), used) if key else columns_of(SCOPE)
     return [*scope, *_mapped(values, step, used)]
 
 
 def holding(step: Filter) -> Column:
-    """Whether a row passes a filter."""
-    # Null is not true: as in SQL's WHERE, such a record is filtered out.
+    """Return whether each row passes a filter."""
+    # As in SQL's WHERE, a null condition counts as false.
     holds = F.coalesce(as_column(step.condition).cast("boolean"), F.lit(False))  # noqa: FBT003
     return ~holds if step.is_negated else holds
 
 
 def shown(values: list[str], step: Peek, used: Column) -> Column:
-    """What shows rows that are ``used`` to a function; it is true for all rows.
+    """Return a column that calls the function of ``peek`` for rows that are ``used``.
 
-    Who is asked whether a row stays is called, whatever columns are read behind.
+    The column is true for all rows. The caller adds it to the condition that keeps a row, so Spark
+    computes it for any selection of columns.
     """
 
     def show(used: pa.Array, key: pa.Array, timestamp_ms: pa.Array, value: pa.Array) -> pa.Array:
@@ -89,22 +94,23 @@ def shown(values: list[str], step: Peek, used: Column) -> Column:
 
 @cache
 def in_use() -> Column:
-    """Whether the row is neither a dead letter nor filtered out."""
+    """Return whether each row is neither a dead letter nor filtered out."""
     return F.col("__reason").isNull() & F.col("__keep")
 
 
 def with_key_of(text: Column, used: Column) -> list[Column]:
-    """The columns of ``SCOPE`` with another key, null of rows that are not ``used``."""
+    """Return the columns of ``SCOPE`` with the key ``text``, null in rows that are not ``used``."""
     return [F.when(used, text).alias("key"), F.col("timestamp_ms")]
 
 
 def columns_of(names: Iterable[str]) -> list[Column]:
-    """Columns as they are."""
+    """Return columns unchanged."""
     return [column_of(name) for name in names]
 
 
-#: Java is asked three times for each, and every step passes on what it does not change.
+#: Cached, because each column needs three calls to Java, and every step passes on unchanged
+#: columns.
 @lru_cache(maxsize=1000)
 def column_of(name: str) -> Column:
-    """A column as it is, whatever characters its name has."""
+    """Return a column unchanged. Its name can have any characters."""
     return F.col(f"`{name}`")

@@ -1,9 +1,10 @@
-"""What a row-wise step may compute: from one record alone, the same result each time.
+"""Checks that the expression of a row-wise step reads only one record and is deterministic.
 
-A store is a pure function of the log. A batch is cut anywhere and read again after a crash, so an
-expression that sees other rows, the clock or chance would make results depend on that. Whether one
-does is not read off its text: an alias, a registered function or a ``Column`` would hide it. It is
-asked of Spark's analysed plan, in which every name is resolved.
+A store is a pure function of the log. A batch can end after any record, and it is read again after
+a crash. So an expression that reads other rows, the current time or random numbers would return
+results that depend on the batches. The text of an expression does not show this, because an alias,
+a registered function or a ``Column`` can hide it. So the checks read Spark's analyzed plan, in
+which every name is resolved.
 """
 
 import re
@@ -22,7 +23,7 @@ from pyspark.sql.types import ArrayType, BooleanType, MapType, NullType, StructT
 from oriel.pipeline.errors import InvalidTopology
 from oriel.pipeline.spark import error_kind
 
-#: What a step's expressions make: a condition, and a key or the parts of one by their numbers.
+#: The roles of expressions: the condition of a filter, and a key or its numbered parts.
 CONDITION = "the condition"
 KEY = "the key"
 
@@ -34,30 +35,36 @@ _NOT_DETERMINISTIC = (
     "is not deterministic: it must depend on the record only, so it cannot have random numbers, "
     "ids of Spark, or the current time. Use timestamp_ms, the time of the record"
 )
-#: Spark's parser replaces these by the time of parsing, so no plan shows them.
+#: Spark's parser replaces these literals by the time of parsing, so no plan shows them.
 _CLOCK_LITERAL = re.compile(
     r"\b(?:date|timestamp(?:_ltz|_ntz)?)\s*(['\"])\s*(?:now|today|tomorrow|yesterday)\b",
     re.IGNORECASE,
 )
-#: The conditions with which Spark refuses an aggregate or a generator within a projection.
+#: The error conditions with which Spark rejects an aggregate or a generator in a projection.
 _NOT_ROW_WISE_CONDITIONS = ("MISSING_GROUP_BY", "UNSUPPORTED_GENERATOR")
-#: Functions with the mark of the clock's whose value is a setting, the same in every run.
+#: Functions that Spark marks like ``now()``, although their value is a setting and never changes.
 _CONSTANT_FUNCTIONS = frozenset({"CurrentTimeZone"})
 
 
 @dataclass(frozen=True)
 class StepExpressions:
-    """One step: how it is written, the rows that it reads, its expressions by what they make."""
+    """One step with its expressions.
+
+    Attributes:
+        step: The text of the step.
+        rows: The rows that the step reads.
+        expressions: The expressions by role, for example ``CONDITION``.
+    """
 
     step: str
     rows: DataFrame
     expressions: Mapping[str, "str | Column"]
 
     def fault(self) -> str | None:
-        """The first expression that is at fault and why (``the condition is not row-wise ...``).
+        """Return the first invalid expression and why (``the condition is not row-wise ...``).
 
-        None if each of them is row-wise and deterministic, or if Spark refuses one for another
-        reason, which its own error tells.
+        Return None if each expression is row-wise and deterministic, or if Spark rejects one for
+        another reason. In the second case, Spark's own error has the reason.
         """
         for role, expression in self.expressions.items():
             try:
@@ -70,7 +77,7 @@ class StepExpressions:
         return None
 
     def hint(self, error: Exception) -> str:
-        """What to do where a foreign key names a column of a joined table; else empty."""
+        """Return advice if a foreign key names an unknown column, otherwise an empty string."""
         is_unknown = error_kind(error).startswith("UNRESOLVED_COLUMN")
         if not is_unknown or not self.step.startswith("join(foreign_key="):
             return ""
@@ -80,9 +87,10 @@ class StepExpressions:
         )
 
     def wrong_type(self) -> str | None:
-        """The first condition or part of a key that is of no such type, and why; None: none is.
+        """Return the first condition or part of a key with an invalid type and why, or None.
 
-        Spark would cast it: a text that is no truth to null, a struct to a text such as ``{1}``.
+        Spark would cast it. A string that is not a boolean becomes null, and a struct becomes a
+        string such as ``{1}``.
         """
         typed = {
             role: as_column(expression)
@@ -102,7 +110,7 @@ class StepExpressions:
 
 
 def as_column(expression: "str | Column") -> Column:
-    """SQL text as a column; a column as it is."""
+    """Return SQL text as a column, and a column unchanged."""
     return F.expr(expression) if isinstance(expression, str) else expression
 
 
@@ -113,20 +121,25 @@ def refuse_unsteady(
     steps: Sequence[StepExpressions],
     flattened: int = 0,
 ) -> None:
-    """Refuse steps that lead from ``first`` to ``last`` otherwise than record by record.
+    """Reject steps from ``first`` to ``last`` that are not row-wise and deterministic.
 
-    ``flattened`` of them give a row for each element of an array.
+    Args:
+        store: The name of the store, for the message.
+        first: The rows before the steps.
+        last: The rows after the steps.
+        steps: The steps with their expressions.
+        flattened: The number of steps that create one row per element of an array.
 
     Raises:
-        InvalidTopology: an expression is not row-wise, or gives another result each time; the
-            message names the store and the step.
+        InvalidTopology: An expression is not row-wise or not deterministic. The message names the
+            store and the step.
     """
     expressions = [expression for step in steps for expression in step.expressions.values()]
     fault = _fault(last, first, expressions, flattened)
     if fault is None:
         return
-    # Asking Spark takes some ms, so all steps are checked at once; only a faulty topology is
-    # looked at expression by expression, to name the one.
+    # A check by Spark needs some ms, so all steps are checked at once. If the check fails, each
+    # expression is checked alone to find the invalid one.
     faults = ((step.step, step.fault()) for step in steps)
     named = next((f"step {step}: {why}" for step, why in faults if why), f"a step {fault}")
     message = f"store {store!r}, {named}"
@@ -134,12 +147,16 @@ def refuse_unsteady(
 
 
 def carried_schema(store: str, schema: StructType, step_of: Mapping[str, str]) -> pa.Schema:
-    """The Arrow schema of the value columns behind the steps.
+    """Return the Arrow schema of the value columns after the steps.
 
-    ``step_of`` names the step that makes a column, by the column's name; "" is for all others.
+    Args:
+        store: The name of the store, for the message.
+        schema: The value columns.
+        step_of: Column name -> the step that computes it. ``""`` is the step of all other columns.
 
     Raises:
-        InvalidTopology: Arrow has no such type, so the column can't reach the Python workers.
+        InvalidTopology: Arrow does not have the type, so the column cannot be sent to Python
+            workers.
     """
     fields = []
     for field in schema:
@@ -164,16 +181,16 @@ def carried_schema(store: str, schema: StructType, step_of: Mapping[str, str]) -
 def _fault(
     rows: DataFrame, base: DataFrame, expressions: Sequence["str | Column"], flattened: int = 0
 ) -> str | None:
-    """What is wrong with the way from ``base`` to ``rows``, or None.
+    """Return why the projections from ``base`` to ``rows`` are invalid, or None.
 
-    It may lead through as many generators as steps ``flattened``.
+    The plan can contain as many generators as ``flattened`` steps.
     """
     plan = _analysed_plan(rows)
     jvm: Any = rows.sparkSession._jvm  # noqa: SLF001 - plans are the JVM's
     catalyst = jvm.org.apache.spark.sql.catalyst
     patterns = catalyst.trees.TreePattern
-    # A Project is a function of one row. An aggregate, a window, a generator or a join puts a
-    # node of its own between the projections; a subquery hides one inside an expression.
+    # A Project is a function of one row. An aggregate, a window, a generator or a join adds its own
+    # node between the projections. A subquery is hidden inside an expression.
     below = _below_projections(plan)
     for _ in range(flattened):
         below = _below_projections(below.child())
@@ -181,11 +198,11 @@ def _fault(
         return _NOT_ROW_WISE
     if plan.containsPattern(patterns.PLAN_EXPRESSION()):
         return _NOT_ROW_WISE
-    # rand, uuid, monotonically_increasing_id and Python functions marked as such.
+    # rand, uuid, monotonically_increasing_id, and Python functions that are nondeterministic.
     if not plan.deterministic():
         return _NOT_DETERMINISTIC
-    # Within one query Spark calls the clock and the user deterministic: it puts in one value.
-    # The next batch would have another one.
+    # Spark treats the current time and the user as deterministic, because one query has one value.
+    # The next batch would have another value.
     if (
         _calls_current(plan, patterns.CURRENT_LIKE())
         or _casts_clock_text(plan, catalyst.optimizer)
@@ -206,12 +223,13 @@ def _below_projections(plan: Any) -> Any:
 
 
 def _calls_current(plan: Any, current_like: Any) -> bool:
-    """Whether a projection calls ``now()``, ``current_user()`` or the like.
+    """Return whether a projection calls ``now()``, ``current_user()`` or the like.
 
-    The mark of such a function is on each expression around it, so the walk goes down marked
-    ones only, to those that have no marked child.
+    Spark marks such a function and each expression around it. So the search follows marked
+    expressions down to the last ones, which have no marked child.
     """
-    # A generator of ours only passes on what a projection has computed.
+    # The generator of a step that flattens only passes on the column that a projection has
+    # computed.
     while plan.nodeName() in {"Project", "Generate"} and plan.containsPattern(current_like):
         marked = [plan.expressions()]
         while marked:
@@ -233,15 +251,16 @@ def _calls_current(plan: Any, current_like: Any) -> bool:
 
 
 def _casts_clock_text(plan: Any, optimizer: Any) -> bool:
-    """Whether a text like 'now' is cast to a time.
+    """Return whether a string like 'now' is cast to a time.
 
-    In the analysed plan that is a cast like any other; it is Spark's optimizer that puts in the
-    clock. So its rule is applied here: a plan that it changes has such a cast.
+    In the analyzed plan, this is a cast like any other. Spark's optimizer replaces it by the
+    current time, so its rule is applied here. If the rule changes the plan, the plan has such a
+    cast.
     """
     try:
-        # Some functions become casts only when Spark puts in what they stand for.
+        # Some functions become casts only after Spark replaces them by their definitions.
         plan = optimizer.ReplaceExpressions.apply(plan)
         return not optimizer.SpecialDatetimeValues.apply(plan).fastEquals(plan)
     except (PySparkException, Py4JJavaError):
-        # A constant that can't be computed; it fails with the first record.
+        # Spark cannot compute a constant expression. It fails on the first record.
         return False

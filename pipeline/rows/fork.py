@@ -1,8 +1,9 @@
-"""Branches that are merged again, as columns: one behind the other, over the same rows.
+"""Merged branches of one stream as columns, one branch after the other (decision 0077).
 
-Where a stream parts, its key and value are copied behind ``__``. Each branch begins with them, has
-a column that says which rows take it, and leaves copies of what it makes of them. At the end a row
-has the key and the value of the branch that it took. Where branches filter only, nothing is copied.
+All branches use the same rows. At the split, key and value are copied to columns with the prefix
+``__``. Each branch starts with these copies. It has a column that marks the rows of the branch, and
+it copies its results to further columns. At the end, each row has the key and the value of its
+branch. If no branch has a map, nothing is copied.
 """
 
 from functools import reduce
@@ -16,13 +17,14 @@ from oriel.pipeline.rows.columns import column_of, columns_of, holding, in_use, 
 
 
 class Fork:
-    """The columns of rows on their way through the branches of a step.
+    """The columns of rows during the branches of a step.
 
-    ``carried`` are the names of those that no step of a branch sees, as far as it has come.
+    Attributes:
+        carried: The names of the columns so far that no step of a branch reads.
     """
 
     def __init__(self, step: Branches, meta: tuple[str, ...], values: list[str]) -> None:
-        """Begin with rows of the value columns ``values``; ``meta`` goes along as it is."""
+        """Start with rows of the value columns ``values``. Columns in ``meta`` do not change."""
         self.carried = meta
         self._meta = meta
         self._values = values
@@ -30,11 +32,14 @@ class Fork:
         self._maps = any(isinstance(each, MapValues) for steps in step.chains for each in steps)
 
     def parted(self, values: list[str]) -> list[Column]:
-        """Copies beside the rows."""
+        """Return the columns at the split, with copies of key and value."""
         return self._copied("__parted_", values)
 
     def begun(self, branch: int, values: list[str]) -> list[Column]:
-        """The rows as they were; so far all take the branch."""
+        """Return the columns at the start of a branch.
+
+        Key and value are the same as at the split. All rows in use belong to the branch so far.
+        """
         carried, taken = self.carried, F.when(in_use(), F.lit(True)).alias(_taken(branch))  # noqa: FBT003
         self.carried = (*carried, _taken(branch))
         if not self._maps:
@@ -49,7 +54,7 @@ class Fork:
     def applied(
         self, branch: int, step: Filter | MapValues | Peek, values: list[str]
     ) -> list[Column]:
-        """The rows behind a step of a branch."""
+        """Return the columns after a step of a branch."""
         name = _taken(branch)
         taken = in_use() & F.col(name)
         if isinstance(step, MapValues):
@@ -63,11 +68,14 @@ class Fork:
         return [*columns_of(others), goes_on.alias(name), *columns_of((*SCOPE, *values))]
 
     def ended(self, branch: int, values: list[str]) -> list[Column]:
-        """Copies of what a branch gives beside the rows."""
+        """Return the columns at the end of a branch, with copies of its key and value."""
         return self._copied(f"__given_{branch}_", values)
 
     def chosen(self, values: list[str]) -> list[Column]:
-        """The rows with what their branch gives; without those that took none."""
+        """Return the columns after the merge: each row has the key and the value of its branch.
+
+        A row that belongs to no branch is filtered out.
+        """
         branches = range(self._number_of_branches)
         takes_any = reduce(or_, (F.col(_taken(branch)) for branch in branches))
         keep = F.when(in_use(), takes_any).otherwise(F.lit(False)).alias("__keep")  # noqa: FBT003
@@ -91,7 +99,7 @@ def _taken(branch: int) -> str:
 
 
 def _of_branch(name: str, branches: int) -> Column:
-    """A column of the branch that a row takes."""
+    """Return a column with the value from the branch of each row."""
     choice = F.when(F.col(_taken(0)), column_of(f"__given_0_{name}"))
     for branch in range(1, branches):
         choice = choice.when(F.col(_taken(branch)), column_of(f"__given_{branch}_{name}"))

@@ -1,4 +1,4 @@
-"""What nodes of Spark's analysed plans say: types, constants, children."""
+"""Readers of nodes in Spark's analyzed plans: types, constants and children."""
 
 from collections.abc import Sequence
 from math import copysign
@@ -6,7 +6,7 @@ from typing import Any
 
 import pyarrow as pa
 
-#: Spark's types, of which a function in Arrow may have arguments.
+#: Spark type -> Arrow type, for all types that arguments of an Arrow function can have.
 TYPES = {
     "boolean": pa.bool_(),
     "tinyint": pa.int8(),
@@ -26,14 +26,14 @@ SCALARS = frozenset(TYPES)
 
 
 class NotInArrow(Exception):
-    """An expression that Arrow does not run as Spark does."""
+    """An expression for which Arrow does not return the same results as Spark."""
 
 
 def arrow_type(spark_type: Any) -> pa.DataType:
-    """The type of values, or of arrays of them.
+    """Return the Arrow type for a Spark type or for an array of such a type.
 
     Raises:
-        NotInArrow: it is another one.
+        NotInArrow: The type, or the type of the elements of an array, is not in ``TYPES``.
     """
     name = spark_type.simpleString()
     if spark_type.typeName() == "array":
@@ -45,15 +45,15 @@ def arrow_type(spark_type: Any) -> pa.DataType:
 
 
 def value_of(literal: Any) -> Any:
-    """The value of a literal as Python's.
+    """Return the value of a literal as a Python object.
 
     Raises:
-        NotInArrow: it is -0.0, or a text of bytes that are none.
+        NotInArrow: The value is -0.0, or a string whose bytes are not valid UTF-8.
     """
     value = literal.value()
     if isinstance(value, float) and value == 0 and copysign(1, value) < 0:
-        # To Spark -0.0 and 0.0 are one literal, and which it puts in follows from all that a
-        # step computes.
+        # Spark treats -0.0 and 0.0 as one literal. All expressions of a step together determine
+        # which one it uses.
         raise NotInArrow("-0.0")  # noqa: EM101 - never shown
     if value is None or literal.dataType().simpleString() not in TEXT:
         return value
@@ -63,10 +63,10 @@ def value_of(literal: Any) -> Any:
 
 
 def constants(node: Any, children: Sequence[Any] | None = None) -> list[Any]:
-    """The values of all children but the first, or of these.
+    """Return the values of ``children``, by default of all children of a node except the first.
 
     Raises:
-        NotInArrow: one is not constant, or null.
+        NotInArrow: A child is not constant, or it is null.
     """
     values = []
     for child in items(node.children())[1:] if children is None else children:
@@ -77,5 +77,5 @@ def constants(node: Any, children: Sequence[Any] | None = None) -> list[Any]:
 
 
 def items(sequence: Any) -> list[Any]:
-    """A list of the JVM's as Python's."""
+    """Return a sequence of the JVM as a Python list."""
     return [sequence.apply(index) for index in range(sequence.size())]

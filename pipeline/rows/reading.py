@@ -1,7 +1,7 @@
-"""What Spark has read of steps, kept for whoever has the same ones.
+"""A cache of the steps that Spark has read, for inputs with the same steps.
 
-Reading the steps of one input takes Spark some 40 ms (hundreds of calls from Python to Java). The
-stores of one topology share steps, and a test suite starts the same topologies again and again.
+Spark needs some 40 ms to read the steps of one input, with hundreds of calls from Python to Java.
+The stores of one topology share steps, and a test suite starts the same topologies repeatedly.
 """
 
 from copy import copy
@@ -15,29 +15,32 @@ from oriel.pipeline.rows.steps import RowSteps
 
 
 def row_steps(records: DataFrame, origin: Input | AggregatedRows, store: str) -> RowSteps:
-    """``RowSteps`` of these arguments, for the caller alone.
+    """Return ``RowSteps`` for these arguments, from the cache if possible.
+
+    The result is a copy, because each caller selects its own columns.
 
     Raises:
-        InvalidTopology: see ``RowSteps``.
+        InvalidTopology: See ``RowSteps``.
     """
     reading = _Reading.of(records, origin)
     steps = _already_read.get(reading)
     if steps is None:
         steps = RowSteps(records, origin, store)
-        # What Arrow does not run may call a function by a name that is another's the next time.
+        # Steps that Spark runs are not cached. They can call a registered function, and later
+        # another function can have its name.
         if steps.arrow is not None:
             if len(_already_read) == _MOST_KEPT:
                 _already_read.clear()
             _already_read[reading] = steps
     steps = copy(steps)
-    # Whoever gets them selects columns in them.
+    # The caller selects columns in its own copy.
     steps.arrow = copy(steps.arrow)
     return steps
 
 
 @dataclass(frozen=True)
 class _Reading:
-    """What steps are read of; ``same_as`` tells those apart that are not the same."""
+    """The cache key of steps. ``same_as`` has all that distinguishes two keys."""
 
     same_as: tuple[object, ...]
     records: DataFrame = field(compare=False)
@@ -45,23 +48,26 @@ class _Reading:
 
     @classmethod
     def of(cls, records: DataFrame, origin: Input | AggregatedRows) -> "_Reading":
-        """The steps behind ``records``, by their text, what they read and what they group by."""
+        """Return the cache key of the steps after ``records``.
+
+        It contains the texts of the steps and of the grouping, and the columns that they read.
+        """
         typed_keys = None if isinstance(origin, AggregatedRows) else TypedKeys.of(origin)
         expressions = (*expressions_of(origin.steps), *origin.group_by)
         same_as = (
-            # A session's own: plans are a Java process's.
+            # One session only, because plans belong to one Java process.
             id(records.sparkSession.sparkContext),
             repr(records.schema),
             origin.scope if isinstance(origin, AggregatedRows) else None,
             repr((origin.steps, origin.group_by)),
             typed_keys,
-            # The text of a column doesn't say everything. As long as the entry stands, so does what
-            # it is of, and nothing else has its id.
+            # The text of a column does not show everything, so the object must be the same. The
+            # cache entry keeps the object, so no other object has its id.
             *(id(each) for each in expressions if not isinstance(each, str)),
         )
         return cls(same_as, records, origin)
 
 
 _already_read: dict[_Reading, RowSteps] = {}
-#: A topology has some tens.
+#: A topology has some dozens of entries.
 _MOST_KEPT = 2000

@@ -1,14 +1,13 @@
-"""Row-wise steps as one Spark projection in front of the stamp.
+"""Row-wise steps as one Spark projection before the stream-time assigner.
 
-Rows are never dropped here, only marked (``__keep``, ``__reason``), so that every record is counted
-once (input = applied + late + dead-lettered + filtered) and partitions keep their order. Where a
-step flattens, a record with elements becomes as many rows, each other one stays one. A step's
-expression is evaluated only for rows that are still wanted, except that Spark calls Python
-functions for every row.
+Rows are never dropped here, only marked (``__keep``, ``__reason``). So every record is counted once
+(input = applied + late + dead-lettered + filtered), and partitions keep their order. A step that
+flattens replaces a record by one row per element. All other records have one row. Spark evaluates
+the expression of a step only for rows in use, but it calls Python functions for every row.
 
-On the way through the steps a row has the value's columns under their own names, ``key`` and
-``timestamp_ms``, and everything else behind the prefix ``__``: so expressions find what they name,
-and nothing of the pipeline's gets in their way.
+During the steps, a row has the columns of the value under their own names, ``key`` and
+``timestamp_ms``. All other columns have the prefix ``__``. So expressions find the columns that
+they name, and never an internal column.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -70,19 +69,19 @@ from oriel.storage import KEY_BYTES_MAX
 
 
 class RowSteps:
-    """The steps of one input, checked and built once; ``rows`` then applies them to each batch."""
+    """The steps of one input, checked and built once. ``rows`` applies them to each batch."""
 
     def __init__(self, records: DataFrame, origin: Input | AggregatedRows, store: str) -> None:
-        """Build the projections for records like ``records`` (which may be empty).
+        """Build the projections for records with the schema of ``records``, which can be empty.
 
-        Records are decoded ones, with their value in the column ``value``, or a join's results,
-        whose value is the columns that no join needs. Of the steps behind an aggregation only
-        ``values`` and ``arrow`` are of use: Spark doesn't come to see these rows.
+        Records are decoded records with their value in the column ``value``, or join results. The
+        value of a join result is the columns that no join needs. For steps after an aggregation,
+        use only ``values`` and ``arrow``, because these rows never reach Spark.
 
         Raises:
-            InvalidTopology: a step names an unknown column, isn't valid SQL, is not row-wise
-                or makes a column of a type that can't go on; the message names the store and
-                the step.
+            InvalidTopology: A step names an unknown column, is not valid SQL, is not row-wise or
+                deterministic, or computes a column of a type that Arrow does not have. The message
+                names the store and the step.
         """
         self._projections: list[list[Column]] = []
         self._steps: list[StepExpressions] = []
@@ -123,7 +122,7 @@ class RowSteps:
         )
         program = arrow_program(self._rows, self._records)
         self._typed_keys = None if isinstance(origin, AggregatedRows) else TypedKeys.of(origin)
-        #: The same steps over Arrow tables; None: only Spark can run them (decision 0021).
+        #: The same steps over Arrow tables. None: only Spark can run them (decision 0021).
         self.arrow = (
             None
             if program is None
@@ -131,17 +130,17 @@ class RowSteps:
         )
 
     def select(self, output: StepsOutput) -> None:
-        """Choose what ``rows`` gives, once."""
+        """Choose the output of ``rows``. Call this method once."""
         self._output = output
         if self.arrow is not None:
             self.arrow.select(output)
 
     @cached_property
     def _output_projections(self) -> list[list[Column]]:
-        """What makes the chosen columns of the rows behind the steps.
+        """The projections from rows after the steps to the chosen columns.
 
-        Built when Spark first runs the steps: most runs are done by Arrow, and for each column Java
-        is asked several times.
+        They are built when Spark first runs the steps. Arrow runs most steps, and each column needs
+        several calls to Java.
         """
         assert self._output is not None
         output = self._output
@@ -166,7 +165,8 @@ class RowSteps:
         join_columns = [name for name in JOIN_COLUMNS.values() if name in self._meta]
         keep = F.col("__keep")
         if join_columns:
-            # That a row is gone is no bad record: who has no use for it does without.
+            # A deleted row of a join is not an invalid record. If the next operator cannot use it,
+            # the row is filtered out.
             gone = in_use() & F.col("__null_value") & reason.isNotNull()
             reason, keep = F.when(~gone, reason), keep & ~gone
         raw = F.col("__raw") if output.keeps_raw else F.when(reason.isNotNull(), F.col("__raw"))
@@ -188,20 +188,23 @@ class RowSteps:
         return [*projections, selected]
 
     def rows(self, records: DataFrame, carried: Sequence[str] = ()) -> DataFrame:
-        """Return the rows for the stamp.
+        """Return the rows for the stream-time assigner.
 
-        Columns: partition, offset, reason, keep, null_value, raw (of dead letters, or of
-        all), the message of dead letters, key, timestamp_ms, for a join's results suborder,
-        stream_time_ms, for elements ``FIRST_ELEMENT``, and the chosen value
-        columns; behind these the columns ``carried`` of ``records``, which no step sees. A row that
-        is flattened is followed by no other row before its last element.
+        Columns: partition, offset, reason, keep, null_value, raw, message, key and timestamp_ms.
+        Join results also have their lineage and stream_time_ms.
+        Flattened records also have ``FIRST_ELEMENT``. The last columns are the chosen value
+        columns, and the columns ``carried`` of ``records``, which no step reads.
+
+        Only dead letters have a message. Only dead letters have raw bytes, unless the output keeps
+        the bytes of all rows. The rows of a flattened record are adjacent.
         """
         unpacked, *others = (*self._projections, *self._output_projections)
         if not carried:
             for columns in (unpacked, *others):
                 records = records.select(*columns)
             return records
-        # Behind a prefix of their own, as a step or an aggregate may have made such a name.
+        # They have their own prefix, because a step or an aggregate can have a column of the same
+        # name.
         hidden = {name: f"__carried_{name}" for name in carried}
         records = records.select(*unpacked, *(F.col(n).alias(h) for n, h in hidden.items()))
         for columns in others:
@@ -209,31 +212,31 @@ class RowSteps:
         return records.withColumnsRenamed({h: n for n, h in hidden.items()})
 
     def failing_step(self, records: DataFrame, error: Exception) -> str | None:
-        """The first step that fails on ``records`` in the way of ``error``; None: none does."""
+        """Return the first step that fails on ``records`` in the same way as ``error``, or None."""
         rows = records.select(*self._projections[0])
         for step, columns in zip(self._steps, self._projections[1:], strict=False):
             rows = rows.select(*columns)
             try:
-                # The RDD: a count of the rows alone would leave the columns out, and an action
-                # of the DataFrame's logs the error as well.
+                # The rows of the RDD are counted. A count of the DataFrame would not compute the
+                # columns, and it would also log the error.
                 rows._jdf.queryExecution().toRdd().count()  # noqa: SLF001
             except (PySparkException, Py4JJavaError) as step_error:
                 return step.step if error_kind(step_error) == error_kind(error) else None
         return None
 
     def a_null_row(self) -> DataFrame:
-        """One row like the records, of nulls only."""
+        """Return one row with the columns of the records, which are all null."""
         fields = [StructField(field.name, field.dataType) for field in self._records.schema]
         row = tuple(None for _ in fields)
         return self._records.sparkSession.createDataFrame([row], StructType(fields))
 
     def _value(self, name: str) -> Column:
         column = F.col(f"`{name}`")
-        # Rows that are gone have no value, whatever steps make of none, or of a window's bounds.
+        # Deleted rows have no value, although steps can compute one from nulls or window bounds.
         return F.when(~F.col("__null_value"), column).alias(name) if self._deletes else column
 
     def _values_of(self, rows: DataFrame) -> StructType:
-        """The value columns of rows on their way."""
+        """Return the value columns of rows during the steps."""
         hidden = {*self._meta, *SCOPE}
         return StructType([field for field in rows.schema if field.name not in hidden])
 
@@ -248,7 +251,7 @@ class RowSteps:
         expressions: Mapping[str, "str | Column"],
         build: Callable[[list[str]], list[Column]],
     ) -> DataFrame:
-        """Build one step from the names of the value columns, and let Spark analyse it at once."""
+        """Build one step from the names of the value columns, and let Spark analyze it at once."""
         values = self._values_of(rows).names
         step_expressions = StepExpressions(step, rows, expressions)
         self._steps.append(step_expressions)
@@ -256,7 +259,7 @@ class RowSteps:
             built = self._project(rows, build(values))
             why = step_expressions.wrong_type()
         except (PySparkException, Py4JJavaError) as error:
-            # What Spark says of an aggregate or a generator here is advice for a whole query.
+            # Spark's message about an aggregate or a generator is advice for a whole query.
             why = step_expressions.fault() or f"{first_line(error)}{step_expressions.hint(error)}"
             message = f"store {self._store!r}, step {step}: {why}"
             raise InvalidTopology(message) from error
@@ -266,10 +269,12 @@ class RowSteps:
         return built
 
     def _flattened(self, step: FlatMapValues, rows: DataFrame) -> DataFrame:
-        """A row for each element of the array that ``step`` has computed; one for what has none.
+        """Return one row per element of the array that ``step`` has computed.
+
+        A record without elements has one row.
 
         Raises:
-            InvalidTopology: of the step's columns none is an array, or several are.
+            InvalidTopology: The step has no array column, or several.
         """
         lists = [name for name in step.columns if isinstance(rows.schema[name].dataType, ArrayType)]
         if len(lists) != 1:
@@ -283,7 +288,7 @@ class RowSteps:
         (name,) = lists
 
         def of_values(values: list[str]) -> list[Column]:
-            # What a table's filter has deleted still has its columns.
+            # A deleted row also has an array if the step computes one from nulls.
             elements = F.when(~F.col("__null_value"), F.col(f"`{name}`")).alias(name)
             others = (value for value in values if value != name)
             return [*columns_of((*self._meta, *SCOPE, *others)), elements]
@@ -292,7 +297,7 @@ class RowSteps:
             elements = F.col(f"`{name}`")
             has_any = F.coalesce(F.size(elements) > 0, F.lit(False))  # noqa: FBT003
             kept = F.when(in_use(), has_any).otherwise(F.col("__keep")).alias("__keep")
-            # "outer": what has no element has a row all the same, or it could not be counted.
+            # "outer" also returns a row for a record without elements, so that it can be counted.
             return [
                 *columns_of(m for m in self._meta if m != "__keep"),
                 kept,
@@ -305,7 +310,7 @@ class RowSteps:
         def marked(values: list[str]) -> list[Column]:
             is_first = F.col("__place") == 0
             if others != self._meta:
-                # Of an element's elements the first goes on in its place.
+                # The first element of a flattened record has the mark of that record.
                 is_further = F.col("__place") > 0
                 is_first = F.when(is_further, F.lit(False)).otherwise(F.col(FIRST_ELEMENT.name))  # noqa: FBT003
             return [
@@ -320,10 +325,10 @@ class RowSteps:
         return rows
 
     def _branched(self, step: Branches, rows: DataFrame) -> DataFrame:
-        """Each row behind the branch that it takes; those that take none are filtered out.
+        """Return the rows after merged branches. Rows that belong to no branch are filtered out.
 
         Raises:
-            InvalidTopology: the branches give other columns.
+            InvalidTopology: The branches have different value columns.
         """
         meta, fork = self._meta, Fork(step, self._meta, self._values_of(rows).names)
         rows = self._checked(str(step), rows, {}, fork.parted)
@@ -378,7 +383,7 @@ class RowSteps:
     def _filtered(self, values: list[str], step: Filter) -> list[Column]:
         holds = holding(step)
         if step.of_table:
-            # As a record without a value does it: what comes behind finds no column of it.
+            # As in a record with a null value, all columns are null for later steps.
             deleted = F.when(in_use(), F.col("__null_value") | ~holds).otherwise(
                 F.col("__null_value")
             )
@@ -396,13 +401,13 @@ class RowSteps:
 
 
 def _all_of(steps: Iterable[Step]) -> Iterator[RowStep]:
-    """The steps, of branches those of all."""
+    """Yield the steps. For merged branches, yield the steps of all branches."""
     for step in steps:
         yield from (step,) if not isinstance(step, Branches) else chain(*step.chains)
 
 
 def _expressions_by_name(step: RowStep) -> dict[str, "str | Column"]:
-    """What a step computes with, by what to call it."""
+    """Return the expressions of a step, by their names in messages."""
     if isinstance(step, Filter):
         return {CONDITION: step.condition}
     if isinstance(step, LookupKey):
@@ -416,19 +421,19 @@ def _expressions_by_name(step: RowStep) -> dict[str, "str | Column"]:
 
 
 def _types(values: StructType) -> str:
-    """Value columns and their types; nobody minds their order."""
+    """Return the value columns with their types. Their order is irrelevant, so they are sorted."""
     return ", ".join(sorted(f"{field.name} {field.dataType.simpleString()}" for field in values))
 
 
 def _key_parts(parts: tuple["str | Column", ...]) -> dict[str, "str | Column"]:
-    """The expressions that make a key, by what to call them."""
+    """Return the expressions of a key, by their names in messages."""
     if len(parts) == 1:
         return {KEY: parts[0]}
     return {f"{KEY} {number}": part for number, part in enumerate(parts, start=1)}
 
 
 def _typed(typed_keys: TypedKeys) -> Callable[[Column], Column]:
-    """What makes the keys, as a function of Spark."""
+    """Return a Spark function from strings to typed keys."""
 
     def typed(texts: pa.Array) -> pa.Array:
         return typed_keys.typed(texts)

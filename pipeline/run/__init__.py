@@ -1,8 +1,8 @@
-"""Running a topology: from options to a streaming query, which brings the stores forward.
+"""Run a topology: from the options to a streaming query that updates the stores.
 
-In come options, a log (event log or Kafka) and a data folder. Out go the stores' tables, brought
-forward batch by batch until the log's end (``--once``) or a signal, and a summary. An expression
-that fails on a record is named with its store and step.
+Input: options, a log (event log or Kafka), and a data directory. Output: the tables of the stores,
+updated batch by batch until the end of the log (``--once``) or a signal, and a summary. If an
+expression fails on a record, the error names the store and the step.
 """
 
 from oriel.pipeline.run.query import PipelineRun, RunSettings

@@ -1,7 +1,7 @@
-"""What a topology changes for its stores and sinks since they were made: all of it, at once.
+"""Find all changes of a topology to its existing stores and sinks, and report them together.
 
 Each rebuild reads the whole log, and each start of Spark costs seconds. So one error names every
-store that has to be rebuilt, and `oriel rebuild` computes several.
+store that must be rebuilt, and `oriel rebuild` computes several.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -22,20 +22,25 @@ from oriel.storage.delta import DeltaLog, has_table
 
 
 class Change(NamedTuple):
-    """What changes for a store or a sink, and of which topics the schema or decoding changes."""
+    """The changes to a store or a sink.
+
+    Attributes:
+        differences: The differences of the definitions, as strings for messages.
+        topics: The topics whose schema or decoding changes.
+    """
 
     differences: Sequence[str]
     topics: Sequence[str]
 
 
-#: A store or sink of the topology, and what the topology says of it.
+#: A store or sink of the topology, and its definition in the topology.
 Defined = tuple[Store, StoreDefinition | SinkDefinition]
 
 
 def refuse_unfit(
     topology: Topology, publish_options: Mapping[str, str] | None, rebuild: Sequence[str]
 ) -> None:
-    """Refuse a run or a rebuild that cannot succeed, by what the topology says alone.
+    """Reject a run or a rebuild that cannot succeed, by the topology alone.
 
     Raises:
         InvalidTopology: a store to rebuild does not exist, or no cluster to publish to is named.
@@ -61,10 +66,10 @@ def check_changes(
     units: Iterable[Defined],
     rebuilt: Sequence[str],
 ) -> None:
-    """Refuse to run a topology that changes stores. After a rebuild, only report them.
+    """Reject a topology that changes stores. After a rebuild, only report the changes.
 
     Raises:
-        IncompatibleStore: the message names each store and each difference.
+        IncompatibleStore: a store changes. The message names each store and each difference.
     """
     changes = {
         unit.name: change
@@ -96,7 +101,7 @@ def _change(
         found = sink_differences(recorded, defined) if recorded is not None else []
     elif has_table(table := layout.table(unit.name)):
         recorded = DeltaLog(table).snapshot().definition
-        # A table of another application is refused as it is opened.
+        # A table of another application is rejected when it is opened.
         is_own = recorded.application == defined.application
         found = differences(recorded, defined) if is_own else []
     topics = [] if recorded is None else _changed_topics(unit, recorded, defined)
@@ -110,7 +115,7 @@ def _changed_topics(
 ) -> list[str]:
     """Return the topics that a store has read with another schema or decoding."""
     before, now = recorded.sources or (), defined.sources or ()
-    # The texts of sources begin with the topic.
+    # The string of a source starts with the topic.
     return [
         source.topic
         for source, text in zip(unit.sources, now, strict=True)

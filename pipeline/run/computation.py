@@ -1,4 +1,4 @@
-"""A batch computed: by the driver alone where it is small, else as one Spark job."""
+"""Compute a batch in the process of the driver if it is small, otherwise as one Spark job."""
 
 from collections.abc import Mapping, Sequence
 
@@ -13,7 +13,7 @@ from oriel.pipeline.sources import SMALL_BATCH_RECORDS, Decoder, Log
 from oriel.pipeline.tasks import LocalRunner, Reports, StoreWork, run_stages
 from oriel.storage import Offsets
 
-#: Records that are there already, each source's of one partition: stores' final rows.
+#: Final rows of other stores, which already exist as records. Each source has one partition.
 Records = Mapping[Source, pa.Table]
 
 
@@ -23,11 +23,11 @@ class Computation:
     def __init__(
         self, log: Log, decoders: Mapping[Source, Decoder], plans: Sequence[StorePlans]
     ) -> None:
-        """Read ``log`` by ``decoders``, for stores of ``plans``."""
+        """Read ``log`` with ``decoders``, for the stores of ``plans``."""
         self._log = log
         self._decoders = decoders
         plans = list(plans)
-        #: The stores that this process can compute: Arrow decodes what they read, and runs steps.
+        #: The stores without Spark: Arrow decodes the records that they read, and runs their steps.
         self._by_arrow = {plan.store.name for plan in plans if self._is_by_arrow(plan)}
         #: Whether a store has steps or decoders in Spark.
         self.needs_spark = len(self._by_arrow) < len(plans)
@@ -43,9 +43,14 @@ class Computation:
         wall_clock: WallClock,
         final_rows: Records,
     ) -> dict[str, Reports]:
-        """What the tasks of ``stores`` report of a batch: the log's ``rows``, from where to where.
+        """Compute a batch of stores, and return the reports of their tasks by store.
 
-        ``final_rows`` are records of the stores that they read.
+        Args:
+            rows: The rows of the log.
+            bounds: The offsets at which the batch starts and ends.
+            stores: The work of each store.
+            wall_clock: The wall-clock time of the batch.
+            final_rows: The records of other stores that these stores read.
         """
         if not stores:
             return {}
@@ -54,7 +59,7 @@ class Computation:
         sources = dict.fromkeys(s for work in stores for s in work.plans.store.sources)
         of_log = [source for source in sources if source in self._decoders]
         final = sum(map(len, final_rows.values()))
-        # Most batches make nothing final: then stores that read nothing else have nothing to do.
+        # In most batches, no row becomes final. Stores that only read final rows then have no work.
         has_none = not of_log and not final
         is_small = final <= SMALL_BATCH_RECORDS and (not of_log or self._log.is_small(starts, ends))
         if has_none or (
@@ -67,7 +72,7 @@ class Computation:
         try:
             return run_stages(runner, stores)
         except SPARK_ERRORS as error:
-            # Say so if it is an expression that fails on a record.
+            # Name the store and the step if an expression fails on a record.
             steps = (each for work in stores for each in steps_of(work.plans, runner))
             refuse_failing(error, steps)
             raise

@@ -1,7 +1,8 @@
-"""The rows of a store's table that a batch wrote, and the final ones for the stores that read them.
+"""Read the rows of a store that a batch wrote, and the final rows for stores that read them.
 
-A batch's rows are read from the files that its ``PreparedBatch`` names. So a start that finds the
-batch decided for the store, but not for one behind it, reads the same rows again (decision 0066).
+The rows of a batch are read from the files that its ``PreparedBatch`` names. If a crash left the
+batch prepared for a store but not for its readers, the next start reads the same rows again
+(decision 0066).
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -32,17 +33,17 @@ _PARTITION = "0"
 def rows_of_batch(
     table: Path, definition: StoreDefinition, prepared: PreparedBatch
 ) -> Iterator[pa.Table]:
-    """The rows that a committed batch wrote to ``table``, in its columns."""
+    """Yield the rows that a committed batch wrote to ``table``, in its columns."""
     if all(current_files().exists(table / file.path) for file in prepared.files):
         yield from _rows_of_files(table, definition, prepared.files)
         return
-    # A batch that is read again long after it was committed: its files were compacted.
+    # The batch was committed long ago, and its files have been compacted and removed.
     rows = open_with_files(table).to_pyarrow_dataset()
     yield rows.to_table(filter=pc.field("revision") == prepared.record.batch)
 
 
 class FinalRows:
-    """Final rows of the stores that others read, batch by batch."""
+    """Reads the final rows of stores that other stores read, batch by batch."""
 
     def __init__(
         self, tables: Mapping[str, StoreTables], stores: Mapping[str, StoreBatches]
@@ -54,9 +55,9 @@ class FinalRows:
     def of_batch(
         self, batch: int, prepared: Mapping[str, PreparedBatch], readers: Iterable[str]
     ) -> tuple[dict[Source, pa.Table], Offsets]:
-        """What ``batch`` made final, as records, for the stores ``readers``; and where it ends.
+        """Return the rows that ``batch`` made final, as records for ``readers``, and their ends.
 
-        ``prepared`` has what the stores that they read have decided.
+        ``prepared`` has the prepared batches of the stores that they read.
         """
         records: dict[Source, pa.Table] = {}
         ends: Offsets = {}
@@ -72,9 +73,10 @@ class FinalRows:
         return _as_records(rows, tables.definition, first)
 
     def _first_offset(self, source: StoreSource, batch: int) -> int:
-        """Where the readers of a store go on.
+        """Return the offset at which the readers of a store continue.
 
-        One that was computed anew may have counted less, of a table from which rows have expired.
+        A rebuilt reader can have counted fewer rows, if rows of the store's table had expired. So
+        the greatest offset counts.
         """
         ends = (
             store.ends_before(batch).get(source.topic, {}).get(_PARTITION, 0)
@@ -85,17 +87,17 @@ class FinalRows:
 
 
 def ends_at(source: StoreSource, offset: int) -> Offsets:
-    """Where a stream of a store's rows is that has been read up to ``offset``."""
+    """Return the offsets of the stream of a store's rows, after rows up to ``offset`` were read."""
     return {source.topic: {_PARTITION: offset}}
 
 
 def final_rows_up_to(table: Path, batch: int, decided: PreparedBatch | None) -> pa.Table:
-    """All final rows of a store up to ``batch``, as records from offset 0 on.
+    """Return all final rows of a store up to ``batch``, as records with offsets from 0.
 
-    ``decided`` is what it has decided of ``batch``, which its table may not have yet.
+    ``decided`` is the batch as the store has prepared it. The table of the store can still lack it.
 
     Raises:
-        CheckpointError: the store has not decided that batch.
+        CheckpointError: the store has not prepared this batch.
     """
     snapshot = DeltaLog(table).snapshot()
     dataset = open_with_files(table).to_pyarrow_dataset()
@@ -115,19 +117,20 @@ def final_rows_up_to(table: Path, batch: int, decided: PreparedBatch | None) -> 
 def refuse_readers_behind(
     layout: DataLayout, checkpoint: Checkpoint, store: str, readers: Iterable[str], batch: int
 ) -> None:
-    """Refuse to compute a store anew whose rows of ``batch`` one of its ``readers`` has not read.
+    """Check that all ``readers`` of a store have read its rows of ``batch``, before a rebuild.
 
-    A store that is computed anew has rows, and none that are of one batch.
+    After a rebuild, the rows of a single batch are not known any more.
 
     Raises:
-        CheckpointError: there is such a reader.
+        CheckpointError: a reader has not prepared ``batch``.
     """
     for reader in readers:
         definition = _definition(layout, checkpoint, reader)
         if definition is None:
             continue
         versions = checkpoint.versions(definition.state_name)
-        # One that has nothing yet is computed anew itself; of a first batch it takes what is new.
+        # A reader without a batch is rebuilt later, from all rows. Only if this is the first batch,
+        # it reads the rows of the batch.
         has_begun = versions.newest() >= 0 or batch == 0
         if has_begun and versions.decided(batch) is None:
             message = (
@@ -140,7 +143,7 @@ def refuse_readers_behind(
 def _definition(
     layout: DataLayout, checkpoint: Checkpoint, unit: str
 ) -> StoreDefinition | SinkDefinition | None:
-    """What is recorded of a store or a sink, None if nothing is."""
+    """Return the recorded definition of a store or a sink, None if it does not exist."""
     if is_sink_name(unit):
         return SinkDefinition.recorded(checkpoint.folder, unit)
     table = layout.table(unit)
@@ -161,7 +164,7 @@ def _as_records(rows: Iterable[pa.Table], definition: StoreDefinition, first: in
 
 
 def _in_ms(rows: pa.Table, aggregates: list[str]) -> pa.Table:
-    """Rows of a table with the engine's columns and times."""
+    """Return rows of a table with the columns and times of the engine."""
     times = {"window_start_ms": "window_start", "window_end_ms": "window_end"}
     times["timestamp_ms"] = "timestamp"
     return pa.table({

@@ -1,4 +1,4 @@
-"""The batch that Spark has planned: where it ends, and when.
+"""Read the end offsets and the wall-clock time of the batch that Spark has planned.
 
 Spark's offset log has both. But a live run lets Spark write this log rarely, so they are read from
 Spark's memory (decision 0094).

@@ -38,7 +38,7 @@ class Progress:
         self._printed_totals: dict[str, dict[str, int]] = {}
         self._first_since: int | None = None
         self._batches = 0
-        #: When the first batch of this run was committed, and how far it went.
+        #: When the first batch of this run was committed, its records, and its share of the log.
         self._first: tuple[float, int, float | None] | None = None
 
     def begin(self, counters: Mapping[str, Mapping[str, int]]) -> None:
@@ -93,7 +93,7 @@ class Progress:
 
     @property
     def has_rejected_all(self) -> bool:
-        """Whether this run has read records, and all of them are dead letters."""
+        """Whether this run has read records, and all records are dead letters."""
         read = rejected = 0
         for name, prepared in self._last.items():
             after, before = prepared.record.counters, (self._before or {}).get(name, {})

@@ -1,4 +1,4 @@
-"""Rows of stores and records of streams written to Kafka topics, after each batch is prepared.
+"""Write rows of stores and records of streams to Kafka topics, after each batch is prepared.
 
 Every topic has a transactional producer in the driver. A transaction contains a marker of the
 batch, so after a crash a start writes only the messages that Kafka has not committed

@@ -40,7 +40,7 @@ class Queries:
     def __init__(
         self, spark: SparkSession, topology: Topology, log: Log, settings: RunSettings
     ) -> None:
-        """Bring the stores of ``topology`` forward by ``log``."""
+        """Prepare to update the stores of ``topology`` from ``log``."""
         self._spark = spark
         self._topology = topology
         self._log = log
@@ -54,8 +54,8 @@ class Queries:
         ``--once`` also waits that long, and other runs wait without a limit.
 
         Raises:
-            KafkaUnavailable: the log did not answer in time.
-            Exception: what ended a query for good.
+            KafkaUnavailable: the log did not respond in time.
+            Exception: a query failed, and another query does not help.
         """
         topics = sorted(self._topology.topics)
         report = RunReport(
@@ -78,7 +78,7 @@ class Queries:
         failure: BaseException | None = None
         while (waited := self._has_answered(stop, most_seconds, report)) is not None:
             if waited:
-                # That was the reason, so it is over.
+                # The log did not respond, so earlier failures do not count.
                 failures, failure = 0, None
             if self._settings.trigger_ms is not None:
                 most_seconds = inf
@@ -101,7 +101,8 @@ class Queries:
                 query.stop()
                 query.awaitTermination()
             except Exception as error:
-                # The query's own error wraps ours in a Java stack trace: prefer ours.
+                # The query's own error wraps the error of the batch in a Java stack trace, so
+                # prefer the latter.
                 failure = run.failure or error
                 is_new = progress.batches > batches or time.monotonic() - began > _LONG_SECONDS
                 failures = 1 if is_new else failures + 1
@@ -120,8 +121,8 @@ class Queries:
         """Compute ``stores`` again. Wait ``most_seconds`` for a log that does not respond.
 
         Raises:
-            KafkaUnavailable: the log did not answer in time.
-            PipelineError, StorageError: a store can't be computed again.
+            KafkaUnavailable: the log did not respond in time.
+            PipelineError, StorageError: a store cannot be computed again.
         """
         self._warm_up()
         if self._has_answered(stop, most_seconds) is not None:

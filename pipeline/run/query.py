@@ -113,10 +113,11 @@ class PipelineRun:
         With ``rebuild``, only open and compute these stores again, without a ``start``.
 
         Raises:
-            KafkaUnavailable: the brokers don't answer.
-            InvalidTopology: a step does not fit the schema, or there is no store of ``rebuild``.
-            AlreadyRunning, CheckpointError, ForeignCheckpoint, IncompatibleStore: what is
-                in the data folder can't be gone on with.
+            KafkaUnavailable: the brokers do not respond.
+            InvalidTopology: a step does not fit the schema, or a store of ``rebuild`` does not
+                exist.
+            AlreadyRunning, CheckpointError, ForeignCheckpoint, IncompatibleStore: the pipeline
+                cannot continue with the content of the data directory.
         """
         self._spark = spark
         self._log = log
@@ -132,7 +133,7 @@ class PipelineRun:
         self._since_ms = wall_clock_ms()
         plans = self._plans()
         self.computation = Computation(log, self._decoders, plans)
-        #: The last batch that ran, and where it ended.
+        #: The last batch that ran, and the offsets at which it ended.
         self._last_ends: tuple[int, Offsets] | None = None
         #: Where the first query continues.
         self._resumption: Resumption | None = None
@@ -172,7 +173,7 @@ class PipelineRun:
         """Start the streaming query, and call ``on_batch`` for every committed batch.
 
         Raises:
-            PipelineError: the log can't be read on from where the last batch ended.
+            PipelineError: the log cannot be read from the end of the last batch.
         """
         at = self._resumption
         read = {} if at is None else of_topics(at.ends if at.is_done else at.starts)
@@ -236,7 +237,7 @@ class PipelineRun:
 
     @property
     def _topics(self) -> list[str]:
-        """Spark knows its sources by their order, which must not follow that of the stores."""
+        """The topics in sorted order, because Spark identifies its sources by their order."""
         return sorted(self._topology.topics)
 
     def close(self) -> None:
@@ -266,7 +267,7 @@ class PipelineRun:
         origin: Input | AggregatedRows,
         read: Source | pa.Schema,
     ) -> RowSteps:
-        """Steps as Spark reads them, over a source's records, a join's results or aggregates."""
+        """Return Spark's steps for records of a source, results of a join, or aggregates."""
         if isinstance(read, StoreSource):
             read_schema = decoded_schema(pa.struct(list(arrow_schema(read.schema))))
             records = no_rows(self._spark, from_arrow_schema(read_schema))
@@ -368,8 +369,8 @@ class PipelineRun:
     def _run_batch(self, rows: DataFrame, batch: int) -> dict[str, PreparedBatch]:
         began = time.perf_counter()
         ends, time_ms = planned_batch(self._spark, self._checkpoint.application)
-        # Decision 0032: a batch has one wall clock (that of `current_timestamp()`) and one bound.
-        # If a crash left it decided for some stores, the others judge as they did.
+        # Decision 0032: a batch has one wall-clock time (`current_timestamp()`) and one bound. If a
+        # crash left the batch prepared for some stores, the other stores use the same values.
         wall_clock = WallClock(time_ms or wall_clock_ms(), self._since_ms, self._settings.clocks)
         notes = (store.decided_notes(batch) for store in self._stores.values())
         decided = next((each for each in notes if each is not None), None)
@@ -434,7 +435,7 @@ class PipelineRun:
         return self._checkpoint.end_offsets(batch - 1)
 
     def _no_records(self, source: Source) -> DataFrame:
-        """No record of a source, decoded: its schema is checked."""
+        """Return an empty frame with the decoded columns of a source. This checks its schema."""
         decoder = self._decoders[source]
         if isinstance(decoder, BlockDecoder):
             return no_rows(self._spark, from_arrow_schema(decoder.schema))

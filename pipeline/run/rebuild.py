@@ -1,10 +1,10 @@
 """Compute a store again from the start of its topics, up to a batch of its application.
 
-It is a run of its own over what the log has: in a data folder of its own
-(``DATA/rebuilds/<store>``), in batches of the usual size, by the same stages. Its rows then go to
-the store's table as one revision, the newest of each window, and take the place of the old ones
-with their state in one step (``Replacement``). The pipeline goes on from there as if the store had
-always been so.
+A rebuild is a separate run over the records that the log still has. It has its own data directory
+(``DATA/rebuilds/<store>``), and uses batches of the usual size and the same stages. The newest row
+of each window then becomes part of one revision of the store's table. These rows replace the old
+rows, together with the state, in one step (``Replacement``). The pipeline then continues as if the
+store had always had this definition.
 """
 
 import time
@@ -50,11 +50,11 @@ from oriel.storage.delta import (
 )
 from oriel.storage.index import table_batches
 
-#: How much of a table goes into one of its files, about.
+#: The approximate number of bytes per file of a rebuilt table.
 _FILE_BYTES = 64 * 2**20
-#: How many rows of a store that it reads a batch takes.
+#: The number of rows of another store per batch.
 _FINAL_ROWS = 1_000_000
-#: Least time between two lines that say how far it is.
+#: The least time between two progress lines.
 _LINE_SECONDS = 1
 
 _REPORT = "report STRING"
@@ -62,7 +62,18 @@ _REPORT = "report STRING"
 
 @dataclass(frozen=True)
 class Rebuild:
-    """What a store is computed with, by ``tasks`` tasks behind a shuffle."""
+    """Computes stores again.
+
+    Attributes:
+        spark: The session.
+        log: The log that has the records.
+        computation: Runs the stages of a batch.
+        layout: The data directory.
+        checkpoint: The checkpoint of the pipeline.
+        tasks: The number of tasks after each exchange.
+        sync: Whether files are forced to disk.
+        wall_clock: The wall-clock time of all batches, with its bounds on stream times.
+    """
 
     spark: SparkSession
     log: Log
@@ -76,15 +87,21 @@ class Rebuild:
     def run(
         self, plans: StorePlans, defined: StoreDefinition, batch: int, decided_ends: Offsets
     ) -> PreparedBatch:
-        """Compute the store of ``plans`` up to the end of ``batch``, and put it into its place.
+        """Compute the store of ``plans`` up to the end of ``batch``, and replace the old store.
 
-        ``decided_ends`` is where that is, as its application has decided. Returns the store's
-        newest batch.
+        Args:
+            plans: The plans of the store.
+            defined: The definition of the store in the topology.
+            batch: The batch up to which the application has prepared its stores.
+            decided_ends: The offsets at which ``batch`` ends.
+
+        Returns:
+            The newest batch of the store.
 
         Raises:
             ForeignCheckpoint: the store's table belongs to another application.
             RecordsMiscounted: a record was lost or used twice.
-            CheckpointError, EventLogError: the log has less than the pipeline has read.
+            CheckpointError, EventLogError: the log has fewer records than the pipeline has read.
         """
         windowed = defined.window.is_windowed
         types = plans.columns
@@ -94,7 +111,7 @@ class Rebuild:
         current_files().delete_folder(scratch.root)
         with Checkpoint(scratch.checkpoint("rebuild"), sync=False) as checkpoint:
             versions = checkpoint.versions(defined.name)
-            # Its own table is of the same store, in its first generation.
+            # The rebuild has its own table of the same store, in its first generation.
             definition = replace(target.definition, generation=0)
             tables = StoreTables(scratch, definition, types, sync=False)
             batches = StoreBatches(plans, tables, versions, tasks=self.tasks)
@@ -139,7 +156,7 @@ class Rebuild:
             versions = checkpoint.versions(first.name)
             batches = StoreBatches(plans, topic, versions, tasks=self.tasks)
             computed = self._compute(batches, batch, decided_ends)
-            # The records of its last batch are in the topic; only the joins' state is needed.
+            # The topic has the records of the last batch, so only the state of the joins is needed.
             prepared = replace(as_version(computed, batch), segments={}, changed=0)
             for name in prepared.state_files:
                 current_files().copy(versions.folder / name, target.folder / name, sync=self.sync)
@@ -155,12 +172,12 @@ class Rebuild:
         return prepared
 
     def _compute(self, batches: StoreBatches, batch: int, decided_ends: Offsets) -> PreparedBatch:
-        """Run batches from the log's beginning to ``decided_ends``; what the last one prepared.
+        """Run batches from the log's start to ``decided_ends``. Return the last prepared batch.
 
-        Behind the log come the rows of the stores that it reads, in batches of their own.
+        The rows of other stores that the store reads follow in their own batches.
         """
         store = batches.plans.store
-        # A topic that is new in the topology is read from its beginning by the next batch.
+        # If a topic is new in the topology, the next batch reads it from its start.
         own = of_topics({topic: {} for topic in store.topics})
         ends = {topic: decided_ends.get(topic, {}) for topic in own}
         final_rows = {source: self._final_rows(source, batch) for source in store.reads_stores}
@@ -172,7 +189,7 @@ class Rebuild:
         }
         all_ = max(1, _distance(starts, ends))
         number, said = 0, time.monotonic()
-        # How far the stores in front have read.
+        # The ends of topics that only the upstream stores read.
         read_to = {t: decided_ends.get(t, {}) for t in batches.plans.topics if t not in own}
         for source in store.reads_stores:
             read_to |= ends_at(source, 0)
@@ -223,7 +240,7 @@ class Rebuild:
         return reports[work.plan.store]
 
     def _final_rows(self, source: StoreSource, batch: int) -> pa.Table:
-        """The rows of a store that this one reads, up to a batch of the application."""
+        """Return the final rows of another store that this store reads, up to a batch."""
         table = self.layout.table(source.store)
         definition = DeltaLog(table).snapshot().definition
         decided = self.checkpoint.versions(definition.state_name).decided(batch)
@@ -232,16 +249,16 @@ class Rebuild:
     def _newest_rows(
         self, table: Path, target: Path, schema: pa.Schema, batch: int
     ) -> list[AddedFile]:
-        """The newest row of each window, as files for ``target`` of revision ``batch``.
+        """Write the newest row of each window to files for ``target``, with revision ``batch``.
 
-        Rows must not have a higher revision than the next batch's, whose rows win over them.
+        The revision must not be higher than the next batch's, because its rows override these rows.
         """
         snapshot = DeltaLog(table).snapshot()
         if not snapshot.files:
             return []
         window = [name for name in ("key", "window_start", "window_end") if name in schema.names]
         newest = Window.partitionBy(*window).orderBy(F.desc("revision"))
-        # The dot keeps it apart from columns of users.
+        # The dot avoids a conflict with columns of users.
         rank = "oriel.rank"
         rows = (
             self._table_rows(table, snapshot, schema)
@@ -265,7 +282,7 @@ class Rebuild:
         return [AddedFile(**orjson.loads(report)) for report in reports]
 
     def _table_rows(self, table: Path, snapshot: TableSnapshot, schema: pa.Schema) -> DataFrame:
-        """Read the rows of the files here: Spark compares no digests, and knows no objects."""
+        """Return the rows of files. Spark's reader does not check digests or read object stores."""
         definition, digests = snapshot.definition, snapshot.digests
 
         def read(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -290,7 +307,7 @@ class Rebuild:
 
 
 def _distance(starts: Offsets, ends: Offsets) -> int:
-    """How far all partitions together go between two offsets."""
+    """Return the distance between two offsets, summed over all partitions."""
     return sum(
         end - starts.get(topic, {}).get(partition, 0)
         for topic, partitions in ends.items()

@@ -1,4 +1,4 @@
-"""Why a run could not use records: counts and one example for each reason, from dead letters.
+"""Report the dead letters of a run: a count and one example for each reason.
 
 The driver reads the dead letters that a batch has written, and only if the batch has any. So a run
 without dead letters does no additional work.

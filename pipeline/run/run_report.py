@@ -1,8 +1,8 @@
-"""What a run tells of itself to whoever asks beside it: the checkpoint's status file.
+"""Write the status file of a run, which other processes read in the checkpoint.
 
-Written by the loop that waits for the query, at most once a second, so that a batch costs the same
-however short it is. Where the log ends is asked by a thread: brokers that are down answer late, and
-neither a batch nor the heartbeat waits for them.
+The loop that waits for the query writes it, at most once per second, so short batches do not cost
+additional writes. A thread reads the ends of the log, because brokers can respond late. Neither a
+batch nor the heartbeat waits for the brokers.
 """
 
 import os
@@ -24,9 +24,10 @@ from oriel.storage import Offsets, StorageError, is_object
 from oriel.storage.monitoring import RunStatus, RunStatusFile, StoreRun, run_problem
 
 _WRITE_SECONDS = 1.0
-#: The same where a file is an object, which costs money.
+#: The same for a file in an object store, where each write costs money.
 _OBJECTS_SECONDS = 4.0
-#: Between two questions where the log ends: so many times what an answer took, within these bounds.
+#: The pause between two reads of the log's ends: this many times the duration of a read, within
+#: these bounds.
 _ASK_SHARE = 20
 _ASK_SECONDS, _ASK_SECONDS_MAX = 1.0, 10.0
 #: Records per second are a mean over this time.
@@ -46,7 +47,12 @@ class RunReport:
     ) -> None:
         """Write to the file of ``checkpoint``, from the first ``beat`` on.
 
-        ``log_ends`` is asked by a thread, at most once a second, ``lost`` with each batch.
+        Args:
+            checkpoint: The directory of the checkpoint.
+            application: The name of the pipeline.
+            offset_unit: The unit of the log's offsets.
+            log_ends: Returns the ends of the log. A thread calls it, at most once per second.
+            lost: Returns how many offsets of each topic were skipped. It is called for each batch.
         """
         self._file = RunStatusFile(checkpoint)
         self._write_seconds = _OBJECTS_SECONDS if is_object(checkpoint) else _WRITE_SECONDS
@@ -57,7 +63,7 @@ class RunReport:
         self._ask_lost = lost
         self._lost: Mapping[str, int] = {}
         self._started_ms = _now_ms()
-        #: Batches are noted by Spark's callback, beside the loop that beats.
+        #: Spark's callback notes batches while another thread calls ``beat``.
         self._noting = threading.Lock()
         self._batches = 0
         self._batch_ms = self._started_ms
@@ -69,11 +75,11 @@ class RunReport:
 
     @property
     def has_begun(self) -> bool:
-        """Whether it has said anything: only who holds the checkpoint may."""
+        """Whether the file was written. Only the process that holds the checkpoint can write it."""
         return self._written_at is not None
 
     def on_batch(self, stores: Mapping[str, PreparedBatch], phases: Mapping[str, float]) -> None:
-        """Note a batch that is committed; ``phases`` are the seconds that it took."""
+        """Note a committed batch. ``phases`` has its duration in seconds, by phase."""
         with self._noting:
             self._batches += 1
             self._batch_ms = _now_ms()
@@ -84,13 +90,14 @@ class RunReport:
             self._stores = {name: _store_run(prepared) for name, prepared in stores.items()}
 
     def note_failures(self, failures: int) -> None:
-        """Note so many more failures of maintenance."""
+        """Add the maintenance failures of a query that has ended."""
         self._maintenance_failures += failures
 
     def beat(self, failures: int = 0) -> None:
-        """Say how the run fares, if it was said a second ago or earlier.
+        """Write the status, at most once per second (every 4 s in an object store).
 
-        ``failures`` are those of the query's maintenance, beside the ones that were noted.
+        ``failures`` are the maintenance failures of the current query, in addition to the noted
+        ones.
         """
         now = time.monotonic()
         if self._written_at is None:
@@ -101,7 +108,7 @@ class RunReport:
         self._write(failures)
 
     def end(self) -> None:
-        """Say the last word, if anything was said."""
+        """Write the final status, if any status was written."""
         if not self.has_begun:
             return
         self._log_ends.end()
@@ -114,7 +121,7 @@ class RunReport:
 
     def _write(self, failures: int, *, has_ended: bool = False) -> None:
         said = self._file.read()
-        # Until the first batch, as an earlier run has left them.
+        # Until the first batch, the values of an earlier run stay.
         before = said[0] if said is not None and not self._batches else None
         with self._noting:
             status = RunStatus(
@@ -140,7 +147,7 @@ class RunReport:
         if said is not None and said[1] and said[0].started_ms > self._started_ms:
             # This process was suspended, and another has taken over.
             return
-        # A full disk: batches tell of it, and nothing depends on this file.
+        # On a full disk, the batches report it, and nothing depends on this file.
         with suppress(OSError):
             self._file.write(status)
 
@@ -182,7 +189,7 @@ class _LogEnds:
 
     def end(self) -> None:
         self._stop.set()
-        # One that hangs ends with the process.
+        # A thread that hangs ends with the process.
         self._thread.join(_ASK_SECONDS)
 
     def _run(self) -> None:

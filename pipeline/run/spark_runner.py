@@ -1,10 +1,10 @@
-"""All stores' stages of a batch as one Spark job; and which step made it fail.
+"""Run a batch of all stores as one Spark job, and find the step that made it fail.
 
-The job is the feed (decoding, row-wise steps, stream tasks), and for each level of channels a
-shuffle of envelopes and the tasks after it. What Arrow runs goes through Spark as envelopes. Steps
-that only Spark can run are projections of its own: rows are decoded before them and become
-envelopes again after them. Where an expression fails on a record, the steps are run again one by
-one, to name the store and the step in one line.
+The first stage of the job decodes records and runs row-wise steps and the tasks of streams. Each
+later stage is a shuffle of envelopes and the tasks after it. Arrow runs its steps inside the tasks.
+Steps that only Spark can run are Spark projections: rows are decoded before them, and become
+envelopes again after them. If an expression fails on a record, the steps run again one by one, so
+that the error names the store and the step in one line.
 """
 
 import threading
@@ -49,12 +49,12 @@ from oriel.pipeline.tasks import (
 )
 
 _ENVELOPES = from_arrow_schema(ENVELOPE_SCHEMA)
-#: The columns of envelopes among rows that are decoded for Spark.
+#: The columns of envelopes, next to the columns of rows that are decoded for Spark.
 _CARRIED = pa.schema([field.with_name(f"_envelope_{field.name}") for field in ENVELOPE_SCHEMA])
 
 
 class SparkRunner(RouteRunner):
-    """Runs routes as one job over one batch's ``rows``, as its log gives them."""
+    """Runs routes as one Spark job over the ``rows`` of one batch, in the format of the log."""
 
     def __init__(
         self,
@@ -64,9 +64,9 @@ class SparkRunner(RouteRunner):
         latest_ms: int | None = None,
         final_rows: Mapping[Source, pa.Table] | None = None,
     ) -> None:
-        """Read ``rows``; a record with a time behind ``latest_ms`` is bad.
+        """Read ``rows``. A record with a time after ``latest_ms`` is invalid.
 
-        ``final_rows`` are records that are there already, each source's of one partition.
+        ``final_rows`` has records that already exist, by source. Each source has one partition.
         """
         super().__init__()
         self._latest_ms = latest_ms
@@ -74,7 +74,7 @@ class SparkRunner(RouteRunner):
         self._log = log
         self._decoders = decoders
         self._tasks = 1
-        #: Channel of rows on their way through Spark's steps -> these, and the rows' columns.
+        #: Exchange of rows that pass through Spark's steps -> these steps, and the rows' columns.
         self._spark_steps: dict[int, tuple[RowSteps, pa.Schema]] = {}
         self._records: dict[Source, DataFrame] = {
             source: self._of_one_partition(records)
@@ -117,7 +117,7 @@ class SparkRunner(RouteRunner):
                 records.unpersist()
 
     def records(self, source: Source) -> DataFrame:
-        """The batch's records of a source, as Spark's rows."""
+        """Return the batch's records of a source, as rows of Spark."""
         if source not in self._records:
             decoder = self._decoders[source]
             if isinstance(decoder, SparkDecoder):
@@ -131,14 +131,14 @@ class SparkRunner(RouteRunner):
         return self._records[source]
 
     def _of_one_partition(self, records: pa.Table) -> DataFrame:
-        """Records in their order, for one task."""
+        """Return records in their order, for one task."""
         frame = self._rows.sparkSession.createDataFrame(records)
         return frame.coalesce(1).sortWithinPartitions("offset")
 
     def _fed(self) -> DataFrame:
-        """The envelopes of the feed."""
+        """Return the envelopes of the first stage."""
         routes = self.routes_from(0)
-        # One pass over the raw rows for all sources of which Spark need not see a record.
+        # One pass over the raw rows for all sources whose records do not pass through Spark.
         with_spark = {
             route.base
             for route in routes
@@ -164,7 +164,7 @@ class SparkRunner(RouteRunner):
             of_source = [route for route in routes if route.base == source]
             records = self.records(source)
             if len(of_source) > 1:
-                # One read and one parse, however many stores and sides of joins read it.
+                # Read and parse once, however many stores and join inputs read the records.
                 records.persist()
             for route in of_source:
                 first, *others = route.operations
@@ -176,7 +176,7 @@ class SparkRunner(RouteRunner):
         return reduce(DataFrame.union, frames)
 
     def _through_spark(self, sent: DataFrame, route: Route) -> DataFrame:
-        """Run the rows of a channel through the steps of Spark and then the route."""
+        """Run the rows of an exchange through Spark's steps and then through the route."""
         assert isinstance(route.base, int)
         steps, schema = self._spark_steps[route.base]
         opened_schema = pa.schema([*_CARRIED, *schema])
@@ -187,10 +187,10 @@ class SparkRunner(RouteRunner):
 
 
 def _open_channel(channel: int, schema: pa.Schema) -> PartitionFunction:
-    """Return the function from envelopes to rows of ``schema``, for one channel.
+    """Return the function from envelopes to rows of ``schema``, for one exchange.
 
-    ``schema`` begins with the columns of the envelopes of other channels, and of reports, which are
-    carried along. These rows have a reason, so no step reads them.
+    ``schema`` starts with the columns of envelopes. They contain the envelopes of other exchanges,
+    and reports. Their rows have a reason, so no step reads them.
     """
     row_fields = list(schema)[len(_CARRIED) :]
 
@@ -247,14 +247,14 @@ SPARK_ERRORS = (PySparkException, Py4JJavaError)
 def refuse_failing(
     error: Exception, steps_and_records: Iterable[tuple[str, RowSteps, DataFrame]]
 ) -> None:
-    """Look for the step that stopped a batch, in stores' steps and the records that they read.
+    """Find the step that stopped a batch, among the steps of stores and the records that they read.
 
-    Spark's error names an expression at best. So the steps are run again, one by one; the
-    records are still there, and whoever is to mend the step waits anyway.
+    Spark's error names an expression at best. So the steps run again one by one. The records still
+    exist, and the time does not matter, because the user must correct the step first.
 
     Raises:
-        ExpressionFailed: it was found. A Python function's error says more by itself, so there
-            the error is only given a note.
+        ExpressionFailed: the step was found. The error of a Python function already names its
+            cause, so only a note with the step is added to it.
     """
     for store, steps, records in steps_and_records:
         step = steps.failing_step(records, error)
@@ -272,7 +272,7 @@ def refuse_failing(
 
 
 def steps_of(plans: StorePlans, runner: SparkRunner) -> Iterator[tuple[str, RowSteps, DataFrame]]:
-    """The steps of a store with what they read; of those behind a join, a row of nulls."""
+    """Yield the steps of a store with the records that they read. After a join: a row of nulls."""
     for input_plan in plans.inputs:
         for plan in (*input_plan.sides, input_plan):
             if not isinstance(plan.steps, RowSteps):
@@ -280,16 +280,16 @@ def steps_of(plans: StorePlans, runner: SparkRunner) -> Iterator[tuple[str, RowS
             if plan.join is None:
                 yield plans.store.name, plan.steps, runner.records(plan.source)
             else:
-                # A join's results are gone with its tasks. What fails on every record, like a
-                # pattern that is none, fails on a row of nulls too.
+                # The results of a join are deleted with its tasks. A step that fails on every
+                # record, like an invalid pattern, also fails on a row of nulls.
                 yield plans.store.name, plan.steps, plan.steps.a_null_row()
 
 
 def warm_up(spark: SparkSession, cores: int) -> None:
-    """Let Spark's Python workers start and import what tasks need, while the query is prepared.
+    """Start Spark's Python workers and import their modules while the query is prepared.
 
-    Spark starts them for its first job and keeps them. In the first large batch that would be
-    two seconds in which it waits for imports.
+    Spark starts the workers for its first job and keeps them. Otherwise, the first large batch
+    would wait two seconds for imports.
     """
 
     def importing(batches: Batches) -> Batches:
@@ -298,7 +298,7 @@ def warm_up(spark: SparkSession, cores: int) -> None:
         yield from batches
 
     def run_a_job() -> None:
-        # It only helps: if the run ends before it, or no worker starts, the batches will tell.
+        # This only saves time. If no worker starts, the batches report it.
         with suppress(Exception):
             map_in_arrow(spark.range(0, cores, 1, cores), importing, "id BIGINT").collect()
 

@@ -1,14 +1,15 @@
-"""A topology file and the modules beside it: imported here, and sent to Spark's Python workers.
+"""Import a topology file and the modules next to it, and send them to Spark's Python workers.
 
-As with ``python FILE``, the folder of the file comes first among the places of imports. Spark's
-workers are other processes, on a cluster on other machines. There are two ways for a function to
-get there, and each serves what the other can't:
+As with ``python FILE``, modules are searched in the directory of the file first. Spark's workers
+are other processes, on a cluster on other machines. Functions reach them in two ways, and each way
+works where the other does not:
 
-* *By value*, as code. So go the functions of the topology's file, whose name no worker knows, and
-  of modules that name pyspark: a worker that imports those would call ``F.udf("int")`` or
-  ``F.col("x")``, which need a session that only the driver has.
-* *By name*, to be imported from a zip of the folder. So go all others: a module may hold what
-  can't be pickled, and a function may import when it is called.
+* *By value*, as code: functions of the topology file, whose module name the workers do not know,
+  and functions of modules that name pyspark. A worker that imports such a module would call
+  ``F.udf("int")`` or ``F.col("x")``, which need a session that only the driver has.
+
+* *By name*, imported from a zip of the directory: all other functions. A module can contain objects
+  that cannot be pickled, and a function can import modules when it is called.
 """
 
 import importlib.util
@@ -41,8 +42,8 @@ def load_topology(path: Path) -> Topology:
     """Import a topology file and return its ``topology``.
 
     Raises:
-        InvalidTopology: there is no such file, it does not define ``topology``, or it fails; then
-            the message begins with the file and the line of the user's that did.
+        InvalidTopology: the file does not exist, does not define ``topology``, or fails. If it
+            fails, the message starts with the file and the line of the user's code.
     """
     if not path.is_file():
         message = f"topology file {path} does not exist"
@@ -53,7 +54,7 @@ def load_topology(path: Path) -> Topology:
     spec = importlib.util.spec_from_loader(name, loader)
     assert spec is not None
     module = importlib.util.module_from_spec(spec)
-    # Dataclasses look their module up there.
+    # Dataclasses look up their module here.
     sys.modules[name] = module
     register_pickle_by_value(module)  # type: ignore[no-untyped-call]
     try:
@@ -71,13 +72,13 @@ def load_topology(path: Path) -> Topology:
 
 
 def _at_users_line(error: Exception, path: Path) -> str:
-    """What an error says, behind the innermost line of the user's own files that led to it."""
+    """Return an error's message after the innermost line of the user's files in its traceback."""
     if isinstance(error, SyntaxError):
         return f"{error.filename}:{error.lineno}: {type(error).__name__}: {error.msg}"
     own = {path.resolve(), *_modules_beside(path)}
     frames = extract_tb(error.__traceback__)
     lines = [f"{f.filename}:{f.lineno}: " for f in frames if Path(f.filename).resolve() in own]
-    # The text of our own errors says all.
+    # The messages of Oriel's errors are complete without their type.
     is_ours = isinstance(error, PipelineError | IllegalArgument)
     kind = "" if is_ours else f"{type(error).__name__}: "
     words = " ".join(str(error).split())
@@ -85,9 +86,9 @@ def _at_users_line(error: Exception, path: Path) -> str:
 
 
 def needs_spark(path: Path) -> bool:
-    """Whether the file, or a module beside it, may make Spark columns as it is imported.
+    """Whether the file or a module next to it can create Spark columns during its import.
 
-    Spark makes no ``Column`` without a session, so one has to be there before.
+    Spark does not create a ``Column`` without a session, so a session must exist before.
     """
     if not path.is_file():
         return False
@@ -95,30 +96,30 @@ def needs_spark(path: Path) -> bool:
 
 
 def send_modules(spark: SparkSession, path: Path) -> None:
-    """Give Spark's Python workers the modules beside a topology file.
+    """Send the modules next to a topology file to Spark's Python workers.
 
-    Call it before the file is imported: a Python function of Spark's remembers, when it becomes
-    a column, which files workers need for it.
+    Call it before the file is imported. When a Python function of Spark becomes a column, it
+    records which files the workers need.
     """
     modules = list(_modules_beside(path))
     if not modules:
         return
     folder = path.resolve().parent
-    # A module may import from the topology's file in its turn.
+    # A module can also import from the topology file.
     files = [path.resolve(), *modules]
     send_python_files(spark, "topology", ((file, str(file.relative_to(folder))) for file in files))
 
 
 def _modules_beside(path: Path) -> Iterator[Path]:
-    """The Python files that ``path`` can import from its own folder, itself left out.
+    """Yield the Python files that ``path`` can import from its own directory, except ``path``.
 
-    These are modules and packages with an ``__init__.py``. A copy of this package's sources there
-    is not for the workers, which have the one that runs.
+    These are modules and packages with an ``__init__.py``. A copy of this package's sources in the
+    directory is skipped, because workers use the running package.
     """
     for entry in sorted(path.resolve().parent.iterdir()):
         if entry.stem == "oriel":
             continue
-        # Not Path.is_file, which raises within folders of other users, as there are in /tmp.
+        # Not Path.is_file, which raises in directories of other users, for example in /tmp.
         is_package = os.access(entry / "__init__.py", os.R_OK)
         for module in sorted(entry.rglob("*.py")) if is_package else [entry]:
             is_module = module.suffix == ".py" and module != path.resolve()
@@ -128,15 +129,15 @@ def _modules_beside(path: Path) -> Iterator[Path]:
 
 @cache
 def _import_from(folder: Path) -> None:
-    """Let the modules of ``folder`` be imported, for the rest of this process."""
+    """Add ``folder`` to the import path for the rest of this process."""
 
     def finder(entry: str) -> FileFinder:
-        """Python's own finder of modules, for the folder and its packages, with our loader."""
+        """Return Python's own finder with this loader, for the directory and its packages."""
         if not Path(entry).is_relative_to(folder):
             raise ImportError(entry)
         inner = Path(entry).relative_to(folder).parts
         if inner and not (folder / inner[0] / "__init__.py").is_file():
-            # Not a package: it may be an environment with all that is installed.
+            # Not a package: it can be an environment with all its installed packages.
             raise ImportError(entry)
         return FileFinder(
             entry, (ExtensionFileLoader, EXTENSION_SUFFIXES), (_ModuleBeside, SOURCE_SUFFIXES)
@@ -148,14 +149,14 @@ def _import_from(folder: Path) -> None:
 
 
 class _ModuleBeside(SourceFileLoader):
-    """The loader of a module beside the topology's file.
+    """Loads a module next to the topology file.
 
-    A column pickles its Python function when it is made, that is while the topology's file is
-    imported; so how a module's functions are pickled is settled before its first line runs.
+    A column pickles its Python function when it is created, which is during the import of the
+    topology file. So the module is registered for pickling before its first line runs.
     """
 
     def exec_module(self, module: ModuleType) -> None:
-        """Run the module's code."""
+        """Run the module's code. Its functions are sent by value if it names pyspark."""
         if b"pyspark" in Path(self.path).read_bytes():
             register_pickle_by_value(module)  # type: ignore[no-untyped-call]
         super().exec_module(module)

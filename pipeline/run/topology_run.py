@@ -54,7 +54,7 @@ from oriel.storage import (
 #: The exit code of a run with ``--once`` if all records that it read are dead letters.
 ALL_REJECTED = 3
 
-#: ``user:password`` of the schema registry: an argument would be seen in the list of processes.
+#: ``user:password`` of the schema registry. An argument would be visible in the list of processes.
 _REGISTRY_USER_INFO = "ORIEL_SCHEMA_REGISTRY_USER_INFO"
 
 
@@ -160,7 +160,7 @@ def _refuse_rejected(progress: Progress) -> int:
 
 
 def _load(options: argparse.Namespace, name: str) -> Topology:
-    """Load the topology, and check that its stores are of this pipeline or new."""
+    """Load the topology, and check that its stores belong to this pipeline or are new."""
     topology = load_topology(options.topology)
     layout = DataLayout(absolute(options.data))
     stores = [unit.name for unit in topology.units if not is_sink_name(unit.name)]
@@ -170,7 +170,7 @@ def _load(options: argparse.Namespace, name: str) -> Topology:
 
 
 def _last_notes(options: argparse.Namespace, name: str, topology: Topology) -> ClockNotes:
-    """Read the notes of the pipeline's last batch, whose bound on times a rebuild uses."""
+    """Return the notes of the pipeline's last batch. A rebuild uses their bound on times."""
     if not options.stores:
         return NO_CLOCK_NOTES
     checkpoint = DataLayout(absolute(options.data)).checkpoint(name)
@@ -181,7 +181,7 @@ def _last_notes(options: argparse.Namespace, name: str, topology: Topology) -> C
 def _start_with_connector(
     options: argparse.Namespace, start: SparkStart | None, log_file: LogFile
 ) -> SparkStart:
-    """Start a Java that has Spark's Kafka connector, in place of one without it."""
+    """Start Java with Spark's Kafka connector, instead of a Java without it."""
     if start is not None:
         start.cancel()
     conf = session_conf(options.data, options.master, dict(options.conf))
@@ -190,7 +190,7 @@ def _start_with_connector(
 
 
 def _schema_registry(options: argparse.Namespace) -> SchemaRegistry | None:
-    """The registry of ``--schema-registry``, with the user and password of the environment."""
+    """Return the registry of ``--schema-registry``, with user and password of the environment."""
     if options.schema_registry is None:
         return None
     return SchemaRegistry.at(options.schema_registry, os.environ.get(_REGISTRY_USER_INFO))

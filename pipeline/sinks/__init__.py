@@ -1,4 +1,4 @@
-"""Output topics of Kafka: messages of rows and records, and the producer that writes them once.
+"""Output topics of Kafka: messages of rows and records, and a producer that writes them once.
 
 ``row_messages`` and ``record_messages`` build messages from a prepared batch, column by column.
 ``TopicProducer`` writes the messages of a batch in transactions, with a marker of the batch.

@@ -1,4 +1,4 @@
-"""Which batch the marker of a transaction is of."""
+"""The identity of a batch, which the marker of a transaction contains."""
 
 from oriel.pipeline.plan import PreparedBatch
 from oriel.pipeline.state import segment_id
@@ -6,10 +6,11 @@ from oriel.storage.files import digest
 
 
 def batch_identity(prepared: PreparedBatch) -> str:
-    """Return what distinguishes a prepared batch from all others, also from those of its number.
+    """Return a digest that identifies a prepared batch, also among batches with the same number.
 
-    A restore from a backup and a rebuild prepare other batches with the same numbers. The names of
-    their files are random, and they stay the same if a batch is read again.
+    A restore from a backup and a rebuild prepare other batches with the same numbers. The digest
+    is of the names of the batch's files. They are random, and stay the same if the batch is read
+    again.
     """
     segments = (segment_id(name) for of_task in prepared.segments.values() for name in of_task)
     files = (file.path for file in prepared.files)

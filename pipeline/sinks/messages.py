@@ -1,22 +1,22 @@
 """Rows of stores and records of streams as messages of Kafka.
 
-Of a row:
+For a row:
 
-    key        {"key": ..., "window_start_ms": ..., "window_end_ms": ...}; without windows the key
-    value      the window as the API returns it, with its ``revision``; null if it was removed
+    key        {"key": ..., "window_start_ms": ..., "window_end_ms": ...}, or {"key": ...}
+    value      the window as the API returns it, with its ``revision``, or null if it was removed
     headers    ``store`` and ``revision``
     time       the timestamp of the row
 
-Of a record:
+For a record:
 
-    key        the text of its key, null if it has none
-    value      all columns of its value as JSON; null if it has none
+    key        its key, or null
+    value      all columns of its value as JSON, or null
     headers    ``source``, which record it is (``TOPIC/PARTITION/OFFSET``), and ``timestamp_ms``
     time       the time of the record
 
-A window's messages have the same bytes as key, so Kafka keeps them in order, and a compacted topic
-keeps the newest one. The messages of a batch are the same whenever they are made, except for times
-that are replaced because they are in the future.
+All messages of a window have the same key bytes. So Kafka keeps them in order, and a compacted
+topic keeps the newest message. A batch always has the same messages, except for times that are
+replaced because they are in the future.
 """
 
 import time
@@ -37,7 +37,7 @@ from oriel.pipeline.windows import NULL_VALUE
 from oriel.storage import StoreDefinition
 from oriel.storage.index import row_identity_json, row_json
 
-#: This many messages are made at a time.
+#: At most this many messages are created at a time.
 _CHUNK_ROWS = 20_000
 #: Brokers reject times more than an hour ahead (``message.timestamp.after.max.ms``). Half of it
 #: allows for different times of the driver and the brokers.
@@ -73,10 +73,10 @@ class Messages(NamedTuple):
 def row_messages(
     rows: pa.Table, publication: Publication, definition: StoreDefinition
 ) -> Iterator[Messages]:
-    """Yield the messages of all rows that a batch changed, of removed windows also.
+    """Yield the messages of all rows that a batch changed, including removed windows.
 
-    They are in the order of their windows. The order of a table's rows changes if it is compacted,
-    and the marker of a transaction counts messages.
+    They are in the order of keys and windows, because the marker of a transaction counts messages.
+    The order of a table's rows would change if the table is compacted.
     """
     if publication.final_only:
         rows = rows.filter(rows["final"])
@@ -129,8 +129,8 @@ def record_messages(
 def message_times(times_ms: npt.NDArray[np.int64]) -> list[int]:
     """Return the times of messages for times of records, in ms since 1970.
 
-    Librdkafka reads 0 as "no time", and brokers reject times in the far future. So a message has
-    at least 1, and the time of writing instead of a time that is ahead of it.
+    The least time is 1, because librdkafka reads 0 as "no time". Brokers reject times in the far
+    future, so the present replaces a time that is more than ``_AHEAD_MS`` after it.
     """
     now_ms = time.time_ns() // 1_000_000
     times_ms = np.where(times_ms > now_ms + _AHEAD_MS, now_ms, times_ms)

@@ -9,7 +9,7 @@ Messages of output topics had this form when Spark wrote them, and consumers par
     maps         objects, whose names are the texts of the keys
     null         ``null``, never a missing name
 
-No Python runs per record, except for intervals and years outside 0 to 9999.
+Python does not run per record, except for bytes, intervals, and years outside 0 to 9999.
 """
 
 import base64
@@ -157,7 +157,7 @@ def _floor_divided(numbers: pa.Array, by: int) -> pa.Array:
 
 
 def _in_four_digits(times: pa.Array, days: pa.Array, unit: str) -> pa.Array:
-    """Return texts of dates or times. Arrow writes no year outside 0 to 9999."""
+    """Return texts of dates or times. Arrow does not write years outside 0 to 9999."""
     is_known = pc.and_(
         pc.greater_equal(days, _FIRST_YEAR_DAYS), pc.less(days, _END_YEAR_DAYS)
     ).fill_null(fill_value=True)

@@ -1,9 +1,9 @@
 """A transactional producer of one topic, which writes each batch exactly once.
 
-A transaction contains messages of a batch and a marker (KIP-98). The marker is an offset of a group
-of the topic, for partition 0. Its metadata identify the batch, and count its messages so far. After
-a restart, the marker shows which messages Kafka has committed. Consumers with ``read_committed``
-see each message once.
+A transaction contains messages of a batch and a marker (KIP-98). The marker is a committed offset
+of partition 0, in a consumer group of the topic. Its metadata has the identity of the batch and the
+number of messages that are committed so far. After a restart, the marker shows which messages Kafka
+has committed. Consumers with ``read_committed`` read each message once.
 
 A transactional id belongs to a topic of a pipeline. A new producer fences older ones and ends their
 transactions, before it reads the marker.
@@ -84,7 +84,7 @@ _TIME = (
     ". Raise message.timestamp.before.max.ms of the topic, or set its message.timestamp.type to "
     "LogAppendTime"
 )
-#: What to do about an error.
+#: Error -> the end of its message, which says what to do.
 _WAYS_OUT = {
     KafkaError.MSG_SIZE_TOO_LARGE: _SIZE,
     KafkaError.RECORD_LIST_TOO_LARGE: _SIZE,
@@ -100,13 +100,13 @@ _WAYS_OUT = {
 
 
 class Marker(NamedTuple):
-    """What the last transaction contains.
+    """The marker of the last transaction.
 
     Attributes:
         batch: The number of the batch.
         identity: The identity of the batch. Two batches can have one number, for example after a
             restore from a backup.
-        sent: The messages of the batch that are committed.
+        sent: The number of messages of the batch that are committed.
     """
 
     batch: int
@@ -162,11 +162,11 @@ class TopicProducer:
         self._connection: KafkaError | None = None
 
     def send(self, batch: int, identity: str, messages: Iterable[Messages]) -> None:
-        """Write the messages of a batch that Kafka has not committed.
+        """Write the messages of a batch that Kafka has not committed yet.
 
         Args:
             batch: The number of the batch.
-            identity: What distinguishes it from other batches of this number.
+            identity: The identity of the batch (``batch_identity``).
             messages: All messages of the batch, in an order that is the same in each call.
 
         Raises:

@@ -1,10 +1,10 @@
 """Sources: topics of an event log or of Kafka as streams of rows, and rows decoded to records.
 
 The input is a topic and the schema of its values. The output is a streaming DataFrame, and decoders
-that turn its raw rows into ``partition, offset, raw, key, timestamp_ms, value, reason``. One task
-per batch reads a partition in the order of its offsets. A record that cannot be used has a reason
-and keeps its bytes. The package raises ``EventLogError`` if an event log is not append-only, and
-``ConnectorUnavailable`` without Kafka's connector.
+that convert its raw rows to records with the columns of ``hops.decoded_schema``. One task per batch
+reads a partition in the order of its offsets. An invalid record has a reason and keeps its bytes.
+The package raises ``EventLogError`` if an event log is not append-only. It raises
+``ConnectorUnavailable`` if Spark's Kafka connector cannot be downloaded.
 """
 
 from oriel.pipeline.sources.brokers import NoAnswer, NoTopic, TopicLog

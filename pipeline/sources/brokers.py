@@ -21,7 +21,7 @@ SAMPLE_BYTES = 2**20
 #: A sample without a record in this time is empty.
 SAMPLE_MS = REQUEST_MS // 2
 
-#: What an error means that can pass.
+#: The causes of errors that can pass.
 SILENT = (
     "no broker responds there (if it runs, it may use another protocol: check security.protocol)"
 )
@@ -46,11 +46,11 @@ class TopicLog:
 
 
 class NoTopic(KafkaUnavailable):
-    """The brokers have no topic of that name, or none that this user may see."""
+    """Raised if the brokers have no topic with this name, or do not show it to this user."""
 
 
 class NoAnswer(KafkaUnavailable):
-    """The brokers do not respond now, but can respond later."""
+    """Raised if the brokers do not respond now, but can respond later."""
 
 
 class Brokers(ABC):
@@ -63,7 +63,7 @@ class Brokers(ABC):
         Raises:
             NoAnswer: No broker responds in a few seconds.
             NoTopic: The brokers have no such topic.
-            KafkaUnavailable: The brokers refuse the client.
+            KafkaUnavailable: The brokers reject the client.
         """
 
     @abstractmethod
@@ -72,7 +72,7 @@ class Brokers(ABC):
 
         Raises:
             NoAnswer: No broker responds in a few seconds.
-            KafkaUnavailable: The brokers refuse the client.
+            KafkaUnavailable: The brokers reject the client.
         """
 
     @abstractmethod
@@ -81,7 +81,7 @@ class Brokers(ABC):
 
         Raises:
             NoAnswer: No broker responds in a few seconds.
-            KafkaUnavailable: The brokers refuse the client, or have no such topic.
+            KafkaUnavailable: The brokers reject the client, or have no such topic.
         """
 
     @abstractmethod
@@ -90,7 +90,7 @@ class Brokers(ABC):
 
         Raises:
             NoAnswer: No broker responds in a few seconds.
-            KafkaUnavailable: The brokers refuse the client.
+            KafkaUnavailable: The brokers reject the client.
         """
 
     @abstractmethod
@@ -108,7 +108,7 @@ class Brokers(ABC):
 
         Raises:
             NoAnswer: No broker responds in a few seconds.
-            KafkaUnavailable: The brokers refuse the client.
+            KafkaUnavailable: The brokers reject the client.
         """
         log = logs[topic]
         if not start.isdecimal():
@@ -117,9 +117,10 @@ class Brokers(ABC):
         return {p: offset if offset >= 0 else log.latest[p] for p, offset in found.items()}
 
     def record_bytes(self, topic: str, starts: Mapping[str, int], log: TopicLog) -> float:
-        """Return the average size of the records of a topic, by a sample. 0: it has no records.
+        """Return the average size in bytes of the records of a topic, or 0 if it has no records.
 
-        The sample has records at ``starts`` and at the end. The larger average is returned.
+        One sample has records at ``starts``, and another has records at the end. The result is the
+        larger average of the two.
         """
         filled = [p for p, latest in log.latest.items() if latest > log.earliest[p]]
         firsts = {p: max(starts.get(p, 0), log.earliest[p]) for p in filled}

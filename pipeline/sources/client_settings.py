@@ -94,7 +94,7 @@ _LOGIN_OPTION = re.compile(r'([\w.]+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|([^\s;"]+))')
 
 
 class NotTranslated(InvalidKafkaOption):
-    """An option of the Java client has no equal in librdkafka. The message names it."""
+    """Raised if librdkafka has no equivalent of an option. The message names the option."""
 
     def __init__(self, option: str, reason: str) -> None:
         super().__init__(f"Kafka's option {option}: {reason}")

@@ -1,8 +1,8 @@
-"""Spark's Kafka connector, which Spark fetches through Ivy.
+"""Spark's Kafka connector, which Spark downloads through Ivy.
 
-Some copies of the public repository lack its part ``spark-token-provider-kafka`` above 4.0.0.
-That part only renews delegation tokens and 4.0.0 is verified against this Spark, so it is
-excluded and 4.0.0 is put beside it (docs/decisions/0008).
+Some copies of the public repository lack its dependency ``spark-token-provider-kafka`` in versions
+above 4.0.0. This dependency only renews delegation tokens. So it is excluded, and version 4.0.0,
+which is tested with this Spark, is added to the class path (docs/decisions/0008).
 """
 
 import os
@@ -20,14 +20,15 @@ _TOKEN_PROVIDER_VERSION = "4.0.0"  # noqa: S105
 
 
 def kafka_settings(ivy: Path | None = None) -> dict[str, str]:
-    """Return the Spark settings that put the Kafka connector on the class path.
+    """Return the settings with which Spark adds the Kafka connector to the class path.
 
-    ``ivy`` is Ivy's cache folder, by default the one that Spark uses.
+    Args:
+        ivy: Ivy's cache directory. Default: the cache directory of Spark.
 
     Raises:
-        ConnectorUnavailable: no repository could be reached that has the connector.
+        ConnectorUnavailable: The token provider cannot be downloaded.
     """
-    # Spark's own cache, see build_session.
+    # Spark's cache, see build_session.
     jars = (ivy or Path.home() / ".ivy2.5.2") / "jars"
     group, artifact = _TOKEN_PROVIDER.split(":")
     token_provider = jars / f"{group}_{artifact}-{_TOKEN_PROVIDER_VERSION}.jar"
@@ -49,7 +50,7 @@ def kafka_settings(ivy: Path | None = None) -> dict[str, str]:
 
 
 def _fetch_token_provider() -> None:
-    """Let a Spark of its own resolve the jar: packages of a running JVM can't be changed."""
+    """Resolve the jar in a separate Spark process, because a running JVM keeps its packages."""
     subprocess.run(  # noqa: S603 - our own module
         [sys.executable, "-m", __spec__.name],
         check=False,
@@ -64,6 +65,6 @@ if __name__ == "__main__":
         "fetch",
         cores=1,
         packages=[f"{_TOKEN_PROVIDER}:{_TOKEN_PROVIDER_VERSION}"],
-        # 60 MB that Spark and the connector bring themselves, in later versions.
+        # These packages have 60 MB, and Spark and the connector contain later versions.
         extra={"spark.jars.excludes": "org.apache.hadoop:*,org.apache.kafka:*"},
     ).stop()

@@ -1,4 +1,4 @@
-"""An event log as a source: its files in slices of whole lines, and the lines of a slice."""
+"""An event log as a source: slices of whole lines of its files, and the lines of a slice."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -34,21 +34,23 @@ from oriel.pipeline.spark import map_in_arrow
 from oriel.storage import Offsets, say
 from oriel.storage.files import digest
 
-#: Up to this size a batch runs in the driver: a Spark job costs 0.2 to 0.3 s, however little it
-#: has to do, and in that time the driver alone takes so much through decoder and engine.
+#: The driver computes a batch of at most this size without a Spark job. A job needs 0.2 to 0.3 s
+#: even for little work. In this time, the driver decodes and aggregates about this many bytes.
 SMALL_BATCH_BYTES = 4 * 2**20
 
-#: How many bytes before the end of each partition's last batch are compared when a run starts. A
-#: run that starts can't compare all that it has read, so this bounds the work of each batch.
+#: Each batch computes a digest of this many bytes before its end in a partition. A run compares the
+#: digests when it starts, because it cannot compare all bytes that were read.
 _BLOCK_BYTES = 65_536
 
 
 @dataclass(frozen=True)
 class EventLog(Log):
-    """A folder of JSON Lines files, ``root/<topic>/<partition>.jsonl``.
+    """A directory of JSON Lines files, ``root/<topic>/<partition>.jsonl``.
 
-    ``max_batch_bytes`` is how much one batch reads at most, over all partitions of a topic; up
-    to ``small_batch_bytes`` it is read by the driver.
+    Attributes:
+        root: The directory.
+        max_batch_bytes: One batch reads at most about this many bytes of all partitions of a topic.
+        small_batch_bytes: The driver computes a batch with at most this many bytes.
     """
 
     root: Path
@@ -59,7 +61,7 @@ class EventLog(Log):
     offset_unit: ClassVar[str] = "bytes"
 
     def decoder(self, source: Source) -> Decoder:
-        """Decode lines ``{"key": ..., "value": {...}, "timestamp_ms": ...}``."""
+        """Return the decoder of lines ``{"key": ..., "value": {...}, "timestamp_ms": ...}``."""
         consumed = source.consumed
         if not consumed.is_json or consumed.timestamp == "ingestion":
             message = (
@@ -80,9 +82,9 @@ class EventLog(Log):
         """Return the slices of the topic's files, as lines are appended to them.
 
         Raises:
-            EventLogError: the topic's folder holds a file that is no partition.
+            EventLogError: The directory of the topic has a ``.jsonl`` file that is not a partition.
         """
-        # Looked at here for the sake of the message: in the source it is inside a Java error.
+        # The source checks this also, but its message is inside a Java error.
         partition_files(ensure_topic_folder(self.root, topic))
         _register(spark)
         return (
@@ -97,7 +99,7 @@ class EventLog(Log):
     def open(
         self, _spark: SparkSession, topics: Sequence[str], _read: Offsets, _folder: Path
     ) -> None:
-        """See ``Log``: say which topics are empty, as one whose name is misspelt always is."""
+        """See ``Log``. Warn about empty topics, because a misspelled topic is always empty."""
         empty = [
             topic for topic in topics if not partition_files(ensure_topic_folder(self.root, topic))
         ]
@@ -106,7 +108,7 @@ class EventLog(Log):
             for folder in self.root.iterdir()
             if folder.name not in topics and any(folder.glob("*.jsonl"))
         )
-        # Without others it is a log that is still to be filled.
+        # If no other topic has files, the log is new.
         for topic in empty if others else ():
             line = (
                 f"topic {topic!r} has no records: {self.root / topic} has no file. Topics "
@@ -129,7 +131,7 @@ class EventLog(Log):
     def read(
         self, _rows: DataFrame, starts: Offsets, ends: Offsets
     ) -> list[tuple[str, list[pa.RecordBatch]]]:
-        """See ``Log``: read from the files, as a task of Spark's would."""
+        """See ``Log``. The driver reads the files as a task of Spark does."""
         return [
             (topic, list(read_lines(part)))
             for topic, topic_ends in ends.items()
@@ -143,7 +145,7 @@ class EventLog(Log):
         return distance({}, ends) / size if size else None
 
     def ends(self, _spark: SparkSession | None, topics: Sequence[str]) -> Offsets:
-        """See ``Log``: how large the files are."""
+        """See ``Log``. The ends are the sizes of the files."""
         return {
             topic: {
                 str(partition): path.stat().st_size
@@ -153,15 +155,15 @@ class EventLog(Log):
         }
 
     def identity(self, _spark: SparkSession) -> dict[str, str]:
-        """See ``Log``: the folder may be moved, and a file that is not the same one shows."""
+        """See ``Log``. The directory can be moved. ``refuse_changed`` detects other files."""
         return {"log": "an event log"}
 
     def begins(self, _spark: SparkSession, ends: Offsets) -> Offsets:
-        """See ``Log``: nothing is ever removed."""
+        """See ``Log``. Lines are never removed."""
         return {topic: dict.fromkeys(of_topic, 0) for topic, of_topic in ends.items()}
 
     def read_blocks(self, starts: Offsets, ends: Offsets) -> ReadBlocks:
-        """See ``Log``: a block is the last 64 KiB, which the batch reads anyway."""
+        """See ``Log``. A block is the last 64 KiB before the end of the batch."""
         root = self.root.resolve()
         found: ReadBlocks = {}
         for topic, topic_ends in ends.items():
@@ -171,7 +173,7 @@ class EventLog(Log):
         return found
 
     def refuse_changed(self, store: str, blocks: ReadBlocks) -> None:
-        """See ``Log``. A file that is missing or shorter is an error of the reader itself."""
+        """See ``Log``. The reader itself reports a file that is missing or shorter."""
         for topic, partitions in blocks.items():
             for partition, (end, read) in partitions.items():
                 path = self.root / topic / f"{partition}.jsonl"
@@ -218,16 +220,16 @@ class EventLog(Log):
 
 @cache
 def _register(spark: SparkSession) -> None:
-    """Let a session know the event log's source; it warns when it is told twice."""
+    """Register the source once, because Spark warns if it is registered twice."""
     spark.dataSource.register(EventLogSource)
 
 
 def ensure_topic_folder(root: Path, topic: str) -> Path:
-    """Make the folder of ``topic`` if it isn't there, so that a producer can begin.
+    """Return the directory of ``topic``. Create it if it is missing, so that a producer can begin.
 
     Raises:
-        InvalidTopology: the topic's name is not valid.
-        EventLogError: there is a file where a folder is to be.
+        InvalidTopology: The name of the topic is not valid.
+        EventLogError: A file has the path of the directory.
     """
     folder = root / check_topic(topic)
     try:

@@ -31,7 +31,7 @@ from oriel.storage import Offsets
 
 _CLIENTS = "org.apache.kafka.clients."
 _COMMON = "org.apache.kafka.common."
-#: Errors that may pass -> what they mean.
+#: Errors that can pass -> their meaning.
 _PASSING = {
     "TimeoutException": SILENT,
     "DisconnectException": "the broker ends the connection",
@@ -65,7 +65,7 @@ class JvmBrokers(Brokers):
 
     def topics(self, names: Sequence[str]) -> dict[str, TopicLog]:
         with self._telling(), self._admin() as admin:
-            # The client itself waits for a bounded time only.
+            # The client waits for a bounded time.
             present = set(admin.listTopics().names().get())
             for name in names:
                 if name not in present:
@@ -92,13 +92,13 @@ class JvmBrokers(Brokers):
             return self._offsets(admin, _partitions(described), latest)
 
     def send(self, messages: Iterable[Message]) -> list[int]:
-        """Send messages to their partitions, each as it is, and return their offsets.
+        """Send messages to their partitions, with unchanged bytes, and return their offsets.
 
-        The brokers have all messages when this returns.
+        All in-sync replicas have acknowledged the messages when this returns.
 
         Raises:
-            NoAnswer: in a bounded time none of the brokers has taken one.
-            KafkaUnavailable: they refuse the client or a message.
+            NoAnswer: The brokers do not accept a message in a bounded time.
+            KafkaUnavailable: The brokers reject the client or a message.
         """
         as_they_are = _COMMON + "serialization.ByteArraySerializer"
         properties = {
@@ -199,7 +199,7 @@ class JvmBrokers(Brokers):
         return self._java(_COMMON + "TopicPartition")(topic, int(number))
 
     def _java(self, name: str) -> Any:
-        """A class of Java's by its name."""
+        """Return a Java class by its name."""
         found = self._jvm
         for part in name.split("."):
             found = getattr(found, part)
@@ -207,7 +207,10 @@ class JvmBrokers(Brokers):
 
     @contextmanager
     def _telling(self, what: str = "read") -> Iterator[None]:
-        """Turn Java's errors into one line each, of Kafka that can't be ``what``."""
+        """Raise a Java error in this block as an error of one line.
+
+        Its message says that Kafka cannot be ``what``: read, or written to.
+        """
         try:
             yield
         except (Py4JJavaError, PySparkException) as error:
@@ -221,7 +224,7 @@ class JvmBrokers(Brokers):
 
 
 def _partitions(described: Any) -> dict[str, list[int]]:
-    """The partitions of topics, as the brokers describe them."""
+    """Return topic -> partitions, from descriptions of the brokers."""
     return {name: [info.partition() for info in described[name].partitions()] for name in described}
 
 
@@ -234,7 +237,7 @@ def _way_out(reason: str) -> str:
 
 
 def _each(iterable: Any) -> Iterator[Any]:
-    """The items of anything that Java can iterate over."""
+    """Yield the items of an iterable of Java."""
     iterator = iterable.iterator()
     while iterator.hasNext():
         yield iterator.next()

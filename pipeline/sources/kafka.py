@@ -59,11 +59,16 @@ def _tell_reader(line: str) -> None:
 
 @dataclass
 class _Opened:
-    """What is known of the topics since the log was opened."""
+    """Facts about the topics, which ``open`` keeps.
+
+    Attributes:
+        brokers: The brokers.
+        record: The facts about topics that the checkpoint keeps.
+        batch_records: Topic -> the most offsets of a batch.
+    """
 
     brokers: Brokers
     record: KafkaRecord
-    #: Topic -> how many offsets a batch has at most.
     batch_records: Mapping[str, int]
 
 
@@ -80,7 +85,7 @@ class Kafka(Log):
             start of a query shows the size of records.
         start: The start of a new checkpoint. Default: earliest.
         on_data_loss: ``fail`` or ``continue`` if Kafka deleted records before they were read.
-        tell: Called with a line for people.
+        tell: Called with a message for the user, one line.
         schema_registry: The schemas that values reference by id.
         topic_starts: Topic -> its start.
         reader: The reader of the records.
@@ -105,7 +110,7 @@ class Kafka(Log):
     )
 
     def decoder(self, source: Source) -> Decoder:
-        """Decode messages as the source's ``Consumed`` says."""
+        """Return the decoder for the source's ``Consumed``."""
         try:
             decoder = kafka_decoder(source.schema, source.consumed, self.schema_registry)
         except InvalidTopology as error:
@@ -122,13 +127,13 @@ class Kafka(Log):
         return None
 
     def open(self, spark: SparkSession, topics: Sequence[str], read: Offsets, folder: Path) -> None:
-        """See ``Log``. The first time it writes down where the checkpoint begins, and topics' ids.
+        """See ``Log``. For new topics, write their ids and their start to the checkpoint.
 
         Raises:
-            InvalidKafkaOption: there is a start for a topic that is not read.
-            KafkaUnavailable: the brokers don't answer, refuse the client or lack a topic.
-            RecordsLost: records behind ``read`` are gone, or a topic was made anew.
-            CheckpointError: what was written down is damaged.
+            InvalidKafkaOption: ``topic_starts`` has a topic that is not read.
+            KafkaUnavailable: The brokers do not respond, reject the client or lack a topic.
+            RecordsLost: Records after ``read`` were deleted, or a topic was re-created.
+            CheckpointError: The file with these facts is damaged.
         """
         for topic in self.topic_starts.keys() - set(topics):
             message = (
@@ -163,7 +168,7 @@ class Kafka(Log):
             known = record.firsts.get(topic)
             if known is None:
                 known = brokers.starts_of(topic, record.start_of(topic), logs)
-            # No batch is committed yet, so records that are deleted since then are not lost.
+            # No batch of the topic is committed yet, so records deleted since then are not losses.
             earliest = logs[topic].earliest
             firsts[topic] = {p: max(at, earliest.get(p, 0)) for p, at in known.items()}
         record.note_firsts(firsts)
@@ -208,17 +213,17 @@ class Kafka(Log):
         return self._reader.read(rows, self._from_firsts(starts, ends), ends, self._sources)
 
     def share_behind(self, _ends: Offsets) -> float | None:
-        """See ``Log``: only the brokers know."""
+        """See ``Log``. Only the brokers know the share."""
         return None
 
     def look_for_losses(self, starts: Offsets, ends: Offsets) -> None:
-        """See ``Log``. With ``on_data_loss="continue"``, they are counted and reported once."""
+        """See ``Log``. With ``on_data_loss="continue"``, losses are counted and reported once."""
         assert self._opened is not None
         for topic, topic_ends in ends.items():
             refuse_another_log(topic, topic_ends, starts.get(topic, {}))
         if self.on_data_loss == "continue":
             logs = self._opened.brokers.topics(list(ends))
-            # Later deleted offsets are counted with the next batch.
+            # Deleted offsets after the end of this batch are counted with a later batch.
             firsts = {
                 topic: {p: min(log.earliest.get(p, 0), ends[topic].get(p, 0)) for p in ends[topic]}
                 for topic, log in logs.items()
@@ -228,16 +233,16 @@ class Kafka(Log):
 
     def may_pass(self, error: BaseException) -> bool:
         """See ``Log``. Brokers without a response and missing records are such errors."""
-        # With Java's trace, which has the classes of all causes.
+        # The stack trace of Java contains the classes of all causes.
         text = f"{error}\n{getattr(error, '_stackTrace', '')}"
         return isinstance(error, NoAnswer) or bool(_MAY_PASS.search(text))
 
     def lost_records(self) -> Mapping[str, int]:
-        """See ``Log``: since the checkpoint was made."""
+        """See ``Log``. The count begins with the checkpoint."""
         return self._opened.record.lost_records() if self._opened else {}
 
     def ends(self, spark: SparkSession, topics: Sequence[str]) -> Offsets:
-        """See ``Log``: as the brokers say."""
+        """See ``Log``. The brokers return the ends."""
         return self._reader.brokers(spark).ends(topics)
 
     def identity(self, spark: SparkSession) -> dict[str, str]:
@@ -245,7 +250,7 @@ class Kafka(Log):
         return {"log": f"Kafka cluster {self._reader.brokers(spark).cluster_id()}"}
 
     def begins(self, spark: SparkSession, ends: Offsets) -> Offsets:
-        """See ``Log``: retention may have removed the first ones."""
+        """See ``Log``. Retention can have removed the first records."""
         logs = self._reader.brokers(spark).topics(list(ends))
         return {
             topic: {p: logs[topic].earliest.get(p, 0) for p in of_topic}
@@ -274,7 +279,7 @@ class Kafka(Log):
 
     @property
     def needs_connector(self) -> bool:
-        """Whether the session needs Spark's Kafka connector."""
+        """Return whether the session needs Spark's Kafka connector."""
         return self._reader.needs_connector
 
     @cached_property

@@ -13,7 +13,7 @@ from oriel.pipeline.errors import InvalidKafkaOption
 
 _OFFSETS = "offsets are kept in the checkpoint, with the stores"
 _BYTES = "messages are read as bytes and decoded as the topology says"
-#: Options that can't be given -> why.
+#: Options that users cannot set -> the reason.
 _REFUSED = {
     "bootstrap.servers": "--kafka names the servers",
     "auto.offset.reset": "use --start for where a new checkpoint begins, and --on-data-loss for "
@@ -26,9 +26,9 @@ _REFUSED = {
     "has to be the same",
 }
 
-#: What differs from the client's own defaults.
+#: Defaults that differ from the defaults of the client.
 DEFAULT_OPTIONS: Mapping[str, str] = MappingProxyType({
-    # Records of transactions that were aborted, or are still open, are not there.
+    # Records of aborted and of open transactions are not read.
     "isolation.level": "read_committed",
     # A read must not create a topic with a misspelled name.
     "allow.auto.create.topics": "false",
@@ -41,20 +41,24 @@ DEFAULT_OPTIONS: Mapping[str, str] = MappingProxyType({
     "reconnect.backoff.max.ms": "10000",
 })  # fmt: skip
 
-#: A line and what ends it.
+#: A line and its line end.
 _LINE = re.compile(r"([^\r\n]*)(\r\n|\r|\n|\Z)")
-#: A key, then blanks with at most one = or : among them, then the value.
+#: A name, then blanks with at most one = or : among them, then the value.
 _ENTRY = re.compile(r"((?:[^\\=:\s]|\\.)*)[ \t\f]*[=:]?[ \t\f]*(.*)", re.DOTALL)
 _ESCAPE = re.compile(r"\\(?:u([0-9a-fA-F]{4})|(.))", re.DOTALL)
 _CONTROLS = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
-#: Names of options whose values are kept out of messages.
+#: Names of options whose values messages do not contain.
 _SECRET = re.compile(r"password|secret|jaas|token|credential|\bkey\b|certificate", re.IGNORECASE)
-#: Shorter values are found in any text.
+#: Shorter values are not removed, because any text can contain them.
 _LEAST_SECRET = 4
 
 
 def client_options(given: Sequence[str], file: Path | None) -> dict[str, str]:
-    """Options of the client by name: those of ``file``, and over them ``given``'s ``name=value``.
+    """Return the options of the client by name.
+
+    Args:
+        given: Entries ``NAME=VALUE``, which override the file.
+        file: A Java properties file.
 
     Raises:
         InvalidKafkaOption: The file cannot be read, an option has no name or value, or the option
@@ -87,13 +91,17 @@ def client_options(given: Sequence[str], file: Path | None) -> dict[str, str]:
 
 
 def read_properties(text: str, place: str) -> dict[str, str]:
-    r"""The entries of a Java properties file, as ``java.util.Properties`` reads them.
+    r"""Return the entries of a Java properties file, as ``java.util.Properties`` reads them.
 
-    ``#`` and ``!`` begin comments, a backslash at a line's end goes on in the next, ``=``, ``:``
-    or a blank ends a name, and ``\uXXXX`` is a character.
+    ``#`` and ``!`` begin comments. After a backslash at its end, a line continues in the next line.
+    ``=``, ``:`` or a blank ends a name, and ``\uXXXX`` is a character.
+
+    Args:
+        text: The content of the file.
+        place: The name of the file for messages.
 
     Raises:
-        InvalidKafkaOption: an escape is none; ``place`` names the file.
+        InvalidKafkaOption: ``\u`` is not followed by four hexadecimal digits.
     """
     entries: dict[str, str] = {}
     logical = ""
@@ -101,14 +109,14 @@ def read_properties(text: str, place: str) -> dict[str, str]:
     for match in _LINE.finditer(text):
         natural, end = match.groups()
         line = natural.lstrip(" \t\f")
-        # A line that has nothing but the backslash at its end begins nothing that could go on.
+        # A line with only a backslash does not begin an entry, so a comment can follow it.
         if not (goes_on and logical) and line[:1] in {"", "#", "!"}:
             goes_on = False
             continue
         # An even number of backslashes at the end are escaped backslashes.
         is_cut = (len(line) - len(line.rstrip("\\"))) % 2 == 1
         logical += line[:-1] if is_cut else line
-        # What ends with the text, or with one character behind the backslash, goes on nowhere.
+        # The last line does not continue if at most one character follows its backslash.
         goes_on = is_cut and bool(end) and (match.end() < len(text) or len(end) > 1)
         if goes_on:
             continue
@@ -121,7 +129,7 @@ def read_properties(text: str, place: str) -> dict[str, str]:
 
 
 def _unescaped(text: str, place: str) -> str:
-    r"""``text`` with its escapes replaced; one that is none is the character behind ``\``."""
+    r"""Return ``text`` without escapes. An unknown escape is the character after its ``\``."""
     if re.search(r"(?<!\\)(?:\\\\)*\\u(?![0-9a-fA-F]{4})", text):
         message = rf"{place}: \u must be followed by four hexadecimal digits"
         raise InvalidKafkaOption(message)
@@ -134,7 +142,7 @@ def _unescaped(text: str, place: str) -> str:
 
 
 def without_secrets(text: str, options: Mapping[str, str]) -> str:
-    """``text`` without the values of options that may be secrets."""
+    """Return ``text`` with ``***`` for the values of options that can be secrets."""
     for name, value in options.items():
         if _SECRET.search(name):
             for part in (value, *re.findall(r'"([^"]*)"', value)):

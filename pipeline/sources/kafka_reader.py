@@ -16,18 +16,18 @@ from oriel.pipeline.sources.jvm_brokers import JvmBrokers
 from oriel.pipeline.sources.log import Batches, RawRows
 from oriel.storage import Offsets
 
-#: The column of headers in a topic without readers of headers: Spark reads none by default.
+#: The column of headers for a topic whose sources read no headers. Spark does not read them then.
 _NO_HEADERS = "CAST(NULL AS ARRAY<STRUCT<key: STRING, value: BINARY>>)"
-#: How many bytes of messages are decoded at a time.
+#: About this many bytes of messages are decoded at a time.
 _BLOCK_BYTES = 4 * 2**20
-#: How long a query waits for a broker before the run checks the brokers itself.
+#: A query waits at most this long for a broker. Then the run checks the brokers.
 _POLL_TIMEOUT_MS = 30_000
 _TIMEOUTS = {"default.api.timeout.ms": "15000", "request.timeout.ms": "10000"}
 
 
 @dataclass(frozen=True)
 class TopicRead:
-    """How a streaming query reads a topic.
+    """Describes how a streaming query reads a topic.
 
     Attributes:
         topic: The topic.

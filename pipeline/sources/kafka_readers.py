@@ -26,7 +26,7 @@ def choose_reader(
         name: The reader.
         servers: The bootstrap servers.
         options: Options of the Java client.
-        tell: Called with one line if ``auto`` chooses Spark's connector.
+        tell: Called with a message of one line if ``auto`` chooses Spark's connector.
         skips_lost: If True, records that Kafka has deleted are skipped.
 
     Raises:

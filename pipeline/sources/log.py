@@ -1,6 +1,6 @@
-"""What a log is to the pipeline: topics as streams of raw rows, and the function that decodes them.
+"""The contract of a log: topics as streams of raw rows, and the function that decodes them.
 
-All logs have one contract: one task per batch reads a partition in the order of its offsets.
+For each log, one task per batch reads a partition in the order of its offsets.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -33,12 +33,12 @@ class Log(Protocol):
 
     #: Spark DDL of raw rows.
     raw_schema: ClassVar[str]
-    #: What offsets count: ``records`` or ``bytes``.
+    #: The unit of offsets: ``records`` or ``bytes``.
     offset_unit: ClassVar[str] = "records"
 
     @property
     def plans_slices(self) -> bool:
-        """Whether Spark sees only rows that name slices, and planning can wait for records."""
+        """Return whether rows of the stream are slices, so that planning can wait for records."""
         return True
 
     def decoder(self, source: Source) -> Decoder:

@@ -1,8 +1,9 @@
 """Records that Kafka deleted before they were read, and the facts that a checkpoint keeps.
 
-``CHECKPOINT/kafka.json`` says where the checkpoint began, each topic's id, and which offsets were
-skipped since (docs/decisions/0033). Offsets that compaction or transactions leave out are not
-gone: a log that begins at or before an offset has all of its records that are still to be had.
+``CHECKPOINT/kafka.json`` contains the start of the checkpoint, the id of each topic, and the
+offsets that were skipped since then (docs/decisions/0033). Gaps in the offsets by compaction and
+transactions are not losses. If a partition begins at or before the offset up to which it was read,
+no record is lost.
 """
 
 from collections.abc import Iterable, Mapping
@@ -18,9 +19,9 @@ from oriel.storage import Offsets, current_files, replace_file, with_digest, wit
 
 #: The file's name.
 KAFKA_RECORD = "kafka.json"
-#: What brokers say that have no ids of topics.
+#: The topic id from brokers without topic ids.
 _NO_ID = "AAAAAAAAAAAAAAAAAAAAAA"
-#: How many gaps an error names.
+#: An error names at most this many gaps.
 _NAMED = 3
 
 _ANEW = "Start again with another data directory"
@@ -42,9 +43,14 @@ class Gap(NamedTuple):
 
 
 def gaps(read: Offsets, firsts: Offsets) -> list[Gap]:
-    """What is missing between the offsets that were read to and the ``firsts`` that are left.
+    """Return the gaps between offsets that were read and the first offsets that exist.
 
-    A partition that appeared later is read from 0. Topics that were not read have no gaps.
+    Topics that were not read have no gaps.
+
+    Args:
+        read: The offset up to which each partition was read. A partition that is missing is read
+            from 0.
+        firsts: The first offset that exists in each partition.
     """
     return [
         Gap(topic, partition, known.get(partition, 0), first)
@@ -57,13 +63,16 @@ def gaps(read: Offsets, firsts: Offsets) -> list[Gap]:
 def refuse_another_log(
     topic: str, log: TopicLog | Mapping[str, int], read: Mapping[str, int], known: str | None = None
 ) -> None:
-    """Refuse a topic whose offsets no longer name the records that were read.
+    """Reject a topic whose offsets no longer identify the records that were read.
 
-    ``log`` is the topic, or the ends of its partitions. ``read`` is the offset up to which each
-    partition was read, and ``known`` is the id of the topic.
+    Args:
+        topic: The name of the topic.
+        log: The topic, or the ends of its partitions.
+        read: The offset up to which each partition was read.
+        known: The id of the topic that was read. None: unknown.
 
     Raises:
-        RecordsLost: it was deleted and made anew, or is shorter than what was read of it.
+        RecordsLost: The topic was re-created, or ends before an offset of ``read``.
     """
     if isinstance(log, TopicLog):
         if known not in {None, _NO_ID, log.id} and log.id != _NO_ID:
@@ -108,10 +117,10 @@ class KafkaRecord:
 
     @classmethod
     def opened(cls, path: Path, start: str, topic_starts: Mapping[str, str]) -> Self:
-        """Return the record at ``path``, or a new one that is not written yet.
+        """Return the record at ``path``, or a new record, which is not written yet.
 
         Raises:
-            CheckpointError: it is damaged.
+            CheckpointError: The file is damaged.
         """
         try:
             written = orjson.loads(without_digest(current_files().read(path)))
@@ -130,11 +139,11 @@ class KafkaRecord:
             raise CheckpointError(message) from error
 
     def start_of(self, topic: str) -> str:
-        """Where the checkpoint began with a topic."""
+        """Return the start of a topic in this checkpoint."""
         return self.topic_starts.get(topic, self.start)
 
     def note_topics(self, topic_ids: Mapping[str, str]) -> None:
-        """Write down the ids of topics."""
+        """Write the ids of topics."""
         if any(self.topic_ids.get(topic) != known for topic, known in topic_ids.items()):
             self.topic_ids |= topic_ids
             self._write()
@@ -146,10 +155,10 @@ class KafkaRecord:
             self._write()
 
     def refuse(self, found: list[Gap]) -> None:
-        """Refuse gaps.
+        """Reject gaps.
 
         Raises:
-            RecordsLost: there are some.
+            RecordsLost: ``found`` has a gap.
         """
         if found:
             more = f" (and {len(found) - _NAMED} more)" if len(found) > _NAMED else ""
@@ -173,7 +182,7 @@ class KafkaRecord:
         return new
 
     def lost_records(self) -> dict[str, int]:
-        """How many offsets of each topic were skipped."""
+        """Return how many offsets of each topic were skipped."""
         return {
             topic: sum(end - start for spans in partitions.values() for start, end in spans)
             for topic, partitions in self.lost.items()

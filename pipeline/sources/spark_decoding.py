@@ -1,20 +1,22 @@
-"""From raw source rows to records by Spark: key, time and value columns, or the reason why not.
+"""Decode raw rows to records with Spark: key, time and value, or the reason of an invalid record.
 
-For schemas with types that only Spark reads as Spark does; for all others the room
-``oriel.pipeline.decoding`` does the same without it, and is tested against this module.
+This decoder is for schemas with types that only Spark's JSON reader supports. The package
+``oriel.pipeline.decoding`` decodes all other schemas without Spark. Tests compare it with this
+module. Records of both sources have the columns of ``hops.decoded_schema``.
 
-Both sources come out alike: ``partition, offset, raw, key, timestamp_ms, value, reason``.
-Parsing is Spark's ``from_json`` (in the JVM, no Python per record). By itself it is lenient: it
-drops what follows the first JSON value, takes a number for a key, and reads half of a surrogate
-pair as ``?``. Each of these would make a record that nobody wrote, or lose one, where a dead letter
-is due (docs/decisions/0005). So it is hardened: a line is wrapped in a list with a null behind it,
-so that text after the closing brace (two records run together) is seen; the rest is looked for in
-those few lines only that look suspicious, since it takes a second parse.
+Spark's ``from_json`` parses in the JVM, so Python does not run per record. But it is lenient. It
+drops text after the first JSON value, accepts a number as a key, and reads half of a surrogate pair
+as ``?``. Instead of a dead letter, the result would be a record that nobody wrote, or a lost record
+(docs/decisions/0005). So this module adds checks:
 
-Where a line repeats a field, the last one counts, in the envelope and in the value; but
-each of them must have its type, else the line is of a wrong type (of the key, the last one only:
-a column of text takes every value). JSON leaves repeated fields open, and looking for them would
-cost every good line a second parse.
+- A line is wrapped in a list that ends with a null. This detects text after the closing brace, for
+  example a second record.
+- The other checks need a second parse, so they run only for suspicious lines.
+
+If a line repeats a field, in the envelope or in the value, the last value counts. But each value
+must have the type of the field, or the line has a wrong type. For the key, only the last value must
+be a string, because a STRING column accepts each value. JSON does not define repeated fields, and a
+search for them would cost a second parse of each valid line.
 
 ``from_json`` also reads a number that is out of the range of FLOAT or DOUBLE as infinity. JSON has
 no infinity, so an infinite value is always such a number, and its record has a wrong type.
@@ -43,47 +45,52 @@ _OPTIONS = {
 
 _MESSAGE = from_arrow_type(MESSAGE.type)
 
-#: Name of the list around a line. An odd one: a line that holds this text is suspicious.
+#: The name of the list around a line. It is unusual, because lines with this text are suspicious.
 _AROUND = "~line"
 
 #: The column with the reason of a value that is out of range, null for other values.
 _OUT_OF_RANGE = "_out_of_range"
 
-#: As the length of a substring: to the end.
+#: The length of a substring that extends to the end.
 _MAX_INT = 2**31 - 1
 
-#: The escapes of JSON: a high surrogate with its low one, and any of the two.
+#: JSON's escape of a surrogate pair, and of either half.
 _SURROGATE_PAIR = r"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}"
 _SURROGATE = r"\\u[dD][89a-fA-F]"
 
 
 class SparkDecoder:
-    """The projection from a source's raw rows to records, built once for all batches.
+    """Decodes raw rows of a source with column expressions.
 
-    Building column expressions takes longer than planning them, so they are kept.
+    They are built once for all batches, because building them needs more time than planning them.
     """
 
     def __init__(
         self, value_schema: str, parsed: Column, value: Column, path: str, columns: Sequence[Column]
     ) -> None:
-        """Parse into a column ``_json``, then select ``columns``.
+        """Parse into a column ``_json``, then select columns of it.
 
-        ``value`` has the columns of ``value_schema``. Details name its fields with ``path``.
+        Args:
+            value_schema: The columns of the value in Spark DDL.
+            parsed: The expression of the column ``_json``.
+            value: The expression of the value, with the columns of ``value_schema``.
+            path: The path of the value in details.
+            columns: The expressions to select.
         """
         self._schema = value_schema
         self._parsed = parsed
         self._value = value
         self._path = path
         self._columns = columns
-        #: The reason of values that are out of range, made by the first ``decode``.
+        #: The reason of values that are out of range. The first ``decode`` creates it.
         self._out_of_range: Column | None = None
 
     def decode(self, raw: DataFrame) -> DataFrame:
-        """Turn raw rows into records, each with its value or the reason why not.
+        """Return the record of each raw row, with its value or the reason why it is invalid.
 
         Raises:
-            PySparkException: the schema can't be read.
-            InvalidTopology: the schema has a column twice, or a type that Spark reads wrongly.
+            PySparkException: The schema cannot be parsed.
+            InvalidTopology: The schema has a column twice, or a type that Spark reads wrongly.
         """
         if self._out_of_range is None:
             _check_schema(self._schema)
@@ -99,7 +106,7 @@ class SparkDecoder:
 
 
 def spark_refuse_ahead(records: DataFrame, latest_ms: int | None) -> DataFrame:
-    """What ``oriel.pipeline.decoding.refuse_ahead`` does, for records that Spark decodes."""
+    """Return decoded records as ``oriel.pipeline.decoding.refuse_ahead`` does, with Spark."""
     if latest_ms is None:
         return records
     ahead = F.col("reason").isNull() & (F.col("timestamp_ms") > latest_ms)
@@ -109,7 +116,7 @@ def spark_refuse_ahead(records: DataFrame, latest_ms: int | None) -> DataFrame:
 
 
 def _check_schema(schema: str) -> None:
-    """Look at a schema by itself: Spark's messages are unclear about one within another."""
+    """Check a schema alone, because Spark's messages about a schema within another are unclear."""
     parsed = StructType.fromDDL(schema)
     fields = parsed.fields if isinstance(parsed, StructType) else []
     names = [field.name.lower() for field in fields]
@@ -129,7 +136,7 @@ def _check_schema(schema: str) -> None:
 
 
 def _ranges(column_type: DataType, path: str) -> Iterator[tuple[str, Callable[[Column], Column]]]:
-    """For each FLOAT or DOUBLE in a type, the detail and the test of an infinite value."""
+    """Yield the detail and the test of an infinite value for each FLOAT or DOUBLE in a type."""
     if isinstance(column_type, FloatType | DoubleType):
         name = column_type.simpleString().upper()
         detail = f"{path}: a number in the range of {name} expected"
@@ -156,7 +163,7 @@ def _of_map_values(test: Callable[[Column], Column], column: Column) -> Column:
 
 
 def spark_event_log_decoder(value_schema: str) -> SparkDecoder:
-    """Decode lines ``{"key": ..., "value": {...}, "timestamp_ms": ...}``."""
+    """Return the decoder of lines ``{"key": ..., "value": {...}, "timestamp_ms": ...}``."""
     text = F.col("raw").cast("string")
     record = _record()
     reason = _first_reason(
@@ -176,9 +183,9 @@ def spark_event_log_decoder(value_schema: str) -> SparkDecoder:
 
 
 def spark_kafka_decoder(value_schema: str) -> SparkDecoder:
-    """Decode Kafka messages: key as text, JSON value, the message's timestamp.
+    """Return the decoder of Kafka messages with string keys, JSON values and message times.
 
-    A message without a value, or whose text is ``null``, is a tombstone: its value is null.
+    A message with a null value, or with the JSON value ``null``, is a tombstone. Its value is null.
     """
     text = F.col("raw").cast("string")
     key = F.col("key").cast("string")
@@ -204,18 +211,18 @@ def spark_kafka_decoder(value_schema: str) -> SparkDecoder:
 
 
 def _source_columns() -> list[Column]:
-    """Partition and offset, and the record's bytes (empty for a tombstone)."""
+    """Return the partition, the offset and the record's bytes, which are empty for a null value."""
     raw = F.coalesce("raw", F.lit(b""))
     return [F.col("partition"), F.col("offset"), raw.alias("raw")]
 
 
 def _parsed(text: Column, schema: str) -> Column:
-    """Parse ``{"~line": [TEXT, null]}``: the record is the first of two items.
+    """Parse ``{"~line": [TEXT, null]}``. The record is the first of two items.
 
-    A parser that reads the list to its end has to read the text to its end, too. Text behind the
-    record is then one more item of the list, or no JSON. The only other way is text that closes
-    the list itself, and for that the null is there: such text has to bring a null of its own, or
-    the list's name once more, and either makes it suspicious: see ``_closes_the_list``.
+    A parser that reads the whole list also reads the whole text. If text follows the record, the
+    list has another item, or it is not JSON. The only other possibility is a text that closes the
+    list itself. Then it contains a null or the name of the list, so it is suspicious (see
+    ``_closes_the_list``).
     """
     around = f"`{_AROUND}` ARRAY<STRUCT<{schema}>>, _corrupt STRING"
     in_list = F.concat(F.lit(f'{{"{_AROUND}":['), text, F.lit(",null]}"))
@@ -231,12 +238,12 @@ def _record() -> Column:
 
 
 def _not_utf8(text: Column) -> Column:
-    # Spark's test fails on null, and the key of a message may be null.
+    # Spark's test fails on null, and the key of a message can be null.
     return ~F.is_valid_utf8(F.coalesce(text, F.lit("")))
 
 
 def _is_null(text: Column) -> Column:
-    """Whether the text is JSON's null, with or without blanks around it."""
+    """Return whether the text is JSON's null, with or without blanks around it."""
     is_object = F.startswith(text, F.lit("{"))
     return _only_where(~is_object, text.rlike(r"^[ \t\r\n]*null[ \t\r\n]*\z"))
 
@@ -253,17 +260,17 @@ def _broken() -> Column:
 
 
 def _broken_reason(text: Column) -> Column:
-    """Tell a line that is no JSON from JSON of a wrong type; looked at for bad lines only."""
+    """Return the reason of an invalid line: it is not JSON, or JSON of a wrong type."""
     in_list = F.concat(F.lit("["), text, F.lit("]"))
     one_value = _is_json(in_list) & _is_json(text)
     return F.when(one_value, Reason.WRONG_TYPE.value).otherwise(Reason.NOT_JSON.value)
 
 
 def _closes_the_list(text: Column) -> Column:
-    """Text that closes the list around it, like ``{...}], "~line": [{...}``.
+    """Return whether a text closes the list around it, like ``{...}], "~line": [{...}``.
 
-    The list that it begins then has to end with a null, or another of the same name has to
-    follow. Only lines with one of these are looked at closely.
+    Such a text has to end the list with a null, or to begin another list with the same name. Only
+    lines that can have one of the two are parsed again.
     """
     ends = F.contains(text, F.lit("null")) & text.rlike(r"null\s*\]")
     another = F.contains(text, F.lit(_AROUND)) | F.contains(text, F.lit("\\u00"))
@@ -272,39 +279,39 @@ def _closes_the_list(text: Column) -> Column:
 
 
 def _is_json(text: Column) -> Column:
-    """Whether a text, given that it is whole JSON within a list, is one JSON value.
+    """Return whether a text that is valid JSON within a list is one JSON value.
 
-    Behind a value, a list lets only ``,`` and a value follow, the field of an object only
-    ``,`` and a name with ``:``. What is whole within both has nothing behind it.
+    After a value, a list allows only ``,`` and a value, and an object allows only ``,`` and a name
+    with ``:``. So in a text that is valid within both, nothing follows the value.
     """
     wrapped = F.concat(F.lit('{"":'), text, F.lit(',"end":1}'))
     return F.from_json(wrapped, "end INT", _OPTIONS)["end"].isNotNull()
 
 
 def _lone_surrogate(text: Column) -> Column:
-    """Half of a surrogate pair, which no UTF-8 text can hold (it would be read as '?')."""
+    """Return whether a text has half of a surrogate pair, which Spark would read as '?'."""
     surrogate = F.contains(text, F.lit("\\ud")) | F.contains(text, F.lit("\\uD"))
     suspicious = F.contains(text, F.lit("\\")) & surrogate
-    # Backslashes that are escaped themselves begin no escape.
+    # An escaped backslash does not begin an escape.
     escapes = F.replace(text, F.lit("\\\\"), F.lit("__"))
     lone = F.regexp_replace(escapes, _SURROGATE_PAIR, "_").rlike(_SURROGATE)
     return _only_where(suspicious, lone)
 
 
 def _key_is_not_text(text: Column, key: Column) -> Column:
-    """Whether the key is a number, boolean, object or list, which from_json would turn to text.
+    """Return whether the key is not a JSON string, although ``from_json`` returns it as a string.
 
-    Only a key that looks like one is looked at closely, and not if the line begins with a
-    text key and has no other: that second parse is slow.
+    It is then a number, boolean, object or list. The second parse is slow, so it runs only for keys
+    that look like one. It does not run if the line begins with a string key and has no other key.
     """
-    # A number begins with - or a digit; these are between "-" and ":" in the order of texts.
+    # A number begins with - or a digit. In the order of strings, it is between "-" and ":".
     number = (key >= "-") & (key < ":")
     nested = F.startswith(key, F.lit("{")) | F.startswith(key, F.lit("["))
-    # Jackson writes a number that is too large for a double as "Infinity", with the quotes.
+    # Jackson writes a number out of the range of a double as "Infinity", with the quotes.
     infinite = F.startswith(key, F.lit('"'))
     may_be_no_text = number | nested | infinite | (key == "true") | (key == "false")
     begins = F.startswith(text, F.lit('{"key":"')) | F.startswith(text, F.lit('{"key": "'))
-    # Behind {" of the first key. Another key, which would count instead, may have escapes.
+    # The line after {" of the first key. Another key would count instead, and can have escapes.
     rest = F.substring("raw", 3, _MAX_INT).cast("string")
     another = F.contains(rest, F.lit('"key"')) | F.contains(rest, F.lit("\\u00"))
     suspicious = may_be_no_text & (~begins | another)
@@ -314,7 +321,7 @@ def _key_is_not_text(text: Column, key: Column) -> Column:
 
 
 def _only_where(suspicious: Column, fault: Column) -> Column:
-    """``fault``, which is slow to find out, and false where the line is not suspicious."""
+    """Return ``fault`` for suspicious lines, and false for others, because ``fault`` is slow."""
     return F.when(suspicious, fault).otherwise(F.lit(False))  # noqa: FBT003
 
 
@@ -327,7 +334,7 @@ def _bad_time(timestamp_ms: Column) -> list[tuple[Column, str | Column]]:
 
 
 def _first_reason(*cases: tuple[Column, str | Column]) -> Column:
-    """Return the reason of the first case that holds; null for a good record."""
+    """Return the reason of the first case that is true, or null for a valid record."""
     reason = F.lit(None).cast("string")
     for holds, code in reversed(cases):
         value = F.lit(code) if isinstance(code, str) else code

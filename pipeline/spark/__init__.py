@@ -1,9 +1,10 @@
-"""Spark itself: the session with its settings, its folder for temporary files, its errors.
+"""Spark itself: the session with its settings, its temporary directory, and its errors.
 
-In come a name, a number of cores or the address of a cluster, and settings; out goes a session
-whose Python workers find this package: those of this machine where it lies, those of a cluster in
-what they are sent. Nothing here knows of topologies. An error of Spark's or Java's is turned into
-one line for people, and into its kind for programs.
+Input: a name, a number of cores or the address of a cluster, and settings. Output: a session whose
+Python workers can import this package. Workers on this machine import it from where it is
+installed. Workers of a cluster receive it from the driver. This package knows nothing about
+topologies. It converts an error of Spark or Java into one line for people, and into a kind for
+programs.
 """
 
 from oriel.pipeline.spark.class_archive import (

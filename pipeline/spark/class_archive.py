@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pyspark
 
-#: The directory of archives. If it is set to nothing, no archive is created or used.
+#: The variable with the directory of archives. If it is empty, archives are turned off.
 _FOLDER = "ORIEL_CLASS_ARCHIVES"
 _CREATOR = "oriel.pipeline.operations.class_archive"
 _UNUSED_SECONDS = 30 * 86_400
@@ -26,7 +26,7 @@ _QUIET = ("-Xlog:cds=off", "-Xlog:cds+dynamic=off")
 
 
 def archive_folder() -> Path | None:
-    """Return the directory of archives, None if there must be none."""
+    """Return the directory of archives, or None if archives are turned off."""
     folder = os.environ.get(_FOLDER)
     if folder is not None:
         return Path(folder) if folder else None
@@ -34,7 +34,7 @@ def archive_folder() -> Path | None:
 
 
 def archive_prefix() -> str | None:
-    """Return the begin of the name of an archive that fits. None: Java cannot use one."""
+    """Return the prefix of the name of a matching archive. None: Java cannot use an archive."""
     home = os.environ.get("JAVA_HOME")
     java = shutil.which(f"{home}/bin/java" if home else "java")
     jars = Path(pyspark.__file__).parent / "jars"
@@ -49,13 +49,13 @@ def archive_prefix() -> str | None:
 
 
 def find_archive() -> Path | None:
-    """Return the archive that fits and is complete, if one exists."""
+    """Return the matching archive if it exists and is complete."""
     folder, prefix = archive_folder(), archive_prefix()
     if folder is None or prefix is None:
         return None
     for path in folder.glob(f"{prefix}-*.jsa"):
         found = path.stat()
-        # A class of somebody else could do anything.
+        # Another user could put any code into an archive.
         if path.stem == f"{prefix}-{found.st_size}" and found.st_uid in {0, os.getuid()}:
             return path
     return None
@@ -65,14 +65,14 @@ def use_archive(path: Path | None) -> tuple[str, ...]:
     """Return the options with which Java uses an archive."""
     if path is None:
         return ()
-    # Its time shows when it was used (``delete_unused``).
+    # The modification time shows when it was last used (``delete_unused``).
     with suppress(OSError):
         os.utime(path)
     return (f"-XX:SharedArchiveFile={path}", "-XX:+VerifySharedSpaces", *_QUIET)
 
 
 def create_in_background() -> None:
-    """Start to create an archive if none fits, in a process that continues if this one ends."""
+    """Start to create an archive if none matches. The process continues if this one ends."""
     folder, prefix = archive_folder(), archive_prefix()
     if folder is None or prefix is None or find_archive() is not None:
         return

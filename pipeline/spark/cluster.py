@@ -1,4 +1,4 @@
-"""A cluster instead of this machine: the masters that are clusters, and their settings of Spark.
+"""Clusters: which masters are clusters, and the Spark settings for them.
 
 The driver is the process of ``oriel run`` (Spark's client mode), and executors run its tasks on
 other machines. docs/reference/cluster.md lists the requirements.
@@ -22,23 +22,23 @@ from oriel.storage.files import CACHE_RUN, CACHE_SETTINGS
 #: The setting that names the cluster, or this machine.
 MASTER = "spark.master"
 
-#: Stopping a query while its Python worker runs can overflow the stack inside an error-matching
-#: regular expression of Spark.
+#: If a query stops while its Python worker runs, a regular expression of Spark that matches errors
+#: can overflow the stack.
 STACK_OPTION = "-Xss16m"
 
-#: Seconds for which a master that does not listen is tried: it can be about to start.
+#: For this many seconds, connections to a master are tried again, because it can be starting.
 _TRY_SECONDS = 5.0
 _CONNECT_SECONDS = 5.0
 _CONNECT_PAUSE_SECONDS = 0.25
-#: Spark's standalone masters, of which one is active.
+#: The prefix of the addresses of Spark's standalone masters. One master is active.
 _STANDALONE = "spark://"
 
 _LOCAL_MASTER = re.compile(r"local(\[[^\]]*\])?")
 _PYTHON = "spark.pyspark.python"
-#: Spark's own, and the names of AWS.
+#: Spark's own pattern, and the names of AWS.
 _SECRETS = "(?i)secret|password|token|access[._]?key|AWS_"
 
-#: Settings that are lists, and what stands between their elements.
+#: Settings that are lists -> the separator of their elements.
 _SEPARATORS = {
     "spark.jars": ",",
     "spark.jars.packages": ",",
@@ -49,17 +49,17 @@ _SEPARATORS = {
 
 
 def is_cluster(master: str | None) -> bool:
-    """Whether a master (None: this machine) runs tasks in other processes than the driver's."""
+    """Return whether a master runs tasks outside of the driver's process. False for None."""
     return master is not None and _LOCAL_MASTER.fullmatch(master) is None
 
 
 def refuse_unreachable(master: str) -> None:
     """Check, before Java starts, that a standalone master of a cluster listens.
 
-    Spark gives up after 60 s, with an error that names neither the master nor the reason.
+    Spark needs 60 s to fail, and its error names neither the master nor the reason.
 
     Raises:
-        ClusterUnavailable: no master listens.
+        ClusterUnavailable: No master listens.
     """
     places = [place.rpartition(":") for place in master.removeprefix(_STANDALONE).split(",")]
     if not master.startswith(_STANDALONE) or not all(port.isdecimal() for _, _, port in places):
@@ -87,20 +87,21 @@ def refuse_unreachable(master: str) -> None:
 
 
 def cluster_settings(cores: int | None) -> dict[str, str]:
-    """Spark settings of a cluster alone; ``cores``: how many of its cores to use, None: all."""
+    """Return the Spark settings of a cluster, to use ``cores`` of its cores. None: all cores."""
     return {
         "spark.executor.extraJavaOptions": STACK_OPTION,
-        # Spark's standalone master would give an application each core that is free. Other
-        # masters go by the number of executors and their cores.
+        # By default, Spark's standalone master assigns all free cores to an application. Other
+        # masters use the number of executors and their cores.
         **({"spark.cores.max": str(cores)} if cores else {}),
     }
 
 
 def object_settings() -> dict[str, str]:
-    """Spark settings with which tasks reach objects as this process does, and share its copies.
+    """Return the Spark settings with which tasks use the object store as this process does.
 
-    As Spark does it for its own file system of S3: what the environment says goes to the executors.
-    Its user interface and its logs hide the values of secrets by the names of settings.
+    Tasks on one machine share the local copies of objects. As Spark does for its own S3 file
+    system, settings of the environment are sent to the executors. Spark's user interface and logs
+    hide the values of secrets, which they recognize by the names of settings.
     """
     os.environ.setdefault(CACHE_RUN, uuid.uuid4().hex)
     names = (name for name in os.environ if name.startswith("AWS_") or name in CACHE_SETTINGS)
@@ -117,12 +118,12 @@ def session_conf(data: Path, master: str | None, conf: Mapping[str, str]) -> dic
 
 
 def worker_python(conf: Mapping[str, str]) -> str:
-    """The Python of the workers: what the user says in one of Spark's ways, or this one's path."""
+    """Return the Python of the workers, from a setting of Spark, or the path of this Python."""
     return conf.get(_PYTHON) or os.environ.get("PYSPARK_PYTHON") or sys.executable
 
 
 def with_conf(settings: Mapping[str, str], conf: Mapping[str, str]) -> dict[str, str]:
-    """Settings with others, ``conf``, that override them; lists of them become longer instead."""
+    """Return settings with ``conf``, which overrides settings but extends lists."""
     lists = {
         name: separator.join([settings[name], conf[name]])
         for name, separator in _SEPARATORS.items()
@@ -132,10 +133,10 @@ def with_conf(settings: Mapping[str, str], conf: Mapping[str, str]) -> dict[str,
 
 
 def tasks_at_a_time(spark: SparkSession) -> int:
-    """How many tasks the session runs at a time: the cores of all executors that it has.
+    """Return the number of tasks that the session runs at a time: the cores of all executors.
 
-    On a cluster it waits for them as any job does: for the first one, or for as many as Spark's
-    settings of minimal resources demand.
+    On a cluster, it waits for executors as any job does: for the first one, or for the number that
+    Spark's settings of minimal resources require.
     """
     if is_cluster(spark.sparkContext.master):
         spark.range(0, 1, 1, 1).collect()

@@ -1,4 +1,4 @@
-"""What Spark's errors say, in one line for people."""
+"""Spark's errors as one line for people and as a kind for programs."""
 
 import re
 from collections.abc import Iterable
@@ -7,23 +7,23 @@ from typing import Any
 from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException, PythonException
 
-#: Spark's name of an error, before and behind the words: ``[DIVIDE_BY_ZERO] ... SQLSTATE: 22012``.
+#: Spark's codes before and after the message: ``[DIVIDE_BY_ZERO] ... SQLSTATE: 22012``.
 _CODE = re.compile(r"^\[[A-Z0-9_.]+\]\s*|\s*SQLSTATE: \w{5}")
-#: The place in a SQL text at the end of a line: ``; line 1 pos 4`` or ``;line 1 pos 4;``.
+#: The position in an SQL text at the end of a line: ``; line 1 pos 4`` or ``;line 1 pos 4;``.
 _SQL_POSITION = re.compile(r";? *line (\d+) pos (\d+);?$")
-#: Suggested columns of the pipeline's own (``__keep``), which a user can't write.
+#: Suggestions of internal columns (``__keep``), which a user cannot write.
 _OWN_COLUMN = re.compile(r"`__\w+`, |(, )?`__\w+`")
-#: How Spark begins what it says of a query that ended, before what ended it.
+#: The beginning of Spark's message about a query that ended, before the cause.
 _QUERY_ENDED = re.compile(r"^Query .*\[id = [^]]*\] terminated with (?:exception|error): ")
 _TRACE = "Traceback (most recent call last):"
 _NO_SUGGESTION = " Did you mean one of the following? []."
 
 
 def first_line(error: Exception) -> str:
-    """The first line of the error's message that has words, without codes.
+    """Return the first line of an error's message that has words, without codes.
 
-    A Java exception is described by its first cause: those around it are Spark's own way. One of
-    Python in a worker is described by the line behind its trace.
+    For a Java exception, it describes the root cause, because Spark adds the exceptions around it.
+    For a Python exception in a worker, it is the line after the stack trace.
     """
     if isinstance(error, Py4JJavaError):
         cause = _first_cause(error)
@@ -42,9 +42,10 @@ def first_line(error: Exception) -> str:
 
 
 def error_kind(error: Exception) -> str:
-    """Spark's error condition, or the class of the first cause.
+    """Return Spark's error condition, the Java class of the root cause, or the class of the error.
 
-    The same for another record that fails in the same way, whatever values the message names.
+    The kind is the same for any record that fails in the same way. It does not depend on values in
+    the message.
     """
     if isinstance(error, Py4JJavaError):
         return str(_first_cause(error).getClass().getName())

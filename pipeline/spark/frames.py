@@ -1,4 +1,4 @@
-"""DataFrames without pandas, which pyspark demands or imports where it does not use it."""
+"""DataFrames without pandas, which pyspark requires or imports even where it does not use it."""
 
 from collections.abc import Callable, Iterator
 

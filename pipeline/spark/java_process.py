@@ -21,12 +21,12 @@ class JavaProcess:
         """Start Java, and do not wait for it.
 
         Args:
-            settings: Spark settings, of which Java needs some when it starts.
+            settings: Spark settings. Java needs some when it starts.
             folder: A directory for the address of the gateway.
             output: The descriptor of a file for stdout and stderr. None: those of this process.
         """
         home = os.environ.get("SPARK_HOME") or _pyspark_folder()
-        # The variables of executors can be secrets of an object store, and everyone can list the
+        # The variables of executors can be secrets of an object store, and all users can list the
         # arguments of a process. Java needs them only with the session, which sets them again.
         conf = [
             word
@@ -64,7 +64,7 @@ class JavaProcess:
             if self.process.poll() is not None:
                 raise PySparkRuntimeError(errorClass="JAVA_GATEWAY_EXITED", messageParameters={})
             time.sleep(_LOOK_SECONDS)
-        # The port and the length of the secret, with four bytes each, and the secret.
+        # The port and the length of the secret have four bytes each. The secret follows.
         address = self._address.read_bytes()
         gateway = {
             "PYSPARK_GATEWAY_PORT": str(int.from_bytes(address[:4])),

@@ -1,9 +1,9 @@
-"""Where a run's noise goes: what Java, Ivy, Spark and Python's workers say, in files.
+"""The output of a run in files: messages of Java, Ivy, Spark and Python workers.
 
-    LOGS/<name>.log    Spark's log, by log4j2, and traces of errors that nobody expected
-    LOGS/<name>.out    what processes write to stdout and stderr: Ivy, the JVM, users' functions
+    LOGS/<name>.log    Spark's log, by log4j2, and stack traces of unexpected errors
+    LOGS/<name>.out    stdout and stderr of processes: Ivy, the JVM, functions of users
 
-Both are bounded: the log by log4j2, the other by a look every minute.
+Both are bounded. log4j2 limits the log, and a check every minute limits the other file.
 """
 
 import os
@@ -21,22 +21,25 @@ from oriel.storage import is_object
 
 _FILE_CONFIGURATION = Path(__file__).resolve().with_name("log4j2-file.properties")
 
-#: From this size on a file of outputs begins anew; one of before is kept.
+#: If a file of outputs exceeds this size, it starts again. One earlier file is kept.
 _MOST_BYTES = 10 * 2**20
 _LOOK_SECONDS = 60
-#: How much of its end is looked at for what a start said.
+#: The number of bytes at its end that are searched for the output of the last start.
 _END_BYTES = 64 * 2**10
 
-#: Stands before what a start says.
+#: The beginning of the line before the output of a start.
 _START = "---- oriel run "
-#: Lines that say nothing by themselves: of traces, of Ivy's reports, of each start.
+#: Lines without information of their own, in stack traces, in Ivy's reports, at each start.
 _NO_WORDS = re.compile(
     r"\s*(?:at |\.\.\. \d+ more|::|[-|:=]{3}|WARNING: Using|$)|.*\bCMD: bad array"
 )
 
 
 def log_folder(data: Path) -> Path:
-    """Where the logs of a run over ``data`` are unless it is told: a folder of this machine."""
+    """Return the default directory for the logs of a run over ``data``.
+
+    The directory is on this machine, also if the data is in an object store.
+    """
     if is_object(data):
         return Path(tempfile.gettempdir()) / f"oriel-logs-{os.getuid()}"
     return data / "logs"
@@ -44,26 +47,34 @@ def log_folder(data: Path) -> Path:
 
 @dataclass(frozen=True)
 class LogFile:
-    """The two files of one run; ``folder`` is made with the first that is written."""
+    """The two files of one run.
+
+    Attributes:
+        folder: The directory of the files. It is created with the first file.
+        name: The name of the files without their suffix.
+    """
 
     folder: Path
     name: str
 
     @property
     def log(self) -> Path:
-        """Spark's log."""
+        """The file of Spark's log."""
         return self.folder / f"{self.name}.log"
 
     @property
     def outputs(self) -> Path:
-        """What processes wrote to stdout and stderr."""
+        """The file of the stdout and stderr of processes."""
         return self.folder / f"{self.name}.out"
 
     def java_options(self, configuration: str) -> list[str]:
-        """Options with which the JVM logs to the file; ``configuration`` is log4j2's for stderr."""
+        """Return the options with which the JVM logs to the file.
+
+        ``configuration`` is the configuration of log4j2 for stderr.
+        """
         return [
             f"-Dlog4j2.configurationFile={configuration},{_FILE_CONFIGURATION.as_uri()}",
-            # Quoted, because the folder's name may hold spaces.
+            # Quoted, because the name of the directory can contain spaces.
             f'"-Doriel.log={self.log.resolve()}"',
         ]
 
@@ -76,27 +87,27 @@ class LogFile:
         return file
 
     def trim(self) -> None:
-        """Put ``outputs`` aside if it has grown; what was put aside before goes."""
+        """Copy and empty ``outputs`` if it exceeds its limit. An earlier copy is replaced."""
         with suppress(FileNotFoundError):
             if self.outputs.stat().st_size > _MOST_BYTES:
                 shutil.copyfile(self.outputs, f"{self.outputs}.1")
-                # Not replaced: those who write to it, always at its end, hold it open.
+                # Not replaced, because processes keep it open and append to it.
                 os.truncate(self.outputs, 0)
 
     def keep_trimmed(self) -> None:
-        """Look every minute, for the rest of this process, whether ``outputs`` has grown."""
+        """Check every minute, until this process ends, whether ``outputs`` exceeds its limit."""
 
         def look() -> None:
             while True:
                 time.sleep(_LOOK_SECONDS)
-                # A full disk is told by who needs it.
+                # Code that needs the disk reports that it is full.
                 with suppress(OSError):
                     self.trim()
 
         threading.Thread(target=look, name="trim-outputs", daemon=True).start()
 
     def of_last_start(self) -> str:
-        """Return what ``outputs`` has of the last start, or its end if that is long."""
+        """Return the output of the last start in ``outputs``, or only its end if it is long."""
         try:
             with self.outputs.open("rb") as file:
                 file.seek(max(0, self.outputs.stat().st_size - _END_BYTES))
@@ -106,13 +117,13 @@ class LogFile:
         return text.rpartition(_START)[2]
 
     def first_words(self) -> str:
-        """What ``outputs`` says of the last start: two lines at most, empty if there is none."""
+        """Return the first output of the last start, at most two lines. Empty without output."""
         lines = self.of_last_start().splitlines()[1:]
         said = [line.strip() for line in lines if not _NO_WORDS.match(line)]
         return "; ".join(said[:2])
 
     def write_trace(self, error: BaseException) -> None:
-        """Put all that is known about an error at the end of the log."""
+        """Append an error with its stack trace to the log."""
         self.folder.mkdir(parents=True, exist_ok=True)
         with self.log.open("a", encoding="utf-8") as file:
             file.write(f"{_time()} ERROR oriel run\n")

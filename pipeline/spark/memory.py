@@ -1,9 +1,9 @@
-"""Memory for Java: a share of what the container or the systemd service may use."""
+"""Memory for Java: a share of the memory of the container or of the systemd service."""
 
 from collections.abc import Iterator
 from pathlib import Path
 
-#: Java's heap without a limit.
+#: Java's heap if no memory limit is set.
 _DEFAULT = "2g"
 #: Python, Spark's workers and the file cache need the other half.
 _SHARE = 0.5

@@ -1,7 +1,7 @@
-"""Maven packages of a session: resolved by Spark once, then given to it as the files they are.
+"""Maven packages of a session: Spark resolves them once, and later receives the jar files.
 
-Spark starts Ivy for the packages at every start, before anything else: up to a second, in which
-it finds what it found the time before.
+At every start, Spark first runs Ivy for the packages. This needs up to a second, and the result is
+the same as for the previous start.
 """
 
 import hashlib
@@ -21,9 +21,9 @@ _JARS = "spark.jars"
 
 
 def with_resolved_packages(settings: Mapping[str, str]) -> dict[str, str]:
-    """The settings with jars in the place of packages, where these were resolved before.
+    """Return the settings with jars instead of packages, if Spark has resolved them before.
 
-    Only if all of the jars are still there: otherwise Spark resolves the packages anew.
+    If a jar does not exist any more, Spark resolves the packages again.
     """
     record = _record(settings)
     if record is None:
@@ -39,18 +39,21 @@ def with_resolved_packages(settings: Mapping[str, str]) -> dict[str, str]:
 
 
 def remember_packages(settings: Mapping[str, str], jars: str) -> None:
-    """Note what Spark resolved the packages of ``settings`` to: addresses of files, with commas."""
+    """Store the jars to which Spark resolved the packages of ``settings``.
+
+    ``jars`` are addresses of files, separated by commas.
+    """
     record = _record(settings)
     if record is None or not record.parent.is_dir():
         return
     paths = [unquote(urlsplit(jar).path) for jar in jars.split(",") if jar]
     if all(Path(path).is_file() for path in paths):
-        with suppress(OSError):  # raised where the folder can't be written to
+        with suppress(OSError):  # the directory can be read-only
             replace_file(record, orjson.dumps(paths), sync=False)
 
 
 def _record(settings: Mapping[str, str]) -> Path | None:
-    """The file that says what these packages are, in Ivy's folder; None without packages."""
+    """Return the file in Ivy's directory that stores the jars, or None without packages."""
     if not settings.get(_PACKAGES):
         return None
     words = [settings.get(name, "") for name in (_PACKAGES, _EXCLUDES, _JARS)]

@@ -1,4 +1,4 @@
-"""Python files that Spark's workers get from the driver, as a zip to import from."""
+"""Python files that the driver sends to Spark's workers, as a zip file that they import."""
 
 import os
 import tempfile
@@ -11,24 +11,24 @@ from pyspark.sql import SparkSession
 import oriel
 from oriel.pipeline.spark.session import scratch_folder
 
-#: The parts of the package that tasks import.
+#: The subpackages that tasks import.
 _SENT = ("pipeline", "storage")
 
 
 def send_package(spark: SparkSession) -> None:
-    """Give the Python workers of a cluster the package ``oriel`` as it runs here.
+    """Send the package ``oriel`` of this process to the Python workers of a cluster.
 
-    They would find one that is installed there, too; but then of that version, whichever it is.
+    Without it, a worker would import an installed package, which can have another version.
     """
     send_python_files(spark, "oriel", _package_files())
 
 
 def send_python_files(spark: SparkSession, name: str, files: Iterable[tuple[Path, str]]) -> None:
-    """Give Spark's Python workers ``files``, each with the path by which they import it.
+    """Send files to Spark's Python workers, each with the path by which workers import it.
 
-    They come as one zip, which is first among the places of a worker's imports.
+    The files are sent as one zip file, which is first on the import path of a worker.
     """
-    # A file that is sent keeps its name on the workers, so each has a name of its own.
+    # A sent file keeps its name on the workers, so each file needs a unique name.
     with tempfile.NamedTemporaryFile(
         dir=scratch_folder(), prefix=f"{name}-", suffix=".zip", delete=False
     ) as file:
@@ -44,7 +44,7 @@ def _package_files() -> Iterator[tuple[Path, str]]:
     for module in root.glob("*.py"):
         yield module, f"{root.name}/{module.name}"
     for room in _SENT:
-        # In a checkout the rooms are links.
+        # In a checkout, the subpackages are links.
         for folder, _, names in os.walk(root / room, followlinks=True):
             for name in names:
                 if name.endswith(".py"):

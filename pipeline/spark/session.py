@@ -1,9 +1,9 @@
 """The Spark session of a streaming run, with every setting and its reason in one place.
 
-What Spark leaves on disk while it runs (shuffles, spills, native libraries) goes to a folder of the
-process. The JVM deletes these files at its end, but not when it is killed. So a small process
-beside it deletes the folder when its own has ended, however that was. Where that one is killed as
-well, the next process to start finds the folder without its lock and deletes it.
+While Spark runs, it writes files (shuffles, spills, native libraries) to a directory of the
+process. The JVM deletes these files when it ends, but not when it is killed. So a small second
+process deletes the directory after this process has ended for any reason. If the second process is
+also killed, the next process that starts finds the directory without its lock and deletes it.
 """
 
 import fcntl
@@ -49,25 +49,32 @@ _LOCK = "lock"
 
 @cache
 def scratch_folder() -> Path:
-    """The folder of this process, below ``TMPDIR``; those of dead processes are deleted."""
+    """Return the temporary directory of this process, which is in ``TMPDIR``.
+
+    Directories of dead processes are deleted.
+    """
     base = Path(tempfile.gettempdir())
     for folder in base.glob(f"{_PREFIX}*"):
         _delete_if_left(folder)
     folder = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=base))
-    # Never closed: the lock ends with the process, however that ends. Children don't get it.
+    # Never closed: the lock ends with the process, for any reason. Child processes do not inherit
+    # it.
     fcntl.flock(os.open(folder / _LOCK, os.O_CREAT | os.O_RDWR, 0o600), fcntl.LOCK_EX)
     _delete_behind(folder)
     return folder
 
 
-#: Waits for the end of its input, which comes when the process that holds the other end has ended.
-#: The JVM may need a moment longer, and makes files until then.
+#: Waits for the end of its input, when the process that holds the other end has ended. The JVM can
+#: need a moment longer, and creates files until then.
 _DELETING = 'read _; for pause in 0 1 4; do sleep "$pause"; rm -rf -- "$1"; done'
 _deleting: list["subprocess.Popen[bytes]"] = []
 
 
 def _delete_behind(folder: Path) -> None:
-    """Have a folder deleted at the end of this process, by one that signals to its group spare."""
+    """Start a process that deletes a directory when this process ends.
+
+    It has its own session, so signals to this process group do not end it.
+    """
     deleting = subprocess.Popen(  # noqa: S603 - our own text
         ["/bin/sh", "-c", _DELETING, "sh", str(folder)],
         stdin=subprocess.PIPE,
@@ -75,17 +82,17 @@ def _delete_behind(folder: Path) -> None:
         stderr=subprocess.DEVNULL,
         start_new_session=True,
     )
-    # Kept, so that its input stays open.
+    # Kept in a list, so that its input stays open.
     _deleting.append(deleting)
 
 
 def _delete_if_left(folder: Path) -> None:
-    """Delete a folder whose process has ended."""
+    """Delete a directory whose process has ended."""
     try:
-        # O_NOFOLLOW: in a folder that all may write to, a link could lead anywhere.
+        # O_NOFOLLOW: all users can write to the parent directory, so a link could lead anywhere.
         lock = os.open(folder / _LOCK, os.O_RDWR | os.O_NOFOLLOW)
     except OSError:
-        # Another user's, or just being made: the lock's file comes after the folder.
+        # Either it belongs to another user, or its process has not created the lock file yet.
         return
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -96,9 +103,9 @@ def _delete_if_left(folder: Path) -> None:
         os.close(lock)
 
 
-#: The folder that holds the package ``oriel``: ``src`` of a checkout, or ``site-packages``.
+#: The directory that contains the package ``oriel``: ``src`` of a checkout, or ``site-packages``.
 _IMPORT_ROOT = Path(oriel.__file__).parent.parent
-#: A URI, because the folder's name may hold spaces.
+#: A URI, because the name of the directory can contain spaces.
 _LOGGING = Path(__file__).resolve().with_name("log4j2.properties").as_uri()
 
 _JAVA_OPTIONS = (
@@ -106,13 +113,14 @@ _JAVA_OPTIONS = (
     f"-Dlog4j2.configurationFile={_LOGGING}",
 )
 
-#: For a run of a minute or a few: the JVM compiles quickly, not well, and collects its garbage
-#: without threads for that. Its first 600,000 records from Kafka cost it 10 s of processor
-#: instead of 19, each further million 4 s instead of 2 (docs/decisions/0026).
+#: For a run of a few minutes: the JVM compiles quickly, not well, and collects garbage without
+#: extra threads. The first 600,000 records from Kafka need 10 s of its processor time instead of 19
+#: s, and each further million needs 4 s instead of 2 s (docs/decisions/0026).
 _SHORT_RUN_OPTIONS = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
 
-#: For a run of months: the JVM compiles a method well after ten times as many calls as by default.
-#: Otherwise the compiler uses 3 s of processor time before the first commit (decision 0090).
+#: For a run of months: the JVM uses its optimizing compiler for a method after ten times as many
+#: calls as by default. Otherwise, this compiler uses 3 s of processor time before the first commit
+#: (decision 0090).
 _LONG_RUN_OPTIONS = (
     "-XX:Tier4InvocationThreshold=50000",
     "-XX:Tier4MinInvocationThreshold=6000",
@@ -125,18 +133,19 @@ _GENERATES = "spark.sql.codegen.wholeStage"
 _SETTINGS = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
-    # A run lasts for months: keep little of the past.
+    # A run lasts for months, so Spark keeps only a short history.
     "spark.ui.retainedJobs": "20",
     "spark.ui.retainedStages": "20",
     "spark.ui.retainedTasks": "200",
     "spark.sql.ui.retainedExecutions": "20",
     "spark.sql.session.timeZone": "UTC",
-    # Streaming plans are fixed per batch; re-planning costs time and changes partitions.
+    # The plan of a batch is fixed. A new plan costs time and changes partitions.
     "spark.sql.adaptive.enabled": "false",
-    # A value that does not fit gives null (and a dead letter), it does not stop the query.
+    # A value that does not fit becomes null or wraps. It does not stop the query.
     "spark.sql.ansi.enabled": "false",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
-    # The stamp and the engine are vectorised: fewer, larger Arrow batches cost less.
+    # The stream-time assigner and the engine are vectorized, so fewer and larger Arrow batches cost
+    # less.
     "spark.sql.execution.arrow.maxRecordsPerBatch": "100000",
     "spark.sql.catalogImplementation": "in-memory",
     # Spark writes two small log files per batch of a run that ends. By default, it also writes a
@@ -147,30 +156,31 @@ _SETTINGS = {
     ),
     "spark.hadoop.fs.file.impl": "org.apache.hadoop.fs.RawLocalFileSystem",
     "spark.sql.streaming.checkpoint.fileChecksum.enabled": "false",
-    # Each batch lists these logs; a restart needs the last two entries.
+    # Each batch lists these logs. A restart needs the last two entries.
     "spark.sql.streaming.minBatchesToRetain": "10",
     "spark.sql.streaming.numRecentProgressUpdates": "20",
-    # Options of Kafka's client may be secrets, and plans of queries that fail tell options.
+    # Options of Kafka's client can be secrets, and the plans of failed queries show options.
     "spark.sql.redaction.options.regex": r"(?i)url|^kafka\.",
-    # With it Python asks Java some ten times, at each column it makes, what to tell of the line
-    # behind an error: half of the time that a topology takes to start. Our errors name the step.
+    # If this is enabled, Python calls Java some ten times for each column, to name the line of code
+    # in errors. These calls need half of the start time of a topology. Oriel's errors name the
+    # step.
     "spark.python.sql.dataFrameDebugging.enabled": "false",
-    # Nobody looks at plans, so they needn't be written out at length for every job.
+    # Nobody reads the plans of jobs, so Spark does not format them in detail.
     "spark.sql.ui.explainMode": "simple",
 }
 
-#: Beside them, where all tasks run in the driver's own process.
+#: Further settings if all tasks run in the driver's own process.
 _LOCAL_SETTINGS = {
-    # Nothing outside this machine is to reach the driver, and no name is looked up.
+    # Nothing outside this machine can reach the driver, and no host name is resolved.
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
-    # The shuffle stays on this machine; compressing it only costs time.
+    # The shuffle stays on this machine, so compression only costs time.
     "spark.shuffle.compress": "false",
 }
 
-#: Environment variables of Spark's Python workers. The engines make and drop arrays of
-#: megabytes, each batch again; glibc would give their pages back every time, and clearing new
-#: ones costs up to a quarter of the time (docs/decisions/0017).
+#: Environment variables of Spark's Python workers. The engines allocate and drop arrays of
+#: megabytes in each batch. By default, glibc returns the pages each time, and clearing new pages
+#: costs up to a quarter of the time (docs/decisions/0017).
 WORKER_ENVIRONMENT = {
     "MALLOC_MMAP_THRESHOLD_": str(2**30),
     "MALLOC_TRIM_THRESHOLD_": str(2**31),
@@ -180,8 +190,8 @@ WORKER_ENVIRONMENT = {
 class SparkStart:
     """A start of Spark: Java starts at once, and ``session`` waits for it.
 
-    Only one session runs in a process. Settings of Java (memory, packages, Java options) hold from
-    its first start.
+    A process has only one session. Settings of Java (memory, packages, Java options) apply from its
+    first start.
     """
 
     def __init__(
@@ -196,14 +206,14 @@ class SparkStart:
         """Start Java 17 or 21 of ``JAVA_HOME`` or the ``PATH``, unless this process has one.
 
         Args:
-            cores: Threads for tasks, which is also the number of shuffle partitions. None: all of
-                the machine's, or all that the cluster gives.
-            packages: Maven coordinates (``group:artifact:version``) that Spark fetches with their
+            cores: The number of threads for tasks and of shuffle partitions. None: all cores of
+                this machine, and on a cluster all cores that it assigns.
+            packages: Maven coordinates (``group:artifact:version``) that Spark downloads with their
                 dependencies into its Ivy cache.
-            extra: Spark settings that override those made here, and make lists of them longer.
-                With ``spark.master`` the session is one of a cluster.
-            is_short_run: Java is to start quickly rather than to run fast for hours.
-            log: Where the output of Java and the log of Spark go. None: to stderr.
+            extra: Spark settings that override the settings of this module, and extend its lists.
+                With ``spark.master``, the session runs on a cluster.
+            is_short_run: True if Java should start quickly rather than run fast for hours.
+            log: The files for the output of Java and the log of Spark. None: stderr.
 
         Raises:
             JavaMissing: Neither ``JAVA_HOME`` nor the ``PATH`` has Java.
@@ -242,9 +252,9 @@ class SparkStart:
                 ]
             ),
             "spark.sql.shuffle.partitions": str(threads),
-            # Spark would make the folder in the current one.
+            # By default, Spark creates it in the current directory.
             "spark.sql.warehouse.dir": str(self._scratch / "warehouse"),
-            # Named here, because Java's idea of the home folder does not follow HOME.
+            # Set here, because the home directory of Java does not depend on HOME.
             "spark.jars.ivy": str(Path.home() / ".ivy2.5.2"),
             **{f"spark.executorEnv.{name}": value for name, value in WORKER_ENVIRONMENT.items()},
             **({"spark.jars.packages": ",".join(packages)} if packages else {}),
@@ -267,10 +277,10 @@ class SparkStart:
                 os.close(output)
 
     def session(self, application: str) -> SparkSession:
-        """Return the session for ``application`` (its name in Spark's logs), or the running one.
+        """Return the session for ``application``, its name in Spark's logs, or the running one.
 
         Raises:
-            ClusterUnavailable: The cluster gives no session.
+            ClusterUnavailable: The cluster does not provide a session.
         """
         is_first = SparkSession.getActiveSession() is None
         try:
@@ -289,11 +299,13 @@ class SparkStart:
                 raise
             raise _no_session(self._master, error) from error
         if is_first and self._resolved == self._settings:
-            # Where spark-submit notes all jars; ``spark.jars`` has only those that were asked for.
+            # spark-submit writes all jars to this setting. ``spark.jars`` only has the requested
+            # ones.
             jars = spark.sparkContext.getConf().get("spark.repl.local.jars", "")
             remember_packages(self._settings, jars)
         _without_lookup_of_data_sources(spark)
-        # Its thread would print a trace where Java ends first; what else fails then is told.
+        # If Java ends first, the thread of this server would print a stack trace. The operation
+        # that needs Java reports the failure.
         server = spark.sparkContext._accumulatorServer  # noqa: SLF001 - Spark has no other way
         server.handle_error = lambda *_: None  # type: ignore[method-assign]
         return spark
@@ -312,9 +324,9 @@ def build_session(
     extra: Mapping[str, str] | None = None,
     log: LogFile | None = None,
 ) -> SparkSession:
-    """Start Spark and return the session for ``application``, or return the one that runs.
+    """Start Spark and return the session for ``application``, or return the running session.
 
-    The other arguments are those of ``SparkStart``.
+    The other arguments are the same as for ``SparkStart``.
     """
     return SparkStart(cores=cores, packages=packages, extra=extra, log=log).session(application)
 
@@ -326,11 +338,11 @@ def _require_java() -> None:
 
 
 def _without_lookup_of_data_sources(spark: SparkSession) -> None:
-    """Let Spark look for no data sources in Python packages: Oriel registers its own.
+    """Prevent a search for data sources in Python packages, because Oriel registers its own.
 
-    For the lookup, Spark starts two Python processes before the first query, which use 1 s of
+    For the search, Spark starts two Python processes before the first query, which use 1 s of
     processor time. Spark has no setting for it. If another version of Spark keeps the result
-    elsewhere, it looks for data sources.
+    elsewhere, it searches for data sources.
     """
     jvm: Any = spark._jvm  # noqa: SLF001 - pyspark has no other way to Java
     with suppress(Py4JError, TypeError):
@@ -340,7 +352,7 @@ def _without_lookup_of_data_sources(spark: SparkSession) -> None:
 
 
 def _no_session(master: str, error: Exception) -> ClusterUnavailable:
-    # What Spark says where a master listens and does not register the application.
+    # This is Spark's message if a master listens and does not register the application.
     is_silent = "stopped SparkContext" in str(error)
     reason = "no master registered the application" if is_silent else first_line(error)
     return ClusterUnavailable(
@@ -350,27 +362,32 @@ def _no_session(master: str, error: Exception) -> ClusterUnavailable:
 
 
 def _quiet_errors_told_twice() -> None:
-    """Don't let pyspark and py4j log an error that they raise as well, with all it says."""
+    """Turn off logs of pyspark and py4j that repeat an error which they also raise."""
     for name in ("DataFrameQueryContextLogger", "SQLQueryContextLogger"):
         PySparkLogger.getLogger(name).disabled = True
-    # A batch that fails is told by the run; Java hears of it as an error of the call.
+    # The run reports a failed batch. Java receives the error as the result of its call.
     logging.getLogger("py4j").disabled = True
     logging.getLogger("py4j.clientserver").disabled = True
     logging.getLogger().addFilter(_is_not_of_py4j)
 
 
 def _is_not_of_py4j(record: logging.LogRecord) -> bool:
-    """Whether a record of the root logger is not what py4j writes of a Java that has ended."""
+    """Return False for a record of the root logger that py4j writes when Java has ended."""
     return record.module != "java_gateway"
 
 
 def _prepare_children(here: str, of_workers: str) -> None:
-    """Name the Python of Spark's processes beside the driver, which find ``oriel``, and of workers.
+    """Set the Python of Spark's processes next to the driver, and the Python of workers.
 
-    The JVM hands its own environment on to them, so this comes before its start. Workers of other
-    machines are sent the package (``send_package``).
+    The JVM passes its environment to these processes, so this must run before the JVM starts.
+    Processes next to the driver can import ``oriel``. Workers on other machines receive the package
+    (``send_package``).
+
+    Args:
+        here: The Python of processes on this machine.
+        of_workers: The Python of workers.
     """
-    # The JVM that works out the command line of the other lives for half a second.
+    # The JVM that computes the command line of the other JVM runs for half a second.
     os.environ.setdefault("SPARK_LAUNCHER_OPTS", " ".join(_SHORT_RUN_OPTIONS))
     os.environ["PYSPARK_PYTHON"] = of_workers
     os.environ["PYSPARK_DRIVER_PYTHON"] = here
@@ -381,7 +398,10 @@ def _prepare_children(here: str, of_workers: str) -> None:
 
 @contextmanager
 def generated_code(spark: SparkSession, *, wanted: bool) -> Iterator[None]:
-    """Let queries that start in this block have generated code, or not. They copy the setting."""
+    """Turn generated code on or off for the queries that start in this block.
+
+    A query copies the setting when it starts.
+    """
     before = spark.conf.get(_GENERATES)
     spark.conf.set(_GENERATES, str(wanted).lower())
     try:
@@ -391,7 +411,10 @@ def generated_code(spark: SparkSession, *, wanted: bool) -> Iterator[None]:
 
 
 def is_stopped(spark: SparkSession) -> bool:
-    """Whether Java has ended or is ending, which a signal to it does without asking Python."""
+    """Return whether Java has ended or is ending.
+
+    A signal to Java ends it without a call from Python.
+    """
     context = spark.sparkContext._jsc  # noqa: SLF001 - Spark has no other way
     try:
         return context is None or bool(context.sc().isStopped())
@@ -400,7 +423,7 @@ def is_stopped(spark: SparkSession) -> bool:
 
 
 def stop_session(spark: SparkSession) -> None:
-    """Stop a session, or let be what is left of one whose Java has ended."""
+    """Stop a session. If its Java has already ended, ignore the errors of the stop."""
     try:
         spark.stop()
     except (Py4JError, OSError):

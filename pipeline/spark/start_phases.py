@@ -1,4 +1,4 @@
-"""Reports what happens while Spark starts: one line for each phase, when the phase begins."""
+"""Reports of the phases of a start of Spark, one line when each phase begins."""
 
 import threading
 import time
@@ -11,7 +11,7 @@ from oriel.pipeline.spark.log_file import LogFile
 from oriel.storage import log_line, say
 
 _LOOK_SECONDS = 0.1
-#: What Ivy writes when it begins to resolve packages, once per package, and once per download.
+#: Ivy's output when it begins to resolve packages, once per package, and once per download.
 _RESOLVES, _FOUND, _DOWNLOADS = "\n:: resolving dependencies ::", "\n\tfound ", "\ndownloading "
 
 

@@ -3,9 +3,10 @@
 A task opens the version of the last batch (file names, by task) with ``open_state``, reads the
 working set of its batch, and writes the next version. The class of an operator declares the layout:
 ``KeyedState`` for rows of keys and time buckets, ``OpenRecords`` for records of a stream join or a
-buffer. ``key_hashes`` decides the order of keys in the files and their key groups. No file is ever
-changed: a batch that runs again starts from the same version, and files without a version can be
-deleted. A batch writes on average in proportion to its size, for any size of the state.
+buffer. The hash of a key (``key_hashes``) determines its order in the files and its key group.
+Files never change. A batch that runs again starts from the same version, and files without a
+version can be deleted. A batch writes on average in proportion to its size, for any size of the
+state.
 """
 
 from oriel.pipeline.state.hashes import key_hashes

@@ -1,6 +1,6 @@
-"""Rows by hash, as segments cover them: the hash first, then the columns of the state.
+"""Rows by hash, as segments cover them: the column of the hash, then the columns of the state.
 
-A row without a key is a tombstone: it covers its hash, of which there is no row.
+A row without a key is a tombstone. It covers its hash, for which no row exists.
 """
 
 from collections.abc import Sequence
@@ -13,12 +13,15 @@ from oriel.pipeline.windows import heads
 
 
 def newest(tables: Sequence[pa.Table]) -> pa.Table:
-    """What the newest of ``tables`` (the last) that covers a hash has of it; by hash."""
+    """Return the visible rows of ``tables``, sorted by hash. The last table is the newest.
+
+    For each hash, only the newest table that covers it is visible. Tombstones are included.
+    """
     everything = pa.concat_tables(tables[::-1])
     age = np.repeat(np.arange(len(tables)), [len(table) for table in tables[::-1]])
     hashes = np.asarray(everything.column(0))
-    # Stable: the newest table's rows, age 0, stand first among those of a hash. What has the
-    # age of the first row of its hash counts, tombstones included.
+    # The sort is stable, so the rows of the newest table (age 0) are first for their hash. A row is
+    # visible if it has the age of the first row of its hash. Tombstones are included.
     order = np.argsort(hashes, kind="stable")
     head = heads(hashes[order])
     age = age[order]
@@ -27,17 +30,17 @@ def newest(tables: Sequence[pa.Table]) -> pa.Table:
 
 
 def by_hash(tables: Sequence[pa.Table]) -> pa.Table:
-    """All that ``tables`` have, by hash."""
+    """Return all rows of ``tables``, sorted by hash."""
     everything = pa.concat_tables(tables)
     return everything.take(pa.array(np.argsort(np.asarray(everything.column(0)), kind="stable")))
 
 
 def without_tombstones(covered: pa.Table) -> pa.Table:
-    """The rows that are there."""
+    """Return the rows that are not tombstones."""
     valid = covered["key"].is_valid()
     return covered if pc.all(valid).as_py() else covered.filter(valid)
 
 
 def state_rows(covered: pa.Table) -> pa.Table:
-    """The rows of the state, without hash and tombstones."""
+    """Return the rows of the state, without the hash and without tombstones."""
     return without_tombstones(covered).select(range(1, covered.num_columns))

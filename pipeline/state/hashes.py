@@ -1,8 +1,9 @@
-"""A hash of each key and unit, the same for ever and on every machine: files are sorted by it.
+"""A hash of each key and time bucket, by which the rows of state files are sorted.
 
-A polynomial over the key's bytes, modulo 2**64, then mixed; the unit is added to it, times a
-constant. What shares a hash is read and written together, nothing else (see ``keyed_state``):
-equal hashes cost time, never rows. So it need not withstand anybody who looks for such keys.
+The hash never changes, and it is the same on every machine. It is a polynomial over the bytes of
+the key, modulo 2**64, which is then mixed. The index of the time bucket times a constant is added.
+Rows with equal hashes are read and written together (see ``keyed_state``). So equal hashes cost
+time, but never lose rows. The hash need not resist attackers who search for such keys.
 """
 
 from itertools import pairwise
@@ -13,28 +14,30 @@ from numpy.typing import NDArray
 
 from oriel.pipeline.windows import Ints, Ranges
 
-#: Odd, so that no power of it is 0.
+#: Odd, so no power of it is 0.
 _BASE = np.uint64(0x9E3779B97F4A7C15)
-#: Odd, so that to multiply by it loses nothing.
+#: Odd, so a multiplication loses no information.
 _MIX = np.uint64(0xD6E8FEB86659FD93)
 _HALF = np.uint64(32)
 
-#: From a unit of a key to the next one. Odd, so that the units of a key have different hashes;
-#: far from 0, so that they lie anywhere.
+#: The difference of the hashes of two adjacent time buckets of a key. It is odd, so the time
+#: buckets of a key have different hashes. It is far from 0, so the hashes are spread over the whole
+#: range.
 UNIT_STEP = np.int64(-0x2152_41D7_9A3B_5E61)
 
-#: The bits of a hash that tell the members of a key apart.
+#: The bits of a hash that distinguish the sub-keys of a key.
 MEMBER_BITS = np.int64(0xFFFF_FFFF)
 
-#: The hashes of up to this number of units are listed without grouping.
+#: The hashes of up to this number of time buckets are listed without grouping.
 _FEW_UNITS = 4096
 
-#: Keys are taken in slices of about so many bytes: a byte takes dozens while it is hashed.
+#: Keys are hashed in slices of about this many bytes, because each byte needs dozens of bytes of
+#: memory.
 _SLICE_BYTES = 1 << 20
 
 
 def key_hashes(keys: pa.ChunkedArray | pa.Array) -> Ints:
-    """Return the hash of each key; there is no null among them."""
+    """Return the hash of each key. Keys are not null."""
     chunks = keys.chunks if isinstance(keys, pa.ChunkedArray) else [keys]
     hashes = [np.zeros(0, dtype=np.int64)]
     for chunk in chunks:
@@ -49,21 +52,21 @@ def key_hashes(keys: pa.ChunkedArray | pa.Array) -> Ints:
 
 
 def unit_hashes(keys: pa.ChunkedArray, units: Ints) -> Ints:
-    """Return the hash of each (key, unit); there is no null among the keys."""
+    """Return the hash of each (key, time bucket). Keys are not null."""
     encoded = keys.combine_chunks().dictionary_encode()
     if isinstance(encoded, pa.ChunkedArray):
-        # More text than one array can hold (2**31 bytes) stays in chunks; its dictionary fits.
+        # More than 2**31 bytes of strings remain in chunks, but their dictionary fits into one.
         encoded = encoded.combine_chunks()
-    # 64-bit integers wrap, as a hash may.
+    # 64-bit integers wrap, which is correct for a hash.
     hashes: Ints = key_hashes(encoded.dictionary)[np.asarray(encoded.indices)] + units * UNIT_STEP
     return hashes
 
 
 def member_hashes(keys: pa.ChunkedArray, members: pa.ChunkedArray) -> Ints:
-    """Return the hash of each (key, member): those of a key lie side by side.
+    """Return the hash of each (key, sub-key). The hashes of a key are adjacent.
 
-    The upper half is the key's, the lower one the member's; without a member (null) it is 0, the
-    least of the key's hashes.
+    The upper half is from the key, and the lower half from the sub-key. If the sub-key is null, the
+    lower half is 0, which is the least hash of the key.
     """
     none = np.zeros(len(keys), dtype=np.int64)
     hashes = unit_hashes(keys, none) & ~MEMBER_BITS
@@ -74,35 +77,39 @@ def member_hashes(keys: pa.ChunkedArray, members: pa.ChunkedArray) -> Ints:
 
 
 def neighbours(hashes: Ints, units: Ranges) -> Ints:
-    """Return the distinct hashes, ascending, of the units in a range beside each one's.
+    """Return the distinct hashes of the time buckets in a range around each time bucket, ascending.
 
-    ``units`` has a range for each of ``hashes``, counted from its own unit, which is 0.
+    Args:
+        hashes: The hash of each time bucket.
+        units: A range of time buckets for each hash, relative to its own time bucket, which is 0.
     """
     if units.sizes.sum() <= _FEW_UNITS:
-        # Grouping would cost more than the rest.
+        # For few time buckets, the grouping below costs more than it saves.
         return np.unique(hashes[units.owners] + units.rows()[1] * UNIT_STEP)
-    # Most records of a key and batch have one range: a table without keys is grouped by hashing.
+    # Most records of a key in a batch have the same range. The table is grouped by hashing, so it
+    # needs no sort.
     table = pa.table({"low": hashes + units.low * UNIT_STEP, "size": units.sizes})
     distinct = table.group_by(["low", "size"]).aggregate([])
-    # Hashes of a range lie UNIT_STEP apart.
+    # The hashes of a range differ by ``UNIT_STEP``.
     low, size = np.asarray(distinct["low"]), np.asarray(distinct["size"])
     ranges = Ranges(np.zeros_like(size), size)
     return np.unique(low[ranges.owners] + ranges.rows()[1] * UNIT_STEP)
 
 
 def _bytes(chunk: pa.StringArray) -> tuple[Ints, NDArray[np.uint8]]:
-    """Where each key begins and ends, and the bytes of all."""
+    """Return the offsets of the keys, and the bytes of all keys."""
     _, begins, data = chunk.buffers()
     offsets = np.frombuffer(begins, np.int32)[chunk.offset : chunk.offset + len(chunk) + 1]
-    # Arrow has no buffer where all keys are empty.
+    # If all keys are empty, Arrow has no buffer.
     text = np.frombuffer(data, np.uint8) if data else np.zeros(0, np.uint8)
     return offsets.astype(np.int64) - int(offsets[0]), text[offsets[0] : offsets[-1]]
 
 
 def _hashed(offsets: Ints, data: NDArray[np.uint8]) -> Ints:
-    """The hash of each key between two neighbours of ``offsets``.
+    """Return the hash of the key between each two adjacent ``offsets``.
 
-    Byte i of a key is taken ``_BASE ** (i + 1)`` times, so where a key lies does not matter.
+    Byte i of a key is multiplied by ``_BASE ** (i + 1)``, so the position of the key does not
+    matter.
     """
     data = data[offsets[0] : offsets[-1]]
     offsets = offsets - offsets[0]
@@ -110,11 +117,12 @@ def _hashed(offsets: Ints, data: NDArray[np.uint8]) -> Ints:
     powers = np.cumprod(np.full(int(lengths.max()) + 1, _BASE))
     byte_in_key = np.arange(len(data)) - np.repeat(offsets[:-1], lengths)
     sums = np.zeros(len(data) + 1, dtype=np.uint64)
-    # One more than the byte, so that zero bytes count too. Sums wrap, and the difference of two
-    # is right all the same: both are modulo 2**64.
+    # Each byte is increased by 1, so that zero bytes also count. Sums wrap, but the difference of
+    # two sums is still correct, because both are modulo 2**64.
     np.cumsum((data.astype(np.uint64) + np.uint64(1)) * powers[byte_in_key], out=sums[1:])
     hashes = sums[offsets[1:]] - sums[offsets[:-1]]
-    # Low bits of such a sum depend on low bits only; this carries high ones down, one to one.
+    # Low bits of such a sum only depend on low bits. These steps also mix high bits into the low
+    # bits, and keep different sums different.
     for _ in range(2):
         hashes = (hashes ^ (hashes >> _HALF)) * _MIX
     hashes ^= hashes >> _HALF

@@ -1,6 +1,6 @@
-"""What a state is made of: its columns, its units, and when its rows matter.
+"""The layout of a keyed state: its columns, its time buckets, and when its rows expire.
 
-All that ``KeyedState`` has to know of an operator.
+``KeyedState`` needs nothing else from an operator.
 """
 
 from collections.abc import Callable, Sequence
@@ -15,29 +15,35 @@ from oriel.pipeline.windows import FOREVER_MS, Due, Ints, Operator
 
 
 def never_due(rows: pa.Table) -> Ints:
-    """``Layout.due_ms`` of rows without windows."""
+    """Return ``Layout.due_ms`` for rows without windows, which never expire."""
     return np.full(len(rows), FOREVER_MS, dtype=np.int64)
 
 
 def one_unit(rows: pa.Table) -> Ints:
-    """``Layout.units`` where a key's rows are one unit."""
+    """Return ``Layout.units`` for a state with one time bucket per key."""
     return np.zeros(len(rows), dtype=np.int64)
 
 
 def due_alone(previous_close_ms: int, close_ms: int) -> Sequence[Due]:
-    """``Layout.due`` where a row that is due needs its own unit only."""
+    """Return ``Layout.due`` for rows that only need their own time bucket when they expire."""
     return (Due(previous_close_ms, close_ms),)
 
 
 @dataclass(frozen=True)
 class Layout:
-    """The columns of a state (``key`` among them), and what an engine says of its rows.
+    """The columns of a state, and the functions of its operator on rows.
 
-    ``due_ms``, ``units`` and ``due`` are the engine's. Where rows leave when they are due,
-    ``leave_ms`` is the ms behind which a row need not be stored any more: a later one than its
-    ``due_ms``, if it hides older rows of its unit until then. None: rows stay until they are
-    replaced. ``only_added``: rows never change, and units grow by the batch's rows. ``member``
-    names a column that divides a key's rows instead of units; null: a row is of the key itself.
+    Attributes:
+        schema: The columns of the state, including ``key``.
+        due_ms: Returns the last millisecond of the last window of each row.
+        units: Returns the index of the time bucket of each row.
+        due: Returns the rows that a batch needs because they expire between two close times.
+        leave_ms: Returns the ms after which each row can be deleted. It is greater than ``due_ms``
+            if the row shadows older rows of its time bucket until then. None: rows stay until they
+            are replaced.
+        only_added: True if rows never change, so a batch only adds rows to a time bucket.
+        member: The column of the sub-key, which divides the rows of a key instead of time buckets.
+            A row with a null sub-key belongs to the key itself.
     """
 
     schema: pa.Schema
@@ -50,7 +56,7 @@ class Layout:
 
     @classmethod
     def of(cls, operator: Operator[Any]) -> "Layout":
-        """The layout of the state of an operator."""
+        """Return the layout of the state of an operator."""
         leave_ms = operator.due_ms if operator.rows_never_change else operator.unit_due_ms
         return cls(
             operator.state_schema,
@@ -63,13 +69,13 @@ class Layout:
         )
 
     def hashes(self, rows: pa.Table) -> Ints:
-        """The hash of each row: what shares one is read and written together."""
+        """Return the hash of each row. Rows with one hash are read and written together."""
         if self.member is not None:
             return member_hashes(rows["key"], rows[self.member])
         return unit_hashes(rows["key"], self.units(rows))
 
     def without_due(self, rows: pa.Table, close_ms: int) -> pa.Table:
-        """The rows that matter yet at this close time."""
+        """Return the rows that have not expired at this close time."""
         if self.leave_ms is None:
             return rows
         return rows.filter(pa.array(self.due_ms(rows) >= close_ms))

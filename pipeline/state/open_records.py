@@ -1,13 +1,13 @@
-"""The state of a join of streams: records as they came, and which of them had a partner.
+"""The state of stream joins and buffers: records in the order of arrival, and which have a match.
 
-A version is a list of immutable segments with records, the oldest first. Records leave by
-the clocks alone, so nothing is written when they do: whoever reads knows the clocks
-(``StreamJoinEngine.stays``). Which records had a partner is one bit each, in the order of the
-segments; where that matters, the last file of the list has the bits of all. Bits are apart from
-their records because they change: a pair marks a record of any age, and to write a bit for each
-record costs far less than to write segments again. So a batch writes its own records and the
-bits, and it looks at the times of all records, but at their keys and values only where it has
-to (``StreamJoinEngine.concerned``).
+A version is a list of immutable segments of records, the oldest first. Records expire by stream
+time alone. So nothing is written when they expire, because the reader knows the stream times
+(``StreamJoinEngine.stays``). Each record has one bit for its match, in the order of the segments.
+If the operator needs these bits, the last file of the list has the bits of all records. Bits are
+stored apart from their records because they change. A join result can mark a record of any age, and
+a bit for each record costs far less than new segments. So a batch writes its own records and the
+bits. It reads the times of all records, but it reads keys and values only if it needs them
+(``StreamJoinEngine.concerned``).
 """
 
 from collections.abc import Mapping, Sequence
@@ -33,11 +33,16 @@ _MARKS_SCHEMA = pa.schema([MATCHED])
 
 @dataclass(frozen=True)
 class OpenRecords:
-    """One version of one task's state: the records of all segments, those that left too.
+    """One version of one task's state: the records of all segments, including expired ones.
 
-    ``sizes`` has the number of records in each segment of ``files``. After a change of the number
-    of tasks there are none, and the next version has all of the task's records. ``matched`` has
-    a bit for each record; ``marks`` tells whether the last file has these bits.
+    Attributes:
+        folder: The directory of the state.
+        files: The files of the version, the oldest first. Empty after a change of the number of
+            tasks. The next version then has all records of the task.
+        sizes: The number of records in each segment of ``files``.
+        records: The records of all segments.
+        matched: A flag for each record, true if it has a match.
+        marks: True if the last file has the flags.
     """
 
     folder: Path
@@ -57,13 +62,17 @@ class OpenRecords:
         *,
         marks: bool,
     ) -> "OpenRecords":
-        """Open the state of a task; ``segments`` has the files of each task of the last batch.
+        """Open the state of a task.
 
-        ``schema`` is of records without ``matched``; ``marks`` tells whether the version has it
-        in a file of its own, as ``StreamJoinEngine.keeps_matches`` says.
+        Args:
+            folder: The directory of the state.
+            segments: Task -> its files after the last batch.
+            share: The key groups of the task.
+            schema: The columns of records, without ``matched``.
+            marks: True if ``matched`` is in a file of its own (``StreamJoinEngine.keeps_matches``).
 
         Raises:
-            CheckpointError: a file is missing, or of another format or schema.
+            CheckpointError: A file is missing, or has another format or schema.
         """
         own = own_files(segments, share)
         if own is not None:
@@ -87,22 +96,27 @@ class OpenRecords:
         return cls(folder, list(files), sizes, records, matched, marks)
 
     def state(self, rows: Ints) -> pa.Table:
-        """The records ``rows`` as the engine takes them."""
+        """Return the records ``rows``, with the columns that the engine reads."""
         marks = pa.array(self.matched[rows])
         return self.records.take(pa.array(rows)).append_column(MATCHED, marks)
 
     def replaced(
         self, rows: Ints, state: pa.Table, stays: Flags, name: str, *, sync: bool
     ) -> Version:
-        """Write what makes the next version: ``state`` has the records ``rows``, then new ones.
+        """Write the next version.
 
-        ``stays`` has a flag for each old record: whether it has not left. Those in ``rows`` may
-        have had their first partner in this batch, all others are as they were.
+        Args:
+            rows: The indexes of the old records that ``state`` begins with. They can have their
+                first match in this batch. All other records are unchanged.
+            state: The old records ``rows``, then the new records.
+            stays: A flag for each old record, true if it has not expired.
+            name: The beginning of the names of files.
+            sync: True if files are synced.
         """
         added = state.slice(len(rows))
         matched = self.matched.copy()
         matched[rows], matched_of_added = np.split(np.asarray(state[MATCHED.name]), [len(rows)])
-        # Records that have left stay in their segments until they are the majority there.
+        # Expired records stay in their segments until they are the majority.
         count = int(stays.sum()) + len(added)
         if not count:
             return Version([], 0)
@@ -111,8 +125,8 @@ class OpenRecords:
         rewrites = rewritten_from < len(matched)
         if not len(added) and not rewrites and np.array_equal(matched, self.matched):
             return Version(self.files, count)
-        # Of the segments that are rewritten, only the records that have not left. The bits go
-        # the same way, so that they are in the order of the segments again.
+        # Rewritten segments have only the records that have not expired. The bits are filtered in
+        # the same way, so they are again in the order of the segments.
         open_ = stays[rewritten_from:]
         rewritten = self.records.slice(rewritten_from).filter(pa.array(open_))
         bits = [matched[:rewritten_from], matched[rewritten_from:][open_], matched_of_added]

@@ -108,7 +108,7 @@ class KeyedOperatorState(OperatorState):
 
 @dataclass(frozen=True)
 class OpenWorkingSet:
-    """The open records that a batch needs, and their numbers in the state."""
+    """The open records that a batch needs, and their indexes in the state."""
 
     rows: pa.Table
     numbers: Ints
@@ -127,7 +127,7 @@ class OpenOperatorState(OperatorState):
         return cls(operator, OpenRecords.of_task(folder, segments, share, schema, marks=marks))
 
     def needed(self, batch: pa.Table, times: Times) -> WorkingSet:
-        # Only the records that can match a record of the batch, or that leave with the batch.
+        # Only the records that can match a record of the batch, or that expire with the batch.
         records, matched = self.state.records, self.state.matched
         numbers = np.flatnonzero(self.operator.concerned(records, matched, batch, tuple(times)))
         return OpenWorkingSet(self.state.state(numbers), numbers)

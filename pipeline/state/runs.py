@@ -1,19 +1,18 @@
-"""Runs, the segments of a keyed state in order of age, and how few of them a batch merges.
+"""Sorted runs of a keyed state, and how few of their rows a batch merges.
 
-A version is a list of *runs*, the oldest first; a run is one segment or several that share the
-hashes out among them, ascending. What each batch writes is a run. So that there are never many,
-runs are merged: the newest ones, as far back as they outweigh what is before them, or all, when
-most of what is stored does not count (``segments_kept``).
+A version is a list of *runs*, the oldest first. A run is one segment, or several segments that
+divide the hashes into ascending ranges. Each batch writes a run. If a version has more than
+``MAX_SEGMENTS`` runs, the oldest run that is not larger than all newer runs together is merged with
+all newer runs. If most stored rows are not visible, all runs are merged (``segments_kept``).
 
-A merge of many rows would hold up the batch that makes it. It is cut into slices, equal shares of
-all hashes, and a batch makes one of them at most: as many rows are merged on average as
-``SLICE_BATCHES`` times those that batches add. The slices are a run of their own, the merge's
-*output*, which stands right behind its *inputs*. Up to where the merge has got, the output counts
-and the inputs don't; from there on it is the other way round. After the last slice the inputs are
-gone.
+A merge of many rows would delay its batch. So it is cut into slices, which are equal shares of all
+hashes, and a batch runs at most one slice. On average, ``SLICE_BATCHES`` rows are merged for each
+row that batches add. The slices are a run, the *output* of the merge, directly after its *inputs*.
+For hashes that are already merged, the output is visible. For all other hashes, the inputs are
+visible. After the last slice, the inputs are dropped.
 
-The last segment of a version, the one that its batch wrote, has the list of runs and the merge
-that is under way in its metadata.
+The metadata of the last segment of a version, which its batch wrote, has the list of runs and the
+running merge.
 """
 
 import json
@@ -26,10 +25,11 @@ import pyarrow as pa
 from oriel.pipeline.state.segments import segment_id, segments_kept
 from oriel.pipeline.windows import Ints, Ranges
 
-#: A slice has about so many rows at least, and so many times those that the batch adds.
+#: The least number of rows of a slice, and the least multiple of the rows that the batch adds. Both
+#: are approximate.
 SLICE_ROWS = 1 << 16
 SLICE_BATCHES = 4
-#: A merge has no more slices than this: each is one more file to open.
+#: The greatest number of slices of a merge. Each slice is one more file to open.
 MAX_SLICES = 32
 
 _LEAST_HASH, _LAST_HASH = -(2**63), 2**63 - 1
@@ -38,10 +38,15 @@ _HASHES = 2**64
 
 @dataclass(frozen=True)
 class Segment:
-    """A mapped segment; ``covered`` has the hash and the columns of the state.
+    """A mapped segment.
 
-    From ``leave_ms`` on no row of it is needed. ``due_ms``, ascending, and ``due_hash`` are the
-    index of what is due.
+    Attributes:
+        name: The file.
+        leave_ms: The close time after which no row of the segment is needed.
+        covered: The hash and the columns of the state.
+        hashes: The hash of each row, ascending.
+        due_ms: When a row is due, ascending. With ``due_hash``, it is an index of rows that expire.
+        due_hash: The hash of the row of each ``due_ms``.
     """
 
     name: str
@@ -52,7 +57,7 @@ class Segment:
     due_hash: Ints
 
     def covered_from(self, from_hash: int, until_hash: int | None = None) -> pa.Table:
-        """What it covers from one hash on, up to another one; without copying it."""
+        """Return the rows from one hash up to another one, which is excluded, without a copy."""
         low = np.searchsorted(self.hashes, from_hash)
         length = len(self.hashes) - low
         if until_hash is not None and until_hash <= _LAST_HASH:
@@ -60,21 +65,27 @@ class Segment:
         return self.covered.slice(low, length)
 
     def hashes_within(self, low: Ints, high: Ints) -> Ints:
-        """Its hashes from each of ``low`` to that of ``high``, both included."""
+        """Return the hashes in the ranges from ``low`` to ``high``, both included."""
         begin, last = np.searchsorted(self.hashes, low), np.searchsorted(self.hashes, high, "right")
         hashes: Ints = self.hashes[Ranges(begin, last).rows()[1]]
         return hashes
 
 
-#: Segments that share the hashes out among them, ascending.
+#: Segments that divide the hashes into ascending ranges.
 Run = list[Segment]
 
 
 @dataclass(frozen=True)
 class Merge:
-    """A merge under way of ``inputs`` runs from ``first`` on; ``done`` of ``slices`` are made.
+    """A running merge.
 
-    The inputs have ``rows``; ``added`` came to the state since the merge began.
+    Attributes:
+        first: The index of the first input.
+        inputs: The number of inputs.
+        slices: The number of slices.
+        rows: The number of rows of the inputs.
+        added: The number of rows that batches have added since the merge began.
+        done: The number of slices that are merged.
     """
 
     first: int
@@ -86,28 +97,34 @@ class Merge:
 
     @property
     def is_due(self) -> bool:
-        """Whether as many rows were added as the slices so far are paid with."""
+        """Whether enough rows were added to pay for the slices so far (amortized merge)."""
         return self.done * self.rows <= self.added * SLICE_BATCHES * self.slices
 
     @property
     def end(self) -> int:
-        """The number of the first run behind the inputs."""
+        """The index of the first run after the inputs."""
         return self.first + self.inputs
 
     @property
     def from_hash(self) -> int:
-        """The least hash of which the inputs count."""
+        """The least hash for which the inputs are visible."""
         return _LEAST_HASH + self.done * _HASHES // self.slices
 
     @property
     def until_hash(self) -> int:
-        """The first hash behind the next slice; for the last slice it is behind all."""
+        """The first hash after the next slice. For the last slice, it is after all hashes."""
         return replace(self, done=self.done + 1).from_hash
 
 
 @dataclass(frozen=True)
 class Runs:
-    """What a version consists of: runs, the oldest first, a merge under way and its output."""
+    """The runs of a version, with a running merge.
+
+    Attributes:
+        runs: The runs, the oldest first.
+        merge: The running merge. None: no merge is running.
+        output: The output of the running merge.
+    """
 
     runs: list[Run]
     merge: Merge | None = None
@@ -115,7 +132,7 @@ class Runs:
 
     @classmethod
     def of_version(cls, segments: Sequence[Segment], text: bytes) -> "Runs":
-        """Read what ``to_bytes`` gave to the last of ``segments``."""
+        """Decode the result of ``to_bytes``, which is in the metadata of the last segment."""
         by_id = {segment_id(segment.name): segment for segment in segments}
         fields = json.loads(text)
 
@@ -127,7 +144,7 @@ class Runs:
         return cls(runs, merge, run_of(fields["output"]))
 
     def to_bytes(self) -> bytes:
-        """All of it but the last segment, in which it is going to be."""
+        """Encode the runs without the last segment, whose metadata will have the result."""
         fields = {
             "runs": [[segment.name for segment in run] for run in self.runs],
             "output": [segment.name for segment in self.output or ()],
@@ -137,12 +154,12 @@ class Runs:
 
     @property
     def names(self) -> list[str]:
-        """The files of all segments, by age."""
+        """The files of all segments, the oldest first."""
         return [segment.name for run, _ in self.by_age for segment in run]
 
     @property
     def by_age(self) -> list[tuple[Run, int]]:
-        """Each run, the oldest first, with the least hash of which it counts."""
+        """Each run, the oldest first, with the least hash for which it is visible."""
         merge = self.merge
         if merge is None:
             return [(run, _LEAST_HASH) for run in self.runs]
@@ -154,7 +171,7 @@ class Runs:
         ]
 
     def without_left(self, close_ms: int) -> "Runs":
-        """The runs without segments of which no row is needed at this close time."""
+        """Return the runs without segments whose rows have all expired at this close time."""
 
         def needed(run: Run) -> Run:
             return [segment for segment in run if segment.leave_ms >= close_ms]
@@ -162,14 +179,18 @@ class Runs:
         runs = [needed(run) for run in self.runs]
         if self.merge is None:
             return Runs([run for run in runs if run])
-        # The merge goes by numbers of runs: an empty one keeps its place until the merge ends.
+        # A merge refers to runs by their indexes, so an empty run keeps its index until the merge
+        # ends.
         return Runs(runs, self.merge, needed(self.output or []))
 
     def kept(self, added: int, count: int) -> tuple[int, int]:
-        """How many runs stay when one of ``added`` rows comes, and in how many slices others merge.
+        """Return how many runs stay, and the number of slices into which the others are merged.
 
-        ``count`` rows count in the new version. Inputs of a merge under way stay. 0 slices: all
-        stay.
+        If the number of slices is 0, all runs stay. The inputs of a running merge also stay.
+
+        Args:
+            added: The number of rows in the run of the batch.
+            count: The number of visible rows in the next version.
         """
         begin = 0 if self.merge is None else self.merge.end
         sizes = [sum(len(segment.hashes) for segment in run) for run in self.runs[begin:]]
@@ -177,8 +198,8 @@ class Runs:
         kept = segments_kept(sizes, count if self.merge is None else sum(sizes))
         slice_rows = max(SLICE_ROWS, SLICE_BATCHES * added)
         if self.merge is not None:
-            # There is one merge in slices at a time. What came meanwhile is merged at once, as
-            # far back as it is no more than a slice of that one.
+            # Only one merge has slices at a time. Newer runs are merged in one batch, as far back
+            # as they have at most as many rows as one slice of that merge.
             slice_rows = max(slice_rows, self.merge.rows // self.merge.slices)
             while kept < len(sizes) - 1 and sum(sizes[kept:]) > slice_rows:
                 kept += 1
@@ -188,19 +209,19 @@ class Runs:
         return begin + kept, min(max(slices, 1), MAX_SLICES)
 
     def merging(self, first: int, slices: int) -> "Runs":
-        """The same at the beginning of a merge of the runs from ``first`` on."""
+        """Return the runs at the beginning of a merge of the runs from index ``first``."""
         rows = sum(len(segment.hashes) for run in self.runs[first:] for segment in run)
         return Runs(self.runs, Merge(first, len(self.runs) - first, slices, rows))
 
     def with_added(self, added: int) -> "Runs":
-        """The same after ``added`` rows more."""
+        """Return the runs after a batch has added rows."""
         if self.merge is None:
             return self
         merge = replace(self.merge, added=self.merge.added + added)
         return Runs(self.runs, merge, self.output)
 
     def with_slice(self, slice_: Run) -> "Runs":
-        """The same after one more slice of the merge, which has no rows or is one segment."""
+        """Return the runs after one more slice of the merge, which is empty or one segment."""
         assert self.merge is not None
         merge = replace(self.merge, done=self.merge.done + 1)
         output = [*(self.output or []), *slice_]

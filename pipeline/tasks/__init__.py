@@ -1,10 +1,11 @@
-"""The tasks of one batch of one store: what each stage does to its share of the rows.
+"""The tasks of one batch of one store. Each stage processes its share of the rows.
 
 The input is rows after their row-wise steps, and the plan of the batch. Stream tasks assign stream
 times, drop late, invalid and filtered records, and send each record to the task of its key. Join
 tasks return results. Store tasks update the windows of their keys. The output is reports: the files
-that were written, the stream times, and what happened to each record. ``run_stages`` is the list of
-stages, the same for Spark, for small batches in the driver and for the test driver.
+that were written, the stream times, and what happened to each record.
+
+Spark, small batches in the driver and the test driver all run the same stages (``run_stages``).
 """
 
 from oriel.pipeline.tasks.engines import join_task, store_task

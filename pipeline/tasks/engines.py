@@ -27,8 +27,8 @@ def join_task(plan: BatchPlan, join: JoinPlan) -> TaskFunction:
     def joining(batches: Batches, received: Received) -> Generator[pa.RecordBatch, None, Reports]:
         records = pa.Table.from_batches(batches, join.arriving_schema)
         records = records.select(join.stage.record_schema.names)
-        # The stream times of the whole batch, before and after: a record leaves the state, and is
-        # emitted without a match, when the slowest partition of the other input has passed it
+        # The stream times before and after the whole batch decide. A record leaves the state, and
+        # is emitted without a match, when the slowest partition of the other input has passed it
         # (decision 0012).
         after = received.reports.clocks_after(plan.clocks)
         times = Times(join.stream_times_ms(plan.clocks), join.stream_times_ms(after))
@@ -46,9 +46,9 @@ def join_task(plan: BatchPlan, join: JoinPlan) -> TaskFunction:
 
 
 def _result_rows(plan: BatchPlan, join: JoinPlan, results: pa.Table) -> pa.RecordBatch:
-    """Results as rows; those of a stream go back to one task for each of their partitions."""
+    """Return results as rows. All records of a partition of a stream are sent to one task."""
     if join.stage.operator.keeps_order:
-        # The records of a partition have to meet again, where their clock goes on.
+        # One task needs all records of a partition, because their stream time continues there.
         task = pa.array(np.asarray(results["partition"]) % plan.tasks, TASK.type)
     else:
         task = pa.nulls(len(results), TASK.type)
@@ -86,9 +86,9 @@ def _joined_counters(join: JoinPlan, records: pa.Table, joined: JoinResult) -> C
 def store_task(plan: BatchPlan) -> TaskFunction:
     """Return the function that applies the records of one or more tasks to a store.
 
-    It yields no rows, and returns one report per task. For a small batch, the driver computes all
-    tasks in one call: an engine call and a table file cost the same for ten records as for a
-    thousand (decision 0095). Each task has its own version of the state.
+    It yields no rows, and returns one report per task. Each task has its own version of the state.
+    For a small batch, the driver computes all tasks in one call (decision 0095). An engine call and
+    a table file cost the same for ten records as for a thousand.
     """
 
     def storing(batches: Batches, received: Received) -> Generator[pa.RecordBatch, None, Reports]:
@@ -120,7 +120,7 @@ def store_task(plan: BatchPlan) -> TaskFunction:
 
 
 def _applied_counters(plan: BatchPlan, records: pa.Table, result: EngineResult) -> Counters:
-    """What became of the records, and beside them of elements and of a join's results."""
+    """Count the records that end in the store, and the flattened records and join results."""
     inputs = len(plan.topics)
     numbers = PartitionNumbers(inputs)
     arrived = numbers.count_by_input(np.asarray(records["partition"]))

@@ -1,12 +1,12 @@
-"""The exchange: what the tasks of one stage send to the tasks of the next one.
+"""The exchange of rows and reports between the tasks of one stage and of the next one.
 
-All that one task sends to another one in a batch is in envelopes: an Arrow stream of rows, and in
-the last envelope the reports of the task. The reports go to all tasks of the next stage.
+A task sends everything in envelopes: each has an Arrow stream of rows, and the last one also has
+the reports of the task. All tasks of the next stage receive the reports.
 
 In Spark's shuffle, an envelope is one row with one binary value. So neither Spark nor the JVM reads
-a record in the shuffle. Rows through a shuffle need several times the time of the engine
-(docs/decisions/0028). An envelope has the index of a task and a *channel*: one exchange of one
-store, because several exchanges can be in the same shuffle.
+a record in the shuffle. If each record were a row, the shuffle would need several times the time of
+the engine (docs/decisions/0028). An envelope has the index of its task and of its *channel*. A
+channel is one exchange of one store, because several exchanges can be in the same shuffle.
 """
 
 from collections.abc import Callable, Generator, Iterable, Iterator
@@ -23,7 +23,7 @@ Batches = Iterator[pa.RecordBatch]
 #: A function of the rows of a Spark partition, for ``mapInArrow``.
 PartitionFunction = Callable[[Batches], Batches]
 
-#: The channel of an envelope: a number that the routes of the batch know.
+#: The channel of an envelope: an index from the routes of the batch.
 CHANNEL = pa.field("channel", pa.int32())
 #: An Arrow stream of rows. Null without rows.
 ROWS = pa.field("rows", pa.binary())
@@ -38,7 +38,7 @@ _ENVELOPE_BYTES = 32 * 2**20
 
 @dataclass(frozen=True)
 class Received:
-    """What a task receives in addition to rows.
+    """The data that a task receives in addition to rows.
 
     Attributes:
         tasks: The index of the task, or of several that one call computes. Empty for tasks that
@@ -58,10 +58,10 @@ class Received:
         return self.reports if 0 in self.tasks else Reports()
 
 
-#: What tasks that read a source receive.
+#: The received data of tasks that read a source.
 NO_TASK = Received()
 
-#: What a stage does with the rows of a task. The function yields rows and returns its own reports.
+#: The work of a stage on the rows of a task. The function yields rows and returns its own reports.
 TaskFunction = Callable[[Batches, Received], Generator[pa.RecordBatch, None, Reports]]
 
 

@@ -1,8 +1,8 @@
-"""What tasks read and write, as files: state segments, Parquet of changed windows, dead letters.
+"""The files of tasks: state segments, Parquet files of changed windows, and dead letters.
 
-A file's name has its batch and task, and a suffix that no other attempt has: a task that runs
-again writes other files. What nothing refers to in the end is removed with the state versions,
-or by the tables' vacuum.
+The name of a file has its batch and task, and a suffix that differs for each attempt. So a task
+that runs again writes other files. Files without a reference are removed with old state versions,
+or by the vacuum of the tables.
 """
 
 import socket
@@ -22,10 +22,15 @@ from oriel.storage.delta import AddedFile, table_rows, write_file
 
 @dataclass(frozen=True)
 class FolderFiles:
-    """``TaskFiles`` in folders: of the store's table, its state, and the dead-letter table.
+    """``TaskFiles`` in directories.
 
-    ``sync``: files are forced to disk before anything refers to them. ``on_cluster``: tasks run on
-    other machines than the driver, which share the folders.
+    Attributes:
+        table: The directory of the store's table.
+        state: The directory of its state.
+        dead_letters: The directory of the dead-letter table.
+        sync: True if files are forced to disk before anything refers to them.
+        on_cluster: True if tasks run on other machines, which share the directories with the
+            driver.
     """
 
     table: Path
@@ -46,7 +51,7 @@ class FolderFiles:
         operator, shares = stored.operator, [(task, plan.tasks) for task in tasks]
         states = [open_state(self.state, stored.segments, share, operator) for share in shares]
         batches = states[0].divide(batch, shares)
-        # Only the rows near the records of the batch, and those that expire (decision 0022).
+        # Only the rows near the records of the batch, and the rows that expire (decision 0022).
         needed = [
             state.needed(of_task, times) for state, of_task in zip(states, batches, strict=True)
         ]
@@ -76,7 +81,7 @@ class FolderFiles:
         letters = [table for table in letters if len(table)]
         if not letters:
             return []
-        # A topic's name is longer than that of a file may be.
+        # The name of a topic can be longer than a file name can be.
         name = f"dead-{plan.store[:128]}-{plan.batch:012d}"
         return [self._added(self.dead_letters, pa.concat_tables(letters), name)]
 
@@ -87,18 +92,18 @@ class FolderFiles:
         return added
 
     def _sync_names(self, folder: Path) -> None:
-        """Force the names of new files to disk where the driver can't do it for all tasks.
+        """Force the names of new files to disk, if the driver cannot do it for all tasks.
 
-        A sync of a folder may settle only what its own machine has done there (decision 0036).
+        A sync of a directory can be limited to the changes of its own machine (decision 0036).
         """
         if self.sync and self.on_cluster:
             sync_folder(folder)
 
     def _refuse_not_shared(self, folder: Path) -> None:
-        """Say so if this machine lacks a folder; else its files would seem to be lost.
+        """Check that this machine has a directory. Otherwise, its files would seem to be lost.
 
         Raises:
-            FolderNotShared: it does.
+            FolderNotShared: The directory does not exist on this machine.
         """
         if self.on_cluster and not is_object(folder) and not folder.is_dir():
             message = (
@@ -111,10 +116,11 @@ class FolderFiles:
 
 @dataclass(frozen=True)
 class SinkFiles(FolderFiles):
-    """``FolderFiles`` of a sink: its records are in the state, and there is no table.
+    """``FolderFiles`` of a sink, which has its records in the state instead of a table.
 
     So the records are prepared with the batch, kept as long as Spark can offer the batch again, and
-    deleted like the state of earlier batches. The directory ``table`` is that of the state.
+    deleted like the state of earlier batches. The attribute ``table`` is the directory of the
+    state.
     """
 
     def write_changes(self, plan: BatchPlan, task: int, changes: pa.Table) -> list[AddedFile]:

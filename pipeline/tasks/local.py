@@ -1,4 +1,4 @@
-"""Stages in this process: a batch that is too small for a Spark job, or a batch of a test."""
+"""Stages in this process, for a small batch without a Spark job, or for a batch of a test."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -28,8 +28,8 @@ class Share:
 class LocalRunner:
     """A ``Runner`` over the decoded records of one batch. It runs one task after the other.
 
-    Without rows and reports, a task does not run, as for a source without partitions in Spark. So a
-    store that has nothing to do in a batch costs no time.
+    A store without rows and reports in a batch has no task, as for a source without partitions in
+    Spark. So a store that has nothing to do in a batch costs no time.
     """
 
     def __init__(self, records: Mapping[Source, Sequence[pa.Table]]) -> None:

@@ -1,4 +1,4 @@
-"""Reports of the tasks of a batch: stream times, state files, and what happened to each record.
+"""Reports of the tasks of a batch: stream times, files, and the number of records by their end.
 
 A task of a source knows only its partition. A task of a store needs the stream times of all
 partitions, because the slowest partition decides which windows are final. So a task sends its
@@ -28,16 +28,28 @@ from oriel.storage.delta import AddedFile
 
 @dataclass(frozen=True)
 class Counters:
-    """Numbers of records: input = applied + late + dead_lettered + filtered.
+    """The numbers of records by their end: ``input = applied + late + dead_lettered + filtered``.
 
-    A record that is flattened ends there: it is applied if it has an element. Its elements have
-    numbers of their own, for which the same holds: elements = elements_applied + elements_late +
-    elements_dead_lettered + elements_filtered.
+    A record that is flattened is applied, if it has an element. The flattened records are counted
+    in the same way: ``elements = elements_applied + elements_late + elements_dead_lettered +
+    elements_filtered``. Results of a join are not records, because one record can have many results
+    or no result.
 
-    The results of a join are not records, because one record can have many results or no result.
-    ``late_results`` counts the results that are late for all windows, and ``rejected_results`` the
-    results that are dead letters. ``table_records`` counts the applied records of a table that a
-    stream is joined with. They are not in a window.
+    Attributes:
+        input: The records of the sources.
+        applied: The records that were applied to windows, or to the state of a join.
+        late: The late records.
+        dead_lettered: The invalid records.
+        filtered: The records that a filter drops, or that have no result in a join.
+        late_results: The join results that are late for all of their windows.
+        rejected_results: The join results that are dead letters.
+        table_records: The applied records of a table that a stream is joined with. They are not in
+            a window.
+        elements: The flattened records.
+        elements_applied: The flattened records that were applied.
+        elements_late: The late flattened records.
+        elements_dead_lettered: The invalid flattened records.
+        elements_filtered: The filtered flattened records.
     """
 
     input: int = 0
@@ -69,9 +81,10 @@ class Counters:
         return Counters(**{name: n + getattr(other, name) for name, n in vars(self).items()})
 
     def as_dict(self, *, with_results: bool) -> dict[str, int]:
-        """Return the numbers by name. Stores without joins have no numbers of results.
+        """Return the numbers by name, without the numbers that the store does not use.
 
-        Stores without flattened records have no numbers of elements.
+        Args:
+            with_results: True for a store with joins, which has numbers of results.
         """
         numbers = dict(vars(self))
         if not with_results:
@@ -84,11 +97,11 @@ class Counters:
 
 
 def count_batch(store: str, batch: int, by_task: Iterable[Counters]) -> Counters:
-    """Put together what all tasks of a batch counted.
+    """Return the sum of the counts of all tasks of a batch.
 
     Raises:
-        RecordsMiscounted: the records that came in are not those that are accounted for, or the
-            elements that were made of them are not.
+        RecordsMiscounted: The records that were read are not as many as the records that ended, or
+            the flattened records are not.
     """
     total = sum(by_task, Counters())
     numbers = vars(total)
@@ -113,7 +126,7 @@ def count_batch(store: str, batch: int, by_task: Iterable[Counters]) -> Counters
 
 @dataclass(frozen=True)
 class StreamReport:
-    """What one task of a stream did.
+    """The report of one task of a stream.
 
     Attributes:
         clock_name: The name of the stream time.
@@ -131,7 +144,15 @@ class StreamReport:
 
 @dataclass(frozen=True)
 class JoinReport:
-    """What one task of a join did: the files and the rows of its state, and its counts."""
+    """The report of one task of a join.
+
+    Attributes:
+        number: The index of the join (``JoinPlan``).
+        task: The index of the task.
+        segments: The files of its state.
+        open_records: The number of rows of its state.
+        counters: The records that ended here.
+    """
 
     number: int
     task: int
@@ -142,7 +163,7 @@ class JoinReport:
 
 @dataclass(frozen=True)
 class StoreReport:
-    """What one task of a store did.
+    """The report of one task of a store.
 
     If one call computes several tasks, the report of the first one has all of their work except for
     the states of the others.
@@ -150,7 +171,7 @@ class StoreReport:
     Attributes:
         task: The index of the task.
         segments: The files of its state.
-        open_records: The rows of its state.
+        open_records: The number of rows of its state.
         close_ms: The close time after the batch.
         changed: The number of changed windows.
         counters: The records that ended here.
@@ -198,7 +219,7 @@ class Reports:
         ]
 
     def clocks_after(self, clocks: Clocks) -> Clocks:
-        """Return ``clocks``, the stream times before the batch, as they are after it."""
+        """Return the stream times after the batch, from the stream times before it."""
         after = {name: dict(partitions) for name, partitions in clocks.items()}
         for stream in self.streams:
             after[stream.clock_name].update(stream.stream_time_ms)

@@ -1,17 +1,21 @@
-"""The stages of a batch as routes between channels: what the tasks of one Spark job have to do.
+"""The stages of a batch as routes between channels, for the tasks of one Spark job.
 
-``RouteRunner`` does not run stages, it collects them. A *route* leads the rows of a source, or
-those that arrive in a channel, through some operations into another channel. A *channel* is one
-exchange of one store, after a shuffle. Channels whose rows have passed the same number of shuffles
-are of one *level*: one stage of the job has them all, for all stores, and forwards the envelopes of
-later levels.
+A ``RouteRunner`` collects stages before it runs them:
 
-    level 0: the feed     records of a source, decoded once for all routes that begin there
-    level 1, 2, ...       the tasks of a join or a store, or streams after a lookup
+    route      reads the rows of a source or of a channel, applies operations, and writes to a
+               channel
+    channel    one exchange of one store, after a shuffle
+    level      the number of shuffles before a channel
+
+One stage of the Spark job runs all routes of one level, for all stores. It forwards the envelopes
+of later levels.
+
+    level 0: the feed     records of a source, decoded once for all routes that start there
+    level 1, 2, ...       the tasks of a join or a store, or streams after a join with a table
     sinks                 the reports of each store, for the driver
 
-``feed`` and ``hop`` are the functions of these stages. They are plain functions of Arrow batches,
-and all their arguments can be pickled.
+The functions of the stages are ``feed`` and ``hop``. They are plain functions of Arrow batches, and
+all their arguments can be pickled.
 """
 
 import gc
@@ -48,20 +52,24 @@ from oriel.pipeline.tasks.exchange import (
 )
 from oriel.pipeline.tasks.reports import Reports
 
-#: What a route does to rows, one after the other.
+#: A step of a route.
 Operation = Steps | TaskFunction
 
 
-#: Raw rows as a source's tasks get them -> (topic, raw rows), in the order of offsets.
+#: Raw rows as the tasks of a source receive them -> (topic, raw rows), in the order of offsets.
 OpenRows = Callable[[Batches], Iterator[tuple[str, pa.RecordBatch]]]
 
 
 @dataclass(frozen=True)
 class Route:
-    """From a source or a channel through ``operations`` to the channel ``to``.
+    """The path of rows from a source or a channel to another channel.
 
-    Rows for a channel after a shuffle have the index of their task among ``tasks``. If ``tasks`` is
-    None, they stay in the same partition.
+    Attributes:
+        base: The source, or the channel that the rows are from.
+        operations: The operations on the rows, in order.
+        to: The channel of the results.
+        tasks: The number of tasks of this channel. Each row has the index of its task. None: the
+            rows are not shuffled.
     """
 
     base: Source | int
@@ -80,7 +88,7 @@ class Route:
         Args:
             batches: The rows of one task.
             received: What the task receives in addition to rows.
-            forwarded: Reports that the task forwards. It is read after the last row.
+            forwarded: Reports that the task forwards, read after the last row.
         """
         outputs: list[Output] = []
         rows: Iterable[pa.RecordBatch] = batches
@@ -104,9 +112,13 @@ class Route:
 
 @dataclass(frozen=True)
 class Chain:
-    """Rows of the runner: a base, what is done to its rows so far, and their columns then.
+    """The rows of a ``RouteRunner``, which are not computed yet.
 
-    ``schema`` is not known of a source's records, which no route looks at before their steps.
+    Attributes:
+        base: The source, or the channel that the rows are from.
+        operations: The operations on the rows so far.
+        schema: The columns after these operations. None: unknown, as for records of a source and
+            after row-wise steps.
     """
 
     base: Source | int
@@ -114,7 +126,7 @@ class Chain:
     schema: pa.Schema | None = None
 
     def then(self, operation: Operation, schema: pa.Schema | None = None) -> "Chain":
-        """These rows through one more operation; without ``schema`` it is not known."""
+        """Return the rows after one more operation. Without ``schema``, it is unknown."""
         return Chain(self.base, (*self.operations, operation), schema)
 
 
@@ -123,11 +135,11 @@ Chains = tuple[Chain, ...]
 
 
 class RouteRunner(ABC):
-    """A ``Runner`` that gathers the routes of a batch before it runs any of them."""
+    """A ``Runner`` that collects all routes of a batch, and then runs them."""
 
     def __init__(self) -> None:
         self._routes: list[Route] = []
-        #: How many shuffles are in front of each channel that routes begin at.
+        #: The number of shuffles before each channel at which routes start.
         self._levels: dict[int, int] = {}
         self._channels = 0
 
@@ -160,20 +172,20 @@ class RouteRunner(ABC):
 
     @abstractmethod
     def envelopes(self) -> pa.Table:
-        """Run all routes and return the envelopes of channels at which no route begins."""
+        """Run all routes and return the envelopes of channels at which no route starts."""
 
     def add_channel(self, rows: Chains, tasks: int | None) -> int:
-        """Lead ``rows`` into a new channel."""
+        """Add routes from ``rows`` to a new channel, and return the channel."""
         self._channels += 1
         self._routes += [Route(c.base, c.operations, self._channels, tasks) for c in rows]
         return self._channels
 
     def level(self, base: Source | int) -> int:
-        """How many shuffles are in front of the rows of ``base``."""
+        """Return the number of shuffles before the rows of ``base``."""
         return 0 if isinstance(base, Source) else self._levels[base]
 
     def routes_from(self, level: int) -> list[Route]:
-        """The routes that begin at a level."""
+        """Return the routes that start at a level."""
         return [route for route in self._routes if self.level(route.base) == level]
 
 
@@ -183,9 +195,15 @@ def feed(
     routes: Sequence[Route],
     latest_ms: int | None = None,
 ) -> PartitionFunction:
-    """The task from a source partition's raw rows to envelopes; each record is decoded once.
+    """Return the task from the raw rows of a source partition to envelopes.
 
-    A record with a time behind ``latest_ms`` is bad.
+    Each record is decoded once.
+
+    Args:
+        open_rows: Returns the raw rows of each topic.
+        decoders: The decoder of each source.
+        routes: The routes that start at these sources.
+        latest_ms: The greatest valid time of a record. None: no limit.
     """
     routes_of = {source: [r for r in routes if r.base == source] for source in decoders}
 
@@ -195,7 +213,7 @@ def feed(
             of_topic = [(source, r) for source, r in routes_of.items() if source.topic == topic]
             raw: Iterable[pa.RecordBatch] = (block for _, block in blocks)
             if sum(len(of_source) for _, of_source in of_topic) > 1:
-                # Each route takes all of the partition's records.
+                # Each route reads all records of the partition.
                 raw = list(raw)
             for source, of_source in of_topic:
                 records: Iterable[pa.RecordBatch] = _decoded(decoders[source], raw, latest_ms)
@@ -210,7 +228,7 @@ def feed(
 def decode_task(
     open_rows: OpenRows, source: Source, decoder: BlockDecoder, latest_ms: int | None = None
 ) -> PartitionFunction:
-    """The task from raw rows to the records of one source, as rows; ``latest_ms`` see ``feed``."""
+    """Return the task from raw rows to the decoded records of one source. See ``feed``."""
 
     def decoding(batches: Batches) -> Batches:
         of_source = (raw for topic, raw in open_rows(batches) if topic == source.topic)
@@ -220,7 +238,7 @@ def decode_task(
 
 
 def hop(routes: Sequence[Route]) -> PartitionFunction:
-    """Return the task of one level: envelopes of its channels through their routes.
+    """Return the task of one level. It runs the routes from the channels of this level.
 
     It forwards the envelopes of later levels unchanged.
     """

@@ -1,7 +1,7 @@
 """A batch as stages: streams, joins, row-wise steps and store tasks, run by a runner.
 
-The list of stages is the same whoever runs it: this process (``LocalRunner``), or Spark, for
-which the stages of all stores together become one job (``RouteRunner``).
+All runners run the same stages. ``LocalRunner`` runs them in this process. ``RouteRunner`` collects
+the stages of all stores for one Spark job.
 """
 
 from collections.abc import Mapping, Sequence
@@ -25,24 +25,27 @@ _NO_COLUMNS = pa.schema([])
 
 
 class Runner(Protocol[Rows]):
-    """Runs stages over rows of its own kind."""
+    """Runs stages. Each runner has its own type of rows."""
 
     def read(self, source: Source, steps: Steps) -> Rows:
-        """This batch's records of a source after row-wise ``steps``, by source partition."""
+        """Return the records of a source in this batch after row-wise ``steps``, by partition."""
 
     def step(self, rows: Rows, steps: Steps) -> Rows:
-        """The results of a join after row-wise ``steps``."""
+        """Return the results of a join after row-wise ``steps``."""
 
     def map(self, rows: Rows, function: TaskFunction, schema: pa.Schema) -> Rows:
-        """Each task's rows through ``function``, which gives rows of ``schema``."""
+        """Return the result of ``function`` for the rows of each task, as rows of ``schema``."""
 
     def union(self, rows: Rows, others: Rows) -> Rows:
-        """Rows of two stages as those of one."""
+        """Return the rows of two stages together."""
 
     def by_task(self, rows: Rows, tasks: int, *, together: bool = False) -> Rows:
-        """Send each row to the task in its column ``task``, and the reports to all ``tasks``.
+        """Send each row to the task in its column ``task``, and the reports to all tasks.
 
-        ``together``: the next function accepts the rows of several tasks in one call.
+        Args:
+            rows: The rows.
+            tasks: The number of tasks.
+            together: True if the next function accepts the rows of several tasks in one call.
         """
 
     def reports(self, rows_of: Mapping[str, Rows]) -> dict[str, Reports]:
@@ -51,7 +54,7 @@ class Runner(Protocol[Rows]):
 
 @dataclass(frozen=True)
 class StoreWork:
-    """What one store has to compute for a batch."""
+    """The plans of one store for a batch."""
 
     plans: StorePlans
     plan: BatchPlan
@@ -64,7 +67,7 @@ def run_stages(runner: Runner[Rows], stores: Sequence[StoreWork]) -> dict[str, R
 
 
 def _stages(runner: Runner[Rows], work: StoreWork) -> Rows:
-    """The stages of one store, up to its store tasks."""
+    """Add the stages of one store, up to its store tasks."""
     plan, join_of = work.plan, {join.number: join for join in work.joins}
     inputs = [_arriving(runner, each, plan, join_of) for each in work.plans.inputs]
     rows = runner.by_task(reduce(runner.union, inputs), plan.tasks, together=True)
@@ -78,9 +81,16 @@ def _arriving(
     join_of: Mapping[int, JoinPlan],
     behind: JoinPlan | None = None,
 ) -> Rows:
-    """The rows of a stream for the tasks of the join ``behind``, None: of the store.
+    """Return the rows of an input for the tasks of the downstream join, or of the store.
 
-    A join in front runs first: its sides, its tasks and the steps of its results.
+    An upstream join runs first: its inputs, its tasks and the steps of its results.
+
+    Args:
+        runner: The runner.
+        arriving: The input.
+        plan: The batch.
+        join_of: The joins of the store by their index.
+        behind: The downstream join. None: the store.
     """
     to_join = None if behind is None else behind.arriving_schema
     if arriving.join is None:

@@ -31,8 +31,8 @@ def stream_task(
     """Return the function from the rows of a stream to the tasks of a store or of a join.
 
     Rows of a source arrive in the order of offsets. After a join with a table or after a buffer,
-    the records of a stream are sorted into this order again, and the stream time continues. It only
-    advances with records that found a match and passed the steps after the join, as in Kafka
+    the records of a stream are sorted into their order again, and the stream time continues. Only
+    records that found a match and passed the steps after the join advance it. This is as in Kafka
     Streams, where the windowed operator has the stream time. Other results of joins arrive in any
     order and have the stream time of their records.
 
@@ -72,7 +72,8 @@ def stream_task(
             elif advances:
                 rows = with_column(rows, STREAM_TIME, pa.array(stream_time_ms, STREAM_TIME.type))
             yield router.routed(rows)
-        # Another operator of the store advances this stream time, or counts these records.
+        # Without ``moves_clock`` or ``counts``, another operator of the store advances this stream
+        # time, or counts these records.
         moved = {partition: clock.stream_time_ms[partition] for partition in seen}
         report = StreamReport(stream.clock.name, moved if stream.moves_clock else {})
         if stream.counts:

@@ -1,4 +1,4 @@
-"""The TopologyTestDriver of Kafka Streams for these topologies: one process, batch by batch."""
+"""A test driver like the TopologyTestDriver of Kafka Streams: one process, batch by batch."""
 
 from collections.abc import Iterable, Sequence
 from copy import deepcopy

@@ -31,7 +31,7 @@ from oriel.pipeline.testing.store_reads import (
 from oriel.pipeline.windows import IllegalArgument
 from oriel.storage import UnfitKey
 
-#: The default of a time, because None is an invalid time.
+#: The default of a time, because users must not pass None.
 _NOT_GIVEN = object()
 
 

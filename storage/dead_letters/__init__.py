@@ -1,9 +1,9 @@
-"""The dead-letter table as a store: records that could not be used, read without Spark.
+"""The dead-letter table, read without Spark.
 
-In come the table's folder and what is wanted of it (``Selection``); out come letters in batches
-(``letters``), a page of them in a total order (``letter_page``), and how many there are by reason
-(``letter_counts``). ``read_replays`` returns which of their records were replayed. What becomes a
-dead letter, ``oriel.pipeline.dead_letters`` says.
+A dead letter is a record that could not be used (see ``oriel.pipeline.dead_letters``). A
+``Selection`` filters the table. The package returns dead letters in batches (``letters``), a page
+in a total order (``letter_page``), and the number by reason (``letter_counts``). The function
+``read_replays`` returns the records that were replayed.
 """
 
 from oriel.storage.dead_letters.pages import (

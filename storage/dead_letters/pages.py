@@ -1,9 +1,9 @@
-"""Dead letters in pages and in numbers.
+"""Pages and counts of dead letters.
 
-The order of letters is that of the batches that found them (``revision``), then topic, partition,
-offset, store and reason; newest first is exactly the other way round. Letters of one record that
-are equal in all of these (a function that raised in several windows) were committed together, so
-their number among each other is settled: a page goes on behind so many of them.
+Dead letters are ordered by the batch that found them (``revision``), then by topic, partition,
+offset, store and reason. Newest first is exactly the reverse. A record can have several dead
+letters with equal fields, for example if a function raised in several windows. They were committed
+together, so their number never changes. A cursor has the number that was already returned.
 """
 
 from collections import Counter
@@ -30,9 +30,16 @@ _REVISION_MAX = 2**63 - 1
 
 
 class LetterPlace(NamedTuple):
-    """A place in the order: behind the first ``number`` letters that are equal in the others.
+    """A position in the order of dead letters.
 
-    ``store`` is "" where the letter names none.
+    Attributes:
+        revision: The batch that found the dead letter.
+        topic: The topic of its record.
+        partition: The partition of its record.
+        offset: The offset of its record.
+        store: The store, "" without a store.
+        reason: The reason.
+        number: The position follows this many dead letters that are equal in all other fields.
     """
 
     revision: int
@@ -52,7 +59,7 @@ _ORDER = pa.schema([
 
 
 class LetterRange(NamedTuple):
-    """Which letters to read: ``limit`` at most, behind the place where the page before ended."""
+    """The dead letters of a page: at most ``limit``, after the end of the previous page."""
 
     limit: int
     newest_first: bool = True
@@ -60,10 +67,12 @@ class LetterRange(NamedTuple):
 
 
 class LetterPage(NamedTuple):
-    """Letters, as rows of ``DEAD_LETTER_SCHEMA``, of one version of the table.
+    """A page of the dead letters in one version of the table.
 
-    ``store`` is "" where a letter names none. ``version`` None: there is no table yet.
-    ``next_after`` None: there is no further page.
+    Attributes:
+        version: The version, None if the table does not exist yet.
+        letters: Rows of ``DEAD_LETTER_SCHEMA``. ``store`` is "" in a dead letter without a store.
+        next_after: The position of the next page, None on the last page.
     """
 
     version: int | None
@@ -72,9 +81,12 @@ class LetterPage(NamedTuple):
 
 
 class LetterCounts(NamedTuple):
-    """How many letters there are by reason, in one version of the table; None: no table yet.
+    """The number of dead letters in one version of the table.
 
-    ``repeats`` of them are of records that a replay wrote.
+    Attributes:
+        version: The version, None if the table does not exist yet.
+        by_reason: The number by reason.
+        repeats: The number of dead letters whose record was written by a replay.
     """
 
     version: int | None
@@ -85,11 +97,11 @@ class LetterCounts(NamedTuple):
 def letter_page(
     folder: Path, wanted: Selection, span: LetterRange, budget: ReadBudget, replays: Replays
 ) -> LetterPage:
-    """Read a page of letters.
+    """Read a page of dead letters.
 
     Raises:
-        TableReadTooLarge, TableReadTimeout: it is more than the budget allows.
-        CorruptLog: the table can't be read.
+        TableReadTooLarge, TableReadTimeout: The read exceeds the budget.
+        CorruptLog: The table cannot be read.
     """
     if not has_letters(folder):
         return LetterPage(None, DEAD_LETTER_SCHEMA.empty_table(), None)
@@ -109,13 +121,13 @@ def _page(
     end = min(skipped + span.limit, len(places))
     if end <= skipped:
         return LetterPage(table.version(), DEAD_LETTER_SCHEMA.empty_table(), None)
-    # The letters' bytes are read of the page only, with all that are equal to its first and last.
+    # Read whole rows only from the first to the last position of the page.
     first, last = _place(places, 0), _place(places, end - 1)
     condition &= _of_revisions(min(first[0], last[0]), max(first[0], last[0]))
     is_inside = is_behind(_ORDER, first, backward=span.newest_first, inclusive=True)
     is_inside &= ~is_behind(_ORDER, last, backward=span.newest_first)
     if first[:3] == last[:3]:
-        # Many letters of one batch: of one partition they lie in the order of their offsets.
+        # A batch can have many dead letters. In one partition, the offsets bound the page.
         offsets = sorted((first[3], last[3]))
         condition &= (pc.field("offset") >= offsets[0]) & (pc.field("offset") <= offsets[1])
     held = [DEAD_LETTER_SCHEMA.empty_table()]
@@ -136,11 +148,11 @@ def _page(
 def letter_counts(
     folder: Path, wanted: Selection, budget: ReadBudget, replays: Replays
 ) -> LetterCounts:
-    """Count the letters by their reason, the most frequent first.
+    """Count the dead letters by reason, the most frequent reason first.
 
     Raises:
-        TableReadTimeout: it takes too long.
-        CorruptLog: the table can't be read.
+        TableReadTimeout: The read exceeds the time of the budget.
+        CorruptLog: The table cannot be read.
     """
     if not has_letters(folder):
         return LetterCounts(None, {}, 0)
@@ -164,7 +176,10 @@ def letter_counts(
 def _first_places(
     dataset: Any, condition: pc.Expression, span: LetterRange, budget: ReadBudget
 ) -> pa.Table:
-    """The places of the letters from ``after`` on, in order: one more than the page may have."""
+    """Return the positions of the dead letters from ``after`` on, in order.
+
+    The result has at most one position more than the page, which shows whether a next page exists.
+    """
     wanted = span.limit + 1
     is_wanted = pc.scalar(value=True)
     if span.after is not None:
@@ -176,9 +191,9 @@ def _first_places(
     places = _ORDER.empty_table()
     for batch in _batches(dataset, condition, _ORDER.names, budget):
         rows = _with_store_names(pa.table(batch)).cast(_ORDER).filter(is_wanted)
-        # No more than a page is held, whatever the table's size.
+        # Keep only one page in memory, whatever the size of the table.
         places = _sorted(pa.concat_tables([places, rows]), _ORDER.names, span).slice(0, wanted)
-        # A forged cursor can name any number of places.
+        # A forged cursor can have any ``number``.
         budget.check_size(places.nbytes)
     return places
 
@@ -199,7 +214,7 @@ def _of_revisions(least: int, greatest: int) -> pc.Expression:
 
 
 def _with_store_names(rows: pa.Table) -> pa.Table:
-    """With "" where a letter names no store: null has no place in an order."""
+    """Replace a null store by "", because null has no position in an order."""
     at = rows.column_names.index("store")
     return rows.set_column(at, "store", pc.fill_null(rows["store"], ""))
 
@@ -210,6 +225,6 @@ def _sorted(rows: pa.Table, columns: list[str], span: LetterRange) -> pa.Table:
 
 
 def _place(places: pa.Table, at: int) -> tuple[Any, ...]:
-    """A row of places as a tuple, () where there is none."""
+    """Return a row of positions as a tuple, () if the row does not exist."""
     rows = places.slice(at, 1).to_pylist()
     return tuple(rows[0].values()) if rows else ()

@@ -1,8 +1,8 @@
 """Which records of dead letters were replayed, and to which offsets.
 
     DATA/replayed/_dead_letters.jsonl        the notes of all replays, or
-    DATA/replayed/_dead_letters/<n>.jsonl    an object for each note, because nothing can be
-                                             appended to an object
+    DATA/replayed/_dead_letters/<n>.jsonl    one object per note, because an object cannot be
+                                             appended to
 
 A replay notes ``[topic, partition, offset, replayed_ms, null, digest]`` for each record before it
 sends the record. After the record is sent, a second line has the record's new offset as its fifth
@@ -28,7 +28,7 @@ from oriel.storage.layout import DataLayout
 
 #: Topic and partition.
 Partition = tuple[str, int]
-#: Partition -> offset -> a number.
+#: Partition -> offset -> a time or another offset.
 ByOffset = Mapping[Partition, Mapping[int, int]]
 
 #: The last item of a line, the digest of the line without it.
@@ -44,21 +44,22 @@ UNKNOWN_MS = 0
 class Replays:
     """The records that were replayed.
 
-    ``times_ms`` has the time of the last replay by the record's offset. ``origins`` has the offset
-    of the replayed record by the offset that the replay wrote.
+    Attributes:
+        times_ms: The time of the last replay, by the offset of the replayed record.
+        origins: The offset of the replayed record, by the offset that the replay wrote.
     """
 
     times_ms: ByOffset = field(default_factory=dict)
     origins: ByOffset = field(default_factory=dict)
 
     def has(self, topic: str, partition: int, offset: int) -> bool:
-        """Whether a record was replayed."""
+        """Return whether a record was replayed."""
         return offset in self.times_ms.get((topic, partition), {})
 
     def marks(self, letter: Mapping[str, Any]) -> dict[str, int | None]:
         """Return ``replayed_ms`` and ``repeats_offset`` of a dead letter. Each can be None.
 
-        If the record is a replay of a replay, ``repeats_offset`` is that of the first dead letter.
+        If the record is a replay of a replay, ``repeats_offset`` is the offset of the first record.
         """
         partition, offset = (letter["topic"], letter["partition"]), letter["offset"]
         origins, first = self.origins.get(partition, {}), offset
@@ -88,11 +89,11 @@ def read_replays(layout: DataLayout) -> Replays:
     """Read the notes of a data directory.
 
     Raises:
-        CorruptLog: a line is damaged.
+        CorruptLog: A line is damaged.
     """
     path, files = layout.replayed, current_files()
     try:
-        # A backup of one kind of place can have been restored to the other kind.
+        # A backup of a local directory can be restored to a bucket, or the reverse.
         folder, stamp = path.with_suffix(""), files.stamp(path)
         notes = [_object_lines(folder / name) for name in sorted(files.names(folder))]
         if not notes:
@@ -138,8 +139,8 @@ def _replays(lines: Iterable[bytes]) -> Replays:
     for topic, partition, offset, *others in map(_items, lines):
         replayed_ms, sent = (*others, None, None)[:2]
         times_ms.setdefault((topic, partition), {})[offset] = replayed_ms or UNKNOWN_MS
-        # A replay appends, so the origin is smaller unless the log was replaced. Then it is the
-        # origin of other records, and ``marks`` could not end.
+        # A replay appends, so the replayed offset is smaller unless the log was replaced. Then,
+        # the offsets are of other records, and a cycle would keep ``marks`` from ending.
         if sent is not None and sent > offset:
             origins.setdefault((topic, partition), {})[sent] = offset
     return Replays(times_ms, origins)
@@ -149,7 +150,7 @@ def _items(line: bytes) -> list[Any]:
     """Parse a line.
 
     Raises:
-        ValueError: it is not what was written.
+        ValueError: The digest does not match the line.
     """
     items: list[Any] = orjson.loads(line)
     if len(items) >= _ITEMS:
@@ -161,7 +162,7 @@ def _items(line: bytes) -> list[Any]:
 
 
 def _is_among(places: ByOffset) -> pc.Expression:
-    """Return the condition for dead letters with one of the places."""
+    """Return the condition for dead letters at one of the offsets."""
     return reduce(
         or_,
         (

@@ -16,17 +16,24 @@ from oriel.storage.dead_letters.replays import Replays
 from oriel.storage.delta import DEAD_LETTER_SCHEMA, DeltaLog, has_table, open_with_files
 from oriel.storage.errors import CorruptLog, ObjectStoreFailed
 
-#: So many letters are held at a time: their bytes may be long.
+#: The number of dead letters in memory at a time, because their bytes can be long.
 _BATCH_ROWS = 1000
 
 
 @dataclass(frozen=True)
 class Selection:
-    """Which letters are meant: all for which everything that is given holds.
+    """A filter for dead letters that match all given fields. All bounds are inclusive.
 
-    ``since_ms`` and ``until_ms`` bound a record's time; one whose time is not known is not meant
-    then. All bounds are inclusive. ``replayed``: only letters whose record was replayed, or only
-    the others.
+    Attributes:
+        topic: The topic of the record.
+        store: The store that could not use the record.
+        reason: The reason.
+        since_ms: The earliest time of the record. Records with an unknown time do not match.
+        until_ms: The latest time of the record. Records with an unknown time do not match.
+        partition: The partition of the record.
+        from_offset: The least offset of the record.
+        to_offset: The greatest offset of the record.
+        replayed: True for replayed records, False for all others.
     """
 
     topic: str | None = None
@@ -40,7 +47,7 @@ class Selection:
     replayed: bool | None = None
 
     def condition(self, known: pa.Schema, replays: Replays) -> pc.Expression:
-        """The same for a dataset of the table, whose columns are ``known``."""
+        """Return the filter as a condition on a dataset with the columns ``known``."""
         condition = pc.scalar(value=True)
         if self.replayed is not None:
             is_replayed = replays.is_replayed()
@@ -64,30 +71,30 @@ class Selection:
 
 
 def has_letters(folder: Path) -> bool:
-    """Whether the dead-letter table is there; a folder that had no run has none."""
+    """Return whether the dead-letter table exists. The first run of a pipeline creates it."""
     return has_table(folder)
 
 
 def open_letters(folder: Path) -> DeltaTable:
-    """The newest whole version of the table."""
-    # A torn newest entry is an error to delta-rs, so it is told which version to read.
+    """Open the newest complete version of the table."""
+    # A torn newest log entry is an error in delta-rs, so the version is explicit.
     newest = DeltaLog(folder).newest()
     return open_with_files(folder, None if newest is None else newest.version)
 
 
 @contextmanager
 def damage_told(folder: Path) -> Iterator[None]:
-    """Tell in one line what is wrong with the table.
+    """Translate read errors of the table to a one-line message.
 
     Raises:
-        CorruptLog: its log or a file of it can't be read, or is not there.
+        CorruptLog: The log or a file of the table is missing or cannot be read.
     """
     try:
         yield
     except ObjectStoreFailed:
         raise
     except (DeltaError, OSError, pa.ArrowException) as error:
-        # Arrow's word for a page that can't be decoded; the system's errors have a number.
+        # An error without a number is Arrow's, for a page that cannot be decoded.
         if isinstance(error, OSError) and error.errno not in {None, errno.ENOENT}:
             raise
         first_line = str(error).partition("\n")[0].rstrip(".")
@@ -99,10 +106,10 @@ def damage_told(folder: Path) -> Iterator[None]:
 
 
 def letters(folder: Path, wanted: Selection, replays: Replays) -> Iterator[pa.Table]:
-    """The letters of the newest version, in no order, as tables of ``DEAD_LETTER_SCHEMA``.
+    """Yield the dead letters of the newest version, unordered, in ``DEAD_LETTER_SCHEMA`` tables.
 
     Raises:
-        CorruptLog: the table is damaged.
+        CorruptLog: The table is damaged.
     """
     with damage_told(folder):
         dataset = open_letters(folder).to_pyarrow_dataset()
@@ -110,8 +117,8 @@ def letters(folder: Path, wanted: Selection, replays: Replays) -> Iterator[pa.Ta
 
 
 def letters_of(dataset: Any, condition: pc.Expression) -> Iterator[pa.Table]:
-    """The same of a dataset that is open, for a condition on its columns."""
-    # A table that no run has opened since it was made may lack the last columns.
+    """Yield the rows of an open dataset that match a condition on its columns."""
+    # A table of an older version lacks the last columns until a run opens it.
     names = [name for name in DEAD_LETTER_SCHEMA.names if name in dataset.schema.names]
     batches = dataset.to_batches(
         columns=names, filter=condition, batch_size=_BATCH_ROWS, batch_readahead=1,

@@ -1,11 +1,14 @@
-"""A store's Delta table: its columns, its write side and its log.
+"""The Delta table of a store: columns, writes, log and maintenance.
 
-In come Arrow rows of the engine's changes: tasks write them as Parquet files (``write_file``),
-and the driver commits a batch's files with its position in one transaction (``open_table``,
-``Table.commit``). Out goes the log: ``DeltaLog`` reads one version's entry, or a whole version
-with its files, for whoever follows the table. ``TableUpkeep`` keeps a table small beside all of
-them: compaction, retention, Delta checkpoints, and what is removed. The tables are plain Delta:
-any reader of Delta reads them.
+- Writes: tasks write rows as Parquet files (``write_file``). The driver commits the files of a
+  batch with its position in one transaction (``open_table``, ``Table.commit``).
+
+- Reads: ``DeltaLog`` reads the log entry of one version, or a whole version with its files.
+
+- Maintenance: ``TableUpkeep`` keeps a table small while other threads and processes write. It
+  compacts files, drops expired rows, writes Delta checkpoints, and deletes unused files.
+
+The tables are plain Delta, so every reader of Delta can read them.
 """
 
 from oriel.storage.delta.columns import (

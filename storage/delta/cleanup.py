@@ -2,13 +2,17 @@
 
 Nothing is deleted that a reader or a writer can still need:
 
-* An entry stays for ``delta.logRetentionDuration``. In a log of more than 10,000 entries it stays
-  for ``delta.deletedFileRetentionDuration``, and in a log of more than 20,000 for ten minutes.
-* An entry after the newest Delta checkpoint, or after the last position of the pipeline, always
-  stays. The oldest entries go first, so that the rest has no gap. A checkpoint is forced to disk
-  before it replaces an entry.
-* A file that left the table stays for ``delta.deletedFileRetentionDuration``.
-* A file that was never in the table stays that long, and until the table is past its batch. A batch
+- An entry stays for ``delta.logRetentionDuration``. In a log of more than 10,000 entries, it stays
+  for ``delta.deletedFileRetentionDuration``. In a log of more than 20,000, it stays for ten
+  minutes.
+
+- An entry after the newest Delta checkpoint, or after the last position of the pipeline, always
+  stays. The oldest entries are deleted first, so the rest does not have gaps. A checkpoint is
+  forced to disk before it replaces an entry.
+
+- A file that left the table stays for ``delta.deletedFileRetentionDuration``.
+
+- A file that was never in the table stays that long, and until the table is past its batch. A batch
   that is prepared or in progress can commit the file, even if its process was suspended. Files with
   foreign names are never deleted.
 
@@ -33,38 +37,51 @@ from oriel.storage.delta.retention import (
 from oriel.storage.delta.table import CHECKPOINT_INTERVAL, add_checkpoint
 from oriel.storage.files import current_files, sync_file, sync_folder
 
-#: Entries above so many are kept for a shorter time: readers list all of a log.
+#: In a log with more entries, entries stay for a shorter time, because readers list the whole log.
 _ENTRIES_MAX = 10_000
-#: How long entries are kept in a log of twice as many. 20 batches per second write 12,000 entries
-#: in this time. A tailer with an older version rebuilds its index.
+#: How long entries stay in a log with more than twice this number. 20 batches per second write
+#: 12,000 entries in this time. A tailer with an older version rebuilds its index.
 _CROWDED_MS = 600_000
-#: A checkpoint of n files is written every n / 20 versions, so that it costs a version 20 rows.
+#: A checkpoint of n files is written every n / 20 versions, so it costs 20 rows per version.
 _ROWS_A_VERSION = 20
-#: Between two listings of the table's folder.
+#: Time between two listings of the table's directory.
 _LISTING_MS = 3_600_000
 
-#: A file of a batch: of a task, or of a store's dead letters.
+#: The name of a file of a batch: a file of a task, or dead letters of a store.
 _OF_BATCH = re.compile(r"(?:part|dead-(?P<store>.+))-(?P<batch>\d{12})-.*\.parquet")
 
-#: Store ("" for the table's own rows) -> its last batch that is committed.
+#: Store ("" for the rows of the table itself) -> its last committed batch.
 Committed = Mapping[str, int]
 
 
 class Cleanup:
-    """Keeps the log and the folder of one table small."""
+    """Deletes old entries, checkpoints and files of one table."""
 
     def __init__(self, files: TableFiles, *, sync: bool) -> None:
-        """Clean up behind the table that ``files`` follows; ``sync``: checkpoints are forced."""
+        """Clean up the table that ``files`` follows.
+
+        Args:
+            files: The files of the table.
+            sync: True to force checkpoints to disk.
+        """
         self._files = files
         self._sync = sync
-        #: The newest checkpoint that is on disk; what was there before is not trusted.
+        #: The newest checkpoint that this process has synced. Earlier checkpoints are not trusted.
         self._checkpoint = -1
-        #: Names of checkpoints -> their version; None before the first look.
+        #: Names of checkpoints -> their versions. None before the first listing.
         self._checkpoints: dict[str, int] | None = None
         self._listed_ms = 0
 
     def checkpoint(self, refuse: Callable[[], None], *, at_once: bool = False) -> bool:
-        """Write a Delta checkpoint if it is time (or ``at_once``); return whether it was."""
+        """Write a Delta checkpoint if one is due.
+
+        Args:
+            refuse: Raises an error if this process must not write any more.
+            at_once: True to write one even if it is not due, unless the newest version has one.
+
+        Returns:
+            True if a checkpoint was written.
+        """
         files = self._files
         pointed = last_checkpoint(files.log)
         # A damaged pointer may name a version that does not exist.
@@ -75,7 +92,7 @@ class Cleanup:
         if files.version - newest < (1 if at_once else interval):
             return False
         refuse()
-        # Of a named version: a listing beside a writer may have gaps.
+        # The version is explicit, because a listing during a write can have gaps.
         version = files.version
         add_checkpoint(files.folder, version)
         if self._sync:
@@ -89,9 +106,16 @@ class Cleanup:
         return True
 
     def clean_log(self, refuse: Callable[[], None]) -> int:
-        """Remove entries and checkpoints that are old enough; return how many entries.
+        """Delete log entries that are old enough.
 
-        Only behind a checkpoint of this process, which it knows to be on disk.
+        Only entries before a checkpoint of this process are deleted, because it is known to be on
+        disk.
+
+        Args:
+            refuse: Raises an error if this process must not write any more.
+
+        Returns:
+            The number of deleted entries.
         """
         files = self._files
         kept_ms = log_retention_ms(files.properties)
@@ -117,9 +141,14 @@ class Cleanup:
         return removed
 
     def remove_files(self, committed: Committed, refuse: Callable[[], None]) -> int:
-        """Remove files that left the table long enough ago; once an hour look for others, too.
+        """Delete files that left the table long enough ago. Once per hour, also find unused files.
 
-        Returns how many were removed.
+        Args:
+            committed: The last committed batch of each store.
+            refuse: Raises an error if this process must not write any more.
+
+        Returns:
+            The number of deleted files.
         """
         files = self._files
         before_ms = now_ms() - deleted_file_retention_ms(files.properties)
@@ -132,16 +161,17 @@ class Cleanup:
         if gone:
             refuse()
         for path in gone:
-            # A path of others may be anywhere: only what is in the table's folder is its own.
+            # Other programs can write any path. Only files directly in the table's directory are
+            # deleted.
             if Path(path).name == path:
                 current_files().delete(files.folder / path)
             files.removed.pop(path, None)
         return len(gone)
 
     def _remove_old_checkpoints(self) -> None:
-        """Remove all checkpoints but the two newest.
+        """Delete all checkpoints except the two newest.
 
-        A reader that has just read the pointer to the one before still finds it.
+        A reader that has just read the pointer to the previous checkpoint still finds it.
         """
         log = self._files.log
         if self._checkpoints is None:
@@ -157,7 +187,7 @@ class Cleanup:
                 del self._checkpoints[name]
 
     def _removed_since(self, since_ms: int) -> dict[str, int]:
-        """The files that recent entries removed, read once after a start."""
+        """Read which files recent entries removed, and when. This is done once after a start."""
         files = self._files
         removed: dict[str, int] = {}
         for version, written_ms in reversed(files.entries):
@@ -171,7 +201,7 @@ class Cleanup:
         return removed
 
     def _left_behind(self, committed: Committed) -> Iterator[str]:
-        """Files of ours in the folder that no version needs and no batch will ever commit."""
+        """Yield Oriel's files that no version needs and no batch will commit."""
         files = self._files
         before_ms = now_ms() - uncommitted_ms(files.properties)
         for file in current_files().listed(files.folder):
@@ -183,9 +213,9 @@ class Cleanup:
 
 
 def _is_done(path: str, committed: Committed) -> bool:
-    """Whether a file that is not in the table can't come into it any more."""
+    """Return True if a file that is not in the table cannot enter it any more."""
     if path.startswith(COMPACTED) and path.endswith(".parquet"):
-        # Its compaction gives up in half the time that such a file is kept.
+        # A compaction ends after half the time for which such a file is kept.
         return True
     match = _OF_BATCH.fullmatch(path)
     if match is None:

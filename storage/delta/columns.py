@@ -1,6 +1,6 @@
-"""The columns of the tables: Arrow and Delta types, and rows from the engine's changes.
+"""The columns of the tables: Arrow and Delta types, and rows from the changes of the engine.
 
-In the tables times are TIMESTAMPs (UTC, microseconds); everywhere else they are integer ms.
+In the tables, times are TIMESTAMPs (UTC, microseconds). In other places, they are integer ms.
 """
 
 from collections.abc import Mapping
@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 TIMESTAMP = pa.timestamp("us", tz="UTC")
 
-#: Delta's name of each scalar type that an aggregate may have.
+#: Delta's name of each scalar type that an aggregate can have.
 _DELTA_NAMES = {
     pa.int64(): "long",
     pa.float64(): "double",
@@ -19,8 +19,8 @@ _DELTA_NAMES = {
 }
 _ARROW_TYPES = {name: column_type for column_type, name in _DELTA_NAMES.items()}
 
-#: What a message had beside its value: Kafka's key, time and headers, as Spark's Kafka source and
-#: sink have them.
+#: The parts of a message other than its value: key, time and headers, with the types of Spark's
+#: Kafka source and sink.
 LETTER_MESSAGE_FIELDS = (
     pa.field("key", pa.binary()),
     pa.field("timestamp_ms", pa.int64()),
@@ -29,9 +29,9 @@ LETTER_MESSAGE_FIELDS = (
     ])))),
 )  # fmt: skip
 
-#: The dead-letter table's columns. ``store`` is null where the record is bad for every store; key,
-#: time and headers where they are not known. They stand behind the others, since a table that was
-#: made without them gets them there.
+#: The columns of the dead-letter table. ``store`` is null if the record is invalid for every store.
+#: Key, time and headers are null if they are unknown. They are the last columns, because that is
+#: where an existing table without them gets them.
 DEAD_LETTER_SCHEMA = pa.schema([
     pa.field("topic", pa.string(), nullable=False),
     pa.field("partition", pa.int32(), nullable=False),
@@ -46,24 +46,27 @@ DEAD_LETTER_SCHEMA = pa.schema([
 
 
 def delta_type(column_type: pa.DataType) -> str:
-    """Delta's name of an aggregate's Arrow type (``long``, ``array<double>`` ...)."""
+    """Return Delta's name of an aggregate's Arrow type (``long``, ``array<double>`` ...)."""
     if pa.types.is_list(column_type):
         return f"array<{delta_type(column_type.value_type)}>"
     return _DELTA_NAMES[column_type]
 
 
 def arrow_type(name: str) -> pa.DataType:
-    """The Arrow type of an aggregate column, from Delta's name of it."""
+    """Return the Arrow type of an aggregate column from Delta's name of the type."""
     if name.startswith("array<"):
         return pa.list_(arrow_type(name.removeprefix("array<").removesuffix(">")))
     return _ARROW_TYPES[name]
 
 
 def store_schema(aggregates: Mapping[str, pa.DataType], *, windowed: bool = True) -> pa.Schema:
-    """The Arrow schema of a store's table; without windows it has no column that speaks of them.
+    """Return the Arrow schema of a store's table. Without windows, it does not have window columns.
 
-    ``aggregates`` are columns' names and Arrow types. Key and window stand in front, because
-    Delta's statistics are of the leading columns.
+    Key and window are the first columns, because Delta has statistics of the leading columns.
+
+    Args:
+        aggregates: The Arrow type of each aggregate column.
+        windowed: True if the store has windows.
     """
     window = ["window_start", "window_end"] if windowed else []
     final = ["final"] if windowed else []
@@ -85,10 +88,14 @@ def table_rows(
     *,
     windowed: bool = True,
 ) -> pa.Table:
-    """Turn the engine's changed windows into rows of the store's table.
+    """Turn the changed windows of the engine into rows of the store's table.
 
-    ``changes`` has the columns of the engine's answer (times in ms, int64) and may lack
-    ``deleted``: then no row is a removal. ``batch`` becomes the rows' ``revision``.
+    Args:
+        changes: The result of the engine, with times in ms (int64). Without a column ``deleted``,
+            no row is a removal.
+        aggregates: The Arrow type of each aggregate column.
+        batch: The batch, which becomes the ``revision`` of the rows.
+        windowed: True if the store has windows.
     """
     nothing_deleted = pa.repeat(pa.scalar(value=False), len(changes))
     columns = {

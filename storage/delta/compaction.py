@@ -1,16 +1,17 @@
-"""Compaction: which files are rewritten together, and the commit that puts one for the other.
+"""Compaction: select the files to rewrite together, and commit the replacement.
 
-A *run* is what one batch or one compaction wrote; runs lie one behind the other by the batches
-that their rows are of. Runs have levels by their size, each four times the one before
-(``Limits.fan_in``). When the newest runs up to a level hold so many of that level, they become
-one run (docs/decisions/0029, size-tiered). Only runs that are neighbours are merged.
+A *run* is the output of one batch or of one compaction. Runs are ordered by the batches of their
+rows, and have a level by their size. Each level is four times the previous one (``Limits.fan_in``).
+If the newest runs, up to a level, include four runs of that level, they are merged into one run
+(docs/decisions/0029, size-tiered). Only neighboring runs are merged.
 
-Cost: a merge of level L takes four runs of level L, so what it writes is of level L + 1, or rows
-were dropped: a row is written at most once a level, that is log4(table / 64 KiB) times, 9 times
-in a table of 10 GB, and once more for each row that superseded it. At most three runs a level
-and the newest small files are in the table at any time: it has at most four times the bytes of
-its visible rows, and small files plus three a level plus one for each piece of
-``Limits.piece_size``.
+A merge at level L reads four runs of level L. Its result has level L + 1, unless rows were dropped.
+Without dropped rows, a row is written at most once per level: log4(table / 64 KiB) times, for
+example 9 times in a table of 10 GB.
+
+A table has at most three runs per level and the newest small files. So it has at most four times
+the bytes of its visible rows. Its number of files is at most the small files, plus three per level,
+plus one for each piece of ``Limits.piece_size``.
 """
 
 from collections.abc import Callable, Sequence
@@ -31,19 +32,23 @@ from oriel.storage.errors import StorageError
 from oriel.storage.files import current_files, sync_folder
 from oriel.storage.position import COMMIT_APPLICATION_KEY
 
-#: What names of compacted files begin with; then come the least and the greatest revision.
+#: The first part of the names of compacted files. The least and the greatest revision follow.
 COMPACTED = "compact-"
-#: About what a Parquet file takes without rows.
+#: The approximate size of a Parquet file without rows.
 _FILE_SIZE = 1 << 12
 
 
 @dataclass(frozen=True)
 class Limits:
-    """When files are merged, and how large what is written gets.
+    """When files are merged, and the size of the written files.
 
-    ``small_files`` files of less than ``small_size`` bytes are merged at a time; runs that are
-    larger when there are ``fan_in`` of a level. A file that is written has about ``piece_rows``
-    rows or ``piece_size`` bytes at most, in row groups of ``group_rows`` rows.
+    Attributes:
+        small_files: The number of small files that are merged together.
+        small_size: Files with fewer bytes are small.
+        fan_in: The number of runs of one level that are merged, and the factor between levels.
+        piece_rows: The approximate maximum of rows in a written file.
+        piece_size: The approximate maximum of bytes in a written file.
+        group_rows: The number of rows of a row group.
     """
 
     small_files: int = 64
@@ -54,7 +59,7 @@ class Limits:
     group_rows: int = 1 << 16
 
     def level(self, size: int) -> int:
-        """The level of a run of so many bytes: 0 for a small one."""
+        """Return the level of a run with this number of bytes. A small run has level 0."""
         level = 0
         while size >= self.small_size:
             size //= self.fan_in
@@ -64,30 +69,38 @@ class Limits:
 
 @dataclass(frozen=True)
 class Run:
-    """Neighbouring files that are merged or left together."""
+    """Neighboring files that are merged or left together."""
 
     files: tuple[LiveFile, ...]
 
     @property
     def size(self) -> int:
-        """Bytes of all files."""
+        """The bytes of all files."""
         return sum(file.size for file in self.files)
 
     @property
     def rows_size(self) -> int:
-        """About the bytes of the rows alone, however many files they are in."""
+        """The approximate bytes of the rows, without the fixed size of each file."""
         return max(0, self.size - _FILE_SIZE * len(self.files))
 
     @property
     def loose_files(self) -> int:
-        """How many files the run counts as: one, if it was compacted."""
+        """The number of files that the run counts as. A compacted run counts as one file."""
         is_compacted = self.files[0].path.startswith(COMPACTED)
         return 1 if is_compacted else len(self.files)
 
 
 @dataclass(frozen=True)
 class Compacted:
-    """What a compaction did; ``version`` is None if another commit was in its way."""
+    """The result of a compaction.
+
+    Attributes:
+        files_before: The number of merged files.
+        files_after: The number of written files.
+        bytes_before: The bytes of the merged files.
+        bytes_after: The bytes of the written files.
+        version: The version of the commit. None if it conflicted with another commit.
+    """
 
     files_before: int
     files_after: int
@@ -97,24 +110,30 @@ class Compacted:
 
 
 class Compaction:
-    """Compacts one table; the only one that knows its files' ranges.
+    """Compacts one table, and caches the ranges of its files.
 
-    Several may work on one table, in one process or in several: what one removes under another
-    makes that one's commit impossible, and its files are deleted again.
+    Several compactions can work on one table, in one process or in several. If another one removes
+    the merged files first, the commit is abandoned, and the written files are deleted.
     """
 
     def __init__(self, files: TableFiles, limits: Limits, *, sync: bool) -> None:
-        """Compact the table whose files ``files`` follows; ``sync``: files are forced to disk."""
+        """Compact a table.
+
+        Args:
+            files: The files of the table.
+            limits: When files are merged.
+            sync: True to force the written files to disk.
+        """
         self._files = files
         self._limits = limits
         self._sync = sync
         self._ranges: dict[str, FileRanges] = {}
 
     def runs(self) -> list[Run]:
-        """The table's runs, the oldest first.
+        """Return the runs of the table, oldest first.
 
         Raises:
-            MissingDataFile: a file was removed by somebody else.
+            MissingDataFile: another process removed a file.
         """
         ranges = self._known_ranges()
         live = self._files.live.values()
@@ -129,11 +148,11 @@ class Compaction:
         return [Run(tuple(run)) for _age, run in groupby(ordered, age)]
 
     def rows(self) -> int:
-        """How many rows the table's files have."""
+        """Return the number of rows in the files of the table."""
         return sum(ranges.rows for ranges in self._known_ranges().values())
 
     def due(self, *, only_small: bool = False) -> list[Run]:
-        """Neighbouring runs that are to be merged; empty when none are."""
+        """Return the neighboring runs to merge next, or an empty list."""
         runs = self.runs()
         levels = [self._limits.level(run.rows_size) for run in runs]
         for level in range(1 if only_small else max(levels, default=-1) + 1):
@@ -144,7 +163,7 @@ class Compaction:
                 if loose >= max(2, self._limits.small_files):
                     return runs[start:]
             elif len(of_level) >= self._limits.fan_in:
-                # The small ones behind them wait until they are enough.
+                # Small runs after them wait until there are enough.
                 end = max(n for n in range(start, len(runs)) if levels[n] > 0)
                 return runs[start : end + 1]
         return []
@@ -155,10 +174,16 @@ class Compaction:
         refuse: Callable[[], None],
         between: Callable[[], None] = lambda: None,
     ) -> Compacted:
-        """Rewrite runs as one. ``between`` is called after each file that is written.
+        """Rewrite runs as one run. If an error is raised, the written files are deleted.
 
-        ``refuse`` raises if this process may not write any more; it is asked before the commit.
-        Whatever is raised, by these too, the files that were written are deleted.
+        Args:
+            runs: The runs.
+            refuse: Raises an error if this process must not write any more. It is called before the
+                commit.
+            between: Called after each written file.
+
+        Returns:
+            The result.
         """
         files = self._files
         definition, changes = files.definition(), files.metadata_changes
@@ -181,7 +206,8 @@ class Compaction:
                 )
                 between()
                 if now_ms() - touched_ms > longest_ms // 4:
-                    # Others delete what is old and in no version: this is still being written.
+                    # Other processes delete old files that no version has. These are still being
+                    # written.
                     for file in written:
                         current_files().touch(files.folder / file.path)
                     touched_ms = now_ms()
@@ -190,8 +216,8 @@ class Compaction:
             refuse()
 
             def is_in_the_way() -> bool:
-                # A row of others may be older than a removal that was dropped here; the
-                # pipeline's own are of a later batch than all that were read.
+                # A row of another program can be older than a removal that was dropped here. Rows
+                # of the pipeline have a later batch than all rows that were read.
                 return (
                     files.metadata_changes != changes
                     or (files.foreign_version > planned_at and merge.kind is not None)
@@ -210,7 +236,14 @@ class Compaction:
         )  # fmt: skip
 
     def drop_expired(self, refuse: Callable[[], None]) -> int:
-        """Remove files of which every row has expired, without reading them; return how many."""
+        """Remove files in which every row has expired, without reading them.
+
+        Args:
+            refuse: Raises an error if this process must not write any more.
+
+        Returns:
+            The number of removed files.
+        """
         files = self._files
         definition, changes, planned_at = (
             files.definition(), files.metadata_changes, files.version,
@@ -228,7 +261,7 @@ class Compaction:
             and (each.revisions is None or each.revisions.greatest <= settled)
         }
         while True:
-            # As with a single row: an older one of its window must not show again.
+            # As for single rows, an older row of the window must not become visible again.
             kept = [each for path, each in ranges.items() if path not in gone]
             blocked = {
                 path for path in gone if any(_may_be_older(each, ranges[path]) for each in kept)
@@ -266,16 +299,15 @@ class Compaction:
         )
 
     def _settled(self) -> int:
-        """The newest revision that the pipeline has written; those of others may be ahead of it."""
+        """Return the newest revision of the pipeline. Other programs can write higher ones."""
         record = self._files.record
         return -1 if record is None else record.batch
 
     def _earliest(self, definition: StoreDefinition) -> int:
-        """The least time in microseconds that is kept: what retention hides, and no more.
+        """Return the least time that stays, in microseconds. Retention hides all earlier rows.
 
-        The store clock is the index's (decision 0030). What is dropped does not come back when
-        ``oriel clock --set`` mends a clock that a wrong record set ahead, so here it counts up to
-        wall clock only.
+        The stream time is the index's (decision 0030), but at most the wall-clock time. If a wrong
+        record moved it ahead, ``oriel clock --set`` shows hidden rows again, but not dropped ones.
         """
         if definition.retention_ms is None:
             return -(2**63)
@@ -289,7 +321,7 @@ class Compaction:
         return min(observed, now_ms() * 1000) - (definition.retention_ms - 1) * 1000
 
     def _known_ranges(self) -> dict[str, FileRanges]:
-        """The ranges of all live files; footers of new ones are read."""
+        """Return the ranges of all live files. Read the footers of new ones."""
         definition = self._files.definition()
         kind = None if definition is None else definition.window.kind
         self._ranges = {
@@ -299,10 +331,10 @@ class Compaction:
         return self._ranges
 
     def _delete(self, written: Sequence[AddedFile]) -> None:
-        """Delete what was written in vain.
+        """Delete the written files of a failed compaction.
 
-        A commit that failed may be there all the same (its folder could not be synced), and then
-        its files are the table's. If that can't be told, they are left to the clean-up.
+        A failed commit can still exist, if its directory could not be synced. Then the files belong
+        to the table. If this is unknown, the clean-up deletes them later.
         """
         with suppress(StorageError, OSError):
             self._files.follow()
@@ -312,7 +344,7 @@ class Compaction:
 
 
 def _may_be_older(other: FileRanges, ranges: FileRanges) -> bool:
-    """Whether ``other`` may have an older row of a window that is in the file of ``ranges``."""
+    """Return True if ``other`` can have an older row of a window in the file of ``ranges``."""
     if other.revisions is None or ranges.revisions is None:
         return False
     is_older = other.revisions.least < ranges.revisions.greatest
@@ -320,7 +352,7 @@ def _may_be_older(other: FileRanges, ranges: FileRanges) -> bool:
 
 
 def _revisions_of_run(path: str, revisions: Range) -> tuple[int, int]:
-    """By what a file is ordered: its revisions, of compacted ones those of the whole run."""
+    """Return the revisions that order a file. A compacted file has the revisions of its run."""
     if path.startswith(COMPACTED):
         least, _, rest = path.removeprefix(COMPACTED).partition("-")
         greatest = rest.partition("-")[0]
@@ -330,7 +362,7 @@ def _revisions_of_run(path: str, revisions: Range) -> tuple[int, int]:
 
 
 def _interval(ranges: Sequence[FileRanges]) -> str:
-    """The revisions of a run, for the names of its files."""
+    """Return the revisions of a run for the names of its files."""
     revisions = [each.revisions for each in ranges if each.revisions is not None]
     least = min((each.least for each in revisions), default=0)
     greatest = max((each.greatest for each in revisions), default=0)
@@ -345,11 +377,11 @@ def _replace(
     *,
     sync: bool,
 ) -> int | None:
-    """Commit that ``added`` stands for ``removed``; None if another commit was in the way.
+    """Commit that ``added`` replaces ``removed``. Return None if another commit conflicts.
 
-    It changes no answer, and ``dataChange`` says so: each window's row of its highest revision
-    is there before and after it, unless retention hides it or it says that the window is gone.
-    So who follows the table has nothing to read, and streams from the table aren't disturbed.
+    The commit does not change results, so ``dataChange`` is false. Each window keeps its row with
+    the highest revision, unless retention hides the row or it is a removal. So followers of the
+    table have nothing to read, and streams from the table are not disturbed.
     """
     definition = files.definition()
     owner = "oriel" if definition is None else definition.application
@@ -367,7 +399,7 @@ def _replace(
         try:
             create_entry(log, version, content, sync=sync)
         except FileExistsError:
-            # Batches that only append are no conflict: none of their rows is touched.
+            # Batches only append, so they do not conflict.
             files.follow()
             if files.version < version:
                 # The entry is torn: the pipeline writes it again when it starts.
@@ -408,6 +440,6 @@ def _actions(
         {"commitInfo": commit_info},
         *removes,
         *(file.to_action(data_change=False) for file in added),
-        # The last line, as of every entry of ours (see read_actions); the version rises.
+        # This is the last line of every entry of Oriel (see read_actions). The version increases.
         {"txn": {"appId": application, "version": version}},
     ]

@@ -1,8 +1,8 @@
-"""The Parquet files of a Delta table: written by tasks, with the statistics that readers skip by.
+"""The Parquet files of a Delta table, which tasks write with statistics for data skipping.
 
-A file is no part of the table before a commit names it. The commit has digests of the file and of
-its footer, and each page of the file has a checksum. Readers compare them, so that no row is read
-that was not written.
+A file is not a part of the table before a commit names it. The commit has digests of the file and
+of its footer, and each page of the file has a checksum. Readers compare them, so that no row is
+read that was not written.
 """
 
 import threading
@@ -28,24 +28,29 @@ from oriel.storage.files import Stamp, current_files, digest, file_digest, is_ob
 #: Tags of an ``add`` action: the digest of the file, and of its footer with the 8 bytes after it.
 DIGEST_TAG, FOOTER_TAG = "oriel.digest", "oriel.footer"
 
-#: How many leading columns get statistics: key, window start and window end, which readers
-#: filter by. A store without windows has its aggregates right after the key. These may be lists,
-#: of which Delta has no statistics, so there only the key gets them.
+#: The number of leading columns with statistics: key, window start and window end, which readers
+#: filter by. In a store without windows, the aggregates are directly after the key. They can be
+#: lists, for which Delta does not have statistics, so only the key has them.
 _STATISTICS_COLUMNS = 3
 _STATISTICS_COLUMNS_WITHOUT_WINDOWS = 1
 
 
-#: Objects up to this size are read in one request and kept in memory while they are open.
+#: Objects up to this size are read in one request, and kept in memory while they are open.
 _OBJECT_BYTES = 16 << 20
 _VERIFIED_MAX = 10_000
 
 
 @dataclass(frozen=True)
 class AddedFile:
-    """A Parquet file that a task wrote, not yet part of the table.
+    """A Parquet file that a task wrote, and that is not yet a part of the table.
 
-    ``path`` is relative to the table, ``size`` in bytes, ``stats`` Delta's statistics as JSON.
-    ``tags`` are its digests, which files of earlier versions lack.
+    Attributes:
+        path: The path relative to the table.
+        size: The size in bytes.
+        rows: The number of rows.
+        stats: Delta's statistics as JSON.
+        modified_ms: When it was written, in ms since 1970.
+        tags: Its digests. Files of earlier versions do not have them.
     """
 
     path: str
@@ -56,7 +61,11 @@ class AddedFile:
     tags: Mapping[str, str] = field(default_factory=dict)
 
     def to_action(self, *, data_change: bool = True) -> dict[str, Any]:
-        """The Delta add action: of new rows, or (not ``data_change``) of rows that were there."""
+        """Return the Delta add action.
+
+        Args:
+            data_change: True for new rows, False for rows that were already in the table.
+        """
         add = {
             "path": quote(self.path),
             "partitionValues": {},
@@ -71,16 +80,21 @@ class AddedFile:
 def write_file(
     folder: Path, rows: pa.Table, name: str, *, sync: bool, group_rows: int | None = None
 ) -> AddedFile:
-    """Write ``rows`` as one Parquet file into a table's folder.
+    """Write rows as one Parquet file to the directory of a table.
 
-    ``group_rows`` is the number of rows of a row group, which readers can skip; None: a million.
+    The file name has a unique suffix, so a repeated attempt never overwrites a file that another
+    attempt has committed.
 
-    ``name`` becomes part of the file name; the file gets a unique suffix, so an attempt
-    that is repeated never overwrites what another may have committed. With ``sync`` the content
-    is on disk; the folder is synced once for all files, by who is about to refer to them.
+    Args:
+        folder: The directory of the table.
+        rows: The rows.
+        name: The first part of the file name.
+        sync: True to force the content to disk. The committer syncs the directory once for all
+            files.
+        group_rows: The number of rows per row group, which readers can skip. None: a million.
     """
     path = folder / f"{name}-{uuid.uuid4()}.parquet"
-    # Texts repeat, a key as often as it has windows; numbers and times rarely do.
+    # Strings repeat, for example a key once per window. Numbers and times rarely repeat.
     texts = [field.name for field in rows.schema if pa.types.is_string(field.type)]
 
     content = pa.BufferOutputStream()
@@ -90,7 +104,7 @@ def write_file(
     )  # fmt: skip
     encoded = content.getvalue()
     written = current_files().write(path, lambda sink: sink.write(encoded), sync=sync)
-    # Of what was to be written, and not of what is on disk.
+    # Digests of the bytes in memory, not of the bytes that are on disk.
     tags = {DIGEST_TAG: digest(encoded), FOOTER_TAG: digest(_footer(encoded))}
     return AddedFile(
         path.name, written.size, len(rows), _statistics(rows), written.modified_ms, tags
@@ -98,7 +112,7 @@ def write_file(
 
 
 def file_digests(tags: Mapping[str, Mapping[str, str] | None]) -> dict[str, str]:
-    """Return the digests of files, from their tags by path; files without one are left out."""
+    """Return the digests of files from their tags, by path, without files that do not have one."""
     return {path: of[DIGEST_TAG] for path, of in tags.items() if of and DIGEST_TAG in of}
 
 
@@ -107,21 +121,22 @@ def _footer(content: pa.Buffer) -> pa.Buffer:
 
 
 def footer_bytes(end: bytes, size: int) -> int:
-    """Return the length of a footer with the 8 bytes after it, from these; at most ``size``."""
+    """Return the length of a footer plus its last 8 bytes, from these 8 bytes, at most ``size``."""
     return min(int.from_bytes(end[:4], "little") + 8, size)
 
 
 def statistics_columns(schema: pa.Schema) -> int:
-    """How many leading columns of a table of this schema have statistics."""
+    """Return how many leading columns of a table with this schema have statistics."""
     key_alone = schema.names[0] == "key" and "window_start" not in schema.names
     return _STATISTICS_COLUMNS_WITHOUT_WINDOWS if key_alone else _STATISTICS_COLUMNS
 
 
 def _statistics(rows: pa.Table) -> str:
-    """Delta's file statistics: row count, and least and greatest of the leading columns.
+    """Return Delta's file statistics: row count, and minimum and maximum of the leading columns.
 
-    The bounds are whole, however long a key is, and of all columns or of none: a reader
-    that finds one column without bounds may skip the file (delta-rs does).
+    Bounds are not shortened, however long a key is. Either all leading columns have bounds or no
+    column has them. A reader that finds one column without bounds can skip the file (delta-rs
+    does).
     """
     least, greatest, nulls = {}, {}, {}
     try:
@@ -131,7 +146,7 @@ def _statistics(rows: pa.Table) -> str:
             greatest[name] = _statistics_value(bounds["max"])
             nulls[name] = rows.column(name).null_count
     except OverflowError:
-        # A window that ends after the year 9999, which the statistics can't say.
+        # A window ends after the year 9999, which the statistics cannot represent.
         return orjson.dumps({"numRecords": len(rows)}).decode()
     statistics = {
         "numRecords": len(rows), "minValues": least, "maxValues": greatest, "nullCount": nulls,
@@ -140,7 +155,7 @@ def _statistics(rows: pa.Table) -> str:
 
 
 def _statistics_value(bound: pa.Scalar) -> object:
-    """Times as Delta's statistics write them (UTC, ms), the rest as it is.
+    """Return a time as in Delta's statistics (UTC, ms), or any other value unchanged.
 
     Raises:
         OverflowError: the time is after the year 9999.
@@ -152,7 +167,7 @@ def _statistics_value(bound: pa.Scalar) -> object:
 
 
 class _Verified:
-    """Files that this process has verified, the last ones of them."""
+    """The last files that this process has verified."""
 
     def __init__(self) -> None:
         self._files: OrderedDict[tuple[Path, Stamp | None, str], None] = OrderedDict()
@@ -173,15 +188,18 @@ _verified = _Verified()
 
 
 def open_data_file(path: Path, written: str | None, *, once: bool = False) -> pa.NativeFile:
-    """Open a data file after its content is compared to the digest ``written``.
+    """Open a data file after its content was compared with its digest.
 
-    None is the digest of files of other tools and of earlier versions: nothing is compared. With
-    ``once``, a file is compared only the first time that this process opens it: for readers of a
-    part of it, whose pages have checksums.
+    Args:
+        path: The file.
+        written: The digest. None: the file was written by another tool or an earlier version, and
+            is not compared.
+        once: True to compare the file only the first time that this process opens it. Use it to
+            read parts of the file, whose pages have checksums.
 
     Raises:
-        CorruptLog: the file is not the one that was written.
-        MissingDataFile: it is not there.
+        CorruptLog: the file is not the file that was written.
+        MissingDataFile: it does not exist.
     """
     if written is None:
         return _open(path)
@@ -206,9 +224,11 @@ def open_data_file(path: Path, written: str | None, *, once: bool = False) -> pa
 
 
 def open_footer(path: Path, tags: Mapping[str, str]) -> pa.NativeFile:
-    """Open a data file after its footer is compared to its digest, which costs no look at rows.
+    """Open a data file after its footer was compared with its digest, without reading rows.
 
-    Raises as ``open_data_file``.
+    Raises:
+        CorruptLog: the footer is not the footer that was written.
+        MissingDataFile: the file does not exist.
     """
     source = _open(path)
     written = tags.get(FOOTER_TAG)
@@ -234,17 +254,18 @@ def _open(path: Path) -> pa.NativeFile:
 
 @contextmanager
 def names_damage(path: Path) -> Iterator[None]:
-    """Let Arrow's errors about the content of a data file name the file and what to do.
+    """Translate Arrow's errors about the content of a data file, and name the file and a solution.
 
     Raises:
-        CorruptLog: the file cannot be decoded. One with a digest is found before.
+        CorruptLog: the file cannot be decoded. Damage of a file with a digest is found earlier.
     """
     try:
         yield
     except ObjectStoreFailed:
         raise
     except (pa.ArrowException, OSError) as error:
-        # Arrow's word for a page that can't be decoded; the system's errors have a number.
+        # Arrow raises an OSError without a number if a page can't be decoded. System errors have
+        # one.
         if isinstance(error, OSError) and error.errno is not None:
             raise
         raise _damaged(path, str(error).partition("\n")[0].rstrip(".")) from error
@@ -255,5 +276,5 @@ def _damaged(path: Path, reason: str = "its content is not what was written") ->
 
 
 def missing_file(path: Path) -> MissingDataFile:
-    """Return the error that a data file is missing, which says what to do."""
+    """Return the error for a missing data file, with a solution."""
     return MissingDataFile(f"{path}: the data file is missing. {way_out(path.parent)}")

@@ -1,9 +1,9 @@
-"""Entries of a Delta log: how Oriel seals one, and how everyone reads it.
+"""Entries of a Delta log: how Oriel seals its entries, and how all entries are read.
 
 The seal is the first value of ``commitInfo``: the version, the length of the entry, and a digest of
 all its bytes except the length and the digest themselves. An entry that is shorter than its seal
-says, or that ends with zeros, was torn by a power loss. An entry of any other content than its
-seal says is damaged. Entries of other tools and of earlier versions have no seal.
+says, or that ends with zeros, was torn by a power loss. Any other entry that differs from its seal
+is damaged. Entries of other tools and of earlier versions do not have a seal.
 """
 
 import re
@@ -22,21 +22,21 @@ from oriel.storage.position import COMMIT_APPLICATION_KEY
 Action = dict[str, Any]
 
 _SEAL_KEY = "oriel_entry"
-#: Key of the table's id in ``commitInfo``: an entry of another table has a valid seal, too.
+#: Key of the table's id in ``commitInfo``, because an entry of another table also has a valid seal.
 TABLE_KEY = "oriel_table"
 
 _NO_SEAL = f"{0:010d}:xxh3:{0:016x}"
 _SEAL = re.compile(
     rb'\{"commitInfo":\{"' + _SEAL_KEY.encode() + rb'":"(\d+):((\d{10}):(xxh3:[0-9a-f]{16}))"'
 )
-#: No seal is longer, with the table's id after it.
+#: The maximum length of a seal with the table's id after it.
 _SEAL_BYTES = 200
 
 _ONE_ENTRY = threading.RLock()
 
 
 def way_out(table: Path) -> str:
-    """Return what replaces a damaged file of a table."""
+    """Return how to replace a damaged file of a table."""
     restore = "Put the file back from a backup"
     if table.name == DEAD_LETTERS:
         return restore
@@ -44,7 +44,7 @@ def way_out(table: Path) -> str:
 
 
 def sealed_entry(actions: Sequence[Action], version: int, table_id: str) -> bytes:
-    """Return the entry of ``version`` with a seal; the first action is its ``commitInfo``."""
+    """Return the entry of ``version`` with a seal. The first action must be its ``commitInfo``."""
     seal = {_SEAL_KEY: f"{version}:{_NO_SEAL}", TABLE_KEY: table_id}
     first = {"commitInfo": {**seal, **actions[0]["commitInfo"]}}
     content = b"\n".join(map(orjson.dumps, [first, *actions[1:]]))
@@ -59,7 +59,7 @@ def entry_content(path: Path) -> bytes:
 
     Raises:
         CorruptLog: a directory has its name.
-        FileNotFoundError: it is not there.
+        FileNotFoundError: it does not exist.
     """
     try:
         return current_files().read(path)
@@ -68,7 +68,7 @@ def entry_content(path: Path) -> bytes:
 
 
 def read_actions(path: Path, content: bytes) -> list[Action] | None:
-    """Read the actions of an entry, in its order; None if it is torn: empty or cut off.
+    """Read the actions of an entry in order, or return None if it is torn (empty or cut off).
 
     Raises:
         CorruptLog: the entry is not the one that Oriel wrote to this file.
@@ -86,9 +86,9 @@ def read_actions(path: Path, content: bytes) -> list[Action] | None:
         return None
     if match is not None:
         return actions
-    # A cut between two lines leaves whole lines. Each commit of the pipeline ends with its txn
-    # action, so without it lines are missing. A commit of others has no such mark: of these a
-    # cut inside a line is noticed, one between two lines is not.
+    # A cut between two lines leaves complete lines. Each commit of Oriel ends with its txn action,
+    # so without it lines are missing. Commits of other programs do not have such a mark. For them,
+    # only a cut within a line is detected.
     is_ours = COMMIT_APPLICATION_KEY in first_action(actions, "commitInfo", {})
     if is_ours and not any("txn" in action for action in actions):
         return None
@@ -96,14 +96,14 @@ def read_actions(path: Path, content: bytes) -> list[Action] | None:
 
 
 def _refuse_damaged_seal(path: Path, content: bytes) -> None:
-    """Refuse an entry that has a part of a seal: a power loss leaves the first bytes whole."""
+    """Reject an entry that has a part of a seal. A power loss leaves the first bytes complete."""
     begin = content[:_SEAL_BYTES]
     if len(content) >= _SEAL_BYTES and (_SEAL_KEY.encode() in begin or TABLE_KEY.encode() in begin):
         raise damaged_entry(path)
 
 
 def _is_as_sealed(path: Path, content: bytes, match: re.Match[bytes]) -> bool:
-    """Return whether an entry is as its seal says; False if it is torn.
+    """Return True if an entry matches its seal, or False if it is torn.
 
     Raises:
         CorruptLog: the entry is damaged, or it is the entry of another version.
@@ -123,34 +123,34 @@ def _digest(content: bytes, match: re.Match[bytes]) -> str:
 
 
 def damaged_entry(path: Path, reason: str = "its content is not what was written") -> CorruptLog:
-    """Return the error that an entry is damaged, which says what to do."""
+    """Return the error for a damaged entry, with a solution."""
     action = way_out(path.parent.parent)
     return CorruptLog(f"{path}: the log entry is damaged: {reason}. {action}")
 
 
 def missing_entry(table: Path, version: int) -> CorruptLog:
-    """Return the error that a log lacks an entry, which says what to do."""
+    """Return the error for a missing entry, with a solution."""
     return CorruptLog(f"{table}: entry {version} of the log is missing. {way_out(table)}")
 
 
 def first_action(actions: Sequence[Action], name: str, default: Any) -> Any:
-    """The first action of that name, which an entry has once at most."""
+    """Return the first action with a name. An entry has at most one."""
     return next((action[name] for action in actions if name in action), default)
 
 
 def create_entry(log: Path, version: int, content: bytes, *, sync: bool) -> None:
-    """Write a version's entry, which is seen whole or not at all, and never overwritten.
+    """Write the entry of a version. Readers see all of it or nothing. Nothing is overwritten.
 
     Raises:
-        FileExistsError: somebody else has taken the version.
+        FileExistsError: another process has written this version.
     """
-    # Threads of one process would write one draft: batches, and the upkeep beside them.
+    # Threads of one process, for batches and maintenance, would write the same temporary file.
     with _ONE_ENTRY:
         create_file(log / entry_name(version), content, sync=sync)
 
 
 def entry_name(version: int) -> str:
-    """The file name of a version's entry: 20 digits, so that names sort as versions do."""
+    """Return the file name of a version's entry: 20 digits, so names sort like versions."""
     return f"{version:020d}.json"
 
 

@@ -1,8 +1,8 @@
-"""What a table's file can hold, told by its footer: its ranges of keys, times and revisions.
+"""The ranges of keys, times and revisions in a file of a table, from its footer.
 
-A window can only be in a file whose ranges include it. That decides which rows a compaction may
-drop, so a footer that doesn't say (other writers, keys of many kB) is replaced by a look at the
-columns; only of the row groups, where it merely saves reading, nothing is then known.
+A window can only be in a file whose ranges include it. This decides which rows a compaction can
+drop. So if the footer does not have the ranges (other writers, keys of many kB), they are read from
+the columns. For row groups, whose ranges only save reads, they are then unknown.
 """
 
 from collections.abc import Mapping
@@ -26,21 +26,26 @@ _LEAST_START = -(2**63)
 
 
 class Range(NamedTuple):
-    """Least and greatest, both inclusive."""
+    """The least and the greatest value, both inclusive."""
 
     least: Any
     greatest: Any
 
     def overlaps(self, other: "Range") -> bool:
-        """Whether a value may be in both."""
+        """Return True if a value can be in both ranges."""
         return bool(self.least <= other.greatest and other.least <= self.greatest)
 
 
 @dataclass(frozen=True)
 class RowGroup:
-    """A row group: its place in the file, rows, encoded bytes, and first and last place.
+    """A row group of a file.
 
-    ``first`` and ``last`` None: nothing is known.
+    Attributes:
+        number: The index in the file.
+        rows: The number of rows.
+        size: The encoded bytes.
+        first: The first place of its rows. None: unknown.
+        last: The last place of its rows. None: unknown.
     """
 
     number: int
@@ -52,11 +57,16 @@ class RowGroup:
 
 @dataclass(frozen=True)
 class FileRanges:
-    """The ranges of one file of a store's table.
+    """The ranges of one file of a table.
 
-    ``keys`` are UTF-8, ``clock`` is the time by which retention counts, in microseconds (None
-    in a store without windows), ``revisions`` are batch ids. All None: the file has no rows, or
-    is not of a store.
+    All three ranges are None if the file does not have rows, or is not a file of a store.
+
+    Attributes:
+        rows: The number of rows.
+        groups: The row groups.
+        keys: The keys as UTF-8.
+        clock: The times that retention uses, in microseconds. None in a store without windows.
+        revisions: The batch ids.
     """
 
     rows: int
@@ -66,7 +76,7 @@ class FileRanges:
     revisions: Range | None = None
 
     def may_share_windows(self, other: "FileRanges") -> bool:
-        """Whether a window may be in both files."""
+        """Return True if a window can be in both files."""
         if self.keys is None or other.keys is None:
             return False
         if not self.keys.overlaps(other.keys):
@@ -75,7 +85,7 @@ class FileRanges:
 
 
 def clock_column(kind: StoreKind) -> str | None:
-    """The column by which retention counts (semantics.md#7), None where nothing expires."""
+    """Return the column that retention uses (semantics.md#7), or None if nothing expires."""
     if not kind.is_windowed:
         return None
     return "window_end" if kind.expires_by_end else "window_start"
@@ -84,12 +94,17 @@ def clock_column(kind: StoreKind) -> str | None:
 def file_ranges(
     path: Path, kind: StoreKind | None, tags: Mapping[str, str] = MappingProxyType({})
 ) -> FileRanges:
-    """Read a file's footer; ``kind`` None: it is not a store's, so only its row groups count.
+    """Read the ranges of a file from its footer.
+
+    Args:
+        path: The file.
+        kind: The kind of the store. None: the table is not a store, and only its row groups are
+            read.
+        tags: The digests of the file.
 
     Raises:
-        MissingDataFile: the file was removed.
-        CorruptLog: the footer is not the one that was written, by its digest in ``tags``, or is
-            none.
+        MissingDataFile: the file was deleted.
+        CorruptLog: the footer is missing, or it differs from its digest in ``tags``.
     """
     with (
         names_damage(path),
@@ -137,13 +152,20 @@ def _of_footer(file: pq.ParquetFile, kind: StoreKind | None) -> FileRanges:
 
 
 def group_range(group: Any, at: int | None, name: str, schema: pa.Schema) -> Range | None:
-    """The bounds of a row group's column as the footer has them: bytes or integers.
+    """Return the bounds of a column of a row group from the footer, as bytes or integers.
 
-    ``at`` is the column's place in ``schema``; None is answered where the footer doesn't say.
+    Args:
+        group: The metadata of the row group.
+        at: The index of the column in ``schema``, or None.
+        name: The name of the column.
+        schema: The schema of the file.
+
+    Returns:
+        The bounds, or None if the footer does not have them.
     """
     if at is None:
         return None
-    # Columns of lists come before or after: leaves are looked up by their path.
+    # List columns shift the indices of leaf columns, so the leaf is found by its path.
     leaf = next(c for c in range(group.num_columns) if group.column(c).path_in_schema == name)
     column = group.column(leaf)
     is_time = pa.types.is_timestamp(schema.field(at).type)
@@ -160,7 +182,7 @@ def _row_group(group: Any, number: int, keys: Range | None, starts: Range | None
         return RowGroup(number, group.num_rows, group.total_byte_size, None, None)
     first, last = (keys.least, _LEAST_START), (keys.greatest, 2**63 - 1)
     if keys.least == keys.greatest and starts is not None:
-        # One key alone: its windows can be divided by their starts.
+        # With only one key, its windows can be divided by their starts.
         first, last = (keys.least, starts.least), (keys.least, starts.greatest)
     return RowGroup(number, group.num_rows, group.total_byte_size, first, last)
 

@@ -1,7 +1,7 @@
-"""The files of a table as whoever maintains it knows them: live, removed, and the log's entries.
+"""The files of a table for maintenance: live files, removed files, and the entries of the log.
 
-Read once by delta-rs, then followed entry by entry, so that what it costs to know them does not
-grow with the table's history.
+delta-rs reads them once. After that, they are updated entry by entry, so the cost does not grow
+with the history of the table.
 """
 
 import re
@@ -33,15 +33,20 @@ from oriel.storage.errors import CorruptLog, StoreNotReady
 from oriel.storage.files import current_files
 from oriel.storage.position import COMMIT_APPLICATION_KEY, CommitRecord
 
-#: Names in a log that begin with a version: entries, their checksums (Spark's) and checkpoints.
+#: The names in a log that start with a version: entries, their checksums (by Spark) and
+#: checkpoints.
 LOG_NAME = re.compile(r"(\d{20})\.(?:(json)|crc|(checkpoint)\..*parquet)")
 
 
 @dataclass(frozen=True)
 class LiveFile:
-    """A file of the table's newest version; ``path`` is relative to the table, ``size`` bytes.
+    """A file of the newest version of the table.
 
-    ``tags`` are its digests.
+    Attributes:
+        path: The path relative to the table.
+        size: The size in bytes.
+        modified_ms: When it was written, in ms since 1970.
+        tags: Its digests.
     """
 
     path: str
@@ -51,26 +56,26 @@ class LiveFile:
 
 
 def now_ms() -> int:
-    """Wall clock in ms, as Delta's log has it."""
+    """Return the wall-clock time in ms, as in Delta's log."""
     return time.time_ns() // 1_000_000
 
 
 class TableFiles:
-    """What is known of one table at ``version``; ``follow`` brings it up to the newest."""
+    """The known files of one table at ``version``. Call ``follow`` to read newer versions."""
 
     def __init__(self, folder: Path) -> None:
-        """Read the table's newest version.
+        """Read the newest version of the table.
 
         Raises:
-            StoreNotReady: there is no table.
-            CorruptLog: its log can't be read, or it has features that stores must not have.
+            StoreNotReady: the table does not exist.
+            CorruptLog: the log can't be read, or the table has features that stores must not have.
         """
         self.folder = folder
         self.log = folder / LOG_FOLDER
         self._load()
 
     def follow(self) -> None:
-        """Read the entries that came since, by whomever."""
+        """Read the entries that any program has committed since the last call."""
         while True:
             path = self.log / entry_name(self.version + 1)
             try:
@@ -79,23 +84,23 @@ class TableFiles:
                 break
             actions = read_actions(path, content)
             if actions is None:
-                # Still being written, or torn: the writer will see to it.
+                # The entry is still being written, or it is torn and its writer replaces it.
                 return
             if first_action(actions, "commitInfo", {}).get(TABLE_KEY) not in {None, self.table_id}:
                 raise damaged_entry(path, "it belongs to another table")
             self.version += 1
             self.entries.append((self.version, now_ms()))
-            # Only a commit that says so is one of a pipeline.
+            # Only a commit with the application's key is a commit of Oriel.
             self._is_ours = False
             for action in actions:
                 self._apply(action)
             self._take_record(content)
         if not current_files().exists(self.log / entry_name(self.version)):
-            # Cleaned up by somebody else, so the entries behind it may be gone, too.
+            # Another process deleted the entry, so later entries can be deleted also.
             self._load()
 
     def definition(self) -> StoreDefinition | None:
-        """The store that the table is of, None for a table of another kind (dead letters)."""
+        """Return the store of the table, or None if it is not a store (dead letters)."""
         text = self.properties.get(STORE_PROPERTY)
         return None if text is None else StoreDefinition.from_json(text)
 
@@ -103,7 +108,7 @@ class TableFiles:
         log = DeltaLog(self.folder)
         newest = log.newest()
         try:
-            # A torn newest entry is an error to delta-rs, so it is told which version to read.
+            # delta-rs fails on a torn newest entry, so the version to read is explicit.
             delta, log_files = open_verified(
                 self.folder, None if newest is None else newest.version
             )
@@ -130,19 +135,19 @@ class TableFiles:
         self.version, self.table_id = delta.version(), str(delta.metadata().id)
         self.properties = dict(delta.metadata().configuration)
         self.schema = _arrow_schema(delta)
-        #: Rises with each change of properties or schema.
+        #: Increases with each change of properties or schema.
         self.metadata_changes = 0
         #: Files that left the table -> when, in ms.
         self.removed: dict[str, int] = {}
-        #: Versions that have an entry -> when it was written, in ms; ascending.
+        #: Versions that have an entry -> when it was written, in ms, in ascending order.
         self.entries: deque[tuple[int, int]] = deque(self._listed_entries())
         definition = self.definition()
-        #: The entry with the pipeline's last word on the store's position and clock, as an index
-        #: takes it (docs/decisions/0030); None where no entry says it, as of dead letters.
+        #: The entry with the last position and stream time of the store, as an index reads it
+        #: (docs/decisions/0030). None if no entry has them, for example for dead letters.
         self.recorded: LogEntry | None = (
             None if definition is None else log.last_recorded(self.version, definition.application)
         )
-        #: The newest version whose appends are not by one who says which application it is.
+        #: The newest version with appended rows whose commit does not name an application of Oriel.
         self.foreign_version = -1
 
     def _listed_entries(self) -> list[tuple[int, int]]:
@@ -157,11 +162,11 @@ class TableFiles:
 
     @property
     def record(self) -> CommitRecord | None:
-        """What ``recorded`` says, if there is one."""
+        """The commit record of ``recorded``, or None."""
         return None if self.recorded is None else self.recorded.record
 
     def _take_record(self, content: bytes) -> None:
-        """Go by what the newest entry says, as ``DeltaLog.last_recorded`` reads it backwards."""
+        """Update ``recorded`` from the newest entry, by the rule of ``DeltaLog.last_recorded``."""
         entry, definition = (
             read_entry(self.log / entry_name(self.version), content),
             self.definition(),
@@ -193,7 +198,7 @@ class TableFiles:
             self.live.pop(path, None)
             self.removed[path] = action["remove"].get("deletionTimestamp") or now_ms()
         elif "commitInfo" in action:
-            # The first line of ours.
+            # This is the first action of an entry of Oriel.
             self._is_ours = COMMIT_APPLICATION_KEY in action["commitInfo"]
         elif "metaData" in action:
             self.properties = action["metaData"].get("configuration", {})
@@ -209,7 +214,7 @@ def _arrow_schema(delta: DeltaTable) -> pa.Schema:
 
 
 def last_checkpoint(log: Path) -> int:
-    """The version of the newest Delta checkpoint, -1 where there is none."""
+    """Return the version of the newest Delta checkpoint, or -1 without one."""
     try:
         return int(orjson.loads(current_files().read(log / "_last_checkpoint"))["version"])
     except (FileNotFoundError, KeyError, TypeError, ValueError):

@@ -1,13 +1,14 @@
-"""A store's Delta log: its entries one after the other, or a whole version at once.
+"""The Delta log of a store: entries one by one, or a whole version.
 
-An entry, ``_delta_log/<version>.json``, is one JSON object (an *action*) a line. A power loss may
-leave the newest one empty or cut off; it was not acknowledged, so the writer commits its batch
-again. Reader and writer must agree on which entries are torn: both call ``read_actions``. Who
-follows the log treats a torn entry as not there yet: the writer replaces it with a good one.
+An entry, ``_delta_log/<version>.json``, has one JSON object (an *action*) per line. A power loss
+can leave the newest entry empty or cut off (torn). It was not acknowledged, so the writer commits
+its batch again. Reader and writer must agree on which entries are torn, so both call
+``read_actions``. A reader that follows the log treats a torn entry as missing, because the writer
+replaces it.
 
-The follower reads the entry itself: that is one small file per batch and takes well under a
-millisecond. A whole version (first build, gap in the log) is read by delta-rs, which knows
-checkpoints.
+A follower reads one entry per batch: a small file, in well under a millisecond. A whole version is
+read with delta-rs, which knows checkpoints. This is needed for the first build of an index, and
+after a gap in the log.
 """
 
 import hashlib
@@ -49,9 +50,12 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class TableMetadata:
-    """A ``metaData`` action: the table's id, our store definition as text, if it has one.
+    """A ``metaData`` action.
 
-    ``column_mapping`` is true where the files' columns have other names than the table's.
+    Attributes:
+        table_id: The id of the table.
+        definition_json: The store definition in the table's properties, or None.
+        column_mapping: True if the columns have other names in the files than in the table.
     """
 
     table_id: str
@@ -61,17 +65,23 @@ class TableMetadata:
 
 @dataclass(frozen=True)
 class LogEntry:
-    """What one version did to the table.
+    """The changes that one version made to the table.
 
-    ``added`` are files with new rows, as paths relative to the table. ``removes_rows`` is
-    true when rows went away (not by compaction). ``record`` is the pipeline's word on the
-    position: of each of its batches, perhaps repeated by its maintenance, None for commits of
-    others. ``transactions`` are the batches that the entry commits, by application.
-    ``restored`` is the version that a RESTORE went back to. ``digest`` identifies the content.
-    ``removed`` are the files that left the table, by compaction too; ``added_bytes`` is the size of
-    the added ones, ``committed_ms`` the wall clock of who committed (None: the entry does not say).
-    ``table_id`` is the table that Oriel wrote the entry for, None for entries of others.
-    ``digests`` are those of the added files that have one.
+    Attributes:
+        version: The version.
+        digest: The digest of the entry's content.
+        added: Files with new rows, as paths relative to the table.
+        removes_rows: True if rows were removed, other than by compaction.
+        metadata: The changed metadata, or None.
+        record: The commit record with the position of the pipeline. Each batch has one, maintenance
+            can repeat one, and commits of other programs do not have one (None).
+        transactions: The batch that the entry commits, by application.
+        restored: The version that a RESTORE went back to, or None.
+        removed: Files that left the table, including by compaction.
+        added_bytes: The size of the added files.
+        committed_ms: The wall-clock time of the committer, or None if the entry does not have it.
+        table_id: The table that Oriel wrote the entry for, or None for entries of other programs.
+        digests: The digests of the added files that have one, by path.
     """
 
     version: int
@@ -89,9 +99,9 @@ class LogEntry:
     digests: Mapping[str, str] = field(default_factory=dict)
 
     def batch_of(self, application: str) -> int | None:
-        """The batch of this application that the entry commits, None when it commits none.
+        """Return the batch of this application that the entry commits, or None.
 
-        A store of format 1 has no application: there the record says which batch it is.
+        A store of format 1 does not have an application. For it, the commit record has the batch.
         """
         if application or self.record is None:
             return self.transactions.get(application)
@@ -100,7 +110,7 @@ class LogEntry:
 
 
 def read_entry(path: Path, content: bytes) -> LogEntry | None:
-    """Read the content of an entry's file; None when it is torn.
+    """Read the content of an entry's file, or return None if it is torn.
 
     Raises:
         CorruptLog: the entry is damaged.
@@ -111,7 +121,7 @@ def read_entry(path: Path, content: bytes) -> LogEntry | None:
         return None
     adds = [action["add"] for action in actions if "add" in action]
     removes = [action["remove"] for action in actions if "remove" in action]
-    # Compaction rewrites rows that were there before, and says so: dataChange is false.
+    # Compaction rewrites existing rows, so it sets dataChange to false.
     new = [add for add in adds if add.get("dataChange", True)]
     transactions = [action["txn"] for action in actions if "txn" in action]
     commit_info = first_action(actions, "commitInfo", {})
@@ -119,7 +129,7 @@ def read_entry(path: Path, content: bytes) -> LogEntry | None:
         version=version,
         digest=hashlib.sha256(content).hexdigest(),
         added=tuple(file_in_table(add["path"]) for add in new),
-        # A file with a deletion vector is one of which rows are deleted.
+        # A deletion vector means that rows of the file were deleted.
         removes_rows=any(remove.get("dataChange", True) for remove in removes)
         or any(add.get("deletionVector") for add in new),
         metadata=_table_metadata(first_action(actions, "metaData", None)),
@@ -135,11 +145,12 @@ def read_entry(path: Path, content: bytes) -> LogEntry | None:
 
 
 def file_in_table(path: str) -> str:
-    """Where a data file lies in its table, of the percent-encoded path that the log has of it.
+    """Return the path of a data file in its table, from the percent-encoded path in the log.
 
     Raises:
-        CorruptLog: it leads out of the table: who may write a table's log only is not to make
-            others read, and serve, any file there is. (Delta's shallow clones do lead out.)
+        CorruptLog: the path is outside of the table. Otherwise, a program that can only write the
+            log could let the service read and serve any file. (Shallow clones of Delta have such
+            paths.)
     """
     name = unquote(path)
     if name.startswith("/") or _SCHEME.match(path) or ".." in name.split("/"):
@@ -166,10 +177,10 @@ def _has_column_mapping(properties: Mapping[str, str | None]) -> bool:
 
 
 def _restored_version(commit_info: Action) -> int | None:
-    """The version that a RESTORE went back to, None for other operations.
+    """Return the version that a RESTORE went back to, or None for other operations.
 
-    A RESTORE to a time does not name the version (Spark and delta-rs write null): then what the
-    newest batch said of its position holds, as after any other removal of rows.
+    A RESTORE to a time does not name the version (Spark and delta-rs write null). Then the position
+    of the newest batch counts, as after any other removal of rows.
     """
     if commit_info.get("operation") != "RESTORE":
         return None
@@ -183,12 +194,12 @@ def _commit_record(version: int, record_json: str | None) -> CommitRecord | None
     try:
         return CommitRecord.from_json(record_json)
     except (TypeError, orjson.JSONDecodeError) as error:
-        # The rows are still good; the position then stays at the last commit that says it.
+        # The rows are still valid. The position stays at the last commit with a readable record.
         logger.warning("position of a commit not readable: version=%d. %s", version, error)
         return None
 
 
-#: How a path with a scheme begins: `file:`, `s3://`.
+#: The start of a path with a scheme: `file:`, `s3://`.
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
 _ENTRY_NAME = re.compile(r"(\d{20})\.json")
 _CHECKPOINT_NAME = re.compile(r"(\d{20})\.checkpoint\..*(?:parquet|json)")
@@ -196,14 +207,22 @@ _CHECKPOINT_NAME = re.compile(r"(\d{20})\.checkpoint\..*(?:parquet|json)")
 
 @dataclass(frozen=True)
 class TableSnapshot:
-    """A whole version of a store's table: its files, as paths relative to it, and position.
+    """A whole version of a store's table.
 
-    ``record`` is the last commit of the pipeline at or before ``version``, None before the
-    first, or where no entry that says it is left. ``batch`` is the last batch of the pipeline,
-    which stays in the table when entries go; -1 before the first. ``digest`` is that of the
-    version's log entry, "" when only a Delta checkpoint has it. ``kept`` says of files with a
-    deletion vector which rows are not deleted. ``adds`` has a row a file, with its statistics, as
-    ``DeltaTable.get_add_actions`` flattens them. ``digests`` are those of the files that have one.
+    Attributes:
+        version: The version.
+        table_id: The id of the table.
+        definition: The definition of the store.
+        files: The files, as paths relative to the table.
+        record: The last commit record of the pipeline at or before ``version``. It is None before
+            the first commit, or if all entries with a record were deleted.
+        digest: The digest of the version's log entry, or "" if only a Delta checkpoint has the
+            version.
+        batch: The last batch of the pipeline, which stays in the table when entries are deleted. It
+            is -1 before the first batch.
+        kept: Masks of the rows that are not deleted, for files with a deletion vector.
+        adds: One row per file with its statistics, as ``DeltaTable.get_add_actions`` flattens them.
+        digests: The digests of the files that have one, by path.
     """
 
     version: int
@@ -219,23 +238,23 @@ class TableSnapshot:
 
 
 class DeltaLog:
-    """The log of one table. All file effects of following it are in this class."""
+    """The log of one table."""
 
     def __init__(self, table: Path) -> None:
-        """Follow the log of the table in this folder; nothing is opened yet."""
+        """Follow the log of the table in this directory. Nothing is opened yet."""
         self.table = table
         self.folder = table / LOG_FOLDER
 
     def stamp(self, version: int) -> Stamp | None:
-        """Which file a version has, None when it has none; one look at it."""
+        """Return the identity of a version's entry file, or None if it does not exist."""
         return current_files().stamp(self._path(version))
 
     def checkpoint_stamp(self) -> Stamp | None:
-        """Which pointer to the newest Delta checkpoint there is, None when there is none."""
+        """Return the identity of the pointer to the newest Delta checkpoint, or None."""
         return current_files().stamp(self.folder / "_last_checkpoint")
 
     def read(self, version: int) -> LogEntry | None:
-        """Read one version's entry; None when it isn't there or isn't whole (yet).
+        """Read the entry of a version, or return None if it does not exist or is torn.
 
         Raises:
             CorruptLog: the entry is damaged.
@@ -248,7 +267,11 @@ class DeltaLog:
         return read_entry(path, content)
 
     def transactions(self, version: int) -> dict[str, int] | None:
-        """Application -> the batch that this version commits; None if it isn't there or whole."""
+        """Return the batch that a version commits, by application.
+
+        Returns:
+            The batches, or None if the entry does not exist or is torn.
+        """
         path = self._path(version)
         try:
             actions = read_actions(path, entry_content(path))
@@ -259,30 +282,33 @@ class DeltaLog:
         return {txn["appId"]: txn["version"] for a in actions if (txn := a.get("txn"))}
 
     def versions(self) -> list[int]:
-        """All versions that have a file of their own in the log, ascending."""
+        """Return all versions that have their own file in the log, ascending."""
         return self._named(_ENTRY_NAME)
 
     def checkpoints(self) -> list[int]:
-        """All versions of which the log has a Delta checkpoint, ascending."""
+        """Return all versions that have a Delta checkpoint in the log, ascending."""
         return self._named(_CHECKPOINT_NAME)
 
     def newest(self) -> LogEntry | None:
-        """Read the newest entry that is whole, None when there is none."""
+        """Read the newest entry that is not torn, or return None."""
         return next(self._backwards(), None)
 
     def newest_record(self) -> CommitRecord | None:
-        """The pipeline's newest word on its position, None where no entry has one."""
+        """Return the newest commit record of the pipeline, or None if no entry has one."""
         return next((entry.record for entry in self._backwards() if entry.record), None)
 
     def snapshot(self, version: int | None = None) -> TableSnapshot:
-        """Read a whole version, the newest or the one that is named, by way of delta-rs.
+        """Read a whole version with delta-rs.
+
+        Args:
+            version: The version. None: the newest.
 
         Raises:
-            StoreNotReady: there is no table yet.
+            StoreNotReady: the table does not exist yet.
             CorruptLog: the log can't be read.
-            InvalidDefinition: the table is no store of ours.
+            InvalidDefinition: the table is not a store of Oriel.
         """
-        # delta-rs takes a torn newest entry for an error, so it is told which version to read.
+        # delta-rs fails on a torn newest entry, so the version to read is explicit.
         entry = self.newest() if version is None else self.read(version)
         if version is None and entry is not None:
             version = entry.version
@@ -321,9 +347,9 @@ class DeltaLog:
         )
 
     def _refuse_other_table(self, recorded: LogEntry | None, version: int, table_id: str) -> None:
-        """Refuse the record of another table: who opened the table has not read its entry.
+        """Reject a commit record of another table, because delta-rs did not verify this entry.
 
-        If other tools replaced the table since, the entry is of the table before.
+        If another tool replaced the table later, the entry belongs to the earlier table.
         """
         if recorded is None or recorded.table_id in {None, table_id}:
             return
@@ -333,11 +359,12 @@ class DeltaLog:
             raise damaged_entry(self._path(recorded.version), reason)
 
     def last_recorded(self, version: int, application: str) -> LogEntry | None:
-        """The entry with what the pipeline said last of its position, at or before a version.
+        """Return the entry with the last position of the pipeline at or before a version.
 
-        The newest batch says it, and so may entries of maintenance behind it, of which one that
-        lost a race for its version repeats an older word: the highest batch counts, of equal ones
-        the newest entry. What a RESTORE took back is passed over.
+        Each batch has the position, and later entries of maintenance can repeat it. An entry of
+        maintenance that lost a race for its version repeats an older position. So the entry with
+        the highest batch counts. If several entries have this batch, the newest counts. Versions
+        that a RESTORE undid are skipped.
         """
         last: tuple[int, LogEntry] | None = None
         for entry in self._backwards(version):
@@ -360,7 +387,7 @@ class DeltaLog:
         return sorted({int(match[1]) for match in map(pattern.fullmatch, names) if match})
 
     def _backwards(self, newest: int | None = None) -> Iterator[LogEntry]:
-        """Whole entries from ``newest`` (None: the log's) on, skipping torn ones.
+        """Yield entries from ``newest`` down, without torn ones. None: from the newest version.
 
         Raises:
             CorruptLog: An entry is damaged or missing. Clean-up deletes the oldest entries first.
@@ -396,7 +423,7 @@ def _refuse_column_mapping(table: Path, properties: Mapping[str, str | None]) ->
 
 
 def _kept_rows(delta: DeltaTable) -> dict[str, npt.NDArray[np.bool_]]:
-    """For each file with a deletion vector, by its path in the table: which rows are left."""
+    """Return the mask of the rows that are not deleted, for each file with a deletion vector."""
     if "deletionVectors" not in (delta.protocol().reader_features or []):
         return {}
     root = delta.table_uri.rstrip("/") + "/"
@@ -408,10 +435,10 @@ def _kept_rows(delta: DeltaTable) -> dict[str, npt.NDArray[np.bool_]]:
 
 
 def read_definition(table: Path, definition_json: str | None) -> StoreDefinition:
-    """Read the store definition that a table's properties hold.
+    """Read the store definition from a table's property.
 
     Raises:
-        InvalidDefinition: there is none, or it isn't one that we can read.
+        InvalidDefinition: the definition is missing or can't be read.
     """
     if definition_json is None:
         message = f"{table.name} has no table property {STORE_PROPERTY}, so Oriel did not create it"

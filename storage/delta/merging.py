@@ -1,17 +1,19 @@
-"""Rows of several files as fewer, sorted ones, without those that no reader needs.
+"""Merge the rows of several files into fewer, sorted files, without rows that no reader needs.
 
-The rows are taken piece by piece, a piece being a span of the order (key, window start), so that
-memory does not grow with the files: of each only the row groups that reach into the span are
-read. What is dropped of a piece:
+The rows are read in pieces. A piece is a span of the order (key, window start). Only the row groups
+that overlap the span are read, so memory does not grow with the files. These rows are dropped from
+a piece:
 
-* rows that a higher revision of the same window supersedes (rows of one revision stay beside each
-  other: which of them counts, the index decides);
-* ``deleted`` rows and rows that expired, if no older row of their window can be in a file that
-  is not merged: else that row would show again (of expired ones, once retention is longer). One of
-  a revision that the pipeline has not come to yet stays: its next batches are older than that.
+- Superseded rows: a higher revision of the window exists. Rows of one revision all stay, because
+  the index decides which one counts.
 
-A row with the greatest time that retention counts by is kept even if it is deleted: the store
-clock of an index that is built again is read from the table's rows (semantics.md#7).
+- ``deleted`` rows and expired rows, if no file outside of the merge can have an older row of the
+  window. Otherwise the older row would be visible again, for expired rows after a longer retention
+  is set. A row whose revision the pipeline has not reached stays, because its next batches have
+  lower revisions.
+
+A row with the greatest time that retention uses stays, even if it is deleted. An index that is
+built again can read the store's stream time from the rows of the table (semantics.md#7).
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -33,13 +35,15 @@ from oriel.storage.delta.file_ranges import FileRanges, Place, Range, clock_colu
 
 @dataclass(frozen=True)
 class Merge:
-    """What is merged, and what else the table holds.
+    """The input of a merge, and the other files of the table.
 
-    ``ranges`` are of the files by path, ``outside`` of files that are not merged and may have
-    rows older than some of these. ``earliest`` is the least time that is visible, in
-    microseconds, ``kind`` None for a table whose rows are all kept. ``settled`` is the newest
-    revision of the pipeline's: it writes no row of this one or below any more. ``digests`` are
-    those of the merged files that have one.
+    Attributes:
+        ranges: The ranges of the merged files, by path.
+        outside: The ranges of other files that can have rows older than the merged ones.
+        kind: The kind of the store. None: the table is not a store, and all rows stay.
+        earliest: The least visible time, in microseconds.
+        settled: The newest revision of the pipeline. It writes only higher revisions from now on.
+        digests: The digests of the merged files that have one, by path.
     """
 
     ranges: Mapping[str, FileRanges]
@@ -53,14 +57,14 @@ class Merge:
 def merged_pieces(
     folder: Path, merge: Merge, schema: pa.Schema, *, rows: int, size: int
 ) -> Iterator[pa.Table]:
-    """Give the merged rows in order, in tables of about ``rows`` rows or ``size`` encoded bytes.
+    """Yield the merged rows in order, in tables of about ``rows`` rows or ``size`` encoded bytes.
 
-    A row group is the least that is read, so with files of other writers a piece is as large as
-    their row groups.
+    A row group is the smallest unit that is read. So a piece can be as large as a row group of
+    another writer.
 
     Raises:
-        MissingDataFile: a file was removed.
-        CorruptLog: a file is damaged; its rows must not get a new digest.
+        MissingDataFile: a file was deleted.
+        CorruptLog: a file is damaged. Its rows must not get a new digest.
     """
     with ExitStack() as opened:
         files = {}
@@ -111,7 +115,7 @@ def _as_they_are(
 
 
 def _cuts(ranges: Iterable[FileRanges], rows: int, size: int) -> list[Place]:
-    """Where pieces begin, but for the first: at row groups, by what was begun before each."""
+    """Return where pieces after the first start: at a row group, once a piece is full."""
     groups = sorted(
         (group.first, group.rows, group.size)
         for file in ranges
@@ -136,7 +140,7 @@ def _rows_between(
     first: Place | None,
     end: Place | None,
 ) -> pa.Table:
-    """The rows of a file from ``first`` on, before ``end``."""
+    """Return the rows of a file from ``first`` (inclusive) to ``end`` (exclusive)."""
     numbers = [
         group.number
         for group in ranges.groups
@@ -154,7 +158,7 @@ def _rows_between(
 
 
 def _is_from(rows: pa.Table, place: Place) -> pa.ChunkedArray:
-    """Whether each row is at a place or behind it."""
+    """Return True for each row at or after a place."""
     key = pa.scalar(place[0].decode(), pa.string())
     if "window_start" not in rows.column_names:
         return pc.greater_equal(rows["key"], key)
@@ -164,10 +168,10 @@ def _is_from(rows: pa.Table, place: Place) -> pa.ChunkedArray:
 
 
 def _conformed(rows: pa.Table, schema: pa.Schema) -> pa.Table:
-    """Rows with the table's columns.
+    """Return rows with the columns and types of the table.
 
-    Other writers have other Arrow types for the same Delta type, and a file that is older than a
-    column lacks it.
+    Other writers can use another Arrow type for the same Delta type. A file that is older than a
+    column does not have it.
     """
     columns = [
         rows[field.name].cast(field.type)
@@ -179,7 +183,7 @@ def _conformed(rows: pa.Table, schema: pa.Schema) -> pa.Table:
 
 
 def _wanted(rows: pa.Table, merge: Merge) -> pa.Table:
-    """The rows of a piece in order, without those that the module's text names."""
+    """Return the rows of a piece in order, without the rows to drop: see the module docstring."""
     assert merge.kind is not None
     window = ["key", *(n for n in ("window_start", "window_end") if n in rows.column_names)]
     order = pc.sort_indices(
@@ -205,10 +209,11 @@ def _wanted(rows: pa.Table, merge: Merge) -> pa.Table:
 
 
 def _is_highest(rows: pa.Table, window: Sequence[str]) -> npt.NDArray[np.bool_]:
-    """Which rows have the highest revision of their window.
+    """Return True for each row with the highest revision of its window.
 
-    ``rows`` are not empty, and in order of their windows, each one's by falling revision. Of equal
-    revisions all count: only what others append has any (decision 0030).
+    ``rows`` must not be empty. They are ordered by window, and by descending revision within a
+    window. If several rows have the highest revision, all count. Only other programs write such
+    rows (decision 0030).
     """
     begins = np.ones(len(rows), np.bool_)
     begins[1:] = False
@@ -221,7 +226,7 @@ def _is_highest(rows: pa.Table, window: Sequence[str]) -> npt.NDArray[np.bool_]:
 
 
 def _may_be_in(outside: FileRanges, rows: pa.Table, clock: str | None) -> pa.ChunkedArray:
-    """Whether an older row of each row's window may be in a file."""
+    """Return True for each row if a file can have an older row of its window."""
     if outside.keys is None or outside.revisions is None:
         return pa.chunked_array([pa.repeat(pa.scalar(value=False), len(rows))])
     is_older = pc.greater(rows["revision"], outside.revisions.least)

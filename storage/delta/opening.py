@@ -1,6 +1,6 @@
-"""Tables as delta-rs opens them, after the files that it reads are verified, and where any are.
+"""Open tables with delta-rs after their files are verified, and find the tables of a directory.
 
-Each Delta checkpoint that Oriel wrote has a file with its digest next to it, which others ignore.
+Next to each Delta checkpoint that Oriel writes is a file with its digest. Other programs ignore it.
 """
 
 import re
@@ -36,9 +36,9 @@ LOG_FOLDER = "_delta_log"
 #: The file that names the newest Delta checkpoint.
 _POINTER = "_last_checkpoint"
 _ENTRY_NAME = re.compile(r"(\d{20})\.json")
-#: A Delta checkpoint: of one file, or one part of so many.
+#: The name of a Delta checkpoint: one file, or one of several parts.
 _CHECKPOINT_NAME = re.compile(r"(\d{20})\.checkpoint\.(?:\d{10}\.(\d{10})\.|.+\.)?parquet")
-#: For delta-rs among objects: ten retries, its default, are used up after 5 s without a store.
+#: Options of delta-rs for object stores. Its default of ten retries only covers an outage of 5 s.
 _OBJECT_OPTIONS = {
     "max_retries": "1000",
     "retry_timeout": "60s",
@@ -47,10 +47,14 @@ _OBJECT_OPTIONS = {
 
 
 class DamagedCheckpoint(CorruptLog):
-    """A Delta checkpoint is not the one that was written; ``version`` is its version."""
+    """A Delta checkpoint is damaged or missing.
+
+    Attributes:
+        version: The version of the checkpoint.
+    """
 
     def __init__(self, path: Path, version: int, problem: str = "is damaged") -> None:
-        """Say what to do about the checkpoint in the file ``path``."""
+        """Create the error for the checkpoint in the file ``path``, with a solution."""
         self.version = version
         super().__init__(
             f"{path}: the Delta checkpoint {problem}. Restart the pipeline, which reads the log "
@@ -60,20 +64,25 @@ class DamagedCheckpoint(CorruptLog):
 
 
 class LogFiles(NamedTuple):
-    """What a version is read from: the files of a Delta checkpoint, and the entries after it."""
+    """The files of the log for one version.
+
+    Attributes:
+        checkpoint: The files of a Delta checkpoint.
+        entries: The entries after the checkpoint, with their actions.
+    """
 
     checkpoint: Sequence[Path]
     entries: Mapping[Path, Sequence[Action]]
 
     def tags(self) -> dict[str, dict[str, str]]:
-        """Return the tags of each data file that has any, by its path in the table."""
+        """Return the tags of each data file that has tags, by its path in the table."""
         tags = {}
         for add in chain.from_iterable(map(_checkpoint_adds, self.checkpoint)):
             if add is not None and add.get("tags"):
                 tags[unquote(add["path"])] = dict(add["tags"])
         for actions in self.entries.values():
             for add in (action["add"] for action in actions if "add" in action):
-                # Other tools add a file again without its tags, for example to delete rows.
+                # Other tools add a file again without its tags, for example to delete rows of it.
                 if DIGEST_TAG in (add.get("tags") or {}):
                     tags[unquote(add["path"])] = add["tags"]
         return tags
@@ -89,18 +98,18 @@ def _checkpoint_adds(path: Path) -> list[Action | None]:
 
 
 def open_delta(folder: Path, version: int | None = None) -> DeltaTable:
-    """Open the table in a folder by delta-rs, at ``version`` or the newest.
+    """Open the table in a directory with delta-rs, at ``version`` or at the newest version.
 
     Raises:
-        TableNotFoundError: there is none.
-        DeltaError: its log can't be read.
-        CorruptLog: a file of its log is missing or damaged.
+        TableNotFoundError: the directory does not have a table.
+        DeltaError: the log can't be read.
+        CorruptLog: a file of the log is missing or damaged.
     """
     return open_verified(folder, version)[0]
 
 
 def open_verified(folder: Path, version: int | None = None) -> tuple[DeltaTable, LogFiles]:
-    """Open a table as ``open_delta``; also return the files that the version was read from."""
+    """Open a table as ``open_delta`` does. Also return the log files of the version."""
     files = log_files(folder, version)
     options = _OBJECT_OPTIONS if is_object(folder) else None
     delta = DeltaTable(uri(folder), version=version, storage_options=options)
@@ -109,13 +118,16 @@ def open_verified(folder: Path, version: int | None = None) -> tuple[DeltaTable,
 
 
 def log_files(folder: Path, version: int | None, *, ignored: int = -1) -> LogFiles:
-    """Read and verify the files of a table's log that a version (None: the newest) is read from.
+    """Read and verify the log files of a version.
 
-    The checkpoint ``ignored`` is passed over.
+    Args:
+        folder: The directory of the table.
+        version: The version. None: the newest.
+        ignored: The version of a checkpoint to ignore.
 
     Raises:
-        DamagedCheckpoint: the checkpoint is not what was written.
-        CorruptLog: an entry is missing, or it is not what was written.
+        DamagedCheckpoint: the checkpoint is missing or differs from its digest.
+        CorruptLog: an entry is missing, or it is not the entry that was written.
     """
     log = folder / LOG_FOLDER
     names = current_files().names(log)
@@ -139,17 +151,17 @@ def log_files(folder: Path, version: int | None, *, ignored: int = -1) -> LogFil
 
 
 def _refuse_missing_checkpoint(log: Path, known: Collection[int], newest: int) -> None:
-    """Refuse a log whose pointer names a checkpoint that it does not have: delta-rs fails then.
+    """Reject a log whose pointer names a missing checkpoint, because delta-rs fails on it.
 
     ``newest`` is the last entry. A pointer beyond it is damaged, and readers list the log instead.
 
     Raises:
-        DamagedCheckpoint: it does.
+        DamagedCheckpoint: the checkpoint is missing.
     """
     try:
         version = int(orjson.loads(current_files().read(log / _POINTER))["version"])
     except (FileNotFoundError, IsADirectoryError, KeyError, TypeError, ValueError):
-        # Delta's readers list the log if they cannot read the pointer.
+        # Readers of Delta list the log if they cannot read the pointer.
         return
     if version not in known and version <= newest:
         path = log / f"{version:020d}.checkpoint.parquet"
@@ -157,7 +169,7 @@ def _refuse_missing_checkpoint(log: Path, known: Collection[int], newest: int) -
 
 
 def _checkpoints(names: Sequence[str]) -> dict[int, list[str]]:
-    """The files of each whole checkpoint, by version."""
+    """Return the files of each complete checkpoint, by version."""
     found: dict[int, list[str]] = defaultdict(list)
     parts = {}
     for match in filter(None, map(_CHECKPOINT_NAME.fullmatch, names)):
@@ -179,7 +191,7 @@ def _entries(folder: Path, versions: range) -> Iterator[tuple[Path, Sequence[Act
 
 
 def _refuse_other_tables(files: LogFiles, table_id: str) -> None:
-    """Refuse entries that Oriel wrote for another table than that of the version."""
+    """Reject entries that Oriel wrote for another table."""
     known = {table_id}
     for actions in files.entries.values():
         if (metadata := first_action(actions, "metaData", None)) is not None:
@@ -191,10 +203,10 @@ def _refuse_other_tables(files: LogFiles, table_id: str) -> None:
 
 
 def open_with_files(folder: Path, version: int | None = None) -> DeltaTable:
-    """Open a table whose rows delta-rs is to read: each of its files is verified before, once.
+    """Open a table whose rows delta-rs will read, after each of its files was verified once.
 
     Raises:
-        MissingDataFile: a file is not there.
+        MissingDataFile: a file does not exist.
         CorruptLog: a file of the table or its log is damaged.
     """
     delta, log_files = open_verified(folder, version)
@@ -205,18 +217,18 @@ def open_with_files(folder: Path, version: int | None = None) -> DeltaTable:
 
 
 def has_table(folder: Path) -> bool:
-    """Whether there is a table in a folder, whole or not."""
+    """Return True if a directory has a table, complete or not."""
     return current_files().is_folder(folder / LOG_FOLDER)
 
 
 def table_folders(tables: Path) -> list[Path]:
-    """The folders in ``tables`` that have a table, by name."""
+    """Return the directories in ``tables`` that have a table, by name."""
     names = sorted(current_files().names(tables))
     return [tables / name for name in names if has_table(tables / name)]
 
 
 def digest_path(log: Path, version: int) -> Path:
-    """Where the digest of a version's checkpoint is."""
+    """Return the path of the digest of a version's checkpoint."""
     return log / f"{version:020d}.checkpoint.digest"
 
 
@@ -228,7 +240,7 @@ def record_checkpoint(log: Path, version: int) -> None:
 
 
 def verify_checkpoint(log: Path, version: int) -> None:
-    """Compare a version's checkpoint to its digest, if it has one.
+    """Compare a version's checkpoint with its digest, if it has one.
 
     Raises:
         DamagedCheckpoint: they differ.
@@ -239,10 +251,10 @@ def verify_checkpoint(log: Path, version: int) -> None:
         with current_files().open(path) as file:
             is_right = file_digest(file) == recorded
     except FileNotFoundError:
-        # Checkpoints of other tools and of earlier versions have no digest.
+        # Checkpoints of other tools and of earlier versions do not have a digest.
         return
     except IsADirectoryError as error:
         raise DamagedCheckpoint(path, version) from error
-    # A power loss may leave an empty file: the digest is not synced.
+    # A power loss can leave an empty file, because the digest is not synced.
     if recorded and not is_right:
         raise DamagedCheckpoint(path, version)

@@ -1,4 +1,4 @@
-"""Versions that make a table, change its properties or columns, or replace all its rows.
+"""Commits that create a table, change its properties or columns, or replace all its rows.
 
 Readers see the old rows or the new ones.
 """
@@ -18,13 +18,19 @@ from oriel.storage.delta.entries import Action, create_entry, sealed_entry
 from oriel.storage.delta.opening import LOG_FOLDER, open_delta
 from oriel.storage.position import COMMIT_APPLICATION_KEY
 
-#: Appends only: what later versions ask of a writer is not done here.
+#: Appends only, because these writers do not implement the features of later versions.
 _PROTOCOL = {"minReaderVersion": 1, "minWriterVersion": 2}
 
 
 @dataclass(frozen=True)
 class TableContent:
-    """What a table is to have: its files, its columns, and properties beside those that it has."""
+    """The new content of a table.
+
+    Attributes:
+        files: The files.
+        schema: The columns.
+        properties: Properties to add to the existing ones.
+    """
 
     files: Sequence[AddedFile]
     schema: pa.Schema
@@ -40,23 +46,29 @@ def replace_rows(
     *,
     sync: bool,
 ) -> int:
-    """Put ``content`` in the place of all that the table in ``folder`` has; return the version.
+    """Replace all rows of a table with ``content``, and return the new version.
 
-    The table stays the same one. The transaction records (application, batch) and ``info``, as a
-    batch's does, also where the table is at that batch already. The files' contents and names are
-    on disk.
+    The table keeps its id. The files must be synced to disk, with their names.
+
+    Args:
+        folder: The directory of the table.
+        content: The new content.
+        application: The application that commits.
+        batch: The batch to record. The table can already have this batch.
+        info: Fields of ``commitInfo``, as in the commit of a batch.
+        sync: True to force the entry to disk.
     """
     while True:
         delta = open_delta(folder)
         actions = _actions(delta, content, application, info)
-        # The last line: an entry without it was cut off (see read_actions).
+        # This must be the last line: an entry without it was cut off (see read_actions).
         actions.append({"txn": {"appId": application, "version": batch}})
         version = delta.version() + 1
         entry = sealed_entry(actions, version, str(delta.metadata().id))
         try:
             create_entry(folder / LOG_FOLDER, version, entry, sync=sync)
         except FileExistsError:
-            # Somebody was faster: what they added is to be replaced, too.
+            # Another process was faster. Its rows must be replaced also.
             continue
         return version
 
@@ -92,7 +104,7 @@ def create_table(
     """Write version 0 of a table.
 
     Raises:
-        FileExistsError: another process made the table.
+        FileExistsError: another process has created the table.
     """
     table_id = str(uuid.uuid4())
     metadata = {
@@ -110,7 +122,7 @@ def create_table(
 def changed_metadata(
     delta: DeltaTable, properties: Mapping[str, str], schema: Schema | None = None
 ) -> Action:
-    """Return the ``metaData`` action that changes properties, and the columns if any are given."""
+    """Return the ``metaData`` action that changes properties, and columns if a schema is set."""
     metadata = delta.metadata()
     fields = {
         "id": str(metadata.id),
@@ -128,7 +140,7 @@ def changed_metadata(
 def change_metadata(
     folder: Path, delta: DeltaTable, metadata: Action, operation: str, *, sync: bool
 ) -> None:
-    """Commit a ``metaData`` action after the version that ``delta`` is at.
+    """Commit a ``metaData`` action after the version of ``delta``.
 
     Raises:
         FileExistsError: another process was faster.

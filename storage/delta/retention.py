@@ -1,4 +1,4 @@
-"""How long a table keeps log entries and removed files: Delta's two table properties."""
+"""How long a table keeps log entries and removed files: two table properties of Delta."""
 
 import re
 from collections.abc import Mapping
@@ -6,15 +6,16 @@ from collections.abc import Mapping
 LOG_RETENTION = "delta.logRetentionDuration"
 DELETED_FILE_RETENTION = "delta.deletedFileRetentionDuration"
 
-#: A day: who follows the table may be so far behind without reading all of it anew.
+#: One day: a follower of the table can be this late without reading the whole table again.
 LOG_RETENTION_MS = 86_400_000
-#: An hour: what a reader may take that has opened the table's files of one version.
+#: One hour: the time that a reader has for the files of the version that it opened.
 DELETED_FILE_RETENTION_MS = 3_600_000
-#: Ours goes by what is still needed; delta-rs and Spark would also remove the last position.
+#: It is false, because delta-rs and Spark would also delete the entry with the last position.
+#: Oriel's clean-up keeps needed entries.
 EXPIRED_LOG_CLEANUP = "delta.enableExpiredLogCleanup"
-#: The least time that a file is kept which no version names yet.
+#: The minimum time for which a file is kept that no version names yet.
 _UNCOMMITTED_MS = 120_000
-#: What is kept for a time that can't be read.
+#: The time that is used if a property can't be parsed.
 _UNREADABLE_MS = 30 * 86_400_000
 
 _INTERVAL = re.compile(r"\s*(?:interval\s+)?(\d+)\s+([a-z]+?)s?\s*", re.IGNORECASE)
@@ -25,7 +26,7 @@ _UNITS_MS = {
 
 
 def interval(time_ms: int) -> str:
-    """A duration as Delta's properties have it, in the largest unit that is whole."""
+    """Return a duration in the format of Delta's properties, in the largest exact unit."""
     for unit, unit_ms in reversed(_UNITS_MS.items()):
         if time_ms % unit_ms == 0 and time_ms >= unit_ms:
             return f"interval {time_ms // unit_ms} {unit}s"
@@ -33,22 +34,22 @@ def interval(time_ms: int) -> str:
 
 
 def log_retention_ms(properties: Mapping[str, str]) -> int:
-    """How long entries of the log are kept."""
+    """Return how long entries of the log are kept."""
     return _duration_ms(properties.get(LOG_RETENTION), LOG_RETENTION_MS)
 
 
 def deleted_file_retention_ms(properties: Mapping[str, str]) -> int:
-    """How long files are kept after they left the table."""
+    """Return how long files are kept after they left the table."""
     return _duration_ms(properties.get(DELETED_FILE_RETENTION), DELETED_FILE_RETENTION_MS)
 
 
 def uncommitted_ms(properties: Mapping[str, str]) -> int:
-    """How long a file is kept that no version names: who wrote it commits it in half the time."""
+    """Return how long a file stays that no version names. Its writer commits in half this time."""
     return max(deleted_file_retention_ms(properties), _UNCOMMITTED_MS)
 
 
 def _duration_ms(text: str | None, default_ms: int) -> int:
-    """Read Delta's ``interval 1 days``; several units in one text are not understood."""
+    """Parse a duration such as ``interval 1 days``. Only one unit per string is supported."""
     if text is None:
         return default_ms
     match = _INTERVAL.fullmatch(text)

@@ -1,14 +1,14 @@
-"""The write side of a Delta table: make it, and commit batches to it.
+"""The write side of a Delta table: create it, and commit batches to it.
 
-Tasks write Parquet files into the table's folder (``data_files``) and hand back what they are;
-the driver commits all of a batch as one Delta transaction that also records (application, batch
-id), so that a replayed batch is recognised. Nothing is visible before the commit.
+Tasks write Parquet files to the directory of the table (``data_files``) and return their names and
+statistics. The driver commits all files of a batch in one Delta transaction. It also records
+(application, batch id), so a repeated batch is recognized. Nothing is visible before the commit.
 
-delta-rs makes, opens and checkpoints tables. A batch's entry is written here: delta-rs reads the
-list of all files and lists the log for each commit (docs/decisions/0025).
+delta-rs opens tables and writes their checkpoints. The entries of the log are written here, because
+delta-rs reads the list of all files and lists the log for each commit (docs/decisions/0025).
 
-Only plain Delta features are used (no column mapping, no deletion vectors, no table
-features), so that Spark, delta-rs, DuckDB and Polars read the tables alike.
+Only plain Delta features are used (no column mapping, no deletion vectors, no table features), so
+that Spark, delta-rs, DuckDB and Polars read the same rows.
 """
 
 import time
@@ -56,33 +56,34 @@ from oriel.storage.errors import CorruptLog, ForeignCheckpoint
 from oriel.storage.files import current_files
 from oriel.storage.position import COMMIT_APPLICATION_KEY
 
-#: Versions between two Delta checkpoints; each costs a read of the whole file list.
+#: Versions between two Delta checkpoints. Each checkpoint needs a read of the whole file list.
 CHECKPOINT_INTERVAL = 100
 
-#: The writer's version of Delta's protocol that knows no more than appends: what later ones ask
-#: of a commit (constraints, column mapping, table features) is not done here.
+#: The version of Delta's writer protocol that only knows appends. These writers do not implement
+#: the features of later versions (constraints, column mapping, table features).
 _WRITER_VERSION = 2
 
 
 class Table:
     """A Delta table that one application appends to.
 
-    Others may commit to it as well: pipelines share the dead-letter table, and anybody may
-    compact. So every version that is there is read before the next one is written.
+    Other processes can commit to it as well. For example, pipelines share the dead-letter table,
+    and any program can compact. So every existing version is read before the next one is written.
     """
 
     def __init__(self, delta: DeltaTable, folder: Path, *, sync: bool) -> None:
-        """Wrap a table that is open and whole; ``open_table`` sees to both.
+        """Use an open table. Call ``open_table`` to open or create one.
 
         Raises:
-            CorruptLog: the table has features that this writer doesn't have.
+            CorruptLog: the table has features that this writer does not have.
         """
         self._folder = folder
         self._log = folder / LOG_FOLDER
         self._sync = sync
-        #: What delta-rs has read, with the list of all files: until the first commit.
+        #: The table as delta-rs has read it, with the list of all files. None after the first
+        #: commit.
         self._opened: DeltaTable | None = None
-        #: Application -> its last batch, as far as it was asked for or seen.
+        #: Application -> its last batch, for applications that were requested or seen.
         self._batches: dict[str, int | None] = {}
         self._properties: Mapping[str, str] = {}
         self._version, self._table_id = -1, ""
@@ -99,7 +100,7 @@ class Table:
         return self._version
 
     def set_property(self, name: str, value: str) -> None:
-        """Change one table property, as a commit of its own."""
+        """Change one table property in its own commit."""
         while True:
             delta = _open_existing(self._folder)
             metadata = changed_metadata(delta, {name: value})
@@ -107,7 +108,7 @@ class Table:
                 return
 
     def _change(self, delta: DeltaTable, metadata: Action, operation: str) -> bool:
-        """Commit changed metadata; False if another process was faster."""
+        """Commit changed metadata. Return False if another process was faster."""
         try:
             change_metadata(self._folder, delta, metadata, operation, sync=self._sync)
         except FileExistsError:
@@ -116,9 +117,9 @@ class Table:
         return True
 
     def add_columns(self, schema: pa.Schema) -> None:
-        """Add the columns of ``schema`` that the table lacks, in a commit of their own.
+        """Add the columns of ``schema`` that the table does not have, in their own commit.
 
-        Rows that are there have null in them. Others may do the same at the same time.
+        Existing rows have null in them. Other processes can add the same columns at the same time.
         """
         while True:
             delta = _open_existing(self._folder)
@@ -133,7 +134,7 @@ class Table:
                 return
 
     def recorded_batch(self, application: str) -> int | None:
-        """The last batch id that ``application`` committed here, None before the first."""
+        """Return the last batch id that ``application`` committed to the table, or None."""
         self._follow()
         if application not in self._batches:
             delta = self._opened or _open_existing(self._folder)
@@ -143,10 +144,16 @@ class Table:
     def commit(
         self, files: Sequence[AddedFile], application: str, batch: int, info: Mapping[str, Any]
     ) -> int:
-        """Append ``files`` in one transaction that records (application, batch) and ``info``.
+        """Append files in one transaction and return the new version.
 
-        Returns the new version. A commit without files is fine: it moves the position. With
-        ``sync`` the entry is on disk when this returns; before that nothing is acknowledged.
+        A commit without files only moves the position. With ``sync``, the entry is on disk when
+        this method returns. Before that, nothing is acknowledged.
+
+        Args:
+            files: The files.
+            application: The application that commits.
+            batch: The batch to record.
+            info: Fields of ``commitInfo``.
 
         Raises:
             ForeignCheckpoint: the table has this batch of the application, or a later one.
@@ -163,7 +170,7 @@ class Table:
         actions: list[Action] = [
             {"commitInfo": commit_info},
             *(file.to_action() for file in files),
-            # The last line: an entry without it was cut off (see read_actions).
+            # This must be the last line: an entry without it was cut off (see read_actions).
             {"txn": {"appId": application, "version": batch}},
         ]
         while True:
@@ -174,8 +181,8 @@ class Table:
                 create_entry(self._log, self._version + 1, content, sync=self._sync)
                 break
             except FileExistsError:
-                # Somebody was faster. What is appended here depends on no row of theirs, so it
-                # comes after them.
+                # Another process was faster. The appended rows do not depend on its rows, so they
+                # are committed after them.
                 continue
         self._version += 1
         self._batches[application] = batch
@@ -192,7 +199,7 @@ class Table:
         self._batches = {}
 
     def _follow(self) -> None:
-        """Read the entries of others, if there are any: one look at a file that isn't there."""
+        """Read the entries of other writers. Without any, this is one lookup of a missing file."""
         while True:
             path = self._log / entry_name(self._version + 1)
             try:
@@ -208,8 +215,8 @@ class Table:
             for action in actions:
                 self._apply(action)
         if not current_files().exists(self._log / entry_name(self._version)):
-            # Old entries go once a Delta checkpoint has what they say. If this one went, those
-            # behind it may have gone too, and the number of the next one isn't known.
+            # Old entries are deleted once a Delta checkpoint has their content. If this one was
+            # deleted, later ones can be deleted also, and the next version is unknown.
             self._take(_open_existing(self._folder))
 
     def _apply(self, action: Action) -> None:
@@ -233,10 +240,10 @@ class Table:
 
 
 def refuse_protocol(folder: Path, writer_version: int) -> None:
-    """Refuse a table with features that the writers of this room don't have.
+    """Reject a table with features that these writers do not have.
 
     Raises:
-        CorruptLog: it asks for a later version of Delta's writer protocol.
+        CorruptLog: the table requires a later version of Delta's writer protocol.
     """
     if writer_version > _WRITER_VERSION:
         message = (
@@ -250,14 +257,14 @@ def refuse_protocol(folder: Path, writer_version: int) -> None:
 def open_table(
     folder: Path, schema: pa.Schema, properties: Mapping[str, str], *, sync: bool
 ) -> Table:
-    """Open the Delta table in ``folder``, making it first where there is none.
+    """Open the Delta table in ``folder``. If it does not exist, create it.
 
-    A newest log entry that a power loss left empty or torn is moved aside: it was never
-    acknowledged, so the batch it belonged to is committed again.
+    If a power loss left the newest log entry empty or torn, the entry is renamed. It was never
+    acknowledged, so its batch is committed again.
 
     Raises:
-        CorruptLog: the log is damaged beyond its newest entry, or the table has features that
-            stores must not have.
+        CorruptLog: an entry other than the newest is damaged, or the table has features that stores
+            must not have.
     """
     current_files().make_folder(folder, sync=False)
     log = folder / LOG_FOLDER
@@ -281,22 +288,22 @@ def open_table(
 
 
 def existing_table(folder: Path, *, sync: bool) -> Table:
-    """Open a table that is there.
+    """Open an existing table.
 
     Raises:
-        CorruptLog: its log can't be read, or it has features that stores must not have.
-        TableNotFoundError: there is none.
+        CorruptLog: the log can't be read, or the table has features that stores must not have.
+        TableNotFoundError: the table does not exist.
     """
     return Table(_open_existing(folder), folder, sync=sync)
 
 
 def _set_aside_torn_entry(log: Path) -> None:
-    """Move the newest entry out of the log if it is torn, so that its batch is committed again.
+    """Rename the newest entry if it is torn, so that its batch is committed again.
 
-    That loses nothing: an entry is forced to disk before its batch is acknowledged, and the
-    next is written after that. So a power loss can tear the newest one only, and only one whose
-    batch is still to be committed. Two torn entries are some other damage: nothing says what
-    the older one held, so this is an error and never guessed around.
+    This loses nothing. An entry is forced to disk before its batch is acknowledged, and the next
+    entry is written after that. So a power loss can only tear the newest entry, whose batch is not
+    acknowledged. Two torn entries show other damage. The content of the older one is unknown, so
+    this is an error.
     """
     files = current_files()
     newest = [log / entry_name(version) for version in DeltaLog(log.parent).versions()[-2:]]
@@ -304,7 +311,7 @@ def _set_aside_torn_entry(log: Path) -> None:
     if not newest or newest[-1] not in torn:
         return
     if len(newest) == 1 and not any(name.endswith(".parquet") for name in files.names(log)):
-        # Version 0 was never acknowledged: the table is made again.
+        # Version 0 was never acknowledged, so the table is created again.
         files.delete(newest[-1])
         return
     if len(torn) == 2:
@@ -318,7 +325,7 @@ def _set_aside_torn_entry(log: Path) -> None:
 
 
 def _set_aside(path: Path) -> None:
-    """Give a file another name, and don't delete it, so that somebody can look at it."""
+    """Rename a file instead of deleting it, so that an operator can examine it."""
     files, aside = current_files(), path.with_name(f"{path.name}.torn")
     files.delete(aside)
     files.copy(path, aside, sync=False)
@@ -326,7 +333,7 @@ def _set_aside(path: Path) -> None:
 
 
 def _open_existing(folder: Path) -> DeltaTable:
-    """Open a table that is there; without its Delta checkpoints if they are what is damaged."""
+    """Open an existing table, without its Delta checkpoints if only they are damaged."""
     try:
         return open_delta(folder)
     except TableNotFoundError:
@@ -335,12 +342,12 @@ def _open_existing(folder: Path) -> DeltaTable:
         try:
             log_files(folder, None, ignored=damaged.version)
         except CorruptLog:
-            # Entries that only the checkpoint has.
+            # Only the checkpoint has some of the entries.
             raise damaged from None
         _set_aside_checkpoint(folder / LOG_FOLDER, damaged.version)
     except DeltaError:
         log, files = folder / LOG_FOLDER, current_files()
-        # A checkpoint only saves reading: as long as every entry is there it isn't needed.
+        # A checkpoint only saves reads. If every entry exists, it is not needed.
         if files.exists(log / entry_name(0)):
             for name in files.names(log):
                 if fnmatch(name, "*.checkpoint*.parquet") or name == "_last_checkpoint":
@@ -357,7 +364,7 @@ def _open_existing(folder: Path) -> DeltaTable:
 
 
 def _set_aside_checkpoint(log: Path, version: int) -> None:
-    """Set a version's checkpoint aside, with what refers to it."""
+    """Rename a version's checkpoint, and delete the files that refer to it."""
     with suppress(FileNotFoundError):
         _set_aside(log / f"{version:020d}.checkpoint.parquet")
     current_files().delete(log / "_last_checkpoint")
@@ -365,11 +372,16 @@ def _set_aside_checkpoint(log: Path, version: int) -> None:
 
 
 def add_checkpoint(folder: Path, version: int | None = None) -> None:
-    """Write a Delta checkpoint of ``version`` (None: the newest), which saves reading each entry.
+    """Write a Delta checkpoint, which saves reading each entry.
 
-    It reads the whole file list: for the time between batches, every ``CHECKPOINT_INTERVAL``.
-    Beside a writer ``version`` is needed: a listing of the log may miss an entry that comes while
-    it runs and have a later one, which delta-rs takes for a gap.
+    It reads the whole file list, so write it between batches, every ``CHECKPOINT_INTERVAL``
+    versions.
+
+    Args:
+        folder: The directory of the table.
+        version: The version. None: the newest. Set it if other writers can commit at the same time,
+            because a listing of the log can miss an entry and have a later one. delta-rs treats
+            this as a gap.
     """
     delta = open_delta(folder, version)
     log = folder / LOG_FOLDER

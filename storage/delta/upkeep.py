@@ -1,4 +1,4 @@
-"""The upkeep of one table, a step of bounded size at a time: compaction, checkpoint, clean-up."""
+"""Maintain one table in steps of bounded size: compaction, Delta checkpoints and clean-up."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -13,16 +13,19 @@ from oriel.storage.delta.table import existing_table
 
 
 def _nothing() -> None:
-    """Nobody is in the way, nothing is to be done in between."""
+    """Do nothing. This is the default of the callbacks."""
 
 
 @dataclass(frozen=True)
 class UpkeepSettings:
-    """How a table is kept: ``compacts`` false leaves all files, and only checkpoints are written.
+    """The settings of the maintenance of a table.
 
-    ``sync``: files are forced to disk before anything refers to them. ``limits`` say when files
-    are merged. ``log_retention_ms`` and ``deleted_file_retention_ms`` become the table's
-    properties; None leaves what they are.
+    Attributes:
+        compacts: False to only write checkpoints, and keep all files and entries.
+        sync: True to force files to disk before anything refers to them.
+        limits: When files are merged.
+        log_retention_ms: The table property for log entries. None: unchanged.
+        deleted_file_retention_ms: The table property for removed files. None: unchanged.
     """
 
     compacts: bool = True
@@ -33,7 +36,14 @@ class UpkeepSettings:
 
 
 class TableFigures(NamedTuple):
-    """How large a table is: live files, their bytes and rows, and entries of its log."""
+    """The size of a table.
+
+    Attributes:
+        files: The number of live files.
+        size: The bytes of the live files.
+        rows: The rows of the live files.
+        log_entries: The entries of the log.
+    """
 
     files: int
     size: int
@@ -42,7 +52,7 @@ class TableFigures(NamedTuple):
 
 
 class TableUpkeep:
-    """Keeps one table small. One thread calls it; other threads and processes may write."""
+    """Keeps one table small. One thread uses it, while other threads and processes write."""
 
     def __init__(self, folder: Path, settings: UpkeepSettings) -> None:
         self.folder = folder
@@ -50,11 +60,11 @@ class TableUpkeep:
         self._files: TableFiles | None = None
         self._compaction: Compaction | None = None
         self._cleanup: Cleanup | None = None
-        #: Live files when nothing was due, so that small ones are looked at when they are many.
+        #: The live files when nothing was due. Files are checked again when enough are new.
         self._settled: set[str] | None = None
 
     def figures(self) -> TableFigures:
-        """How large the table is at its newest version."""
+        """Return the size of the table at its newest version."""
         files, compaction, _cleanup = self._opened()
         sizes = [file.size for file in files.live.values()]
         return TableFigures(len(sizes), sum(sizes), compaction.rows(), len(files.entries))
@@ -67,22 +77,27 @@ class TableUpkeep:
         *,
         size_most: int | None = None,
     ) -> bool:
-        """Do the next piece of work; False when there is none.
+        """Do the next piece of work.
 
-        ``committed`` are the last batches that are in the tables, ``refuse`` raises if this
-        process may not write any more, ``between`` is called after each file of a large merge.
-        Merges of more than ``size_most`` bytes are left for another time.
+        Args:
+            committed: The last committed batch of each store.
+            refuse: Raises an error if this process must not write any more.
+            between: Called after each file of a large merge.
+            size_most: The maximum bytes of a merge. Larger merges are left for another time.
+
+        Returns:
+            False if nothing was due.
 
         Raises:
-            StorageError, OSError: it could not be done; what was half done is removed. It is
-                tried again by the next step.
+            StorageError, OSError: the step failed. Its incomplete output is removed, and the next
+                step tries again.
         """
         _files, compaction, cleanup = self._opened()
         try:
             if self._settings.compacts and self._compact(compaction, refuse, between, size_most):
                 return True
         except BaseException:
-            # Whatever it was, a file that somebody removed may be why: look at the table anew.
+            # A file that another process removed can be the cause, so the table is read again.
             self._files = None
             raise
         if cleanup.checkpoint(refuse):
@@ -93,7 +108,7 @@ class TableUpkeep:
         return False
 
     def merge_small(self, refuse: Callable[[], None] = _nothing) -> None:
-        """Merge small files if they are enough; the quick part of ``step``."""
+        """Merge small files if there are enough. This is the fast part of ``step``."""
         _files, compaction, _cleanup = self._opened()
         if self._settings.compacts and self._has_news():
             runs = compaction.due(only_small=True)
@@ -106,7 +121,16 @@ class TableUpkeep:
         refuse: Callable[[], None] = _nothing,
         between: Callable[[], None] = _nothing,
     ) -> Compacted | None:
-        """Merge everything into one run and clean up; None when there was nothing to merge."""
+        """Merge all files into one run and clean up.
+
+        Args:
+            committed: The last committed batch of each store.
+            refuse: Raises an error if this process must not write any more.
+            between: Called after each written file.
+
+        Returns:
+            The result of the merge, or None if there was nothing to merge.
+        """
         _files, compaction, cleanup = self._opened()
         compaction.drop_expired(refuse)
         runs: list[Run] = compaction.runs()
@@ -136,7 +160,7 @@ class TableUpkeep:
         return False
 
     def _has_news(self) -> bool:
-        """Whether enough files came since nothing was due: so the others are not looked at."""
+        """Return True at the start, and when enough files are new since nothing was due."""
         assert self._files is not None
         if self._settled is None:
             return True
@@ -155,7 +179,7 @@ class TableUpkeep:
         return self._files, self._compaction, self._cleanup
 
     def _keep_properties(self) -> None:
-        """Give the table the times that were asked for."""
+        """Set the table properties of the settings."""
         settings = self._settings
         asked = {
             LOG_RETENTION: settings.log_retention_ms,

@@ -1,15 +1,18 @@
-"""File effects that decide something or must survive a power loss: one narrow interface.
+"""The one interface for file operations that must be atomic or durable.
 
-Whoever writes state, tables or the index says here what is to be read, created, replaced, deleted
-or forced to disk (``Files``). ``LocalFiles`` does it on a file system that this process sees,
-``ObjectFiles`` in buckets, and ``FilesByPlace`` goes by the path: one that begins with ``s3:`` is
-an object's (``places``). Three other forms wrap one of them and are there for tests, yours too:
-``CountingFiles`` counts, ``FailingFiles`` fails now and then, ``ForgettingFiles`` drops what was
-not synced, as a power loss does. ``use_files`` puts one in place for a while.
+All code that writes state, tables or the index uses ``Files``:
 
-Assumptions about what lies behind: a file is created by one of those who try at once, a replaced
-file is seen old or new but never in part, and what was synced (file, then its folder) is there
-after a power loss.
+    LocalFiles          uses a file system that this process sees
+    ObjectFiles         uses buckets
+    FilesByPlace        chooses by the path: a path that begins with s3: is an object
+
+The other implementations are wrappers for tests, which tests of your project can also use. They
+count operations (``CountingFiles``), fail some (``FailingFiles``), or lose unsynced data as a power
+loss does (``ForgettingFiles``). Activate an implementation for a ``with`` block with ``use_files``.
+
+The storage must have three properties. If several processes create a file at the same time, one
+succeeds. A reader of a replaced file sees the old or the new content, never a part. After a power
+loss, a file exists with its content if the file and then its directory were synced.
 """
 
 from oriel.storage.files.by_place import FilesByPlace

@@ -1,4 +1,4 @@
-"""The files of all places: each effect by the form of files that its path asks for."""
+"""Files on local file systems and in buckets, chosen by the path of each operation."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class FilesByPlace:
-    """``Files`` of this machine's file system, and of buckets."""
+    """``Files`` on this machine's file systems and in buckets."""
 
     def __init__(self) -> None:
         self._local, self._objects = LocalFiles(), ObjectFiles()

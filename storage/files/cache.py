@@ -1,12 +1,12 @@
-"""Copies of objects that never change, on a disk of this machine, so that they can be mapped.
+"""Local copies of immutable objects, so that they can be mapped into memory.
 
-The processes of a user on one machine share them. A copy's name has the run that made it: within a
-run a name has one content for ever, but a folder that is restored from a backup may get other
-contents under names that an earlier run knew.
+The processes of a user on one machine share the copies. The name of a copy includes the run that
+created it. Within a run, an object name always has the same content. After a restore from a
+backup, a name that an earlier run used can have other content.
 
-    ORIEL_CACHE          the folder; without it one below the folder for temporary files
-    ORIEL_CACHE_BYTES    how much the copies may have together, 4 GiB without it
-    ORIEL_CACHE_RUN      the run; set by who starts processes that are to share their copies
+    ORIEL_CACHE          the directory. Default: a directory in the one for temporary files
+    ORIEL_CACHE_BYTES    the size limit of all copies together. Default: 4 GiB
+    ORIEL_CACHE_RUN      the run, set by a process whose child processes share its copies
 """
 
 import hashlib
@@ -18,17 +18,17 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 _FOLDER, _BYTES, RUN = "ORIEL_CACHE", "ORIEL_CACHE_BYTES", "ORIEL_CACHE_RUN"
-#: What holds on all machines of a run.
+#: The settings that are the same on all machines of a run.
 SETTINGS = {_BYTES, RUN}
 _BYTES_MOST = 4 * 2**30
-#: More copies than this are too many to be looked through, however small they are.
+#: Limit of the number of copies, because a trim examines every copy.
 _COPIES_MOST = 10_000
-#: All copies are looked through after so many new ones, or a sixteenth of their bytes.
+#: New copies after which the cache is trimmed. A sixteenth of its bytes in new copies also counts.
 _LOOK_COPIES = 500
 
 
 class FileCache:
-    """Copies by name, of which those that were not used for longest go."""
+    """Copies by name. The least recently used copies are deleted."""
 
     def __init__(self) -> None:
         self.folder = Path(os.environ.get(_FOLDER) or _own_folder())
@@ -37,9 +37,9 @@ class FileCache:
         self._new_copies = self._new_bytes = 0
 
     def find(self, name: str) -> Path | None:
-        """The copy of ``name``, which is used hereby; None if there is none.
+        """Return the copy of ``name`` and mark it as used. Return None if it does not exist.
 
-        It may go at any time: whoever has opened it keeps it.
+        Another process can delete the copy at any time. A file that is already open stays usable.
         """
         copy = self._path(name)
         try:
@@ -50,7 +50,7 @@ class FileCache:
 
     @contextmanager
     def draft(self) -> Iterator[Path]:
-        """A place for a new file, which is gone behind the block unless it was kept."""
+        """Yield the path of a new file. It is deleted after the block unless you keep it."""
         self._make()
         draft = self.folder / f"{uuid.uuid4().hex}.draft"
         try:
@@ -59,7 +59,7 @@ class FileCache:
             draft.unlink(missing_ok=True)
 
     def keep(self, name: str, draft: Path) -> None:
-        """Keep a draft as the copy of ``name``."""
+        """Rename a draft to the copy of ``name``."""
         self._new_copies += 1
         self._new_bytes += draft.stat().st_size
         draft.replace(self._path(name))
@@ -72,11 +72,11 @@ class FileCache:
         self._path(name).unlink(missing_ok=True)
 
     def _trim(self) -> None:
-        """Remove the copies that were not used for longest, and drafts that were left long ago."""
+        """Delete the least recently used files, including abandoned drafts, beyond the limits."""
         found = []
         with os.scandir(self.folder) as entries:
             for entry in entries:
-                # Another process may remove them at the same time.
+                # Another process can delete them at the same time.
                 with suppress(FileNotFoundError):
                     status = entry.stat()
                     found.append((status.st_mtime_ns, status.st_size, entry.path))
@@ -91,12 +91,12 @@ class FileCache:
         return self.folder / hashlib.sha256(f"{self._run} {name}".encode()).hexdigest()
 
     def _make(self) -> None:
-        """Make the folder, for this user alone: copies are read as state.
+        """Create the directory for this user only, because copies are read as state.
 
         Raises:
-            PermissionError: it is another user's.
+            PermissionError: The directory belongs to another user.
         """
-        # Each time: what is below the folder for temporary files may be cleaned up.
+        # For each draft, because the system can clean up the directory for temporary files.
         self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         if self.folder.stat().st_uid != os.getuid():
             message = f"{self.folder} belongs to another user. Set {_FOLDER} to your own directory"

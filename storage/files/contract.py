@@ -1,4 +1,4 @@
-"""What can be done with files that decide something, or that a decision refers to."""
+"""The contract of file operations that must be atomic or durable."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -9,18 +9,18 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 
-#: Writes the content of a file to a sink.
+#: A function that writes the content of a file to a sink.
 Fill = Callable[["pa.NativeFile"], object]
 
 
-#: Says whether a file is still the one that it was: inode (or what stands for it), modification
-#: time in ns, size in bytes.
+#: Identifies the content of a file: inode (for objects, a checksum of the entity tag),
+#: modification time in ns, size in bytes.
 Stamp = tuple[int, int, int]
 
 
 @dataclass(frozen=True)
 class WrittenFile:
-    """A file that was written: its size in bytes, and when, in ms since 1970."""
+    """The size of a written file in bytes, and its modification time in ms since the epoch."""
 
     size: int
     modified_ms: int
@@ -28,7 +28,7 @@ class WrittenFile:
 
 @dataclass(frozen=True)
 class ListedFile:
-    """A file in a folder: its name, size in bytes, and when it was changed, in ms since 1970."""
+    """A file in a directory: its name, size in bytes, and modification time in ms."""
 
     name: str
     size: int
@@ -36,76 +36,84 @@ class ListedFile:
 
 
 class Files(Protocol):
-    """Effects on files. Any of them may raise ``OSError``; then it may have happened or not.
+    """Operations on files.
 
-    With ``sync`` content and name are on disk when a method returns.
+    Each can raise ``OSError``. Then the operation has or has not happened. With ``sync``, content
+    and name are on disk when a method returns.
     """
 
     def reach(self, folder: Path) -> None:
-        """See whether what ``folder`` is to be in can be used; the folder need not be there.
+        """Check that the storage of ``folder`` is usable. The directory need not exist.
 
         Raises:
-            ObjectStoreFailed: it can't; the message says why and the way out.
+            ObjectStoreFailed: It is not usable. The message says why and what to do.
         """
 
     def read(self, path: Path) -> bytes:
-        """The content of a file; ``FileNotFoundError`` if there is none."""
-
-    def open(self, path: Path) -> "pa.NativeFile":
-        """A file that is never changed, to be read in any order; of it only what is asked for."""
-
-    def map(self, path: Path) -> "pa.NativeFile":
-        """The same mapped into memory: of a file that is read again and again, here and there."""
-
-    def exists(self, path: Path) -> bool:
-        """Whether there is a file of that name."""
-
-    def is_folder(self, path: Path) -> bool:
-        """Whether there is a folder of that name; among objects, one that has a file."""
-
-    def stamp(self, path: Path) -> Stamp | None:
-        """Which content a file has, None where there is none."""
-
-    def names(self, folder: Path) -> list[str]:
-        """The names in a folder, in no order; none where there is no folder."""
-
-    def listed(self, folder: Path) -> list[ListedFile]:
-        """The files in a folder, in no order; none where there is no folder."""
-
-    def make_folder(self, folder: Path, *, sync: bool) -> None:
-        """Make a folder with those above it, as far as they aren't there."""
-
-    def create(self, path: Path, content: bytes, *, sync: bool) -> None:
-        """Write a file that is seen whole or not at all, and never overwritten (put-if-absent).
+        """Return the content of a file.
 
         Raises:
-            FileExistsError: there is a file of that name; it stays as it is.
+            FileNotFoundError: The file does not exist.
+        """
+
+    def open(self, path: Path) -> "pa.NativeFile":
+        """Open an immutable file for random reads, which load only the ranges they need."""
+
+    def map(self, path: Path) -> "pa.NativeFile":
+        """Map an immutable file into memory, for repeated random reads."""
+
+    def exists(self, path: Path) -> bool:
+        """Return whether a file of this name exists."""
+
+    def is_folder(self, path: Path) -> bool:
+        """Return whether a directory exists. In a bucket, it exists if it contains an object."""
+
+    def stamp(self, path: Path) -> Stamp | None:
+        """Return the identity of a file's content, None if the file does not exist."""
+
+    def names(self, folder: Path) -> list[str]:
+        """Return the names in a directory, unordered. A missing directory has no names."""
+
+    def listed(self, folder: Path) -> list[ListedFile]:
+        """Return the files in a directory, unordered. A missing directory has no files."""
+
+    def make_folder(self, folder: Path, *, sync: bool) -> None:
+        """Create a directory and its parents, unless they exist."""
+
+    def create(self, path: Path, content: bytes, *, sync: bool) -> None:
+        """Write a new file atomically and never overwrite one (put-if-absent).
+
+        Raises:
+            FileExistsError: A file of this name exists. It stays unchanged.
         """
 
     def replace(self, path: Path, content: bytes, *, sync: bool) -> None:
-        """Write a file so that a reader sees the old or the new one, never a part."""
+        """Write a file so that a reader sees the old or the new content, never a part."""
 
     def write(self, path: Path, fill: Fill, *, sync: bool) -> WrittenFile:
-        """Write a file of a name that nobody else has and nothing refers to yet.
+        """Write a file with a unique name that nothing refers to yet.
 
-        ``fill`` gets a sink for the content. With ``sync`` the content is on disk; the folder is
-        synced once for many files, by who is about to refer to them.
+        Args:
+            path: The file.
+            fill: A function that writes the content to the sink that it is called with.
+            sync: Force the content to disk, but not the name. The caller syncs the directory once
+                for many files, before it refers to them.
         """
 
     def copy(self, source: Path, target: Path, *, sync: bool) -> None:
-        """Give a file that is never changed another name, too, which nobody has."""
+        """Add a second, unused name for an immutable file."""
 
     def touch(self, path: Path) -> None:
-        """Let a file be changed at this moment, with the content that it has."""
+        """Set the modification time of a file to now."""
 
     def delete(self, path: Path) -> None:
-        """Delete a file, if it is there."""
+        """Delete a file if it exists."""
 
     def delete_folder(self, folder: Path) -> None:
-        """Delete a folder with all that is in it, as far as it is there."""
+        """Delete a directory and its content if it exists."""
 
     def sync_file(self, path: Path) -> None:
         """Force the content of a file to disk."""
 
     def sync_folder(self, folder: Path) -> None:
-        """Force a folder's list of names to disk, so that new files in it can be found again."""
+        """Force the names in a directory to disk, so that its new files survive a power loss."""

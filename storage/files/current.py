@@ -1,4 +1,4 @@
-"""Which form of files is in place, and the effects that most callers need of it."""
+"""The active implementation of ``Files``, and functions for its most used operations."""
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -7,18 +7,18 @@ from pathlib import Path
 from oriel.storage.files.by_place import FilesByPlace
 from oriel.storage.files.contract import Files
 
-#: Of the process and not of a context: Spark calls back in threads of its own.
+#: Global and not context-local, because Spark calls back in its own threads.
 _in_place: list[Files] = [FilesByPlace()]
 
 
 def current_files() -> Files:
-    """The files that are in place."""
+    """Return the active implementation of ``Files``."""
     return _in_place[-1]
 
 
 @contextmanager
 def use_files(files: Files) -> Iterator[Files]:
-    """Put other files in place for a ``with`` block, in all threads of this process."""
+    """Activate ``files`` for a ``with`` block, in all threads of this process."""
     _in_place.append(files)
     try:
         yield files
@@ -32,25 +32,25 @@ def sync_file(path: Path) -> None:
 
 
 def sync_folder(path: Path) -> None:
-    """Force a folder's list of names to disk, so that new files in it can be found again."""
+    """Force the names in a directory to disk, so that its new files survive a power loss."""
     current_files().sync_folder(path)
 
 
 def sync_folders(paths: Iterable[Path]) -> None:
-    """Force the lists of names of these folders to disk, of each folder once."""
+    """Force the names in the directories to disk, once per distinct directory."""
     for path in dict.fromkeys(paths):
         sync_folder(path)
 
 
 def replace_file(path: Path, content: bytes, *, sync: bool) -> None:
-    """Write ``content`` to ``path`` so that a reader sees the old or the new file, never a part."""
+    """Write ``content`` to ``path``. A reader sees the old or the new content, never a part."""
     current_files().replace(path, content, sync=sync)
 
 
 def create_file(path: Path, content: bytes, *, sync: bool) -> None:
-    """Write ``content`` to ``path``, which is seen whole or not at all, and never overwritten.
+    """Write ``content`` to the new file ``path`` atomically (put-if-absent).
 
     Raises:
-        FileExistsError: there is a file of that name; it stays as it is.
+        FileExistsError: A file of this name exists. It stays unchanged.
     """
     current_files().create(path, content, sync=sync)

@@ -1,7 +1,7 @@
-"""Digests, by which a reader notices that a file is not the one that was written.
+"""Digests that detect damaged files.
 
-A digest is XXH3 with 64 bits: it finds damage, and it is not a cryptographic hash. XXH3 hashes
-about 10 GB per second, so a reader that needs the whole file pays little for it.
+A digest is a 64-bit XXH3 hash, which is not cryptographic. XXH3 hashes about 10 GB per second, so
+a reader that needs the whole file pays little for the check.
 """
 
 import re
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 #: The name of the algorithm in each digest, so that another one can follow.
 _ALGORITHM = "xxh3"
 _BLOCK_BYTES = 1 << 20
-#: How a JSON object ends that has its own digest.
+#: The end of a JSON object that contains its own digest.
 _OWN_DIGEST = re.compile(rb',"digest":"(' + _ALGORITHM.encode() + rb':[0-9a-f]{16})"\}$')
 
 
@@ -25,9 +25,9 @@ def digest(content: "bytes | memoryview | pa.Buffer") -> str:
 
 
 def file_digest(file: "IO[bytes] | pa.NativeFile") -> str:
-    """Return the digest of the rest of an open file.
+    """Return the digest of an open file, from its current position to its end.
 
-    The file is read and not mapped: a file that is cut off while it is mapped kills the process.
+    The file is read and not mapped, because truncation of a mapped file kills the process.
     """
     hashed = xxhash.xxh3_64()
     while block := file.read(_BLOCK_BYTES):
@@ -36,17 +36,17 @@ def file_digest(file: "IO[bytes] | pa.NativeFile") -> str:
 
 
 def with_digest(json_object: bytes) -> bytes:
-    """Return a JSON object that is not empty with its digest as its last field, ``digest``."""
+    """Add the digest of a non-empty JSON object as its last field, ``digest``."""
     return json_object[:-1] + f',"digest":"{digest(json_object)}"}}'.encode()
 
 
 def without_digest(content: bytes) -> bytes:
-    """Return the JSON object that ``with_digest`` was called with.
+    """Return the JSON object that was passed to ``with_digest``.
 
-    Content without a digest stays as it is: files of earlier versions have none.
+    Content without a digest is returned unchanged, because earlier versions wrote no digests.
 
     Raises:
-        ValueError: The content is not what was written.
+        ValueError: The digest does not match the content.
     """
     found = _OWN_DIGEST.search(content)
     if found is None:

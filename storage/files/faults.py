@@ -1,7 +1,7 @@
-"""Forms of files for tests: they count, fail or forget what another form does.
+"""Wrappers of ``Files`` for tests. They count operations, fail, or lose unsynced data.
 
 with use_files(FailingFiles(every=7, error=errno.ENOSPC)):
-    ...                                     # every seventh effect finds the disk full
+    ...                                     # every seventh write finds the disk full
 """
 
 import errno
@@ -22,21 +22,21 @@ _Result = TypeVar("_Result")
 
 
 class HookedFiles:
-    """Does what ``inner`` does, and calls ``before`` with the operation and its path first.
+    """Call ``before`` with the operation and its path, then call ``inner``.
 
-    Operations are called like the methods of ``Files``, but ``sync_file`` and ``sync_folder``
-    are both ``sync``.
+    The name of an operation is the method of ``Files``, except that ``sync_file`` and
+    ``sync_folder`` are both ``sync``.
     """
 
     def __init__(
         self, before: Callable[[str, Path], None] | None = None, *, inner: Files | None = None
     ) -> None:
-        """Wrap ``inner``, the files of all places if it isn't given."""
+        """Wrap ``inner``. Default: ``FilesByPlace()``."""
         self._before = before
         self.inner: Files = inner or FilesByPlace()
 
     def before(self, operation: str, path: Path) -> None:
-        """Look at an operation that is about to happen; an error stops it."""
+        """Handle an operation before it runs. An exception prevents the operation."""
         if self._before is not None:
             self._before(operation, path)
 
@@ -118,28 +118,33 @@ class HookedFiles:
 
 
 class CountingFiles(HookedFiles):
-    """Notes each operation with its path, in order."""
+    """Record each operation with its path, in order."""
 
     def __init__(self, *, inner: Files | None = None) -> None:
         super().__init__(inner=inner)
         self.operations: list[tuple[str, Path]] = []
 
     def before(self, operation: str, path: Path) -> None:
-        """Note an operation."""
+        """Record an operation."""
         self.operations.append((operation, path))
 
     @property
     def counts(self) -> Counter[str]:
-        """How many operations of each kind there were."""
+        """Return the number of operations by name."""
         return Counter(operation for operation, _ in self.operations)
 
 
 class FailingFiles(HookedFiles):
-    """Every n-th effect fails; reading works.
+    """Fail every n-th operation that writes, deletes or syncs. Reads are not counted.
 
-    ``error`` is what is told (``errno.ENOSPC``, ``EACCES``, ``EIO``). ``when`` says how: before
-    anything is done, after all is done (the disk has it, the caller hears of an error), or half
-    done: of a written file the first half is left, or a draft of a created or replaced one.
+    Args:
+        every: The n.
+        error: The number of the raised error, for example ``errno.ENOSPC``.
+        when: The moment of the failure. ``before``: nothing is done. ``after``: the operation
+            completes, and the caller gets an error. ``half``: ``write`` writes the first half of
+            the file, ``create`` and ``replace`` leave a draft, and others do nothing.
+        first: The first operation that fails, counted from 1. Default: ``every``.
+        inner: The wrapped files. Default: ``FilesByPlace()``.
     """
 
     def __init__(
@@ -151,13 +156,13 @@ class FailingFiles(HookedFiles):
         first: int | None = None,
         inner: Files | None = None,
     ) -> None:
-        """Fail effect ``first`` (``every`` if not given), counted from 1, and each n-th after."""
+        """See the class."""
         super().__init__(inner=inner)
         self._every = every
         self._error = error
         self._when = when
         self._until = every if first is None else first
-        #: How many effects failed.
+        #: How many operations failed.
         self.failed = 0
 
     def create(self, path: Path, content: bytes, *, sync: bool) -> None:
@@ -226,7 +231,10 @@ class FailingFiles(HookedFiles):
 
 
 def _leave_draft(path: Path, content: bytes) -> None:
-    """What a killed writer leaves beside a file; process 1 of another host is never gone."""
+    """Leave a draft as a killed writer does.
+
+    Its host is another one, so ``LocalFiles`` does not delete it as abandoned.
+    """
     draft = path.with_name(f".{path.name}.1@elsewhere.draft")
     draft.write_bytes(content[: len(content) // 2])
 
@@ -242,7 +250,7 @@ def _leave_half(path: Path, fill: Fill) -> None:
 
 @dataclass
 class _Unsynced:
-    """What the disk has of a path whose content or name wasn't synced since it changed."""
+    """The state on disk of a path whose content or name was not synced after a change."""
 
     before: bytes | None
     content_synced: bool
@@ -250,13 +258,13 @@ class _Unsynced:
 
 
 class ForgettingFiles(HookedFiles):
-    """Remembers what was not synced, so that ``lose_power`` can take it back.
+    """Track unsynced changes, so that ``lose_power`` can undo them.
 
-    It knows what goes through it, not what Spark or libraries write by themselves.
+    Only changes through this object are tracked, not the files that Spark or libraries write.
     """
 
     def __init__(self, *, inner: Files | None = None) -> None:
-        """Begin with a disk that has all that is there."""
+        """Treat all existing files as synced."""
         super().__init__(inner=inner)
         self._unsynced: dict[Path, _Unsynced] = {}
 
@@ -270,13 +278,13 @@ class ForgettingFiles(HookedFiles):
         self._changed(path, before, sync=sync)
 
     def write(self, path: Path, fill: Fill, *, sync: bool) -> WrittenFile:
-        """See ``Files``: with ``sync`` the content is on disk, but not the name."""
+        """See ``Files``. With ``sync``, the content is on disk, but not the name."""
         written = super().write(path, fill, sync=sync)
         self._unsynced[path] = _Unsynced(None, content_synced=sync)
         return written
 
     def delete(self, path: Path) -> None:
-        """See ``Files``: until the folder is synced, a power loss brings the file back."""
+        """See ``Files``. Until the directory is synced, a power loss restores the file."""
         before = self._on_disk(path)
         super().delete(path)
         self._unsynced[path] = _Unsynced(before, content_synced=True)
@@ -295,10 +303,15 @@ class ForgettingFiles(HookedFiles):
                     del self._unsynced[path]
 
     def lose_power(self, torn: Literal["missing", "empty", "cut"] = "missing") -> list[Path]:
-        """Leave what a disk may have after a power loss; return the paths that changed.
+        """Change the files to a state that a disk can have after a power loss.
 
-        ``missing``: what was not synced never was. Otherwise names are there that were not
-        synced, and contents that were not are empty or cut to their first half.
+        Args:
+            torn: ``missing`` undoes changes whose name was not synced. ``empty`` and ``cut`` keep
+                them. Unsynced content under a name that remains is empty, or, with ``cut``, its
+                first half.
+
+        Returns:
+            The paths that changed.
         """
         lost = []
         for path, unsynced in self._unsynced.items():
@@ -317,7 +330,7 @@ class ForgettingFiles(HookedFiles):
         return lost
 
     def _on_disk(self, path: Path) -> bytes | None:
-        """What a power loss would leave of a file at this moment."""
+        """Return the content that a file would have after a power loss now."""
         if path in self._unsynced:
             return self._unsynced[path].before
         return path.read_bytes() if path.exists() else None

@@ -1,4 +1,4 @@
-"""Files of a file system: of this machine, or of a mount that several share."""
+"""Files on a file system of this machine, or on a mount that several machines share."""
 
 import errno
 import os
@@ -17,13 +17,13 @@ from oriel.storage.files.problems import names_file
 if TYPE_CHECKING:
     import pyarrow as pa
 
-#: A draft of some file's new content: the file's name, the number of the process and its host.
+#: A draft with a file's new content: the file's name, the id of the process, and its host.
 _DRAFT = re.compile(r"\.(?P<name>.+)\.(?P<process>\d+)(?:@(?P<host>[^/]+))?\.draft")
 
 
 @contextmanager
 def _tells_directories(path: Path) -> Iterator[None]:
-    """Raise what Python raises for a directory in the place of a file; Arrow's has no number."""
+    """Raise ``IsADirectoryError`` if ``path`` is a directory. Arrow's error has no ``errno``."""
     try:
         yield
     except OSError as error:
@@ -34,14 +34,14 @@ def _tells_directories(path: Path) -> Iterator[None]:
 
 
 class LocalFiles:
-    """``Files`` by the calls of the operating system.
+    """``Files`` with the calls of the operating system.
 
-    A rename and a link within a folder must be atomic there, as they are on local disks and on
-    NFS. Locks are not needed.
+    The file system must have atomic renames and hard links within a directory, as local disks and
+    NFS have. Locks are not needed.
     """
 
     def reach(self, folder: Path) -> None:
-        """See ``Files``: what is wrong there, the first file will tell."""
+        """See ``Files``. This method checks nothing: the first file operation reports a problem."""
 
     def read(self, path: Path) -> bytes:
         return path.read_bytes()
@@ -82,7 +82,7 @@ class LocalFiles:
         found = []
         with suppress(FileNotFoundError, NotADirectoryError), os.scandir(folder) as entries:
             for entry in entries:
-                # It may go meanwhile.
+                # Another process can delete it meanwhile.
                 with suppress(FileNotFoundError):
                     status = entry.stat()
                     if entry.is_file():
@@ -100,7 +100,7 @@ class LocalFiles:
     def create(self, path: Path, content: bytes, *, sync: bool) -> None:
         draft = self._write_draft(path, content, sync=sync)
         try:
-            # A rename would put itself in the place of another process's file.
+            # A rename would replace the file of another process.
             path.hardlink_to(draft)
         finally:
             draft.unlink(missing_ok=True)
@@ -122,7 +122,7 @@ class LocalFiles:
                 if sync:
                     self.sync_file(path)
         except BaseException:
-            # On a full disk half a file would only make it fuller.
+            # A partial file would use the space of a full disk.
             path.unlink(missing_ok=True)
             raise
         status = path.stat()
@@ -135,7 +135,7 @@ class LocalFiles:
         try:
             path.unlink(missing_ok=True)
         except PermissionError as error:
-            # POSIX lets a system refuse to unlink a directory with EPERM.
+            # POSIX allows EPERM for an unlink of a directory.
             if path.is_dir():
                 raise IsADirectoryError(
                     errno.EISDIR, os.strerror(errno.EISDIR), str(path)
@@ -143,7 +143,7 @@ class LocalFiles:
             raise
 
     def copy(self, source: Path, target: Path, *, sync: bool) -> None:
-        """See ``Files``: by a hard link."""
+        """See ``Files``. The second name is a hard link."""
         target.hardlink_to(source)
         if sync:
             self.sync_file(target)
@@ -162,9 +162,9 @@ class LocalFiles:
         self.sync_file(folder)
 
     def _write_draft(self, path: Path, content: bytes, *, sync: bool) -> Path:
-        """Write a file beside ``path`` that is to get its name; with ``sync`` it is on disk."""
+        """Write a draft in the directory of ``path``, with its content on disk if ``sync``."""
         _remove_left_drafts(path.parent)
-        # On a shared mount two hosts may have processes of one number.
+        # On a shared mount, processes of two hosts can have the same id.
         draft = path.with_name(f".{path.name}.{os.getpid()}@{socket.gethostname()}.draft")
         try:
             with names_file(path), draft.open("wb") as file:
@@ -180,10 +180,10 @@ class LocalFiles:
 
 @cache
 def _remove_left_drafts(folder: Path) -> None:
-    """Remove drafts in ``folder`` by processes of this host that don't run any more.
+    """Delete the drafts in ``folder`` of processes of this host that no longer run.
 
-    A process looks once, before it writes there for the first time: a folder may have very many
-    files, and drafts are left by those that died before.
+    A process does this once per directory, before its first write, because listing a large
+    directory is slow.
     """
     with os.scandir(folder) as entries:
         drafts = [match for entry in entries if (match := _DRAFT.fullmatch(entry.name))]
@@ -194,7 +194,7 @@ def _remove_left_drafts(folder: Path) -> None:
 
 
 def _runs(process: int) -> bool:
-    """Whether there is a process of this number."""
+    """Return whether a process with this id exists."""
     try:
         os.kill(process, 0)
     except (ProcessLookupError, OverflowError):

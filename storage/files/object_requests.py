@@ -1,4 +1,4 @@
-"""Requests to an object store: retries while it is unavailable, and its errors as those of files.
+"""Requests to an object store, with retries during outages and errors of ``Files``.
 
 An object store restarts in tens of seconds, and a pipeline that runs for months must survive that.
 So a request that gets no response, or a response that the store is busy, is sent again for a
@@ -23,33 +23,38 @@ if TYPE_CHECKING:
 
 _Result = TypeVar("_Result")
 
-#: Seconds for which a request is sent again, from its first failure on.
+#: Seconds for which a request is retried, from its first failure.
 RETRY_SECONDS = 60.0
-#: The same for the first request of a command, which a person waits for.
+#: The same for the first request of a command, because a person waits for it.
 FIRST_RETRY_SECONDS = 5.0
 #: Seconds without a byte after which a request has failed. A part of an upload is one request.
 SILENT_SECONDS = 20.0
-#: A request of the client is bounded by the silence above, not by its size.
+#: No limit in practice: the limit of silence bounds a request, so that its size does not matter.
 _WHOLE_REQUEST = timedelta(hours=1)
 _CONNECT = timedelta(seconds=5)
-#: The client retries single failures itself. It spends few attempts quickly, so outages are ours.
+#: The client retries single failures quickly. ``ObjectRequests`` handles longer outages.
 _CLIENT_RETRIES = 2
 _FIRST_PAUSE_SECONDS = 0.1
 _MOST_PAUSE_SECONDS = 2.0
 
 _NO_BUCKET = "NoSuchBucket"
-#: The client has exceptions for these statuses, but not if a list request gets them.
+#: The client raises its own exceptions for these statuses, except for list requests.
 _REFUSED = re.compile(r"status code: (?:401|403)\b")
-#: No or a broken response, or a store that is busy or fails. 501: it will never work.
+#: No response, a broken one, or a busy or failing store. 501 is excluded: a retry cannot succeed.
 _UNAVAILABLE = re.compile(r"HTTP error: |status code: (?:408|429|5(?!01)\d\d)\b")
 
 
 class _Unavailable(Exception):
-    """A request got no response, and can be sent again."""
+    """A request got no response and can be retried."""
 
 
 class _Outage(NamedTuple):
-    """An object store that does not respond: since when by the monotonic clock, and to what."""
+    """An object store that does not respond.
+
+    Attributes:
+        since: The start of the outage, in seconds of ``time.monotonic()``.
+        request: The description of the request without a response.
+    """
 
     since: float
     request: str
@@ -61,7 +66,7 @@ _outages: dict[tuple[str, str], _Outage] = {}
 
 def waiting_for() -> str | None:
     """Return which object store does not respond to this process, None if all do."""
-    # A copy: other threads change it.
+    # Copy the outages, because other threads change them.
     for (endpoint, _), outage in _outages.copy().items():
         seconds = time.monotonic() - outage.since
         return f"object store {endpoint}: no response for {seconds:.0f} s to {outage.request}"
@@ -82,15 +87,19 @@ class ObjectRequests:
         *,
         is_first: bool = False,
     ) -> _Result:
-        """Return what ``request`` returns for the store and the key of ``path``.
+        """Return the result of ``request`` for the store and the key of ``path``.
 
-        It is called again while the store is unavailable, so it must be safe to repeat. ``action``
-        is a verb for messages. ``is_first``: a person waits for it, so it is not repeated for long.
+        Args:
+            action: A verb for messages.
+            path: The object.
+            request: A function that is safe to repeat. It is retried while the store is
+                unavailable.
+            is_first: A person waits for the result, so retries end early.
 
         Raises:
             FileNotFoundError: The object does not exist.
             FileExistsError: The object already exists.
-            ObjectStoreFailed: the store rejects the request, or is unavailable for too long.
+            ObjectStoreFailed: The store rejects the request, or is unavailable until retries end.
         """
         bucket, key = bucket_and_key(path)
         store, place = self._store(bucket), (_endpoint(), bucket)
@@ -104,12 +113,12 @@ class ObjectRequests:
             except _Unavailable as error:
                 now = time.monotonic()
                 if failed_at is None:
-                    # A person waits for the first request, also while it has no response.
+                    # The time without a response also counts, because a person waits.
                     failed_at = began if is_first else now
                 if now - failed_at >= retry_seconds:
                     raise _failed(path, error.__cause__ or error) from error.__cause__
                 outage = _Outage(began, f"the request to {action} {uri(path)} ({error})")
-                # Once per outage, however many threads have requests.
+                # Log each outage once, not once per thread.
                 if not is_first and _outages.setdefault(place, outage) is outage:
                     _report(outage, retry_seconds)
                 time.sleep(pause)
@@ -133,7 +142,7 @@ class ObjectRequests:
                     # Options that are given here replace those of the environment.
                     "allow_http": os.environ.get("AWS_ALLOW_HTTP", "").lower() in {"1", "true"},
                 },
-                # A request that had no response for this long is not sent again by the client.
+                # After this time without a response, the client does not retry.
                 retry_config={"max_retries": _CLIENT_RETRIES, "retry_timeout": _CONNECT},
             )
         return store
@@ -160,7 +169,7 @@ def not_there(path: Path) -> FileNotFoundError:
 
 @contextmanager
 def _errors_of_files(path: Path) -> Iterator[None]:
-    """Raise errors of the client as those of ``Files``, in one line that says what to do."""
+    """Translate errors of the client to errors of ``Files`` with one-line messages."""
     from obstore import exceptions  # noqa: PLC0415
 
     try:
@@ -178,13 +187,13 @@ def _errors_of_files(path: Path) -> Iterator[None]:
     except exceptions.BaseError as error:
         line = str(error).partition("\n")[0]
         if _UNAVAILABLE.search(line):
-            # Without how long each attempt took.
+            # Keep only the reason, not the durations of the attempts.
             raise _Unavailable(line.rpartition(" - ")[2][:200]) from error
         raise _failed(path, error) from error
 
 
 def _failed(path: Path, error: BaseException) -> ObjectStoreFailed:
-    """Return what is wrong with the object store, as far as its response says it."""
+    """Return the error that matches the response of the object store."""
     text = str(error)
     bucket = bucket_and_key(path)[0]
     if _NO_BUCKET in text:

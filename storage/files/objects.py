@@ -1,9 +1,9 @@
-"""Objects of buckets as files, by the protocol of S3.
+"""Objects in buckets as files, with the S3 protocol.
 
-Credentials, region and endpoint come from the usual variables of the environment (``AWS_...``).
-A put is durable and seen whole, so there is nothing to sync and no draft; a create is a put with
-``If-None-Match: *``, of which one succeeds. There are no folders: one is there as long as a name
-begins with it. What is mapped is fetched once, into a cache on a disk of this machine.
+The environment variables ``AWS_...`` set credentials, region and endpoint. A put is durable and
+atomic, so neither syncs nor drafts are needed. A create is a put with ``If-None-Match: *``. If
+several processes create an object, one put succeeds. A directory exists while an object name
+starts with it. A mapped object is fetched once, into a cache on a local disk.
 """
 
 import io
@@ -24,23 +24,23 @@ if TYPE_CHECKING:
     from obstore.store import S3Store
 
 _AGAIN_SECONDS = 0.05
-#: Parts of one upload at a time. Each has to be sent before the client gives it up as silent.
+#: Concurrent parts of one upload. More would share the bandwidth, and one could time out.
 _PARTS_AT_A_TIME = 4
 
 
 class ObjectFiles:
-    """``Files`` of buckets."""
+    """``Files`` in buckets."""
 
     def __init__(self) -> None:
         self._requests = ObjectRequests()
 
     @cached_property
     def cache(self) -> FileCache:
-        """The copies on this machine."""
+        """Return the local copies of objects."""
         return FileCache()
 
     def reach(self, folder: Path) -> None:
-        """See ``Files``: one listing tells endpoint, credentials and bucket."""
+        """See ``Files``. One list request checks endpoint, credentials and bucket."""
         import obstore  # noqa: PLC0415 - only where there are objects
 
         def look(store: "S3Store", key: str) -> None:
@@ -56,7 +56,7 @@ class ObjectFiles:
         )
 
     def open(self, path: Path) -> "pa.NativeFile":
-        """See ``Files``: parts of it are asked for as they are read, unless there is a copy."""
+        """See ``Files``. Without a local copy, each read requests a range."""
         import pyarrow as pa  # noqa: PLC0415 - only processes that read tables have it in memory
 
         if (copy := self.cache.find(uri(path))) is not None:
@@ -67,7 +67,7 @@ class ObjectFiles:
         return pa.PythonFile(_RangesFile(self, path), mode="r")
 
     def map(self, path: Path) -> "pa.NativeFile":
-        """See ``Files``: of a copy, which is made if there is none."""
+        """See ``Files``. The local copy is mapped, and fetched first if it does not exist."""
         import obstore  # noqa: PLC0415
         import pyarrow as pa  # noqa: PLC0415
 
@@ -117,7 +117,7 @@ class ObjectFiles:
         return self._listed(folder)[0]
 
     def make_folder(self, folder: Path, *, sync: bool) -> None:
-        """See ``Files``: it is there with its first file."""
+        """See ``Files``. A directory exists from its first object on."""
 
     def create(self, path: Path, content: bytes, *, sync: bool) -> None:  # noqa: ARG002
         import obstore  # noqa: PLC0415
@@ -132,11 +132,11 @@ class ObjectFiles:
                 try:
                     is_ours = self.read(path) == content
                 except FileNotFoundError:
-                    # Somebody was about to write it, too, and has not; or it was deleted.
+                    # Another process's put did not complete, or the object was deleted.
                     time.sleep(_AGAIN_SECONDS)
                     continue
-                # An answer may be lost, and the client then puts once more: each content that is
-                # created names who made it, so this one is ours.
+                # If a response is lost, the client repeats the put. Each created content names
+                # its creator, so equal content is from this process.
                 if not is_ours:
                     raise
             return
@@ -149,7 +149,7 @@ class ObjectFiles:
         )
 
     def write(self, path: Path, fill: Fill, *, sync: bool) -> WrittenFile:  # noqa: ARG002
-        """See ``Files``: it is made on this machine, which keeps its copy."""
+        """See ``Files``. The file is written locally, uploaded, and kept as the local copy."""
         import obstore  # noqa: PLC0415
         import pyarrow as pa  # noqa: PLC0415
 
@@ -166,14 +166,14 @@ class ObjectFiles:
         return WrittenFile(status.st_size, status.st_mtime_ns // 1_000_000)
 
     def copy(self, source: Path, target: Path, *, sync: bool) -> None:  # noqa: ARG002
-        """See ``Files``: the store does it by itself."""
+        """See ``Files``. The object store copies the object without a download."""
         import obstore  # noqa: PLC0415
 
         to = bucket_and_key(target)[1]
         self._requests.send("copy", source, lambda store, key: obstore.copy(store, key, to))
 
     def touch(self, path: Path) -> None:
-        """See ``Files``: no object may be copied to itself, so by way of another name."""
+        """See ``Files``. An object cannot be copied to itself, so a temporary name is used."""
         aside = path.with_name(f"{path.name}.touched")
         self.copy(path, aside, sync=False)
         self.copy(aside, path, sync=False)
@@ -196,13 +196,13 @@ class ObjectFiles:
         self._requests.send("delete", folder, delete)
 
     def sync_file(self, path: Path) -> None:
-        """See ``Files``: a put is on disk."""
+        """See ``Files``. A put is already durable."""
 
     def sync_folder(self, folder: Path) -> None:
-        """See ``Files``: a name is there with its object."""
+        """See ``Files``. The name of an object is durable with its put."""
 
     def read_range(self, path: Path, start: int, size: int) -> bytes:
-        """``size`` bytes of a file from ``start`` on, which it has."""
+        """Return the ``size`` bytes of a file from ``start``. The file must have them."""
         import obstore  # noqa: PLC0415
 
         return self._requests.send(
@@ -212,7 +212,7 @@ class ObjectFiles:
         )
 
     def _listed(self, folder: Path) -> tuple[list[ListedFile], list[str]]:
-        """The files in a folder, and the names of the folders in it."""
+        """Return the files in a directory, and the names of its subdirectories."""
         import obstore  # noqa: PLC0415
 
         found = self._requests.send(
@@ -231,7 +231,7 @@ class ObjectFiles:
 
 
 class _RangesFile(io.RawIOBase):
-    """An object that is read in any order; each read is a request."""
+    """An object as a seekable file. Each read is a range request."""
 
     def __init__(self, files: ObjectFiles, path: Path) -> None:
         super().__init__()

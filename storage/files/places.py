@@ -1,8 +1,8 @@
-"""Where files are: on a file system of this machine, or objects of a bucket.
+"""Paths of files on file systems and of objects in buckets.
 
-``Path("s3://bucket/data")`` is ``s3:/bucket/data``, as paths have no double slashes. So a path
-whose first part is ``s3:`` is an object's; all code goes on with ``folder / name``, and which form
-of files is meant is seen by the path alone.
+``Path("s3://bucket/data")`` is ``s3:/bucket/data``, because paths have no double slashes. So a path
+whose first part is ``s3:`` is an object. All code can use ``folder / name``, and the path alone
+selects the implementation of ``Files``.
 """
 
 import argparse
@@ -11,35 +11,35 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 _OBJECTS = "s3:"
-#: What a URI begins with. A local path may have a colon, but not two slashes behind its first.
+#: The scheme of a URI. A local path can contain a colon, but not ``://`` after its first word.
 _SCHEME = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*)://")
 
 
 def is_object(path: Path) -> bool:
-    """Whether a path is that of an object, or of a folder of objects."""
+    """Return whether a path is an object or a directory of objects."""
     return path.parts[:1] == (_OBJECTS,)
 
 
 def uri(path: Path) -> str:
-    """A path as libraries and people write it: ``s3://bucket/key`` for an object."""
+    """Return a path as text, for example ``s3://bucket/key`` for an object."""
     return f"s3://{'/'.join(path.parts[1:])}" if is_object(path) else str(path)
 
 
 def bucket_and_key(path: Path) -> tuple[str, str]:
-    """The bucket of an object, and its key in it ("" for the whole bucket)."""
+    """Return the bucket and the key of an object. The key is "" for the whole bucket."""
     return path.parts[1], "/".join(path.parts[2:])
 
 
 def absolute(path: Path) -> Path:
-    """The path from the root, without links; that of an object is so already."""
+    """Return the absolute path without symbolic links. Paths of objects are already absolute."""
     return path if is_object(path) else path.resolve()
 
 
 def data_folder(text: str) -> Path:
-    """Read the folder that ``--data`` names: a path, ``file://`` or ``s3://BUCKET/PREFIX``.
+    """Parse the directory of ``--data``: a path, ``file://...`` or ``s3://BUCKET/PREFIX``.
 
     Raises:
-        argparse.ArgumentTypeError: it is on no file system that data can be on.
+        argparse.ArgumentTypeError: The scheme is not supported.
     """
     matched = _SCHEME.match(text)
     if matched is None:

@@ -1,4 +1,4 @@
-"""Errors of the disk in one line that names the file and what to do."""
+"""One-line messages for disk errors, with the file and what to do."""
 
 import errno
 import os
@@ -10,13 +10,13 @@ from typing import NamedTuple
 
 
 class _Problem(NamedTuple):
-    """What is wrong, and what to do about it at a place."""
+    """The description of a problem, and the action that solves it."""
 
     told: str
     action: str
 
 
-#: A container sees directories of the host under other names, but with their owners.
+#: In a container, a directory of the host has another path, but the same owner.
 _RIGHTS = "Let user {user} read and write {place} (in a container, the mounted directory)"
 _PROBLEMS = {
     errno.ENOSPC: _Problem("the disk is full", "Free space on the file system of {place}"),
@@ -29,26 +29,26 @@ _PROBLEMS = {
     errno.EMFILE: _Problem("too many files are open", "Raise the limit with `ulimit -n`"),
     errno.ENFILE: _Problem("too many files are open", "Close files of other processes"),
 }
-#: How Rust and Python write the number of an error.
+#: The error number as Rust and Python write it.
 _NUMBER = re.compile(r"(?:os error |\[[Ee]rrno )(\d+)")
-#: How Java writes it.
+#: Java writes only the text of the error.
 _PHRASES = {os.strerror(number): number for number in _PROBLEMS}
 _PATH = re.compile(r"(?:(?<![^\s:'\"(])|(?<=file://))(/[^\s:'\"(),]+)")
 
 
 def disk_problem(error: BaseException | str, place: Path | None = None) -> str | None:
-    """Return an error of the disk in one line, None if ``error`` is not one.
+    """Return a one-line message for a disk error, None if ``error`` is not a disk error.
 
     Args:
-        error: an ``OSError``, or the error of a library, whose text has number and path.
-        place: what the file system is called that needs space; default: the file's directory.
+        error: An ``OSError``, or an error of a library whose text has the number and the path.
+        place: The directory on which the user must act. Default: the directory of the file.
     """
     text, filename = str(error), None
     number = error.errno if isinstance(error, OSError) else None
     if isinstance(error, OSError):
         filename = error.filename2 or error.filename
     if number not in _PROBLEMS:
-        # Outside of an OSError a text can quote another process's error.
+        # The text of another error can quote the error of another process.
         match = _NUMBER.search(text)
         of_phrase = (known for phrase, known in _PHRASES.items() if phrase in text)
         number = int(match[1]) if match else next(of_phrase, None)
@@ -68,7 +68,7 @@ def disk_problem(error: BaseException | str, place: Path | None = None) -> str |
 
 @contextmanager
 def names_file(path: Path) -> Iterator[None]:
-    """Let an error of writing name the file: the system names files only when they are opened."""
+    """Add the path to errors of writes. The system names a file only if opening it fails."""
     try:
         yield
     except OSError as error:

@@ -1,28 +1,44 @@
-"""The disposable ordered index over a store's table: LMDB, written by the tailer, read by the API.
+"""The ordered index of a store's table: LMDB, written by the tailer and read by the service.
 
-In come rows of the table (``file_rows``) and the state that they lead to: ``IndexWriter`` puts one
-table version on top of the one before, ``build_generation`` a whole version into a new generation.
-Out come snapshots of one version (``IndexReader``), which answer what the contracts of
-``oriel.storage`` promise, as finished JSON. Damage is an error, a mark for the tailer and a
-rebuild, never a crash.
+An index contains only data of its table. If it is damaged or deleted, the tailer builds it again.
 
-Layout of one index folder::
+- Input: rows of the table (``file_rows``) and the ``IndexState`` after them. ``IndexWriter``
+  applies one table version after the other. ``build_generation`` writes one whole version to a new
+  generation.
 
-    FOLDER = DATA/index/_format-<n>/<store>
-    FOLDER/CURRENT                  name of the generation that readers use
-    FOLDER/COMPARED                 when the index was last compared with its table
-    FOLDER/<generation>/            one LMDB environment (data.mdb, lock.mdb)
-    FOLDER/<generation>/DAMAGED     left by a reader that found the generation unreadable
-    FOLDER/<generation>/SUSPECT     left when a reader's process crashed
-    FOLDER/<generation>/...         other marks: see ``oriel.storage.index.trust``
+- Output: snapshots of one version (``IndexReader``). They implement the protocols of
+  ``oriel.storage.contracts`` and return windows as encoded JSON.
 
-An environment has four databases: ``windows`` (record key -> JSON, see
-``oriel.storage.key_codec``), ``lengths`` (sessions by class of length), ``meta`` (one record, the
-``IndexState``) and ``ahead`` (record key -> revision, of rows that others wrote with one that the
-pipeline has still to come to). Each value has a checksum. All change in one
-write transaction per table version. Invariants: the state names the table version
-whose rows are there, all of them and none of a later one; a generation that ``CURRENT`` names is
-complete; a generation's files are never replaced in place.
+- Damage raises an error, leaves a marker file for the tailer, and leads to a rebuild. It does not
+  crash the process that reads.
+
+Files of one index::
+
+    INDEX = DATA/index/_format-<n>/<store>
+    INDEX/CURRENT                   name of the generation that readers use
+    INDEX/COMPARED                  when the index was last compared with its table
+    INDEX/<generation>/             one LMDB environment (data.mdb, lock.mdb)
+    INDEX/<generation>/DAMAGED      written by a reader that found the generation unreadable
+    INDEX/<generation>/SUSPECT      written after the process of a reader crashed
+    INDEX/<generation>/...          other marker files: see ``oriel.storage.index.trust``
+
+An LMDB environment has four databases, and each value has a checksum::
+
+    windows    record key -> JSON (``oriel.storage.key_codec``)
+    lengths    sessions by length class (``oriel.storage.index.lengths``)
+    meta       one record, the ``IndexState``
+    ahead      record key -> revision of rows with a revision above the pipeline's
+
+Other programs can write rows with a revision that the pipeline has not reached yet. These rows are
+listed in ``ahead``.
+
+Invariants:
+
+- One write transaction applies a table version with its rows and its state.
+- The state names a table version. The index has all visible rows of this version, and no rows of a
+  later version.
+- ``CURRENT`` always names a complete generation.
+- The files of a generation are never replaced. A rebuild creates a new generation.
 """
 
 from oriel.storage.index.build import build_generation

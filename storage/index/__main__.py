@@ -1,4 +1,4 @@
-"""``python -m oriel.storage.index GENERATION``: look through a generation for damage."""
+"""``python -m oriel.storage.index GENERATION``: verify a generation of an index."""
 
 import sys
 

@@ -1,11 +1,12 @@
-"""Building an index from nothing: all rows of a table version, sorted, in one walk through it.
+"""Build an index from all rows of a table version, sorted, with one read of the table.
 
-    files -> encoded rows -> runs, each sorted -> merged, each window once -> appended to LMDB
+    files -> encoded rows -> sorted runs -> merged, each window once -> appended to LMDB
 
-What is put in the order of its keys fills page after page, so it costs less than a third of what it
-costs in any other order. A run is what fits into memory; a table that is larger is merged from runs
-on disk, block by block, so memory does not grow with it. Which row of a window counts is the rule
-of ``oriel.storage.index.revisions``, within a run and across them.
+Records are appended to LMDB in key order. This costs less than a third of inserts in any other
+order. A run is sorted in memory. If a table is larger than one run, its runs are written to disk
+and merged block by block, so memory does not grow with the table. The rule of
+``oriel.storage.index.revisions`` decides which row of a window counts, within a run and across
+runs.
 """
 
 import shutil
@@ -24,9 +25,9 @@ from oriel.storage.index.state import Extent, IndexState, RevisionBounds
 from oriel.storage.index.writer import IndexWriter
 from oriel.storage.shards import ALL_KEYS, Shard
 
-#: Bytes of encoded rows that are sorted at once; about five times as many are taken meanwhile.
+#: Maximum bytes of the encoded rows of a run. Sorting needs about five times as much memory.
 _RUN_BYTES = 192 << 20
-#: Rows of a block that a merge takes from each run, and that go into one write transaction.
+#: Rows of a block. A merge reads one block of each run. Each write transaction has one block.
 _BLOCK_ROWS = 1 << 16
 _RUNS = "runs"
 
@@ -38,17 +39,25 @@ def build_generation(
     moved: Callable[[], None] = lambda: None,
     shard: Shard = ALL_KEYS,
 ) -> IndexState:
-    """Fill an empty generation with all windows of a table version and shard, synced to disk.
+    """Write all windows of a table version and shard to an empty generation, synced to disk.
 
-    ``moved`` is called with each piece of work that is done.
+    Args:
+        table: The directory of the table.
+        snapshot: The version of the table.
+        generation: The directory of the generation.
+        moved: Called after each piece of work, to report progress.
+        shard: The keys to index.
+
+    Returns:
+        The state of the index.
 
     Raises:
-        MissingDataFile: a file of the version is not there; a newer version may not need it.
-        CorruptLog: a file of it can't be read.
-        StoreNotReady: it could not be written (disk full).
+        MissingDataFile: a file of the version does not exist. A newer version may not need it.
+        CorruptLog: a file of the version can't be read.
+        StoreNotReady: the generation could not be written (disk full).
     """
     files = {name: table / name for name in snapshot.files}
-    # Before anything is read: what is gone is told at no cost.
+    # Fail before any file is read if one is missing.
     for path in files.values():
         if not current_files().exists(path):
             raise missing_file(path)
@@ -66,7 +75,7 @@ def build_generation(
         revisions=RevisionBounds(snapshot.batch, snapshot.batch),
         store=generation.parent.name,
     )
-    # One sync at the end: nobody reads the generation before it is published.
+    # One sync at the end is enough, because no reader opens an unpublished generation.
     writer = IndexWriter(generation, sync=False)
     runs = _Runs(generation / _RUNS)
     highest = snapshot.batch
@@ -97,24 +106,24 @@ def _encoded(
 
 
 class _Runs:
-    """Encoded rows in any order, given back in the order of their record keys, each once."""
+    """Encoded rows, added in any order and returned in key order, each key once."""
 
     def __init__(self, folder: Path) -> None:
-        """Put runs that memory is not to hold into this folder, which is made when it is needed."""
+        """Use this directory for runs that do not fit in memory. It is created when needed."""
         self._folder = folder
         self._files: list[Path] = []
         self._gathered: list[Any] = []
         self._gathered_bytes = 0
 
     def add(self, rows: Any) -> None:
-        """Take in rows."""
+        """Add encoded rows."""
         if self._gathered_bytes + rows.nbytes > _RUN_BYTES and self._gathered:
             self._spill()
         self._gathered.append(rows)
         self._gathered_bytes += rows.nbytes
 
     def merged(self) -> Iterator[Any]:
-        """The row of each window that counts, in order, in blocks."""
+        """Yield blocks with the row that counts for each window, in key order."""
         if not self._files:
             if self._gathered:
                 rows = counting_rows(pa.concat_tables(self._gathered))
@@ -126,7 +135,7 @@ class _Runs:
         yield from _merge([_blocks(path) for path in self._files])
 
     def remove(self) -> None:
-        """Remove what was written."""
+        """Delete the runs on disk."""
         shutil.rmtree(self._folder, ignore_errors=True)
 
     def _spill(self) -> None:
@@ -140,7 +149,7 @@ class _Runs:
 
 
 def _blocks(path: Path) -> Iterator[Any]:
-    """The blocks of a run, mapped and not read."""
+    """Yield the blocks of a run from a memory map."""
     with pa.memory_map(str(path)) as source:
         file = pa.ipc.open_file(source)
         for number in range(file.num_record_batches):
@@ -150,7 +159,8 @@ def _blocks(path: Path) -> Iterator[Any]:
 def _merge(runs: list[Iterator[Any]]) -> Iterator[Any]:
     """Merge sorted runs block by block.
 
-    Up to the least of the last keys of all blocks at hand, no run has anything that is not there.
+    Each run has one current block. All rows up to the least of the last keys of the current blocks
+    are in these blocks, so they can be merged.
     """
     blocks = {number: next(run) for number, run in enumerate(runs)}
     while blocks:

@@ -1,10 +1,10 @@
-"""Look through a whole index for damage, in a process of its own.
+"""Verify a whole index in its own process.
 
     python -m oriel.storage.index GENERATION [PARENT_PID [TABLE SHARD]]
 
-Garbled pages can crash LMDB, so nothing of the index is trusted here: first the file's
-structure is walked byte by byte without LMDB (``lmdb.verify``), then each record must have its
-checksum and the state be readable. Measured: 8 s per million windows.
+Corrupt pages can crash LMDB. So the check first walks the structure of the file byte by byte
+without LMDB (``lmdb.verify``). Then it verifies the checksum of each record and reads the state.
+Measured: 8 s per million windows.
 """
 
 import os
@@ -27,28 +27,32 @@ from oriel.storage.index.state import IndexState
 from oriel.storage.parent_watch import end_with_parent
 from oriel.storage.shards import Shard
 
-#: Signals by which a process dies of what it reads; of others (no memory left) it is killed.
+#: Signals of a process that crashes on damaged pages. Other signals do not show damage, for example
+#: SIGKILL when memory runs out.
 _CRASHES = (signal.SIGSEGV, signal.SIGBUS, signal.SIGABRT, signal.SIGFPE, signal.SIGILL)
 
-#: The priority of a check of an index that is in use: everything else comes first.
+#: The niceness of a check of an index that is in use: the lowest priority.
 _LOWEST_PRIORITY = 19
 
-#: Records that are compared with their checksums at once.
+#: Records that are verified by one call.
 _CHUNK = 1_000
 
 
 def find_damage(generation: Path) -> str | None:
-    """Look through a generation; returns what is wrong with it, None when nothing is.
+    """Verify a generation.
+
+    Returns:
+        The first problem, or None if the generation is sound.
 
     Raises:
-        StoreNotReady, OSError: it could not be looked through, which says nothing about it.
+        StoreNotReady, OSError: the generation could not be verified. This does not show damage.
     """
-    # A writer may commit meanwhile, between two looks at the file's size and its headers. Damage is
-    # there again the second time.
+    # A commit between the reads of the file's size and of its headers can look like damage. Real
+    # damage appears in both checks.
     problem = _structure_problem(generation) and _structure_problem(generation)
     if problem is not None:
         return problem
-    # Only a file whose structure is whole is opened.
+    # Read records only if the structure is sound.
     try:
         _check_records(generation)
     except IndexDamaged as error:
@@ -64,7 +68,7 @@ def find_damage(generation: Path) -> str | None:
 def _structure_problem(generation: Path) -> str | None:
     with ExitStack() as stack:
         with suppress(lmdb.Error, OSError):
-            # While a read transaction is open, no page that is in use now is written again.
+            # While a read transaction is open, LMDB does not overwrite pages that are in use now.
             env = stack.enter_context(lmdb.open(str(generation), readonly=True, create=False))
             stack.enter_context(env.begin())
         try:
@@ -89,32 +93,33 @@ def _check_records(generation: Path) -> None:
 
 
 def check_in_own_process(generation: Path) -> None:
-    """Run ``find_damage`` where a crash harms nobody.
+    """Verify a generation in a subprocess, so that a crash does not end this process.
 
     Raises:
-        IndexDamaged: something is wrong, or the check crashed.
-        StoreNotReady: the check could not be made; a retry may do.
+        IndexDamaged: the generation is damaged, or the check crashed.
+        StoreNotReady: the check could not run. A retry can succeed.
     """
     check = subprocess.run(_command(generation), capture_output=True, text=True, check=False)  # noqa: S603
     outcome_of_look(generation, check.returncode, check.stdout, check.stderr)
 
 
 def start_look(generation: Path) -> "subprocess.Popen[str]":
-    """Begin to look through a generation that is used, at the lowest priority.
+    """Start a subprocess that verifies a generation in use, at the lowest priority.
 
-    A file at rest is compared with its digest instead; ``outcome_of_look`` says what was found.
+    For a closed file with a digest, it only compares the digest. Pass the result of the process to
+    ``outcome_of_look``.
     """
     return _start(generation)
 
 
 def start_comparison(generation: Path, table: Path, shard: Shard) -> "subprocess.Popen[str]":
-    """Begin to compare a generation that is used with its table, at the lowest priority."""
+    """Start a subprocess that compares a generation with its table, at the lowest priority."""
     return _start(generation, uri(table), str(shard))
 
 
 def _start(generation: Path, *compared: str) -> "subprocess.Popen[str]":
     command = [*_command(generation), str(os.getpid()), *compared]
-    # Arrow would use all cores.
+    # By default, Arrow uses all cores.
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     return subprocess.Popen(  # noqa: S603
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment
@@ -124,17 +129,25 @@ def _start(generation: Path, *compared: str) -> "subprocess.Popen[str]":
 def outcome_of_look(
     generation: Path, code: int, output: str, errors: str, *, is_comparison: bool = False
 ) -> None:
-    """Say what a look, or a comparison, that ended with this exit code found.
+    """Evaluate a finished verification or comparison.
+
+    Args:
+        generation: The generation that was checked.
+        code: The exit code of the process.
+        output: The text that the process wrote to stdout.
+        errors: The text that the process wrote to stderr.
+        is_comparison: True for a comparison with the table.
 
     Raises:
-        IndexDamaged: something is wrong, or the check crashed.
-        StoreNotReady: the check could not be made; a retry may do.
+        IndexDamaged: the generation is damaged, or the verification crashed.
+        StoreNotReady: the check could not run. A retry can succeed.
     """
     if code == 0:
         return
     index = f"index {generation.parent.name!r}"
     found = output.strip()
-    # A crash says nothing on stdout, and is a finding, too. Of a comparison, the table can be why.
+    # A crash writes nothing to stdout, but it also shows damage. In a comparison, the table can be
+    # the cause of the crash.
     if found or (-code in _CRASHES and not is_comparison):
         message = f"{index} is damaged: {found or f'the check ended with code {code}'}"
         raise IndexDamaged(message)
@@ -150,7 +163,7 @@ def _command(generation: Path) -> list[str]:
 
 def _stay_in_background(parent_pid: str) -> None:
     end_with_parent(int(parent_pid))
-    # If the memory is not enough for all, no other process is to end.
+    # If memory runs out, the kernel kills this process first.
     with suppress(OSError):
         Path("/proc/self/oom_score_adj").write_text("1000")
     os.nice(_LOWEST_PRIORITY)
@@ -161,9 +174,16 @@ def main(
     check_at_rest: Callable[[Path], bool],
     differences: Callable[[Path, Path, Shard], Iterable[str]],
 ) -> int:
-    """Check the generation that the command line names; 0 means no damage.
+    """Check the generation that the command line names.
 
-    ``check_at_rest`` is False if there is no digest to compare.
+    Args:
+        arguments: The generation, then optionally the process id of the parent, the table and the
+            shard.
+        check_at_rest: Compares a closed file with its digest. Returns False if no digest exists.
+        differences: Returns the differences between a generation and its table.
+
+    Returns:
+        The exit code: 0 if no damage was found, otherwise 1.
     """
     path = Path(arguments[0])
     try:

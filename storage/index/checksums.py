@@ -1,15 +1,15 @@
-"""Checksums behind each value of an index, so that a bit that flipped is never served.
+"""Checksums after each value of an index, so that a flipped bit is detected and not served.
 
-    value  =  content  checksum of the record key  checksum of all before it
+    value  =  content  checksum of the record key  checksum of the bytes before it
 
-Both are CRC-32C from register 0, 4 bytes, little endian. The register of a CRC that has taken in
-its own value is 0 again. So values one behind the other leave 0 in the register if all are right,
-and those of a page are checked by one call over their bytes. (The library starts from the
-complement of its argument.)
+Both checksums are CRC-32C with an initial register of 0. They have 4 bytes, little endian. After a
+CRC has processed its own checksum, its register is 0 again. So one call over the concatenated
+values of a page verifies all values. The register is 0 if they are correct. The arguments and
+results of the library are complements of the register.
 
-A key is checked where it decides something: the records on both sides of where a search ends, and
-on both sides of the end of a range. What lies between two records that are in a range is in it,
-for records lie in the order of their keys.
+A record key is verified where it decides something. At the end of a search or of a range, the
+records on both sides are verified. Records between two verified records of a range belong to the
+range, because records are in key order.
 """
 
 import operator
@@ -20,7 +20,7 @@ import lmdb
 import numpy as np
 from google_crc32c import extend
 
-#: Bytes behind the content of a value.
+#: Bytes after the content of a value.
 CHECKSUM_BYTES = 8
 _ONE = CHECKSUM_BYTES // 2
 _ZERO_REGISTER = 0xFFFFFFFF
@@ -29,12 +29,12 @@ _ZERO_REGISTER = 0xFFFFFFFF
 Record = tuple[bytes, bytes]
 
 _register_of = partial(extend, _ZERO_REGISTER)
-#: Values without their checksums, one by one and without a step in Python.
+#: Returns the content of a value. The getter runs without Python code per value.
 content_of = operator.itemgetter(slice(None, -CHECKSUM_BYTES))
 
 
 def with_checksums(keys: Sequence[bytes], contents: Sequence[bytes]) -> Iterator[bytes]:
-    """The values of records with these keys and contents."""
+    """Return an iterator over the values of records with these keys and contents."""
     checksums = np.empty((len(keys), 2), "<u4")
     checksums[:, 0] = ~np.fromiter(map(_register_of, keys), np.uint32, len(keys))
     of_keys = checksums[:, 0].copy().view(f"V{_ONE}").tolist()
@@ -45,16 +45,16 @@ def with_checksums(keys: Sequence[bytes], contents: Sequence[bytes]) -> Iterator
 
 
 def with_checksum(key: bytes, content: bytes) -> bytes:
-    """The value of one record."""
+    """Return the value of one record."""
     (value,) = with_checksums([key], [content])
     return value
 
 
 def check_values(values: Sequence[bytes]) -> None:
-    """Compare values with their checksums, not their keys.
+    """Verify the checksums of values. The record keys are not verified.
 
     Raises:
-        lmdb.CorruptedError: one of them is not what was written.
+        lmdb.CorruptedError: a value is not the value that was written.
     """
     if extend(_ZERO_REGISTER, b"".join(values)) != _ZERO_REGISTER:
         message = "the checksum of a record is wrong"
@@ -62,10 +62,10 @@ def check_values(values: Sequence[bytes]) -> None:
 
 
 def check(records: Sequence[Record]) -> None:
-    """Compare records with their checksums, their keys as well.
+    """Verify the checksums of records, including their keys.
 
     Raises:
-        lmdb.CorruptedError: one of them is not what was written.
+        lmdb.CorruptedError: a record is not the record that was written.
     """
     check_values([value for _, value in records])
     for key, value in records:
@@ -77,15 +77,15 @@ def check(records: Sequence[Record]) -> None:
 
 
 def content(value: bytes) -> bytes:
-    """A value without its checksums."""
+    """Return a value without its checksums."""
     return value[:-CHECKSUM_BYTES]
 
 
 def checked_content(key: bytes, value: bytes | None) -> bytes | None:
-    """A value that was looked up, compared with its checksums and without them; None stays None.
+    """Verify the value of a key and return it without its checksums. None stays None.
 
     Raises:
-        lmdb.CorruptedError: it is not what was written.
+        lmdb.CorruptedError: the value is not the value that was written.
     """
     if value is None:
         return None

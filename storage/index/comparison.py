@@ -1,9 +1,10 @@
-"""Compare an index with its table: find rows that are wrong, missing or surplus in a sound index.
+"""Compare an index with its table: find wrong, missing or surplus rows in a sound index.
 
-Each row becomes a hash of its record key and one of its content, with the first as its seed. So
-nothing is written to disk, and no second index is built. The index is read within one read
-transaction, which ends before the table is read. Rows that are too many for the memory are compared
-part by part, each part as of the version that the index has by then.
+Each row is represented by two hashes: the hash of its record key, and the hash of its content with
+the first hash as the seed. So the comparison writes nothing to disk and builds no second index. It
+reads the index in one read transaction, which ends before it reads the table. If the rows do not
+fit in memory, it compares them in parts. Each part uses the version that the index has when the
+part starts.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -27,16 +28,17 @@ from oriel.storage.index.state import IndexState
 from oriel.storage.key_codec import decode_prefix, prefix_of, window_times
 from oriel.storage.shards import Shard
 
-#: Windows of a part, and records that are read at once.
+#: Intended windows per part, and records that are read at once.
 _PART_WINDOWS, _CHUNK = 1 << 21, 10_000
 
 _Hashes = npt.NDArray[np.uint64]
 
 
 def index_differences(generation: Path, table: Path, shard: Shard) -> Iterator[str]:
-    """Yield how an index differs from its table; nothing if it doesn't.
+    """Yield descriptions of the differences between an index and its table.
 
-    A tailer can follow the table meanwhile. The structure of the index must have been checked.
+    The structure of the index must have been verified. A tailer can follow the table at the same
+    time.
 
     Raises:
         IndexDamaged: the index can't be read.
@@ -52,11 +54,11 @@ def index_differences(generation: Path, table: Path, shard: Shard) -> Iterator[s
 
 
 class _TooManyRows(Exception):
-    """A part of the table has more rows than a part may have."""
+    """A part of the table has more rows than a part can have."""
 
 
 class _Part:
-    """Hashes of the rows of an index or of a table, of one part of all record keys."""
+    """Hashes of the rows of an index or of a table, for one part of the record keys."""
 
     def __init__(self, number: int, of: int) -> None:
         self._number, self._of = np.uint64(number), np.uint64(of)
@@ -71,7 +73,14 @@ class _Part:
         revisions: npt.NDArray[np.int64],
         stands: npt.NDArray[np.bool_] | None = None,
     ) -> None:
-        """Take in rows; the rows of which ``stands`` is false remove their windows."""
+        """Add the rows that belong to this part.
+
+        Args:
+            keys: The record keys.
+            contents: The JSON of each row.
+            revisions: The revision of each row.
+            stands: False for a row that removes its window. None: no row removes its window.
+        """
         hashed = list(map(xxh3_64_intdigest, keys))
         rows = np.fromiter(map(xxh3_64_intdigest, contents, hashed), np.uint64, len(hashed))
         if stands is not None:
@@ -86,16 +95,16 @@ class _Part:
                 raise _TooManyRows
 
     def windows(self) -> tuple[_Hashes, _Hashes]:
-        """Hashes of the keys and rows of all windows, in the order of the first."""
+        """Return the key hashes and row hashes of all windows, in the order of the key hashes."""
         self._drop_superseded()
         ((keys, rows, _),) = self._chunks
         return keys[rows > 0], rows[rows > 0]
 
     def _drop_superseded(self) -> None:
-        """Keep the rows of the highest revision of each key.
+        """Keep the rows with the highest revision of each key.
 
-        These can be several if others wrote them: then a window counts against a removal, and each
-        of the windows is accepted.
+        If other programs wrote several rows with this revision, all stay. Then a window has
+        precedence over a removal, and each of the windows is accepted.
         """
         keys, rows, revisions = (np.concatenate(parts) for parts in zip(*self._chunks, strict=True))
         order = np.lexsort((revisions, keys))
@@ -126,7 +135,7 @@ class _Comparison:
         if not are_lengths_right:
             yield "the sessions by length of the index are not its sessions"
         record = self._snapshot(state).record
-        # An old entry can be cleaned up: then nothing says where the table is.
+        # If the entry with the position was cleaned up, the position of the table is unknown.
         if record is not None and state.record != record:
             yield f"the position of the index is {state.record}, but the table has {record}"
         counts = _Counts()
@@ -146,7 +155,7 @@ class _Comparison:
             )
 
     def _compare(self, number: int, of: int, counts: _Counts) -> None:
-        """Compare a part of all rows, and count its differences."""
+        """Compare one part of the rows, and add its differences to ``counts``."""
         index, table = _Part(number, of), _Part(number, of)
         with self._opened.env.begin() as txn:
             state = self._state(txn)
@@ -181,10 +190,10 @@ class _Comparison:
         return IndexState.from_json(checked_content(STATE_KEY, value))
 
     def _snapshot(self, state: IndexState) -> TableSnapshot:
-        """The version of the table that the index has.
+        """Return the table version that the index has.
 
         Raises:
-            StoreNotReady: the index is of another table, which the tailer notices by itself.
+            StoreNotReady: the index belongs to another table. The tailer detects this by itself.
         """
         snapshot = self._log.snapshot(state.version)
         is_digest_known = state.digest and snapshot.digest
@@ -211,7 +220,7 @@ class _Comparison:
             )
 
     def _are_lengths_right(self, txn: Any) -> bool:
-        """Whether sums of hashes of both keys of all sessions are equal."""
+        """Return True if sums of hashes show the same sessions in ``lengths`` and ``windows``."""
         difference = 0
         for records in self._records(txn, self._opened.lengths):
             difference -= sum(xxh3_64_intdigest(key) for key, _ in records)
@@ -238,7 +247,7 @@ class _Comparison:
 
 
 def _is_visible(key: bytes, state: IndexState) -> bool:
-    """Whether a read shows this record: expired ones are removed later."""
+    """Return True if reads show this record. Expired records can remain until a sweep."""
     by_end = state.definition.window.kind.expires_by_end
     return not state.earliest_ms or window_times(key)[by_end] >= state.earliest_ms
 

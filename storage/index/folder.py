@@ -1,9 +1,9 @@
-"""The folder of one index: generations, the pointer to the current one, marks.
+"""The directory of one index: generations, the pointer to the current one, and marker files.
 
-A rebuilt index is a new generation in a folder of its own, published by replacing the pointer
-``CURRENT`` with one atomic rename. So whoever follows the pointer finds a generation that is
-complete. Readers keep what they have mapped until they see the pointer change: a removed file
-lives on until the last process closes it, so nothing is ever pulled away under them.
+A rebuilt index is a new generation in its own directory. One atomic rename of the pointer
+``CURRENT`` publishes it, so a reader that follows the pointer finds a complete generation. Readers
+keep the file that they have mapped until they see that the pointer changed. A deleted file exists
+until the last process closes it, so readers never lose a mapped file.
 """
 
 import os
@@ -21,7 +21,8 @@ _SUSPECT = "SUSPECT"
 _UNVERIFIED = "UNVERIFIED"
 #: LMDB's file of pages in a generation.
 DATA_FILE = "data.mdb"
-#: What the pointer can say. Anything else is damage, for example the zeros of a power loss.
+#: The content of a valid pointer. Any other content is damage, for example zeros after a power
+#: loss.
 _GENERATION = re.compile(rb"generation-[0-9a-f]{1,64}")
 
 #: Identity of the pointer file: inode and modification time in ns.
@@ -29,17 +30,17 @@ PointerStamp = tuple[int, int]
 
 
 class IndexFolder:
-    """One store's index folder. All file effects on it, LMDB's own aside, are in this class."""
+    """The index directory of one store."""
 
     def __init__(self, path: Path) -> None:
-        """Use the index in this folder, which need not exist yet."""
+        """Use the index in this directory, which does not need to exist yet."""
         self.path = path
         self._pointer = os.fspath(path / _CURRENT)
 
     def pointer_stamp(self) -> PointerStamp | None:
-        """Identity of the pointer, None when there is no index; one ``stat``.
+        """Return the identity of the pointer, or None without an index. It needs one ``stat``.
 
-        Each publication renames a new file into place, so it changes the inode.
+        Each publication renames a new file to the pointer, so the inode changes.
         """
         try:
             status = os.stat(self._pointer)  # noqa: PTH116 - in the path of every request
@@ -48,83 +49,90 @@ class IndexFolder:
         return (status.st_ino, status.st_mtime_ns)
 
     def current(self) -> Path | None:
-        """The folder of the generation to read, None when there is none, or the pointer is damaged.
+        """Return the directory of the generation to read.
+
+        Returns:
+            The directory, or None if no generation exists or the pointer is damaged.
 
         Raises:
-            OSError: it can't be looked up now, which says nothing about it.
+            OSError: the pointer can't be read now. This does not show damage.
         """
         try:
             name = Path(self._pointer).read_bytes().strip()
             if _GENERATION.fullmatch(name) is None:
                 return None
             generation = self.path / name.decode()
-            # Path.is_file would take some errors for an absent file.
+            # `Path.is_file` treats some errors as an absent file.
             (generation / DATA_FILE).stat()
         except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
             return None
         return generation
 
     def new_generation(self) -> Path:
-        """Make an empty folder for a generation that is to be built."""
+        """Create an empty directory for a new generation."""
         generation = self.path / f"generation-{uuid.uuid4().hex}"
         generation.mkdir(parents=True)
         return generation
 
     def publish(self, generation: Path) -> None:
-        """Make a finished generation the current one, durably, and remove the others."""
-        # Content before the pointer to it: after a power loss the pointer names the old
-        # generation, which is still whole, or the new one, which is on disk. The old one is
-        # removed last, so at no instant the pointer names what is not there.
+        """Sync a finished generation, publish it as the current one, and delete the others."""
+        # Sync the content before the pointer. After a power loss, the pointer names the old
+        # generation, which still exists, or the new one, which is on disk. The old one is deleted
+        # last, so the pointer always names an existing generation.
         sync_file(generation / DATA_FILE)
         sync_folder(generation)
         if os.path.isdir(self._pointer):  # noqa: PTH112 - a text
-            # Only damage makes it one, and no rename would replace it.
+            # Only damage can create a directory here, and a rename cannot replace it.
             shutil.rmtree(self._pointer)
         replace_file(Path(self._pointer), generation.name.encode(), sync=True)
         self.remove_others(generation)
 
     def touch(self) -> None:
-        """Let readers open the current generation again, with a look at its marks."""
+        """Let readers open the current generation again and check its marker files."""
         with suppress(OSError):
             os.utime(self._pointer)
 
     def compared_at(self) -> float | None:
-        """When the index was last compared with its table, in seconds since 1970; None if never."""
+        """Return when the index was last compared with its table.
+
+        Returns:
+            Seconds since 1970, or None if it was never compared.
+        """
         try:
             return float((self.path / _COMPARED).read_text())
         except (OSError, ValueError):
             return None
 
     def note_compared(self, at: float) -> None:
-        """Note when the index was compared with its table, so that a restart doesn't repeat it."""
+        """Save when the index was compared with its table, so that a restart does not repeat it."""
         leave_mark(self.path / _COMPARED, str(at))
 
     def remove_others(self, generation: Path) -> None:
-        """Remove all generations but this one; readers keep what they have mapped."""
+        """Delete all generations except this one. Readers keep the files that they have mapped."""
         for other in self.path.glob("generation-*"):
             if other != generation:
                 self.discard(other)
 
     def discard(self, generation: Path) -> None:
-        """Remove a generation that nobody is to open any more."""
+        """Delete a generation that no process should open again."""
         shutil.rmtree(generation, ignore_errors=True)
 
     def remove(self) -> None:
-        """Remove the whole index, because its table is gone."""
-        # The pointer first: a half removed index is none.
+        """Delete the whole index, because its table was deleted."""
+        # Delete the pointer first, so that a partly deleted index does not count as an index.
         with suppress(OSError):
             Path(self._pointer).unlink()
         shutil.rmtree(self.path, ignore_errors=True)
 
 
 def withdraw(folder: IndexFolder, generation: Path, reason: str) -> None:
-    """Mark the current generation as damaged, and let readers that have it open notice at once."""
+    """Mark the current generation as damaged, and let its readers notice at once."""
     mark_damaged(generation, reason)
     folder.touch()
 
 
 def data_bytes(generation: Path) -> int:
-    """The size of a generation's file, which only grows; 0 when it is not there."""
+    """Return the size of a generation's file, which only grows, or 0 if it does not exist."""
     try:
         return (generation / DATA_FILE).stat().st_size
     except (FileNotFoundError, NotADirectoryError):
@@ -132,15 +140,15 @@ def data_bytes(generation: Path) -> int:
 
 
 def mark_damaged(generation: Path, reason: str) -> None:
-    """Leave word for the tailer that this generation must be rebuilt."""
+    """Mark a generation as damaged, so that the tailer rebuilds it."""
     leave_mark(generation / _DAMAGED, reason)
 
 
 def damage(generation: Path) -> str | None:
-    """Why a reader found this generation damaged, None when none did.
+    """Return why a generation was marked as damaged, or None if it was not marked.
 
     Raises:
-        OSError: it can't be looked up now.
+        OSError: the marker file can't be read now.
     """
     try:
         return (generation / _DAMAGED).read_text(errors="replace")
@@ -151,35 +159,35 @@ def damage(generation: Path) -> str | None:
 
 
 def mark_suspect(generation: Path, reason: str) -> None:
-    """Ask the tailer to look through this generation, because a reader of it crashed."""
+    """Request that the tailer verifies a generation, because one of its readers crashed."""
     leave_mark(generation / _SUSPECT, reason)
 
 
 def is_suspect(generation: Path) -> bool:
-    """Whether somebody asked to look through this generation."""
+    """Return True if a verification of this generation was requested."""
     return (generation / _SUSPECT).exists()
 
 
 def clear_suspicion(generation: Path) -> None:
-    """The generation was looked through and found intact."""
+    """Remove the marker files that request a verification, after it found no damage."""
     _remove_mark(generation / _SUSPECT)
     release(generation)
 
 
 def require_verification(generation: Path) -> None:
     """Let readers that open this generation wait until the tailer has verified it."""
-    # An empty file needs no block, so a full disk is no reason to skip this.
+    # An empty file does not need a disk block, so this also works on a full disk.
     with suppress(OSError):
         (generation / _UNVERIFIED).touch()
 
 
 def is_unverified(generation: Path) -> bool:
-    """Whether readers have to wait for the tailer."""
+    """Return True if readers must wait until the tailer has verified this generation."""
     return (generation / _UNVERIFIED).exists()
 
 
 def release(generation: Path) -> None:
-    """Let readers use this generation: it was verified."""
+    """Let readers use this generation, because it was verified."""
     _remove_mark(generation / _UNVERIFIED)
 
 
@@ -191,9 +199,9 @@ def _remove_mark(mark: Path) -> None:
 
 
 def leave_mark(mark: Path, content: str) -> None:
-    """Write a mark of a generation, if that is possible."""
+    """Write a marker file of a generation, if that is possible."""
     try:
         mark.write_text(content)
     except OSError:
-        # Gone or read-only: then the tailer finds out by itself.
+        # The directory was deleted or is read-only. The tailer detects this by itself.
         return

@@ -1,10 +1,10 @@
-"""One generation of an index, opened so that damage is an error, never a crash.
+"""One generation of an index. Damage raises an error and does not crash the process.
 
-A generation is one LMDB environment with three databases. LMDB maps its file; touching a page
-beyond the end of a truncated file would kill the process (SIGBUS). Opening reads the header only,
-so the size is compared with what the header promises before any page is touched, and again before
-each read transaction. What a header can't tell (garbled pages) is found by
-``oriel.storage.index.check`` in a process of its own.
+A generation is one LMDB environment with four databases. LMDB maps its file. If the file was cut
+off, access to a page after its end kills the process (SIGBUS). Opening reads only the header. So
+the file size is compared with the size in the header before a page is accessed, and again before
+each read transaction. The header does not show corrupt pages. ``oriel.storage.index.check`` finds
+them in its own process.
 """
 
 import mmap
@@ -20,17 +20,17 @@ from oriel.storage.index.checksums import checked_content
 from oriel.storage.index.folder import DATA_FILE, damage, is_unverified, mark_damaged
 from oriel.storage.index.state import IndexState
 
-#: What LMDB maps of an index that is being built: address space, not memory or disk.
+#: Size of the map of an index that is being built. It uses address space, not memory or disk.
 BUILD_MAP_BYTES = 1 << 40
-#: Of an index that is there LMDB maps so many times its file, and at least so many bytes: enough
-#: to grow in, and small enough for thousands of indexes in one process. Who comes to the end of its
-#: map takes a larger one.
+#: Size of the map of an existing index: a multiple of its file, and a minimum. The index can grow
+#: in this map, and one process can map thousands of indexes. A reader or writer that reaches the
+#: end of its map enlarges it.
 _MAP_FACTOR = 16
 _MAP_BYTES_MIN = 1 << 28
-#: Slots of the reader table: one for each read transaction that is open, of all processes.
+#: Slots of the reader table: one per open read transaction, for all processes.
 READERS_MAX = 1024
 
-#: LMDB's table of read transactions: two blocks of its own, then one for each.
+#: LMDB's reader table: two header blocks, then one block per slot.
 LOCK_FILE = "lock.mdb"
 LOCK_BLOCK_BYTES, LOCK_BLOCKS = 64, 2
 _LOCK_BYTES = LOCK_BLOCK_BYTES * (LOCK_BLOCKS + READERS_MAX)
@@ -42,7 +42,7 @@ _AHEAD = b"ahead"
 _LENGTHS = b"lengths"
 STATE_KEY = b"state"
 
-#: LMDB errors that say nothing about the file: the same call may work later.
+#: LMDB errors that do not show damage: the same call can succeed later.
 _TRANSIENT = (
     lmdb.ReadersFullError,
     lmdb.BadRslotError,
@@ -54,7 +54,7 @@ _TRANSIENT = (
     lmdb.DiskError,
     lmdb.LockError,
     lmdb.ReadonlyError,
-    # A write of a commit failed: the writer opens the file again, which is as it was before.
+    # A write of a commit failed. The writer opens the file again, which is as before the commit.
     lmdb.PanicError,
 )
 
@@ -62,7 +62,13 @@ _TRANSIENT = (
 class Environment(NamedTuple):
     """An open LMDB environment with its databases.
 
-    Readers need no ``ahead``; ``lengths`` has records for sessions only.
+    Attributes:
+        env: The environment.
+        windows: Record key -> JSON.
+        meta: The ``IndexState``.
+        ahead: Record key -> revision. Readers do not need it.
+        lengths: Sessions by length class. It is empty for other windows.
+        page_bytes: The size of a page.
     """
 
     env: lmdb.Environment
@@ -73,7 +79,7 @@ class Environment(NamedTuple):
     page_bytes: int
 
     def promised_bytes(self) -> int:
-        """The least size in bytes that the file must have by what LMDB knows of it."""
+        """Return the minimum size of the file in bytes, by LMDB's number of the last page."""
         return int((self.env.info()["last_pgno"] + 1) * self.page_bytes)
 
 
@@ -82,21 +88,23 @@ def open_for_reading(generation: Path) -> Environment:
 
     Raises:
         IndexDamaged: the file can't be an intact index.
-        StoreNotReady: it can't be opened now; a retry may do.
+        StoreNotReady: it can't be opened now. A retry can succeed.
     """
     return _open(generation, readonly=True, sync=True)
 
 
 def open_for_writing(generation: Path, *, sync: bool, map_bytes: int | None = None) -> Environment:
-    """Open a generation for writing, making its files where there are none.
+    """Open a generation for writing. If its files do not exist, create them.
 
-    ``sync`` makes each commit one data sync: a power loss can then undo the last commit, which
-    is read again from the log, but never tears the file. ``map_bytes`` is how much is mapped,
-    None for what the file needs.
+    Args:
+        generation: The directory of the generation.
+        sync: True to sync each commit once. A power loss can then lose the last commit, which the
+            tailer applies again from the log. It does not corrupt the file.
+        map_bytes: The size of the map. None: the size that the file needs.
 
     Raises:
         IndexDamaged: the file can't be an intact index.
-        StoreNotReady: it can't be opened now; a retry may do.
+        StoreNotReady: it can't be opened now. A retry can succeed.
     """
     return _open(generation, readonly=False, sync=sync, map_bytes=map_bytes)
 
@@ -116,8 +124,8 @@ def _open(
         size = 2 * mmap.PAGESIZE
     except OSError as error:
         raise not_usable(error, generation) from error
-    # LMDB takes an empty file for a new one, and says of less than its two headers what it says
-    # when the system fails.
+    # LMDB treats an empty file as a new one. If a file is shorter than its two headers, LMDB
+    # reports the same error as for a system failure.
     if size < 2 * mmap.PAGESIZE:
         message = (
             f"index {generation.parent.name!r} is cut off ({size} bytes). The service rebuilds it"
@@ -140,11 +148,11 @@ def _open(
             readonly=readonly,
             create=not readonly,
             sync=sync,
-            # The second sync of a commit, of the page that points to it, is left out. Without it
-            # the pages are on disk before the pointer is, so the file stays whole; the commit may
-            # be lost, and the tailer applies that version again.
+            # Skip the second sync of a commit, for the page that points to the new data. The data
+            # is on disk before this page is written, so the file stays consistent. A power loss can
+            # lose the commit. Then the tailer applies the version again.
             metasync=False,
-            # Reading ahead helps scans of a whole file, ours touch a few pages each.
+            # Read-ahead only helps scans of a whole file. These reads need a few pages each.
             readahead=False,
         )
     except lmdb.Error as error:
@@ -159,9 +167,9 @@ def _open(
 
 
 def _reserve_lock_file(path: Path) -> None:
-    """Give LMDB's lock file its blocks: LMDB maps it, and a full disk would kill the process."""
+    """Allocate the blocks of the lock file. LMDB maps it, so a full disk would kill the process."""
     with suppress(FileNotFoundError):
-        # Only if blocks are missing. Closing a file ends this process's locks on it.
+        # Only if blocks are missing, because closing the file releases this process's locks on it.
         if path.stat().st_blocks * _STAT_BLOCK_BYTES >= _LOCK_BYTES:
             return
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
@@ -172,7 +180,7 @@ def _reserve_lock_file(path: Path) -> None:
 
 
 def _map_bytes(file_bytes: int) -> int:
-    """How much to map of a file: a power of two."""
+    """Return the size of the map for a file: a power of two."""
     return 1 << (max(_MAP_BYTES_MIN, _MAP_FACTOR * file_bytes) - 1).bit_length()
 
 
@@ -204,8 +212,8 @@ def _with_databases(env: lmdb.Environment, generation: Path, *, create: bool) ->
 
 
 def storage_error(error: lmdb.Error, generation: Path) -> StoreNotReady:
-    """Translate an LMDB error: damaged, or only not usable now."""
-    # What has no class of its own is an error of the system: permissions, descriptors, devices.
+    """Translate an LMDB error: the index is damaged, or it can't be used now."""
+    # An error without its own class is a system error: permissions, descriptors, devices.
     if isinstance(error, _TRANSIENT) or type(error) is lmdb.Error:
         return not_usable(error, generation)
     index = f"index {generation.parent.name!r}"
@@ -215,21 +223,21 @@ def storage_error(error: lmdb.Error, generation: Path) -> StoreNotReady:
 
 
 def not_usable(error: Exception, generation: Path) -> StoreNotReady:
-    """Say that the system failed, which says nothing about the index."""
+    """Return the error for a system failure, which does not show damage."""
     return StoreNotReady(
         f"index {generation.parent.name!r} cannot be used now ({error}). Send the request again"
     )
 
 
 class OpenGeneration:
-    """A generation open for reading, and its state, read again only when it has changed."""
+    """A generation that is open for reading, and its state, which is read again after a change."""
 
     def __init__(self, path: Path) -> None:
-        """Open it.
+        """Open the generation.
 
         Raises:
-            IndexDamaged: its file can't be an intact index, or a reader said so.
-            StoreNotReady: it can't be opened now; a retry may do.
+            IndexDamaged: the file can't be an intact index, or the generation is marked as damaged.
+            StoreNotReady: it can't be opened now, or it is not verified yet. A retry can succeed.
         """
         self.path = path
         try:
@@ -256,19 +264,20 @@ class OpenGeneration:
         self._promised_bytes = 0
         self._state_txn_id = -1
         self._state: IndexState | None = None
-        #: Read transactions that are open, and whether to close with the last of them.
+        #: The number of open read transactions, and whether the end of the last one closes the
+        #: files.
         self.reads_open = 0
         self._is_closing = False
 
     def begin(self) -> "lmdb.Transaction[bytes]":
-        """Begin a read transaction, after a look at the file's size; ``end`` ends it.
+        """Check the size of the file and begin a read transaction. Call ``end`` to end it.
 
         Raises:
             IndexDamaged: the file was cut off.
-            StoreNotReady: no transaction can begin now; a retry may do.
+            StoreNotReady: no transaction can begin now. A retry can succeed.
         """
-        # The size that the last state read promised: the file only grows, so what is smaller
-        # was cut off. One fstat costs less than a microsecond.
+        # The last read of the state also read the required size. The file only grows, so a smaller
+        # file was cut off. One fstat costs less than a microsecond.
         if os.fstat(self._file).st_size < self._promised_bytes:
             message = f"index {self.path.parent.name!r} was cut off. The service rebuilds it"
             mark_damaged(self.path, message)
@@ -284,7 +293,8 @@ class OpenGeneration:
         try:
             return self.environment.env.begin()
         except lmdb.MapResizedError:
-            # The writer outgrew our map. A larger one can't take its place under an open read.
+            # The writer outgrew this map. A map cannot be replaced while a read transaction is
+            # open.
             if self.reads_open:
                 raise
             self.environment.env.set_mapsize(_map_bytes(os.fstat(self._file).st_size))
@@ -298,13 +308,13 @@ class OpenGeneration:
             self._close()
 
     def state(self, txn: "lmdb.Transaction[bytes]") -> IndexState:
-        """The state that a read transaction sees.
+        """Return the state that a read transaction sees.
 
         Raises:
-            IndexDamaged: there is none that can be read.
+            IndexDamaged: the state is missing or can't be read.
         """
         # A read transaction has the id of the write transaction that it sees. State and rows are
-        # written together, so an equal id is an equal state.
+        # written together, so an equal id means an equal state.
         transaction_id = txn.id()
         if self._state is None or transaction_id != self._state_txn_id:
             try:
@@ -331,14 +341,14 @@ class OpenGeneration:
             raise IndexDamaged(message)
 
     def failed(self, error: lmdb.Error) -> StoreNotReady:
-        """Translate an LMDB error, and leave word for the tailer when it means damage."""
+        """Translate an LMDB error. If it shows damage, mark the generation as damaged."""
         translated = storage_error(error, self.path)
         if isinstance(translated, IndexDamaged):
             mark_damaged(self.path, str(error))
         return translated
 
     def close(self) -> None:
-        """Close the files, with the last read that is open."""
+        """Close the files now, or when the last open read transaction ends."""
         self._is_closing = True
         if not self.reads_open:
             self._close()

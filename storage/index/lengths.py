@@ -1,13 +1,22 @@
-"""Sessions by class of length, so that a search by ends meets few that it does not want.
+"""Sessions by length class, so that a search by session end reads few unwanted sessions.
 
-    key of the database ``lengths``  =  key part  00  mark of the class  window start  window end
+    key in ``lengths``  =  key part  00  class marker  window start  window end
 
-A key's sessions may overlap and be of any length, so those that end at E or later begin anywhere.
-But those of one class, of less than 2**c ms, begin after E - 2**c, and of the class's sessions that
-begin there at least those of the later half are wanted. The mark stands where a record key has the
-second byte of 00 00; marks are from 02 on, so they meet neither that nor the bytes of longer texts
-(00 01 and 00 FF, see ``oriel.storage.key_codec``); no other key begins with a whole composite,
-behind which there may be 00 02. A zero length is of class 0.
+The sessions of a key can overlap and can have any length. So sessions that end at E or later can
+start at any time. Length classes bound their starts:
+
+- A session of class c is shorter than 2**c ms, and has about 2**(c-1) ms or more. A length of 0 has
+  class 0.
+
+- If a session of class c ends at E or later, it starts after E - 2**c.
+
+- If it starts at about E - 2**(c-1) or later, it ends at E or later. So a search in one class finds
+  unwanted sessions only in the first half of the span before E.
+
+The class marker replaces the second byte of the 00 00 in a record key. Markers are 02 or greater.
+So they differ from 00 00, and from 00 01 and 00 FF in longer strings (``oriel.storage.key_codec``).
+In composite keys, 00 02 ends a string component, but no key starts with all bytes of another
+composite key.
 """
 
 import math
@@ -23,16 +32,16 @@ from oriel.storage.key_codec import TIME_BYTES
 
 _TIMES_BYTES = 2 * TIME_BYTES
 _FIRST_MARK = 2
-#: Classes are the exponents that floats have for 64-bit integers: 0 to 64.
+#: The classes are the binary exponents of 64-bit integers as floats: 0 to 64.
 _MARKS = pa.array([bytes([_FIRST_MARK + length_class]) for length_class in range(65)])
 
 
 def length_keys(keys: list[bytes]) -> list[bytes]:
-    """The keys in ``lengths`` of record keys."""
+    """Return the keys in ``lengths`` for these record keys."""
     records = pa.array(keys, pa.binary())
     times = pc.binary_slice(records, -_TIMES_BYTES)
     starts, ends = np.frombuffer(b"".join(times.to_pylist()), ">u8").reshape(-1, 2).T
-    # Rounded to a float, a length may come into the next class, never into a lower one.
+    # Rounding to a float can move a length to the next class, but not to a lower one.
     classes = np.frexp((ends - starts).astype(np.float64))[1]
     marks = _MARKS.take(pa.array(classes))
     parts = pc.binary_slice(records, 0, -_TIMES_BYTES - 1)
@@ -41,7 +50,7 @@ def length_keys(keys: list[bytes]) -> list[bytes]:
 
 
 def length_key(key: bytes) -> bytes:
-    """The key in ``lengths`` of one record key."""
+    """Return the key in ``lengths`` for one record key."""
     start = int.from_bytes(key[-_TIMES_BYTES:-TIME_BYTES], "big")
     end = int.from_bytes(key[-TIME_BYTES:], "big")
     mark = _FIRST_MARK + math.frexp(float(end - start))[1]
@@ -49,12 +58,12 @@ def length_key(key: bytes) -> bytes:
 
 
 def class_prefix(prefix: bytes, length_class: int) -> bytes:
-    """What all sessions of a key and class begin with in ``lengths``."""
+    """Return the first bytes in ``lengths`` of all sessions of a key and class."""
     return prefix[:-1] + bytes([_FIRST_MARK + length_class])
 
 
 def classes_of(cursor: "lmdb.Cursor[bytes]", prefix: bytes) -> Iterator[int]:
-    """The classes of which a key has sessions, ascending; a step of the cursor for each."""
+    """Yield the length classes in which a key has sessions, ascending. Each needs one search."""
     begin, length_class = prefix[:-1], 0
     while length_class < len(_MARKS) and cursor.set_range(class_prefix(prefix, length_class)):
         check([cursor.item()])
@@ -68,5 +77,5 @@ def classes_of(cursor: "lmdb.Cursor[bytes]", prefix: bytes) -> Iterator[int]:
 
 
 def longest_ms(length_class: int) -> int:
-    """The most ms that a session of a class has."""
+    """Return the maximum length in ms of a session of a class."""
     return (1 << length_class) - 1

@@ -1,10 +1,10 @@
-"""Which row of a window counts: one rule for following a table and for building from nothing.
+"""Which row of a window counts: one rule for following a table and for building an index.
 
-Of all live rows of a window the one of the highest revision counts; if it says ``deleted``,
-there is no such window. Of rows of one revision (the pipeline writes none, others may) a window
-counts against its removal, and of two windows the one whose JSON is greater as bytes. So the
-answer is a function of the set of live rows: files, versions and their order are no part of it
-(docs/decisions/0030).
+The row with the highest revision among all live rows of a window counts. If this row is
+``deleted``, the window does not exist. The pipeline never writes two rows of a window with one
+revision, but other programs can. Then a window has precedence over its removal, and of two windows
+the one with the greater JSON bytes counts. So the result depends only on the set of live rows, and
+not on files, versions or their order (docs/decisions/0030).
 """
 
 from collections.abc import Callable, Mapping
@@ -17,12 +17,12 @@ from oriel.storage.index.rows import IndexRows
 _REVISION_BYTES = 8
 _SIGN_BIT = np.uint64(1 << 63)
 
-#: Gives the window that stands under a record key, None where there is none.
+#: Returns the window that the index has for a record key, or None.
 Standing = Callable[[bytes], bytes | None]
 
 
 def revision_bytes(revisions: npt.NDArray[np.int64]) -> list[bytes]:
-    """Each revision as 8 bytes that compare as the revisions do, negative ones too."""
+    """Encode each revision in 8 bytes with the order of the revisions, including negative ones."""
     # In two's complement, flipping the sign bit adds 2**63 modulo 2**64.
     big_endian = (revisions.astype(np.int64).view(np.uint64) ^ _SIGN_BIT).astype(">u8").tobytes()
     return [
@@ -34,10 +34,16 @@ def revision_bytes(revisions: npt.NDArray[np.int64]) -> list[bytes]:
 def counting(
     rows: IndexRows, known: Mapping[bytes, bytes], standing: Standing
 ) -> npt.NDArray[np.bool_]:
-    """Which of these rows count against what is known of their windows.
+    """Return which rows count, compared with the known revisions of their windows.
 
-    ``known`` are revisions by record key, as ``revision_bytes`` has them; a window that it lacks
-    has had lower ones only.
+    Args:
+        rows: The rows.
+        known: Revisions by record key, encoded by ``revision_bytes``. A window that is missing here
+            has only lower revisions.
+        standing: Returns the window that the index has for a record key.
+
+    Returns:
+        A mask of the rows.
     """
     count = np.ones(len(rows.keys), np.bool_)
     if not known:
@@ -58,7 +64,7 @@ def _counts_against_equal(rows: IndexRows, at: int, standing: Standing) -> bool:
 
 
 def only(rows: IndexRows, mask: npt.NDArray[np.bool_]) -> IndexRows:
-    """These of the rows; the extent stays that of all."""
+    """Return the rows that a mask selects. The extent is still the extent of all rows."""
     if mask.all():
         return rows
     places = np.flatnonzero(mask).tolist()

@@ -1,11 +1,18 @@
-"""Table rows as index records: record keys and finished JSON, each window once, in key order.
+"""Encode table rows as index records: record keys and JSON, each window once, in key order.
 
-The index keeps each window as the JSON that the API answers, so an answer is a join of bytes.
-Keys and JSON are built with Arrow kernels, column by column; no Python runs per row.
+The index keeps each window as the JSON of the API, so a response only joins bytes. Arrow kernels
+build keys and JSON column by column.
 
-Rules of the JSON: strings escape the quote, the backslash and control characters; integers keep
-all digits; doubles are the shortest text that reads back equal, whole ones as ``12.0``; NaN,
-the infinities and null are ``null``; arrays follow the rules of their items.
+Rules of the JSON:
+
+- Strings escape the quote, the backslash and control characters.
+
+- Integers keep all digits.
+
+- Doubles have the shortest text that parses to an equal value. Whole numbers have a fraction, for
+  example ``12.0``. NaN and infinities are ``null``.
+
+- Null is ``null``. Arrays follow the rules of their items.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -28,26 +35,30 @@ from oriel.storage.key_codec import record_keys
 from oriel.storage.key_types import TEXT
 from oriel.storage.shards import ALL_KEYS, Shard
 
-#: Rows that are encoded at once: bounds the memory of reading a big file.
+#: Rows that are encoded at once. This bounds the memory for a large file.
 _BATCH_ROWS = 1 << 17
 
 _CONTROL_CHARACTERS = [chr(code) for code in range(32)]
-#: How often a string has to be there, on average, for its text to be made only once.
+#: How often each string must occur on average, so that its JSON is built only once.
 _REPEATS = 4
 _NEEDS_ESCAPE = '["\\\\\\x00-\\x1f]'
 
-#: Of a file's rows, which are in the table: those that its deletion vector leaves.
+#: Mask of the rows of a file that its deletion vector does not delete.
 Kept = npt.NDArray[np.bool_]
 
-#: Chooses the row groups of an open file that are worth reading, by their numbers.
+#: Selects the row groups of an open file to read, by index.
 RowGroups = Callable[[pq.ParquetFile], list[int]]
 
 
 class IndexRows(NamedTuple):
-    """Rows of a table file; each window once, by the row that counts, in key order.
+    """Rows of a table file in key order, with the row that counts for each window.
 
-    The first four have one length. ``values`` are windows as JSON; where ``deleted`` is true the
-    window is to be removed. ``extent`` is of all rows, removed and superseded ones included.
+    Attributes:
+        keys: The record keys.
+        values: The windows as JSON.
+        deleted: True for each window to remove.
+        revisions: The revision of each row.
+        extent: The extent of all rows, including removed and superseded rows.
     """
 
     keys: list[bytes]
@@ -58,19 +69,19 @@ class IndexRows(NamedTuple):
 
 
 class _WindowTimes(NamedTuple):
-    """Starts and ends of rows' windows in ms; both 0 in a store without windows."""
+    """Starts and ends of windows in ms. In a store without windows, both are 0."""
 
     starts_ms: npt.NDArray[np.int64]
     ends_ms: npt.NDArray[np.int64]
 
     def extent(self, kind: StoreKind) -> Extent:
-        """How far these windows reach."""
+        """Return the extent of the windows."""
         clock_ms = self.retention_clock(kind).max(initial=NOTHING_OBSERVED_MS)
         longest_ms = (self.ends_ms - self.starts_ms).max(initial=0) if kind.is_session else 0
         return Extent(int(clock_ms), int(longest_ms))
 
     def retention_clock(self, kind: StoreKind) -> npt.NDArray[np.int64]:
-        """The time of each window by which retention counts."""
+        """Return the time of each window that retention uses."""
         return self.ends_ms if kind.expires_by_end else self.starts_ms
 
 
@@ -84,13 +95,20 @@ def file_rows(
 ) -> Iterator[IndexRows]:
     """Read a table file as index records, in batches of bounded size that are not empty.
 
-    Windows that start (sessions: end) before ``earliest_ms`` are left out, and rows that ``kept``
-    says are deleted, and keys of other shards. A window that is in several batches comes several
-    times. ``digest`` is that of the file in the table's log, None if the log has none.
+    Args:
+        path: The file.
+        definition: The definition of the store.
+        earliest_ms: Windows that start (sessions: end) before this time are skipped.
+        kept: Mask of the rows that are not deleted. None: all rows.
+        shard: The keys to read.
+        digest: The digest of the file in the table's log. None if the log does not have one.
+
+    Returns:
+        The batches. A window can occur once in each batch.
 
     Raises:
-        MissingDataFile: the file was vacuumed or deleted, or its table is gone.
-        CorruptLog: it is no Parquet file with the store's columns, or it is damaged.
+        MissingDataFile: the file was vacuumed or deleted, or its table was deleted.
+        CorruptLog: it is not a Parquet file with the store's columns, or it is damaged.
     """
     for rows in _visible(path, definition, earliest_ms, kept, shard, digest):
         counting = counting_rows(_encoded(rows, definition))
@@ -111,10 +129,15 @@ def file_tables(
     shard: Shard = ALL_KEYS,
     digest: str | None = None,
 ) -> Iterator[Any]:
-    """Read a table file as encoded rows, which ``counting_rows`` takes; see ``file_rows``.
+    """Read a table file as encoded rows for ``counting_rows``. See ``file_rows`` for the arguments.
 
-    An encoded row has ``record`` (the record key), ``json``, ``stands`` (false: the window is
-    removed) and ``revision``. All rows of the file and shard are there, in its order.
+    The rows are in the order of the file, including superseded rows and removals. An encoded row
+    has these columns:
+
+        record     the record key
+        json       the window as JSON
+        stands     false if the row removes its window
+        revision   the revision of the row
     """
     for rows in _visible(path, definition, earliest_ms, kept, shard, digest):
         yield _encoded(rows, definition)
@@ -143,11 +166,11 @@ def _visible(
 def file_extent(
     path: Path, definition: StoreDefinition, kept: Kept | None = None, digest: str | None = None
 ) -> Extent:
-    """How far the windows of a table file reach, removed ones included (semantics.md#7).
+    """Return the extent of the windows of a table file, including removed ones (semantics.md#7).
 
     Raises:
-        MissingDataFile: the file was vacuumed or deleted, or its table is gone.
-        CorruptLog: it is no Parquet file with a store's windows.
+        MissingDataFile: the file was vacuumed or deleted, or its table was deleted.
+        CorruptLog: it is not a Parquet file with windows of a store.
     """
     if not definition.window.kind.is_windowed:
         return Extent()
@@ -159,9 +182,10 @@ def file_extent(
 
 @contextmanager
 def _opened(path: Path, digest: str | None, *, once: bool = False) -> Iterator[pq.ParquetFile]:
-    """Open a file of a table; what is wrong with it is told in one line that names it."""
+    """Open a file of a table. An error names the file in one line."""
     try:
-        # Spark writes times as INT96, which Arrow would take for nanoseconds: those end in 2262.
+        # Spark writes times as INT96. By default, Arrow reads them as nanoseconds, which end in
+        # 2262.
         with (
             open_data_file(path, digest, once=once) as source,
             pq.ParquetFile(
@@ -174,7 +198,8 @@ def _opened(path: Path, digest: str | None, *, once: bool = False) -> Iterator[p
     except ObjectStoreFailed:
         raise
     except OSError as error:
-        # Arrow's word for a page that can't be decoded; the system's errors have a number.
+        # Arrow raises an OSError without a number if a page can't be decoded. System errors have
+        # one.
         if error.errno is not None:
             raise
         raise _unreadable(path, error) from error
@@ -197,13 +222,19 @@ def table_batches(
     columns: Sequence[str] | None = None,
     row_groups: RowGroups | None = None,
 ) -> Iterator[Any]:
-    """Read a table file as Arrow tables with the columns and types that the definition says.
+    """Read a table file as Arrow tables with the columns and types of the definition.
 
-    ``columns`` are all that are wanted, ``row_groups`` chooses which are read; not with ``kept``.
-    ``digest`` is that of the file in the log. If a part of the file is read, it is verified once.
+    Other writers (compaction) can use another Arrow type for the same Delta type. A file that is
+    older than a column does not have it, so its values are null.
 
-    Other writers (compaction) may leave other Arrow types for the same Delta type, and a file
-    that is older than a column lacks it: its values are null.
+    Args:
+        path: The file.
+        definition: The definition of the store.
+        kept: Mask of the rows that are not deleted. None: all rows.
+        digest: The digest of the file in the table's log. If only a part of the file is read, the
+            digest is verified the first time.
+        columns: The columns to read. None: all columns.
+        row_groups: Selects the row groups to read. Do not combine it with ``kept``.
     """
     aggregates = {a.name: arrow_type(a.type) for a in definition.aggregates}
     schema = store_schema(aggregates, windowed=definition.window.kind.is_windowed)
@@ -231,7 +262,7 @@ def table_batches(
 
 
 def _refuse_missing_values(columns: Sequence[Any], schema: pa.Schema) -> None:
-    """Refuse rows without what tells their window and revision; others may append such rows."""
+    """Reject rows without a value in a required column. Other programs can append such rows."""
     for field, column in zip(schema, columns, strict=True):
         if not field.nullable and column.null_count:
             message = f"each row must have a value in the column {field.name}"
@@ -239,7 +270,7 @@ def _refuse_missing_values(columns: Sequence[Any], schema: pa.Schema) -> None:
 
 
 def _refuse_unfit_keys(rows: Any, definition: StoreDefinition) -> None:
-    """Refuse rows whose key is none of the store's type; others may append such rows."""
+    """Reject rows whose key does not have the store's type. Other programs can append such rows."""
     if definition.keys is TEXT or "key" not in rows.column_names:
         return
     is_unfit = pc.invert(definition.keys.fitting(_flat(rows["key"])))
@@ -271,19 +302,19 @@ def _window_times(rows: Any) -> _WindowTimes:
 
 
 def counting_rows(encoded: Any) -> Any:
-    """The encoded row that counts of each window, in order of their record keys.
+    """Return the encoded row that counts for each window, in key order.
 
-    That is the row of the highest revision; of equal ones the greatest in the order that
-    ``oriel.storage.index.revisions`` defines.
+    It is the row with the highest revision. If several rows have this revision,
+    ``oriel.storage.index.revisions`` defines which one counts.
     """
     rows = encoded.combine_chunks()
     ordered = rows.take(_ascending(rows, "record", "revision"))
-    # Sorted so, the last row of each run of one key has its highest revision.
+    # After this sort, the last row of each key has the key's highest revision.
     keys, revisions = _flat(ordered["record"]), _flat(ordered["revision"]).to_numpy()
     ends_run = pc.not_equal(keys.slice(1), keys.slice(0, len(keys) - 1))
     ends_run = ends_run.to_numpy(zero_copy_only=False)
     if (~ends_run & (revisions[1:] == revisions[:-1])).any():
-        # Rare, so only then the texts are compared.
+        # Equal revisions are rare, so the JSON is compared only in this case.
         ordered = rows.take(_ascending(rows, "record", "revision", "stands", "json"))
     elif ends_run.all():
         return ordered
@@ -291,18 +322,24 @@ def counting_rows(encoded: Any) -> Any:
 
 
 def newest_of_each(rows: Any, definition: StoreDefinition) -> Any:
-    """Indices of the rows that count, among rows with the table's columns, as ``counting_rows``."""
+    """Return the indices of the rows that count, for rows with the columns of the table."""
     encoded = _encoded(rows, definition)
     return counting_rows(encoded.append_column("row", pa.array(np.arange(len(rows)))))["row"]
 
 
 def _ascending(rows: Any, *columns: str) -> Any:
-    """Indices that sort rows by all of these columns, in their order."""
+    """Return the indices that sort rows by these columns, in the order of the columns."""
     return pc.sort_indices(rows, [(name, "ascending") for name in columns])
 
 
 def row_json(rows: Any, definition: StoreDefinition, *, with_revision: bool = False) -> Any:
-    """Each row as the API answers it, a binary array; ``rows`` have the table's columns."""
+    """Return the JSON of the API for each row as a binary array.
+
+    Args:
+        rows: Rows with the columns of the table.
+        definition: The definition of the store.
+        with_revision: True to add the field ``revision``.
+    """
     columns = [
         ("key", _flat(rows["key"])),
         *((aggregate.name, _flat(rows[aggregate.name])) for aggregate in definition.aggregates),
@@ -321,7 +358,7 @@ def row_json(rows: Any, definition: StoreDefinition, *, with_revision: bool = Fa
 
 
 def row_identity_json(rows: Any) -> Any:
-    """What says of each row which window it is of, or which key: a binary array of JSON."""
+    """Return the key of each row, with its window if it has one, as a binary array of JSON."""
     columns = [("key", _flat(rows["key"]))]
     if "window_start" in rows.column_names:
         times = _window_times(rows)
@@ -333,7 +370,7 @@ def row_identity_json(rows: Any) -> Any:
 
 
 def _times_ms(rows: Any, name: str) -> npt.NDArray[np.int64]:
-    # Tables hold microseconds; our times are whole ms, so nothing is cut off.
+    # Tables have microseconds, and Oriel writes whole ms, so nothing is cut off.
     times = rows.column(name).cast(pa.timestamp("ms", tz="UTC"), safe=False)
     return np.asarray(_flat(times.cast(pa.int64())), np.int64)
 
@@ -350,9 +387,11 @@ def _bytes_list(column: Any) -> list[bytes]:
 
 
 def window_json(columns: Sequence[tuple[str, Any]]) -> Any:
-    """One flat JSON object per row, with these named columns in this order.
+    """Return one flat JSON object per row as a binary array.
 
-    Takes Arrow arrays of one length and gives a binary array.
+    Args:
+        columns: The name and the Arrow array of each field, in the order of the fields. All arrays
+            have one length.
     """
     pieces: list[Any] = []
     opening = "{"
@@ -364,10 +403,10 @@ def window_json(columns: Sequence[tuple[str, Any]]) -> Any:
 
 
 def json_texts(column: Any) -> Any:
-    """The JSON text of each value of an Arrow array, a string array; null becomes ``null``.
+    """Return the JSON of each value of an Arrow array as a string array. Null becomes ``null``.
 
     Raises:
-        TypeError: the column is of a type that no store has.
+        TypeError: no store can have a column of this type.
     """
     column_type = column.type
     if pa.types.is_string(column_type):
@@ -387,14 +426,14 @@ def json_texts(column: Any) -> Any:
 def _string_texts(column: Any) -> Any:
     distinct = column.dictionary_encode()
     if _REPEATS * len(distinct.dictionary) <= len(column):
-        # Keys repeat: the text of each is made once.
+        # Keys repeat, so the JSON of each distinct key is built once.
         return _quoted(distinct.dictionary).take(distinct.indices)
     return _quoted(column)
 
 
 def _quoted(column: Any) -> Any:
     if pc.any(pc.match_substring_regex(column, _NEEDS_ESCAPE)).as_py():
-        # The backslash goes first: the others bring new ones.
+        # Escape the backslash first, because the other escapes add backslashes.
         for character in ("\\", '"', *_CONTROL_CHARACTERS):
             if pc.any(pc.match_substring(column, character)).as_py():
                 column = pc.replace_substring(column, character, _quote(character)[1:-1])
@@ -403,8 +442,8 @@ def _quoted(column: Any) -> Any:
 
 def _double_texts(column: Any) -> Any:
     texts = pc.if_else(pc.is_finite(column), column, None).cast(pa.string())
-    # Arrow writes 12.0 as 12: without a point or an exponent it would read back as an integer.
-    # Texts are looked at only where there is such a number, for they are many.
+    # Arrow writes 12.0 as 12, which parses as an integer. The strings are checked only if the
+    # column has a whole number, because there can be many.
     if not pc.any(pc.equal(column, pc.trunc(column))).as_py():
         return texts
     is_whole = pc.invert(pc.match_substring_regex(texts, "[.e]"))
@@ -412,8 +451,8 @@ def _double_texts(column: Any) -> Any:
 
 
 def _list_texts(column: Any) -> Any:
-    # flatten() leaves out what null lists hide, and what is before a slice; the lengths of the
-    # other lists count up to exactly it.
+    # `flatten()` skips values of null lists and values before a slice. So the lengths of the valid
+    # lists add up to the number of its values.
     lengths = pc.fill_null(pc.list_value_length(column), 0)
     ends = pc.cumulative_sum(lengths.cast(pa.int64())).cast(pa.int32())
     offsets = pa.concat_arrays([pa.array([0], pa.int32()), ends])

@@ -1,4 +1,4 @@
-"""What an index says of itself: which table, which version of it, and how far that reaches."""
+"""The state of an index: its table, the table version, and the extent of its windows."""
 
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
@@ -12,7 +12,7 @@ from oriel.storage.errors import IndexDamaged
 from oriel.storage.layout import INDEX_FORMAT
 from oriel.storage.position import CommitRecord, Offsets, Place
 
-#: The store clock before the first window (semantics.md#7).
+#: The stream time of a store before its first window (semantics.md#7).
 NOTHING_OBSERVED_MS = -1
 
 
@@ -20,47 +20,65 @@ NOTHING_OBSERVED_MS = -1
 class Extent:
     """How far the windows of an index reach.
 
-    ``observed_ms`` is the greatest window start ever put, of sessions the greatest end ever put
-    or removed: the store clock (semantics.md#7) where the pipeline does not say it. ``longest_ms``
-    is the length of the longest session ever put, 0 for other windows: a session that ends at E
-    or later starts at E - longest or later, so that a search by ends needn't begin at a key's
-    first session.
+    Attributes:
+        observed_ms: The greatest window start that was ever written. For sessions, the greatest end
+            that was ever written or removed. If no commit record has the store's stream time, it is
+            this value (semantics.md#7).
+        longest_ms: The length of the longest session that was ever written. For other windows, it
+            is 0. A session that ends at E or later starts at E - ``longest_ms`` or later. So a
+            search by end does not need to start at the first session of a key.
     """
 
     observed_ms: int = NOTHING_OBSERVED_MS
     longest_ms: int = 0
 
     def joined(self, others: Iterable["Extent"]) -> "Extent":
-        """The extent of all of them together."""
+        """Return the extent of this and all other extents together."""
         every = (self, *others)
         return Extent(max(e.observed_ms for e in every), max(e.longest_ms for e in every))
 
 
 @dataclass(frozen=True)
 class RevisionBounds:
-    """What is known of the revisions behind the windows of an index.
+    """Bounds of the revisions of the windows of an index.
 
-    No row is of a revision above ``settled``, but for windows that the database ``ahead`` lists
-    with theirs; ``highest`` bounds these. The pipeline's batches settle their own revision, so
-    ``ahead`` has what others wrote with a revision that the pipeline has still to come to.
+    A batch of the pipeline sets ``settled`` to its own revision. Other programs can write rows with
+    a revision that the pipeline has not reached yet. The database ``ahead`` lists their windows.
+
+    Attributes:
+        settled: No window has a higher revision, except windows in ``ahead``.
+        highest: No window in ``ahead`` has a higher revision.
     """
 
     settled: int = -1
     highest: int = -1
 
     def after(self, highest: int, batch: int | None) -> "RevisionBounds":
-        """The bounds behind rows up to ``highest``, of the pipeline's ``batch`` if it is one."""
+        """Return the bounds after rows were applied.
+
+        Args:
+            highest: The highest revision of the rows.
+            batch: The batch of the pipeline, or None if another program wrote the rows.
+        """
         return RevisionBounds(self.settled if batch is None else batch, max(self.highest, highest))
 
 
 @dataclass(frozen=True)
 class IndexState:
-    """Written in the same transaction as the rows of ``version``.
+    """The state of an index. It is written in the same transaction as the rows of its version.
 
-    ``digest`` is that of the version's log entry ("" if it was not there), so that an entry
-    that was replaced is noticed. ``record`` is the last commit of the pipeline at or before
-    ``version``, None before the first or when no entry of the log says it any more. ``store`` is
-    the store that owns the index ("" if nobody said), so that a swapped directory is noticed.
+    Attributes:
+        table_id: The id of the table.
+        version: The table version that the index has.
+        digest: The digest of the version's log entry, or "" if the entry did not exist. A different
+            digest shows that the entry was replaced.
+        definition: The definition of the store.
+        record: The last commit record of the pipeline at or before ``version``. It is None before
+            the first commit, or if no entry of the log has it any more.
+        extent: How far the windows reach.
+        revisions: Bounds of the revisions.
+        store: The store that the index belongs to, or "" if unknown. It shows whether directories
+            of indexes were swapped.
     """
 
     table_id: str
@@ -74,10 +92,10 @@ class IndexState:
 
     @property
     def observed_ms(self) -> int:
-        """The store clock (semantics.md#7): the pipeline's own word, where it gives it.
+        """The store's stream time (semantics.md#7), from the commit record if it has one.
 
-        That word is a function of the source alone. What the rows at hand reach to is not: others
-        add and remove rows, and compaction takes those that a clock once stood at.
+        The value of the commit record depends only on the source. The extent of the rows does not,
+        because other programs add and remove rows, and compaction drops rows.
         """
         if self.record is not None and self.record.observed_ms > NOTHING_OBSERVED_MS:
             return self.record.observed_ms
@@ -85,9 +103,9 @@ class IndexState:
 
     @cached_property
     def earliest_ms(self) -> int:
-        """The least visible window start, of sessions the least visible end (semantics.md#7).
+        """The least visible window start, or for sessions the least visible end (semantics.md#7).
 
-        That is ``observed - retention + 1``. 0 where nothing expires.
+        It is ``observed - retention + 1``, and at least 0. If nothing expires, it is 0.
         """
         retention_ms = self.definition.retention_ms
         if retention_ms is None or not self.definition.window.kind.is_windowed:
@@ -96,25 +114,25 @@ class IndexState:
 
     @cached_property
     def place(self) -> Place:
-        """The version, in the history of the table."""
+        """The version in the history of the table."""
         return Place.of(self.version, self.table_id, self.digest)
 
     @property
     def offsets(self) -> Offsets:
-        """Exclusive end offset per topic and partition, empty before the first batch."""
+        """The exclusive end offset per topic and partition. It is empty before the first batch."""
         return {} if self.record is None else self.record.offsets
 
     def to_json(self) -> bytes:
-        """The state as the index keeps it, with the number of its format."""
+        """Serialize the state with the number of the index format."""
         fields = {**asdict(self), "definition": self.definition.fields(), "format": INDEX_FORMAT}
         return orjson.dumps(fields)
 
     @classmethod
     def from_json(cls, content: bytes | None) -> "IndexState":
-        """Read back what ``to_json`` wrote.
+        """Parse a state that ``to_json`` wrote.
 
         Raises:
-            IndexDamaged: there is no state, or one of another format.
+            IndexDamaged: the state is missing or invalid, or it has another format.
         """
         try:
             fields: dict[str, Any] = orjson.loads(content or b"")

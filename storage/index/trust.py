@@ -1,15 +1,16 @@
-"""When an index can be trusted: how its writer left it, and who died while reading it.
+"""Whether an index can be trusted: marker files for its writer and for crashed readers.
 
-    UNVERIFIED   readers must wait: nobody has verified the generation since the service started
-    WRITTEN      open BOOT                    a writer has the file open, or was killed
-                 closed BOOT SIZE DIGEST      the writer closed it; DIGEST is that of the whole file
-    DIED         process ids that ended inside a read transaction
-    CRASHED      a process crashed inside a read transaction; the look that followed found nothing
+    UNVERIFIED   readers must wait: not verified since the service started
+    WRITTEN      open BOOT                   a writer has the file open, or it was killed
+                 closed BOOT SIZE DIGEST     the writer closed the file with this digest
+    DIED         ids of processes that ended inside a read transaction
+    CRASHED      a process crashed inside a read transaction: a second crash leads to a rebuild
 
-A file at rest is compared with its digest, at about 6 GB/s. If its writer was killed, no digest
-exists. Then each page and record is verified in a process of its own, at about 8 s per million
-windows. A larger index is served meanwhile, because a service that is killed often must stay
-available: the scrub verifies it first (``oriel.storage.tailer.scrub``).
+A closed file is compared with its digest, at about 6 GB/s. If its writer was killed, it does not
+have a digest. Then a subprocess verifies each page and record, at about 8 s per million windows.
+Readers wait only for a small index. A larger index is served during this time, because a service
+that is killed often must stay available. The scrub verifies it first
+(``oriel.storage.tailer.scrub``).
 """
 
 import struct
@@ -37,28 +38,42 @@ from oriel.storage.index.generation import LOCK_BLOCK_BYTES, LOCK_BLOCKS, LOCK_F
 
 _WRITTEN, _DIED, _CRASHED = "WRITTEN", "DIED", "CRASHED"
 _OPEN, _CLOSED = "open", "closed"
-#: The system's word on this boot, where it has one (Linux).
+#: The id of this boot of the system (Linux only).
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
-#: Bytes of a file up to which readers wait until each page and record is verified: 1 to 2 s.
+#: Maximum size of a file for which readers wait until each page and record is verified: 1 to 2 s.
 SMALL_BYTES = 32 << 20
-#: Bytes that a digest may read each time, and for each second for which the file was open. The
-#: digest then takes at most 1 percent of that time, and an idle large index isn't read for nothing.
+#: Maximum bytes that a digest reads: a fixed part, and a part for each second that the file was
+#: open. So digests need at most about 2 percent of the time, and a large idle index is not read
+#: after each short use.
 _DIGEST_BYTES, _DIGEST_BYTES_A_SECOND = 16 << 20, 100 << 20
 
-#: How a block of LMDB's lock file begins: transaction (all bits set: none) and process id.
+#: The first fields of a slot in LMDB's lock file: transaction id (all bits set: none) and process
+#: id.
 _SLOT = struct.Struct("<Qi")
 _NO_TXN = (1 << 64) - 1
 _DIED_BYTES_MAX = 4096
 
 
 def note_writing(generation: Path) -> float:
-    """Note that a writer opens the file; returns the time that ``note_written`` needs."""
+    """Record that a writer opens the file.
+
+    Returns:
+        The time to pass to ``note_written``.
+    """
     leave_mark(generation / _WRITTEN, f"{_OPEN} {_boot()}")
     return time.monotonic()
 
 
 def note_written(generation: Path, opened_at: float) -> None:
-    """Note the size and the digest of a file that its writer has closed."""
+    """Record the size and digest of a file that its writer has closed.
+
+    If a large file was open for a short time, no digest is recorded, and the file keeps its mark as
+    open. This limits the cost of digests.
+
+    Args:
+        generation: The directory of the generation.
+        opened_at: The result of ``note_writing``.
+    """
     with suppress(OSError):
         size = (generation / DATA_FILE).stat().st_size
         allowed = _DIGEST_BYTES + _DIGEST_BYTES_A_SECOND * (time.monotonic() - opened_at)
@@ -68,15 +83,18 @@ def note_written(generation: Path, opened_at: float) -> None:
 
 
 def is_open(generation: Path) -> bool:
-    """Whether a writer has the file open, or was killed, as far as its mark says."""
+    """Return True if, by its marker file, a writer has the file open or was killed."""
     return _written(generation)[:1] == [_OPEN]
 
 
 def check_at_rest(generation: Path) -> bool:
-    """Compare a closed file with its size and digest; False if it has no valid digest to compare.
+    """Compare a closed file with its recorded size and digest.
+
+    Returns:
+        True if they are equal, False if the file does not have a valid digest.
 
     Raises:
-        IndexDamaged: it is not the file that its writer closed.
+        IndexDamaged: the file changed after its writer closed it.
     """
     noted = _written(generation)
     try:
@@ -88,8 +106,8 @@ def check_at_rest(generation: Path) -> bool:
     path = generation / DATA_FILE
     if path.stat().st_size == int(size) and _digest(path) == digest:
         return True
-    # After a crash of the machine, LMDB may have lost its last commit: an older state, but whole.
-    # A file that was written meanwhile has another mark.
+    # After a crash of the machine, LMDB can have lost its last commit. Then the state is older, but
+    # consistent. If the file was written in the meantime, its marker file differs.
     if boot != _boot() or _written(generation) != noted:
         return False
     message = (
@@ -100,20 +118,25 @@ def check_at_rest(generation: Path) -> bool:
 
 
 def verify_found(generation: Path, *, is_held: bool) -> bool:
-    """Verify a generation that another process left; False if the scrub is to verify it.
+    """Verify a generation that another process wrote.
 
-    ``is_held``: readers wait for the result.
+    Args:
+        generation: The directory of the generation.
+        is_held: True if readers wait for the result.
+
+    Returns:
+        True if it is verified, False if the scrub must verify it.
 
     Raises:
         IndexDamaged: it is damaged.
-        StoreNotReady: it can't be verified now; a retry may do.
+        StoreNotReady: it can't be verified now. A retry can succeed.
     """
     if not is_suspect(generation):
         if check_at_rest(generation):
             return True
         is_killed = _written(generation) == [_OPEN, _boot()]
-        # A killed writer harms nothing: LMDB never writes over pages that are in use. Whatever
-        # else damaged the file, readers who have it open would meet as well.
+        # A killed writer does not damage the file, because LMDB never overwrites pages in use. Any
+        # other damage also affects readers that have the file open.
         if is_killed and not (is_held and data_bytes(generation) <= SMALL_BYTES):
             return False
     check_in_own_process(generation)
@@ -122,7 +145,9 @@ def verify_found(generation: Path, *, is_held: bool) -> bool:
 
 
 def release_if_sound(generation: Path) -> None:
-    """Let readers use a generation that no tailer follows, for its table is away, if it is sound.
+    """Verify a generation whose table is unavailable, and let readers use it if it is sound.
+
+    Such a generation is not followed by a tailer. If it is damaged, it is marked as damaged.
 
     Raises:
         StoreNotReady: it can't be verified now.
@@ -135,9 +160,10 @@ def release_if_sound(generation: Path) -> None:
 
 
 def note_crash(generation: Path, process: str) -> None:
-    """Note that a process crashed in this generation: look through it, rebuild it the second time.
+    """Record that a process crashed while it read a generation.
 
-    Readers that open it wait meanwhile, so that a crash is not repeated with each request.
+    After the first crash, the tailer verifies the generation. After the second, it rebuilds it.
+    Readers that open it wait in the meantime, so that their requests do not repeat the crash.
     """
     if (generation / _CRASHED).exists():
         mark_damaged(generation, "two processes crashed while they used it")
@@ -148,7 +174,10 @@ def note_crash(generation: Path, process: str) -> None:
 
 
 def was_reading(generation: Path, process_id: int) -> bool:
-    """Whether a process ended inside a read transaction; not for one that has the index open."""
+    """Return True if a process ended inside a read transaction.
+
+    Do not call it in a process that has the index open: see ``readers_of_file``.
+    """
     with suppress(OSError, ValueError):
         if process_id in map(int, (generation / _DIED).read_text().split()):
             return True
@@ -158,9 +187,15 @@ def was_reading(generation: Path, process_id: int) -> bool:
 def free_dead_readers(
     env: lmdb.Environment, generation: Path, before: set[int] | None = None
 ) -> int:
-    """Free the places of readers whose process died, which pin pages, and note who they were.
+    """Free the slots of readers whose process died, because they pin pages, and record their ids.
 
-    ``before`` are the readers before ``env`` was opened, which may have cleared the table.
+    Args:
+        env: The open environment.
+        generation: The directory of the generation.
+        before: The readers before ``env`` was opened, because opening can clear the reader table.
+
+    Returns:
+        The number of freed slots.
     """
     known = _readers(env) if before is None else before
     freed = env.reader_check()
@@ -172,15 +207,16 @@ def free_dead_readers(
 
 
 def _readers(env: lmdb.Environment) -> set[int]:
-    """The ids of processes that have a read transaction open, as LMDB lists them."""
+    """Return the ids of processes with an open read transaction, from LMDB's reader list."""
     lines = (line.split() for line in env.readers().splitlines()[1:])
     return {int(fields[0]) for fields in lines if fields[-1] != "-"}
 
 
 def readers_of_file(generation: Path) -> set[int]:
-    """The ids of processes that have a read transaction open; not for one that has the index open.
+    """Return the ids of processes with an open read transaction, from the lock file.
 
-    A process that closes the file loses the locks by which LMDB knows that it lives.
+    Do not call it in a process that has the index open. If a process closes the lock file, it loses
+    the locks that show LMDB that the process is alive.
     """
     try:
         blocks = (generation / LOCK_FILE).read_bytes()

@@ -1,9 +1,9 @@
-"""The one writer of an index: a table version at a time, or all of a version from nothing.
+"""The only writer of an index: it applies table versions, or fills a new generation.
 
-``IndexWriter.follow`` puts one version on top of the one before, in one write transaction.
-``IndexWriter.append`` fills an empty generation in the order of its keys
-(``oriel.storage.index.build``). Which row of a window counts, ``oriel.storage.index.revisions``
-says for both; the revisions of those that are ahead of the pipeline stay (``RevisionBounds``).
+``IndexWriter.follow`` applies one version after the previous one, in one write transaction.
+``IndexWriter.append`` fills an empty generation in key order (``oriel.storage.index.build``). For
+both, ``oriel.storage.index.revisions`` defines which row of a window counts. The index keeps
+revisions that the pipeline has not reached yet (``RevisionBounds``).
 """
 
 from collections.abc import Callable, Sequence
@@ -43,7 +43,7 @@ from oriel.storage.index.trust import (
 )
 from oriel.storage.key_codec import after_key, prefix_of, window_times
 
-#: Windows deleted, and keys looked at, in one transaction of a sweep.
+#: Maximum number of deleted windows and visited keys in one transaction of a sweep.
 _SWEEP_STEPS = 20_000
 
 _Result = TypeVar("_Result")
@@ -51,29 +51,29 @@ _BELOW_ALL, _ABOVE_ALL = -(2**63), 2**63
 
 
 class IndexWriter:
-    """Write access to one generation; only one thread of one process may have it."""
+    """Write access to one generation. Only one thread of one process can have it."""
 
     def __init__(self, generation: Path, *, sync: bool = True) -> None:
-        """Open a generation, made new if it has no files yet.
+        """Open a generation. If it does not have files yet, create them.
 
         Raises:
-            IndexDamaged: its file can't be an intact index.
-            StoreNotReady: it can't be opened now; a retry may do.
+            IndexDamaged: the file can't be an intact index.
+            StoreNotReady: it can't be opened now. A retry can succeed.
         """
         self.generation = generation
         self._opened_at = note_writing(generation)
         readers = readers_of_file(generation)
-        # Without syncs a generation is filled, however large it comes to be.
+        # Without syncs, the writer fills a new generation whose final size is unknown.
         map_bytes = None if sync else BUILD_MAP_BYTES
         self._opened = open_for_writing(generation, sync=sync, map_bytes=map_bytes)
-        # A reader that was killed holds its slot, and with it all pages that it could see.
+        # A killed reader still has its slot, which pins all pages that it could see.
         free_dead_readers(self._opened.env, generation, readers)
 
     def state(self) -> IndexState:
         """Read the state of the last applied version.
 
         Raises:
-            IndexDamaged: there is none, or it is of another format.
+            IndexDamaged: the state is missing or invalid, or it has another format.
         """
         try:
             with self._opened.env.begin(db=self._opened.meta) as txn:
@@ -82,13 +82,13 @@ class IndexWriter:
             raise storage_error(error, self.generation) from error
 
     def apply(self, batches: Sequence[IndexRows], state: IndexState) -> None:
-        """Put a table version's rows and its state, all or nothing.
+        """Write rows and the state of a table version in one transaction.
 
-        Each window must be in ``batches`` once, or the later batch wins.
+        If a window is in several batches, the last batch counts.
 
         Raises:
             IndexDamaged: the file is damaged.
-            StoreNotReady: it could not be written now (disk full).
+            StoreNotReady: the file could not be written now (disk full).
         """
 
         def put(txn: "lmdb.Transaction[bytes]") -> None:
@@ -101,17 +101,20 @@ class IndexWriter:
     def follow(
         self, batches: Sequence[IndexRows], before: RevisionBounds, state: IndexState
     ) -> None:
-        """Put the rows of a version on top of the one before, and its state, all or nothing.
+        """Apply the rows and the state of the next version in one transaction.
 
-        ``before`` are the bounds of the version before; each row must be of a higher revision than
-        these settle. Then it wins over everything but what is ahead.
+        Args:
+            batches: The rows. Each revision must be greater than ``before.settled``. So a row has
+                precedence over all other rows of its window, except rows in ``ahead``.
+            before: The bounds of the previous version.
+            state: The state of the new version.
 
         Raises:
             IndexDamaged: the file is damaged.
-            StoreNotReady: it could not be written now (disk full).
+            StoreNotReady: the file could not be written now (disk full).
         """
         lowest, highest = revision_range(batches)
-        # A batch of the pipeline: it has each window once, of the revision that it settles.
+        # A batch of the pipeline has each window once, and its revision becomes `settled`.
         is_batch = lowest == highest == state.revisions.settled
         is_over_all = lowest > before.highest
 
@@ -131,13 +134,17 @@ class IndexWriter:
         self._write(put)
 
     def append(self, rows: Any, state: IndexState) -> None:
-        """Put encoded rows behind all that are there; each window once, in the order of the keys.
+        """Append encoded rows after all existing records.
 
-        What is of a higher revision than ``state`` settles is kept as ahead.
+        Rows with a revision above ``state.revisions.settled`` are also listed in ``ahead``.
+
+        Args:
+            rows: Encoded rows, each window once, in key order.
+            state: The state of the index.
 
         Raises:
             IndexDamaged: the file is damaged.
-            StoreNotReady: it could not be written now (disk full).
+            StoreNotReady: the file could not be written now (disk full).
         """
         revisions = rows["revision"].to_numpy()
         is_ahead = revisions > state.revisions.settled
@@ -156,11 +163,15 @@ class IndexWriter:
         self._write(put)
 
     def sweep(self, resume: bytes) -> bytes | None:
-        """Delete a bounded number of expired windows, from the record key ``resume`` on.
+        """Delete a bounded number of expired windows.
+
+        Results do not change, because every read filters expired windows.
+
+        Args:
+            resume: The record key at which to start.
 
         Returns:
-            Where to go on, or None when the end was reached. Changes no answer: expired
-            windows are filtered from every read anyway.
+            The record key at which to resume, or None at the end.
         """
         state = self.state()
         expires_by_end = state.definition.window.kind.expires_by_end
@@ -173,17 +184,18 @@ class IndexWriter:
         return self._write(sweep)
 
     def forget_dead_readers(self) -> int:
-        """Free the slots of readers whose process died, so that they pin no pages.
+        """Free the slots of readers whose process died, so that they do not pin pages.
 
-        Returns how many there were.
+        Returns:
+            The number of freed slots.
         """
         return free_dead_readers(self._opened.env, self.generation)
 
     def check_size(self) -> None:
-        """Compare the file's size with what it must have.
+        """Check that the file is not smaller than LMDB requires.
 
         Raises:
-            IndexDamaged: the file was cut off or is gone.
+            IndexDamaged: the file was cut off or deleted.
         """
         try:
             size = (self.generation / DATA_FILE).stat().st_size
@@ -195,16 +207,16 @@ class IndexWriter:
             raise IndexDamaged(message)
 
     def sync(self) -> None:
-        """Force everything to disk (for a generation written without ``sync``)."""
+        """Force all commits to disk. It is only needed for a generation without ``sync``."""
         self._opened.env.sync(force=True)
 
     def close(self) -> None:
-        """Close the files; the writer can't be used any more."""
+        """Close the files and record the digest. Do not use the writer afterwards."""
         self._opened.env.close()
         note_written(self.generation, self._opened_at)
 
     def _write(self, effect: Callable[["lmdb.Transaction[bytes]"], _Result]) -> _Result:
-        """Bring about an effect in one write transaction; the map grows where it has to."""
+        """Run a function in one write transaction. If the map is full, enlarge it and try again."""
         while True:
             try:
                 with self._opened.env.begin(write=True) as txn:
@@ -215,7 +227,7 @@ class IndexWriter:
                 raise storage_error(error, self.generation) from error
 
     def _counting(self, txn: "lmdb.Transaction[bytes]", rows: IndexRows) -> IndexRows:
-        """The rows that count against what is ahead."""
+        """Return the rows that count, compared with the revisions in ``ahead``."""
         records = txn.cursor(self._opened.ahead).getmulti(rows.keys)
         check(records)
         known = {key: content(value) for key, value in records}
@@ -225,7 +237,7 @@ class IndexWriter:
         return checked_content(key, txn.get(key, db=self._opened.windows))
 
     def _put_state(self, txn: "lmdb.Transaction[bytes]", state: IndexState) -> None:
-        # In the transaction of the rows: so a reader's state and rows are of one version.
+        # The state is written in the transaction of the rows, so readers see both of one version.
         value = with_checksum(STATE_KEY, state.to_json())
         txn.put(STATE_KEY, value, db=self._opened.meta)
 
@@ -255,7 +267,10 @@ class IndexWriter:
 
 
 def revision_range(batches: Sequence[IndexRows]) -> tuple[int, int]:
-    """Lowest and highest revision of rows; of no rows a lowest that no highest reaches."""
+    """Return the lowest and the highest revision of rows.
+
+    Without rows, the lowest is greater than the highest of any rows.
+    """
     lowest = min((int(rows.revisions.min()) for rows in batches), default=_ABOVE_ALL)
     return lowest, max((int(rows.revisions.max()) for rows in batches), default=_BELOW_ALL)
 
@@ -263,7 +278,7 @@ def revision_range(batches: Sequence[IndexRows]) -> tuple[int, int]:
 def _remember(
     cursor: "lmdb.Cursor[bytes]", keys: Sequence[bytes], revisions: npt.NDArray[np.int64]
 ) -> None:
-    """Keep the revisions of rows, which are higher than those kept."""
+    """Write the revisions of rows to ``ahead``. They replace lower ones."""
     values = with_checksums(keys, revision_bytes(revisions))
     cursor.putmulti(zip(keys, values, strict=True))
 
@@ -277,7 +292,7 @@ def _sweep(
     *,
     by_end: bool,
 ) -> bytes | None:
-    """Skip from key to key; of each, delete what starts (sessions: ends) before ``earliest_ms``."""
+    """For each key, delete the windows that start (sessions: end) before ``earliest_ms``."""
     is_at_record = cursor.set_range(resume)
     for _ in range(_SWEEP_STEPS):
         if not is_at_record:
@@ -286,15 +301,15 @@ def _sweep(
         check([cursor.item()])
         start_ms, end_ms = window_times(encoded)
         if start_ms >= earliest_ms:
-            # What starts in time ends in time: the rest of this key stays.
+            # A window that starts in time also ends in time, so the rest of this key stays.
             is_at_record = cursor.set_range(after_key(prefix_of(encoded)))
         elif by_end and end_ms >= earliest_ms:
-            # Behind a long session that is still visible there may be a short one that isn't.
+            # After a long session that is still visible, a short one can have expired.
             is_at_record = cursor.next()
         else:
             if lengths is not None:
                 txn.delete(length_key(encoded), db=lengths)
-            # Deleting moves the cursor to the next record, if there is one.
+            # A deletion moves the cursor to the next record, if one exists.
             cursor.delete()
             is_at_record = bool(cursor.key())
     return cursor.key() if is_at_record else None

@@ -30,10 +30,19 @@ class StoreOverview:
 
     A sink of a pipeline is also a store here, without an index.
 
-    ``application`` is the name of the checkpoint that writes the store. It and ``open_records`` are
-    None if no pipeline has reported the store. ``state_bytes`` is the size of its state files.
-    ``held_by`` is the stream and partition that keep windows from becoming final, and
-    ``idle_times`` is how often a partition became idle.
+    Attributes:
+        name: The name of the store.
+        application: The name of the checkpoint that writes the store, None if no pipeline has
+            reported the store.
+        record: The newest commit record, None if it cannot be read.
+        open_records: The rows in the state, None if no pipeline has reported the store.
+        changed: The windows that the last batch changed, None if no pipeline has reported the
+            store.
+        state_bytes: The size of the state files.
+        held_by: The stream and partition that keep windows from becoming final.
+        idle_times: How often a partition became idle.
+        partitions: The partitions that the store reads.
+        index: The status of the index, None if the tailer does not report the store.
     """
 
     name: str
@@ -50,7 +59,15 @@ class StoreOverview:
 
 @dataclass(frozen=True)
 class Overview:
-    """A data directory: ``runs`` has the last status of each pipeline and whether it is alive."""
+    """The status of a data directory.
+
+    Attributes:
+        time_ms: The time of this overview.
+        pipelines: The pipelines.
+        runs: The last status of each pipeline, and whether the pipeline is alive.
+        stores: The stores.
+        tailer: The status of the tailer.
+    """
 
     time_ms: int
     pipelines: tuple[PipelineOverview, ...]
@@ -123,9 +140,9 @@ def _newest_record(layout: DataLayout, name: str) -> CommitRecord | None:
 
 
 def _state_bytes(layout: DataLayout, application: str, store: str) -> int:
-    """The size of a store's state; files that go meanwhile don't count.
+    """Return the size of a store's state, without files that are deleted meanwhile.
 
-    A rebuilt store has a directory for each generation, ``store@2``. The newest counts.
+    A rebuilt store has one directory per generation, for example ``store@2``. The newest counts.
     """
     states = layout.checkpoint(application) / "state"
     generations = [

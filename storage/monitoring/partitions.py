@@ -18,16 +18,21 @@ Reported = tuple[RunStatus, bool]
 class PartitionOverview:
     """One partition as one store reads it.
 
-    ``offset`` is where the store is (exclusive). ``log_end`` is where the log ended when the
-    pipeline last read its end, None if that is not known. The pipeline can have read on since
-    then, so ``offset`` can be greater. ``last_lag`` is how much of the log the store had not read
-    at that moment, in the unit of its offsets, None if that is not known. ``lag`` is the same, but
-    None if the log's end is outdated (see ``has_log_end``). ``stream_time_ms`` is the partition's
-    clock, -1 before its first record. ``lag_ms`` is the distance from that clock to wall-clock time
-    while ``lag`` is positive, 0 if ``lag`` is 0. It is None if ``lag`` is not known, before the
-    first record, and if the clock is ahead of wall-clock time.
-    ``holds_windows_open``: the store's windows wait for this partition. ``is_idle``: the partition
-    is idle, and the store's windows do not wait for it.
+    Attributes:
+        topic: The topic.
+        partition: The number of the partition.
+        offset: The offset after the last record that the store has read.
+        log_end: The end of the log when the pipeline last read it, None if it is not known. The
+            store can have read more since then, so ``offset`` can be greater.
+        lag: ``last_lag``, but None if the end of the log is outdated (see ``has_log_end``).
+        last_lag: The unread part of the log when the pipeline last read its end, in the unit of
+            the offsets, None if it is not known.
+        stream_time_ms: The stream time of the partition, -1 before its first record.
+        lag_ms: The distance from stream time to wall-clock time while ``lag`` is positive, 0 if
+            ``lag`` is 0. None if ``lag`` is not known, before the first record, and if stream
+            time is ahead of wall-clock time.
+        holds_windows_open: True if this partition keeps the store's windows from becoming final.
+        is_idle: True if the partition is idle, so that windows become final without it.
     """
 
     topic: str
@@ -45,11 +50,11 @@ class PartitionOverview:
 def partition_overviews(
     store: str, record: CommitRecord, reported: Reported | None, now_ms: int
 ) -> Iterator[PartitionOverview]:
-    """Return the partitions of a store, by topic and number."""
+    """Yield the partitions of a store, ordered by topic and number."""
     run = reported[0] if reported is not None else None
     is_known = reported is not None and has_log_end(reported, now_ms)
     of_run = run.stores[store] if run is not None else None
-    # A topic that is read twice has two clocks, NAME and NAME#2; the slower one counts.
+    # A topic that is read twice has two stream times, NAME and NAME#2. The slower one counts.
     times_ms: dict[tuple[str, str], int] = {}
     for clock, of_clock in record.stream_time_ms.items():
         for partition, time_ms in of_clock.items():
@@ -72,8 +77,8 @@ def partition_overviews(
             if lag is None and log_end is not None:
                 # No batch since the start, or the status of an older version.
                 lag = log_end - offsets[partition]
-            # A log that ends before the store's offset was truncated, or its end was read before
-            # the store's last batches: nobody knows then what the store has not read.
+            # If the log ends before the store's offset, it was truncated, or its end was read
+            # before the store's last batches. In both cases, the lag is unknown.
             last_lag = lag if lag is not None and lag >= 0 else None
             lag = last_lag if is_known else None
             yield PartitionOverview(
@@ -93,16 +98,16 @@ def partition_overviews(
 def _lag_ms(lag: int | None, now_ms: int, time_ms: int) -> int | None:
     if not lag:
         return lag
-    # A clock ahead of wall-clock time says nothing about the lag, and has its own alert
-    # (OrielClockAhead).
+    # Stream time ahead of wall-clock time says nothing about the lag. It has its own alert,
+    # OrielClockAhead.
     return now_ms - time_ms if 0 <= time_ms <= now_ms else None
 
 
 def has_log_end(reported: Reported, now_ms: int) -> bool:
     """Return whether the end of the log in a status is still the end of the log.
 
-    A log grows while nobody reads its end. So the lag of a pipeline that is stopped, or whose log
-    does not respond, is unknown.
+    A log grows without a report of its new end if the pipeline is stopped or its log does not
+    respond. Then, the lag is unknown.
     """
     run, is_alive = reported
     return is_alive and now_ms - run.log_ends_ms <= 1000 * LOG_END_SECONDS_MAX

@@ -24,16 +24,24 @@ PipelineState = Literal["running", "starting", "stopped", "stuck", "retired"]
 
 @dataclass(frozen=True)
 class PipelineOverview:
-    """One pipeline.
+    """The state of one pipeline.
 
-    ``state`` is ``running``, ``starting`` (no batch yet), ``stopped``, ``stuck`` (no batch for
-    ``STUCK_SECONDS`` although records wait or the log does not respond), or ``retired`` (stopped,
-    and not expected to run). ``problem`` says what is
-    wrong and what to do, None if nothing is wrong. ``seen_ms`` is the time of the last status.
-    ``batch_ms`` is the end of the last of ``batches`` since the start, None before the first one.
-    ``log_end_ms`` is when the pipeline last read the log's end, None if it never did. ``lag`` is
-    how much of the log the pipeline's stores have not read, in ``lag_unit``. A partition that
-    several stores read counts once. ``lag`` and ``lag_ms`` are None unless they are known now.
+    Attributes:
+        pipeline: The name of the pipeline.
+        state: ``running``, ``starting`` (no batch yet), ``stopped``, ``stuck`` (no batch for
+            ``STUCK_SECONDS`` although records wait or the log does not respond), or ``retired``
+            (stopped, and not expected to run).
+        problem: What is wrong and what to do, None without a problem.
+        seen_ms: The time of the last status.
+        batch_ms: The end of the last batch since the start, None before the first batch.
+        batches: The number of batches since the start.
+        records_per_second: The rate of records, None unless the pipeline runs.
+        log_end_ms: When the pipeline last read the end of the log, None if it never did.
+        lag: The unread part of the log in ``lag_unit``, None if it is not known now. A partition
+            that several stores read counts once.
+        lag_unit: ``records`` (Kafka) or ``bytes`` (event log).
+        lag_ms: The greatest lag in time, None if it is not known now.
+        stores: The names of the stores.
     """
 
     pipeline: str
@@ -51,7 +59,7 @@ class PipelineOverview:
 
     @property
     def since_ms(self) -> int | None:
-        """Since when the pipeline writes no new data, None unless it has a problem."""
+        """Return since when the pipeline writes no new data, None unless it has a problem."""
         if self.problem is None:
             return None
         last_ms = {"stopped": self.seen_ms, "stuck": self.batch_ms}
@@ -90,7 +98,7 @@ def pipeline_overview(
 
 
 def pipeline_overviews(layout: DataLayout) -> Iterator[PipelineOverview]:
-    """Yield each pipeline of a data directory, from nothing but its status file."""
+    """Yield each pipeline of a data directory, from its status file only."""
     for name, file in run_status_files(layout).items():
         if (reported := file.read()) is not None:
             yield _of_status(name, reported, file.seen_ms(), time.time_ns() // 1_000_000)
@@ -117,7 +125,7 @@ def stopped_text(name: str, seen_ms: int) -> str:
 
 
 def retired_text(name: str, retired_ms: int) -> str:
-    """Say that a pipeline is retired, and how to make it active again."""
+    """Say that a pipeline is retired, and how to activate it again."""
     since = time_text(retired_ms)
     return f"Pipeline {name} is retired since {since} UTC. To make it active again, start it."
 
@@ -136,7 +144,7 @@ def _state(reported: Reported, lag: int | None, last_lag: int, now_ms: int) -> P
     is_unread = 0 < run.log_ends_ms < now_ms - 1000 * STUCK_SECONDS
     if is_idle and (last_lag or is_unread):
         return "stuck"
-    # Without records there is no batch, so a pipeline that has read all of its log runs.
+    # Without records, no batch is committed. So a pipeline that has read its whole log is running.
     return "starting" if not (run.batches or is_idle or lag == 0) else "running"
 
 

@@ -1,9 +1,10 @@
-"""What a running pipeline says of itself, for whoever asks beside it.
+"""The status that a running pipeline reports to other processes.
 
-    CHECKPOINT/status.json     written after a batch, at most once a second; its modification
-                               time is the heartbeat, renewed every second while nothing comes
+    CHECKPOINT/status.json     written after a batch, at most once per second. Its modification
+                               time is the heartbeat, renewed every second without records
 
-It decides nothing: a pipeline that starts does not look at it, and a power loss may take it.
+The status is informational. A pipeline does not read it at its start, and a power loss can delete
+it.
 """
 
 import time
@@ -26,13 +27,16 @@ STATUS_FILE = "status.json"
 
 @dataclass(frozen=True)
 class StoreRun:
-    """One store as the last batch left it.
+    """One store after the last batch.
 
-    ``record`` is what the batch's commit says, ``open_records`` the number of rows in the state,
-    ``changed`` that of windows that the batch changed. ``held_by`` is the clock and partition that
-    hold windows open, None where nothing waits; the partition is -1 where the clock has none yet.
-    ``idle`` are, by clock, the partitions that are left out of what is final, ``idle_times`` counts
-    how often one began to be.
+    Attributes:
+        record: The commit record of the batch.
+        open_records: The number of rows in the state.
+        changed: The number of windows that the batch changed.
+        held_by: The stream and partition that keep windows from becoming final, None if no window
+            waits. The partition is -1 if the stream does not have one yet.
+        idle: The idle partitions by stream. Windows become final without them.
+        idle_times: How often a partition became idle.
     """
 
     record: CommitRecord
@@ -44,7 +48,7 @@ class StoreRun:
 
     @classmethod
     def from_fields(cls, fields: Mapping[str, Any]) -> Self:
-        """Read back what JSON says."""
+        """Create the status of a store from its JSON fields."""
         told = {**fields, "record": CommitRecord(**fields["record"])}
         if told.get("held_by") is not None:
             clock, partition = told["held_by"]
@@ -56,18 +60,30 @@ class StoreRun:
 class RunStatus:
     """One run of a pipeline, from its start until now.
 
-    ``process`` and ``host`` say who it is. ``batches`` counts what this process has committed,
-    ``phase_seconds`` is how long the last of them took, by phase, and ``total_phase_seconds`` all
-    of them. ``log_ends`` is where each partition of the log ends, as far as that is known, in the
-    unit of its offsets: ``offset_unit`` is ``records`` (Kafka) or ``bytes`` (event log). ``lags``
-    has for each store the distance from its offsets to these ends when the ends were read.
-    ``maintenance_failures`` counts how often a table could not be compacted or cleaned up, ``lost``
-    the offsets of each topic that were gone before they were read. ``has_ended``: it ended as it
-    should. ``log_ends_ms`` is when the ends were read, 0 before the first reading and in the status
-    of an older version. ``records_per_second`` is how many records the pipeline reads, as a mean
-    over about ten seconds, None if it is not known. ``problem`` is what the run itself finds wrong,
-    for checks that only read this file (``oriel status --check --pipeline``). ``retired_ms`` is
-    when ``oriel retire`` retired the pipeline, 0 if it did not: the next run writes a new status.
+    Attributes:
+        application: The name of the application.
+        process: The process id.
+        host: The name of the host.
+        started_ms: The start of the run.
+        batch_ms: The end of the last batch. Before the first batch, the start of the run.
+        batches: The number of batches that this process has committed.
+        phase_seconds: The duration of the last batch, by phase.
+        total_phase_seconds: The duration of all batches of this process, by phase.
+        offset_unit: The unit of offsets, ``records`` (Kafka) or ``bytes`` (event log).
+        log_ends: The known ends of the partitions of the log.
+        stores: The stores by name.
+        maintenance_failures: How often a table could not be compacted or cleaned up.
+        lost: The number of offsets, by topic, that were deleted before they were read.
+        lags: The distance from the offsets of each store to ``log_ends`` when these were read.
+        has_ended: True if the run has ended normally.
+        log_ends_ms: When the ends were read, 0 before the first reading and in the status of an
+            older version.
+        records_per_second: The rate of read records as a mean over about ten seconds, None if it
+            is not known.
+        problem: The problem that the run itself finds, for checks that only read this file
+            (``oriel status --check --pipeline``).
+        retired_ms: When ``oriel retire`` retired the pipeline, otherwise 0. The next run writes a
+            new status.
     """
 
     application: str
@@ -98,11 +114,15 @@ class RunStatusFile:
         self._path = checkpoint / STATUS_FILE
 
     def write(self, status: RunStatus, *, sync: bool = False) -> None:
-        """Put ``status`` in the place of what was said before."""
+        """Replace the previous status with ``status``."""
         replace_file(self._path, with_digest(orjson.dumps(asdict(status))), sync=sync)
 
     def read(self) -> tuple[RunStatus, bool] | None:
-        """What was last said, and whether the process lives; None if nothing was."""
+        """Return the last status, and whether the process is alive.
+
+        Returns:
+            None if the file does not exist or cannot be read.
+        """
         try:
             stamp = current_files().stamp(self._path)
             if stamp is None:
@@ -119,13 +139,13 @@ class RunStatusFile:
         return status, not status.has_ended and age_seconds <= HEARTBEAT_SECONDS_MAX
 
     def seen_ms(self) -> int:
-        """Return the time of the last heartbeat in ms since the epoch, 0 if there is none."""
+        """Return the time of the last heartbeat in ms since the epoch, 0 without a heartbeat."""
         stamp = current_files().stamp(self._path)
         return 0 if stamp is None else stamp[1] // 1_000_000
 
 
 def run_status_files(layout: DataLayout) -> dict[str, RunStatusFile]:
-    """The status files of all checkpoints of a data directory, by the checkpoint's name."""
+    """Return the status files of all checkpoints in a data directory, by name of the checkpoint."""
     names = sorted(current_files().names(layout.checkpoints))
     folders = (layout.checkpoints / name for name in names)
     return {

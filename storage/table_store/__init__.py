@@ -1,9 +1,9 @@
-"""Stores read from their Delta tables: for the versions that the index has not.
+"""Read-only stores over Delta tables, for versions that the index does not have.
 
-In comes the folder of a store's table; out come its versions (``TableVersions``), each as the
-read-only store of its kind (``oriel.storage.contracts``), with windows as the same JSON as the
-index gives, and which windows changed between two versions (``changes``). A read costs what the
-rows of its keys, times or versions cost, within a ``ReadBudget``.
+``TableVersions`` opens a version of a store's table as the read-only store of its kind
+(``oriel.storage.contracts``). Windows have the same JSON as in the index. The function ``changes``
+returns the windows that changed between two versions. The cost of a read depends on the rows of its
+keys, times or versions, and a ``ReadBudget`` limits it.
 """
 
 from oriel.storage.table_store.budget import READ_BYTES_MAX, ReadBudget

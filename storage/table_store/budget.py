@@ -1,19 +1,19 @@
-"""What one read of a table may cost: bytes that it holds, and time.
+"""The limits of one read of a table: bytes in memory, and time.
 
-A table has no index, so what a read costs depends on how the rows lie. It must stay bounded
-whatever is asked: the service answers others beside it.
+A table has no index, so the cost of a read depends on the layout of the rows. The limits protect
+the other requests of the service.
 """
 
 import time
 
 from oriel.storage.errors import TableReadTimeout, TableReadTooLarge
 
-#: Bytes of rows in Arrow's form that one read may hold at a time.
+#: Bytes of Arrow data that one read can hold at a time.
 READ_BYTES_MAX = 128 << 20
 
 
 class ReadBudget:
-    """The budget of one read; ``seconds`` None: it may take any time."""
+    """The budget of one read. Without ``seconds``, its time is not limited."""
 
     def __init__(self, seconds: float | None = None, *, bytes_max: int = READ_BYTES_MAX) -> None:
         self.seconds = seconds
@@ -21,10 +21,10 @@ class ReadBudget:
         self._deadline = None if seconds is None else time.monotonic() + seconds
 
     def check_time(self) -> None:
-        """Go on only while there is time; called after each piece that was read.
+        """Check the time limit. Call this for each piece of a read.
 
         Raises:
-            TableReadTimeout: the time is over.
+            TableReadTimeout: The time is over.
         """
         if self._deadline is not None and time.monotonic() > self._deadline:
             message = (
@@ -34,10 +34,10 @@ class ReadBudget:
             raise TableReadTimeout(message)
 
     def check_size(self, held_bytes: int) -> None:
-        """Hold so much only if one read may.
+        """Check the size limit.
 
         Raises:
-            TableReadTooLarge: it may not.
+            TableReadTooLarge: One read must not hold this many bytes.
         """
         if held_bytes > self.bytes_max:
             message = (

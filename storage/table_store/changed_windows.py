@@ -1,12 +1,13 @@
-"""Which windows changed between two versions, by the log: each batch adds the rows that changed.
+"""The windows that changed between two versions, from the Delta log.
 
-    since           from              reached            newest
+    since           first             reached            newest
       |---------------|------------------|------------------|
-       told before     what a page reads  a later page
+       earlier pages   this page          later pages
 
-A page reads the entries up to a bound, and of the files that they added the columns that name a
-window. A window that changed several times comes once, at its last change. What it came to be is
-not read here but from the index, whose rule says which row counts (docs/decisions/0043).
+Each log entry adds files with the rows that its batch changed. A page reads a limited number of
+entries, and the columns that identify a window from the added files. A window that changed several
+times is listed once, at its last change in the page. The service reads its current row from the
+index, which determines the row that counts (docs/decisions/0043).
 """
 
 from collections.abc import Iterator
@@ -23,7 +24,7 @@ from oriel.storage.table_store.conditions import EVERYTHING
 from oriel.storage.table_store.order import is_behind
 from oriel.storage.table_store.version_rows import added_rows, window_times_ms
 
-#: Entries that one page reads at most, and bytes of added files, as they are on disk.
+#: The most log entries that one page reads, and the most bytes of added files on disk.
 _ENTRIES_MAX = 1000
 _ADDED_BYTES_MAX = 64 << 20
 
@@ -31,7 +32,7 @@ _WINDOW = pa.schema([
     pa.field("key", pa.string()), pa.field("start_ms", pa.int64()), pa.field("end_ms", pa.int64()),
 ])  # fmt: skip
 _SCHEMA = pa.schema([pa.field("version", pa.int64()), *_WINDOW])
-#: In the place of the key, its bytes that are in the order of its type.
+#: The same with the escaped bytes of the key, which are in the order of the key type.
 _ORDER = pa.schema([
     _SCHEMA.field("version"), pa.field("ordered_key", pa.binary()),
     _SCHEMA.field("start_ms"), _SCHEMA.field("end_ms"),
@@ -39,9 +40,9 @@ _ORDER = pa.schema([
 
 
 class Change(NamedTuple):
-    """A window that changed, and the version in which it did last; in this order they come.
+    """A window that changed, and the version of its last change.
 
-    Both times are 0 in a store without windows.
+    Changes are in the order of the fields. In a store without windows, both times are 0.
     """
 
     version: int
@@ -51,9 +52,13 @@ class Change(NamedTuple):
 
 
 class ChangePage(NamedTuple):
-    """Windows that changed up to the version ``reached``; ``has_more`` of them come behind these.
+    """A page of the windows that changed.
 
-    Without more of them ``reached`` is where to go on.
+    Attributes:
+        changes: The windows.
+        reached: The last version that the page covers.
+        has_more: True if more windows changed up to ``reached``. Otherwise, the next page starts
+            after ``reached``.
     """
 
     changes: list[Change]
@@ -62,9 +67,13 @@ class ChangePage(NamedTuple):
 
 
 class ChangeRange(NamedTuple):
-    """Which changes to read: of the versions after ``since``, ``limit`` at most.
+    """The changes to read.
 
-    A further page has the ``reached`` of the one before and its last change, ``after``.
+    Attributes:
+        since: The page has changes of later versions.
+        limit: The most changes of the page.
+        reached: For a further page, ``reached`` of the previous page.
+        after: For a further page, the last change of the previous page.
     """
 
     since: int
@@ -76,14 +85,18 @@ class ChangeRange(NamedTuple):
 def changes(
     log: DeltaLog, state: IndexState, wanted: ChangeRange, budget: ReadBudget
 ) -> ChangePage:
-    """Read a page of the windows that changed; what has expired by ``state`` is left out.
+    """Read a page of the windows that changed, without windows that have expired.
 
-    ``state`` is that of the newest version to read.
+    Args:
+        log: The log of the store's table.
+        state: The state of the newest version to read.
+        wanted: The changes to read.
+        budget: The limits of this read.
 
     Raises:
-        BehindPositionBound: ``since`` is newer than that.
-        VersionGone: entries or files that say what changed are gone, or an entry does not say it.
-        TableReadTooLarge, TableReadTimeout: it is more than the budget allows.
+        BehindPositionBound: ``since`` or ``reached`` is newer than the version of ``state``.
+        VersionGone: A log entry or a data file is deleted, or an entry has unknown changes.
+        TableReadTooLarge, TableReadTimeout: The read exceeds the budget.
     """
     newest = state.version if wanted.reached is None else wanted.reached
     if wanted.since > state.version or newest > state.version:
@@ -92,7 +105,7 @@ def changes(
             f"is less than {max(wanted.since, newest)}. Send the request again later"
         )
         raise BehindPositionBound(message)
-    # Windows that come behind ``after`` changed last in its version or a later one.
+    # Windows after ``after`` changed last in its version or in a later one.
     first = wanted.since + 1 if wanted.after is None else wanted.after.version
     reached = wanted.since
     found: list[Any] = []
@@ -121,10 +134,10 @@ def changes(
 
 
 def _entries(log: DeltaLog, state: IndexState, first: int, newest: int) -> Iterator[LogEntry]:
-    """The entries of these versions, as many as one page reads.
+    """Yield the log entries from ``first`` to ``newest``, within the limits of one page.
 
     Raises:
-        VersionGone: one is not there any more, or does not say what changed.
+        VersionGone: An entry is deleted, or its changes are unknown.
     """
     added_bytes = 0
     for version in range(first, min(newest + 1, first + _ENTRIES_MAX)):
@@ -142,7 +155,7 @@ def _entries(log: DeltaLog, state: IndexState, first: int, newest: int) -> Itera
 
 
 def _why_untold(log: DeltaLog, state: IndexState, entry: LogEntry) -> str | None:
-    """Why an entry does not say which windows it changed; None when it does."""
+    """Return why the changes of an entry are unknown, None if they are known."""
     if entry.removes_rows or entry.restored is not None:
         return "removed rows (DELETE, MERGE, RESTORE or a rebuild)"
     if entry.table_id not in {None, state.table_id}:
@@ -156,7 +169,7 @@ def _why_untold(log: DeltaLog, state: IndexState, entry: LogEntry) -> str | None
 
 
 def _windows(log: DeltaLog, state: IndexState, entry: LogEntry, budget: ReadBudget) -> Any:
-    """The windows of which an entry added rows, with its version."""
+    """Return the windows for which an entry added rows, with the version of the entry."""
     names = ["key"]
     if state.definition.window.kind.is_windowed:
         names += ["window_start", "window_end"]

@@ -1,7 +1,7 @@
-"""Conditions on keys and window times: exact for rows, and for files as far as their bounds say.
+"""Conditions on keys and window times, exact for rows and conservative for files.
 
-All of them leave every row of a window or none, so they may stand before the rule that says which
-row counts (docs/decisions/0030).
+A condition selects all rows of a window or none. So it can be applied before the rule that
+determines the row that counts (docs/decisions/0030).
 """
 
 from collections.abc import Mapping
@@ -14,22 +14,25 @@ import pyarrow.compute as pc
 from oriel.storage.delta import TIMESTAMP, Range
 from oriel.storage.key_types import TEXT, KeyType
 
-#: Times beyond these can't be said in microseconds, so no row has them.
+#: Greater times overflow in microseconds, so no row has them.
 _TIME_MS_MAX = (2**63 - 1) // 1000
 _KEY_MAX = b"\xff"
 
-#: A column beside those of the table: the escaped bytes of keys whose order is not that of texts.
+#: An additional column with the escaped bytes of keys, if keys are not in the order of strings.
 _ORDERED = "__ordered_key"
 
-#: Column -> its least and greatest value in a file: keys as UTF-8, times in microseconds.
+#: Column -> its least and greatest value in a file. Keys are UTF-8, times in microseconds.
 Bounds = Mapping[str, Range]
 
 
 @dataclass(frozen=True)
 class Condition:
-    """An expression for rows, and ranges of columns outside of which no row can satisfy it.
+    """A condition on the rows of a table.
 
-    ``ordered_keys`` is the type of keys that the expression compares by their escaped bytes.
+    Attributes:
+        expression: The Arrow expression for a row.
+        ranges: Columns and the ranges that contain all values of matching rows.
+        ordered_keys: The key type if the expression compares escaped bytes of keys.
     """
 
     expression: Any
@@ -44,7 +47,7 @@ class Condition:
         )
 
     def filtered(self, rows: Any) -> Any:
-        """Those rows of a table that satisfy it."""
+        """Return the matching rows of an Arrow table."""
         if self.ordered_keys is None:
             return rows.filter(self.expression)
         ordered = self.ordered_keys.escaped_column(rows["key"].combine_chunks())
@@ -52,7 +55,7 @@ class Condition:
         return with_order.filter(self.expression).drop_columns([_ORDERED])
 
     def may_hold(self, bounds: Bounds) -> bool:
-        """Whether there may be such rows where the columns have these bounds."""
+        """Return whether a file or row group with these bounds can have matching rows."""
         return all(
             column not in bounds or wanted.overlaps(bounds[column])
             for column, wanted in self.ranges
@@ -64,22 +67,22 @@ _NOTHING = Condition(pc.scalar(value=False), (("key", Range(_KEY_MAX, b"")),))
 
 
 def of_key(key: str, key_type: KeyType) -> Condition:
-    """The condition that a row is of this key.
+    """Return the condition for rows with this key.
 
     Raises:
-        UnfitKey: it is no key of this type.
+        UnfitKey: The string is not a key of this type.
     """
     key_type.escaped(key)
     return Condition(pc.field("key") == _text(key), (_keys(key, key),))
 
 
 def of_keys(after: str | None, to: str | None, key_type: KeyType) -> Condition:
-    """The condition that a key comes behind ``after`` (exclusive), up to ``to`` (inclusive).
+    """Return the condition for keys after ``after`` (exclusive), up to ``to`` (inclusive).
 
-    None: no bound.
+    Use None for an open bound.
 
     Raises:
-        UnfitKey: a bound is no key of this type.
+        UnfitKey: A bound is not a key of this type.
     """
     expression = pc.scalar(value=True)
     if key_type is not TEXT:
@@ -87,7 +90,7 @@ def of_keys(after: str | None, to: str | None, key_type: KeyType) -> Condition:
             expression &= pc.field(_ORDERED) > _escaped(after, key_type)
         if to is not None:
             expression &= pc.field(_ORDERED) <= _escaped(to, key_type)
-        # Statistics are of the texts, which are in another order.
+        # Statistics are in the order of strings, which is another one.
         return Condition(expression, ordered_keys=key_type)
     if after is not None:
         expression &= pc.field("key") > _text(after)
@@ -97,10 +100,10 @@ def of_keys(after: str | None, to: str | None, key_type: KeyType) -> Condition:
 
 
 def from_key(key: str, key_type: KeyType) -> Condition:
-    """The condition that a key is this one or comes behind it.
+    """Return the condition for keys from ``key`` on (inclusive).
 
     Raises:
-        UnfitKey: it is no key of this type.
+        UnfitKey: The string is not a key of this type.
     """
     if key_type is not TEXT:
         is_from = pc.field(_ORDERED) >= _escaped(key, key_type)
@@ -109,26 +112,27 @@ def from_key(key: str, key_type: KeyType) -> Condition:
 
 
 def of_prefix(prefix: str, key_type: KeyType) -> Condition:
-    """The condition that a key begins so.
+    """Return the condition for keys with this prefix.
 
     Raises:
-        UnfitKey: keys of this type that begin so don't lie together.
+        UnfitKey: Keys of this type with this prefix are not adjacent in their order.
     """
     key_type.escaped_prefix(prefix)
     expression = pc.field("key") >= _text(prefix)
-    # The least text that is greater than all that begin so: code points and UTF-8 have one order.
+    # Compute the least string that is greater than all strings with the prefix. The order of code
+    # points is the order of UTF-8.
     last = prefix.rstrip("\U0010ffff")
     if not last:
         return Condition(expression, (_keys(prefix, None),))
     following = ord(last[-1]) + 1
-    # Surrogates are no characters.
+    # Surrogates are not characters.
     following = 0xE000 if 0xD800 <= following <= 0xDFFF else following
     beyond = last[:-1] + chr(following)
     return Condition(expression & (pc.field("key") < _text(beyond)), (_keys(prefix, beyond),))
 
 
 def of_times(column: str, from_ms: int, to_ms: int) -> Condition:
-    """The condition that a time of the window lies within these bounds, both inclusive."""
+    """Return the condition for rows with a window time in these inclusive bounds."""
     least, greatest = max(from_ms, -_TIME_MS_MAX) * 1000, min(to_ms, _TIME_MS_MAX) * 1000
     if least > greatest or from_ms > _TIME_MS_MAX or to_ms < -_TIME_MS_MAX:
         return _NOTHING
@@ -138,7 +142,7 @@ def of_times(column: str, from_ms: int, to_ms: int) -> Condition:
 
 
 def _keys(least: str | None, greatest: str | None) -> tuple[str, Range]:
-    # No UTF-8 has a byte FF.
+    # UTF-8 never contains the byte FF.
     return "key", Range(
         b"" if least is None else least.encode(),
         _KEY_MAX if greatest is None else greatest.encode(),

@@ -1,4 +1,4 @@
-"""Places in an order of several columns, as conditions on rows."""
+"""Conditions on the position of rows in the order of several columns."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -10,9 +10,13 @@ import pyarrow.compute as pc
 def is_behind(
     columns: pa.Schema, place: Sequence[Any], *, backward: bool = False, inclusive: bool = False
 ) -> Any:
-    """The condition that a row comes after a place, in the order of these columns.
+    """Return the condition for rows that follow a position in the order of the columns.
 
-    ``backward``: in the order the other way round. ``inclusive``: or is at it.
+    Args:
+        columns: The columns that define the order.
+        place: A value for each column.
+        backward: Use the reverse order.
+        inclusive: Also select rows at the position.
     """
     condition = pc.scalar(value=inclusive)
     for field, value in reversed(list(zip(columns, place, strict=True))):

@@ -1,4 +1,4 @@
-"""Pages of the windows that count in a version, by the same bounds as those of an index."""
+"""Pages of the windows of a version, with the same bounds as pages of an index."""
 
 from collections.abc import Callable
 
@@ -28,14 +28,14 @@ from oriel.storage.table_store.conditions import (
 from oriel.storage.table_store.version_rows import LiveRows
 
 Ints = npt.NDArray[np.int64]
-#: JSON is made of so many windows at a time, until a page has its bytes.
+#: The number of windows that are encoded as JSON at a time, until a page has enough bytes.
 _JSON_ROWS = 1_000
 
 
 def window_page(
     windows: LiveRows, read_range: WindowRange | SessionRange, *, backward: bool
 ) -> WindowPage:
-    """The page of windows of one key that comes behind ``after``, in its direction."""
+    """Return the page of the windows of one key that follow ``after`` in the direction."""
     starts_ms, ends_ms = windows.starts_ms, windows.ends_ms
     places = _places(windows, final=read_range.final, backward=backward)
     if read_range.after is not None:
@@ -53,7 +53,7 @@ def window_page(
 
 
 def scan_page(windows: LiveRows, scan_range: ScanRange, *, backward: bool) -> ScanPage:
-    """The page of windows of many keys; the place behind it is the last one's record key."""
+    """Return a page of the windows of many keys. The next page follows the last record key."""
     places = _places(windows, final=scan_range.final, backward=backward)
     records = windows.record_keys()
     if scan_range.after is not None:
@@ -69,9 +69,13 @@ def scan_page(windows: LiveRows, scan_range: ScanRange, *, backward: bool) -> Sc
 def each_key_page(
     windows: LiveRows, scan_range: ScanRange, choose: Callable[[LiveRows, Ints], Ints]
 ) -> ScanPage:
-    """The page of the window that ``choose`` says of each key; the place is its key's prefix.
+    """Return a page with one window per key. The next page follows the last key prefix.
 
-    ``choose`` is given where the windows of each key begin, and gives a place for each.
+    Args:
+        windows: The windows, in order of their record keys.
+        scan_range: The bounds of the page.
+        choose: A function that selects the windows. It is called with the index of each key's
+            first window, and returns the index of a window for each key.
     """
     keys = windows.key_column()
     is_first = np.ones(len(windows), np.bool_)
@@ -90,10 +94,10 @@ def each_key_page(
 
 
 def of_scan(scan_range: ScanRange, key_type: KeyType, *, windowed: bool) -> Condition:
-    """The condition on the keys and windows that a range means.
+    """Return the condition for the keys and windows in a range.
 
     Raises:
-        UnfitKey: a bound is no key of this type, or keys that begin so don't lie together.
+        UnfitKey: A bound is not a key of this type, or keys with the prefix are not adjacent.
     """
     condition = of_prefix(scan_range.prefix, key_type)
     if scan_range.key_to is not None:
@@ -107,19 +111,22 @@ def of_scan(scan_range: ScanRange, key_type: KeyType, *, windowed: bool) -> Cond
 
 
 def latest_of_each(windows: LiveRows, firsts: Ints) -> Ints:
-    """The last window of each key."""
+    """Return the index of the last window of each key."""
     return np.append(firsts[1:], len(windows)) - 1
 
 
 def current_of_each(windows: LiveRows, firsts: Ints, *, last_ms: int) -> Ints:
-    """The first window of each key that holds its newest record, whose time is up to end - last."""
+    """Return, for each key, the index of the first window that contains its newest record.
+
+    ``last_ms`` is the distance from the last time in a window to its end.
+    """
     newest_ms = np.maximum.reduceat(windows.timestamps_ms, firsts)
     owners = np.repeat(np.arange(len(firsts)), np.diff(np.append(firsts, len(windows))))
     times_ms = newest_ms[owners]
     is_holding = (windows.starts_ms <= times_ms) & (times_ms <= windows.ends_ms - last_ms)
-    # A window that was closed when the record came does not contain it.
+    # A window that was already closed when the record arrived does not contain it.
     is_holding &= windows.timestamps_ms >= times_ms
-    # Where others wrote a time that is in no window, the last window stands for it.
+    # Another writer can write a time that is in no window. Then, use the last window of the key.
     places = latest_of_each(windows, firsts)
     holding = np.flatnonzero(is_holding)
     of_key, first_holding = np.unique(owners[holding], return_index=True)
@@ -128,7 +135,7 @@ def current_of_each(windows: LiveRows, firsts: Ints, *, last_ms: int) -> Ints:
 
 
 def last_ending_of_each(windows: LiveRows, firsts: Ints) -> Ints:
-    """The session of each key that ends last, of several the one that started last."""
+    """Return the index of each key's session with the greatest end, and then greatest start."""
     owners = np.repeat(np.arange(len(firsts)), np.diff(np.append(firsts, len(windows))))
     by_end = np.lexsort((windows.starts_ms, windows.ends_ms, owners))
     return by_end[latest_of_each(windows, firsts)]
@@ -144,7 +151,7 @@ def _places(windows: LiveRows, *, final: bool | None, backward: bool) -> Ints:
 def _json(
     windows: LiveRows, places: Ints, read_range: WindowRange | SessionRange | ScanRange
 ) -> list[bytes]:
-    """The first of these windows, as many as a page has."""
+    """Return the first of the windows as JSON, up to the limits of the page."""
     items: list[bytes] = []
     size = 0
     for begin in range(0, min(read_range.limit, len(places)), _JSON_ROWS):

@@ -1,8 +1,9 @@
-"""One version of a store's table as Kafka's read-only stores, read from the table itself.
+"""One version of a store's table as the read-only stores of Kafka Streams.
 
-Each read is a condition on keys and window times, by which files and row groups are skipped, and a
-slice of the windows that count among the rows found, which are in order of key, start and end. So
-it costs what these rows cost, not what the page costs: it is for what the index does not have.
+Each read is a condition on keys and window times, which skips files and row groups. The read
+determines the windows that count among the matching rows, in the order of key, start and end, and
+returns a slice. It reads all matching rows, not only those of the page. So these stores serve
+only versions that the index does not have.
 """
 
 from functools import partial
@@ -44,10 +45,10 @@ from oriel.storage.table_store.version_rows import LiveRows, VersionRows
 
 
 class TableStore:
-    """What the stores of all kinds share: a version, its visible windows, its keys."""
+    """The common base of the stores: a version, its visible windows, and its keys."""
 
     def __init__(self, rows: VersionRows, budget: ReadBudget) -> None:
-        """Read these rows; all reads of this object together are within the budget."""
+        """Create a store over the rows. The budget limits all its reads together."""
         self._rows = rows
         self._budget = budget
         self.state: IndexState = rows.state
@@ -57,18 +58,18 @@ class TableStore:
     def keys(
         self, prefix: str, limit: int, after: str | None = None, records_max: int = UNBOUNDED
     ) -> KeyPage:
-        """See ``ReadOnlyStore``; long keys are in order of all their bytes, too.
+        """See ``ReadOnlyStore``. Long keys are also in the order of all their bytes.
 
-        The budget bounds what is looked at, in the place of ``records_max``.
+        The budget limits the examined rows instead of ``records_max``.
         """
         del records_max
         found: list[str] = []
         while len(found) <= limit:
-            # One more than the page may have tells whether there is a next page.
+            # One key more than the limit shows whether a next page exists.
             candidates = self._first_keys(prefix, after, limit + 1)
             if not candidates:
                 return KeyPage(found, None)
-            # A key is listed for a window that is visible, not for a removed or expired one.
+            # A key with only removed or expired windows is not listed.
             of_these = of_prefix(prefix, self._key_type)
             of_these &= of_keys(after, candidates[-1], self._key_type)
             listed = self._visible(of_these).keys()
@@ -83,7 +84,7 @@ class TableStore:
         return scan_page(self._scanned(scan_range), scan_range, backward=True)
 
     def window_count(self) -> int:
-        """How many windows, or rows, are there."""
+        """Return the number of visible windows or rows."""
         return len(self._visible(EVERYTHING))
 
     def _scanned(self, scan_range: ScanRange) -> LiveRows:
@@ -91,7 +92,7 @@ class TableStore:
         return self._visible(of_scan(scan_range, self._key_type, windowed=windowed))
 
     def _visible(self, condition: Condition) -> LiveRows:
-        """The windows of a condition that are there and have not expired (semantics.md#7)."""
+        """Return the matching windows that are not removed or expired (semantics.md#7)."""
         if self.earliest_ms > 0:
             by_end = self.state.definition.window.kind.expires_by_end
             clock = "window_end" if by_end else "window_start"
@@ -99,7 +100,7 @@ class TableStore:
         return self._rows.live(condition, self._budget)
 
     def _first_keys(self, prefix: str, after: str | None, count: int) -> list[str]:
-        """The first keys that have rows at all."""
+        """Return the first keys that have any rows, also removed or expired ones."""
         first: list[str] = []
         condition = of_prefix(prefix, self._key_type) & of_keys(after, None, self._key_type)
         for batch in self._rows.batches(condition, self._budget, ["key"]):
@@ -138,7 +139,7 @@ class TableWindowStore(TableStore):
         return each_key_page(self._of_keys(scan_range), scan_range, choose)
 
     def _of_keys(self, scan_range: ScanRange) -> LiveRows:
-        """All visible windows of the keys in a range; times have no say."""
+        """Return all visible windows of the keys in a range, at any time."""
         return self._visible(of_scan(scan_range, self._key_type, windowed=False))
 
     def _by_start(self, window_range: WindowRange) -> LiveRows:
@@ -182,7 +183,7 @@ class TableKeyValueStore(TableStore):
 
 
 def table_store(rows: VersionRows, budget: ReadBudget) -> TableStore:
-    """The store of a version, of the class that its kind of windows has."""
+    """Return a version as the store class that matches its kind of windows."""
     kind = rows.state.definition.window.kind
     if kind.is_session:
         return TableSessionStore(rows, budget)

@@ -1,8 +1,8 @@
 """The rows of one version of a store's table, read from its files.
 
-Which files and row groups can have rows of a key and a span of time, Delta's statistics and
-Parquet's footers say; the others are not opened, or not read. Which row of a window counts is the
-rule of the index (docs/decisions/0030).
+With the statistics of Delta and the footers of Parquet, a read skips files and row groups that
+cannot have matching rows. The same rule as in the index determines the row of a window that counts
+(docs/decisions/0030).
 """
 
 from collections.abc import Iterator
@@ -32,18 +32,20 @@ from oriel.storage.key_codec import key_prefix, record_keys
 from oriel.storage.table_store.budget import ReadBudget
 from oriel.storage.table_store.conditions import Bounds, Condition
 
-#: Columns by which files and row groups are skipped; a store without windows has the first.
+#: Columns whose bounds skip files and row groups. A store without windows has only the first one.
 _BOUNDED = ("key", "window_start", "window_end")
 
 
 class LiveRows:
-    """The rows that count, one of each window, in order of their record keys.
+    """The rows that count, one per window, in order of their record keys.
 
-    ``starts_ms`` and ``ends_ms`` are the windows' times, both 0 in a store without windows.
+    Attributes:
+        starts_ms: The starts of the windows, 0 in a store without windows.
+        ends_ms: The ends of the windows, 0 in a store without windows.
     """
 
     def __init__(self, rows: pa.Table, definition: StoreDefinition) -> None:
-        """Take rows that are already one a window and in order."""
+        """Wrap rows that are already in order, with one row per window."""
         self._rows = rows
         self._definition = definition
         self.starts_ms = window_times_ms(rows, "window_start")
@@ -51,37 +53,37 @@ class LiveRows:
 
     @property
     def timestamps_ms(self) -> npt.NDArray[np.int64]:
-        """The time of each window's newest record."""
+        """Return the time of each window's newest record in ms."""
         return window_times_ms(self._rows, "timestamp")
 
     @property
     def is_final(self) -> npt.NDArray[np.bool_]:
-        """Whether no record can change the window any more."""
+        """Return, for each window, whether no record can change it any more."""
         flags: npt.NDArray[np.bool_] = self._rows["final"].to_numpy()
         return flags
 
     def key_column(self) -> Any:
-        """The key of each window, an Arrow array."""
+        """Return the key of each window as an Arrow array."""
         return self._rows["key"].combine_chunks()
 
     def __len__(self) -> int:
         return len(self._rows)
 
     def record_keys(self) -> Any:
-        """The record key of each window, an Arrow array."""
+        """Return the record key of each window as an Arrow array."""
         return record_keys(self.key_column(), self.starts_ms, self.ends_ms, self._definition.keys)
 
     def key_prefix(self, place: int) -> bytes:
-        """The key prefix of the window at this place."""
+        """Return the key prefix of the window with index ``place``."""
         return key_prefix(self._rows["key"][place].as_py(), self._definition.keys)
 
     def keys(self) -> list[str]:
-        """The distinct keys, in order of their record keys."""
+        """Return the distinct keys, in order of their record keys."""
         keys: list[str] = pc.unique(self._rows["key"]).to_pylist()
         return keys
 
     def json(self, places: npt.NDArray[np.int64]) -> list[bytes]:
-        """The windows at these places, as the API answers them."""
+        """Return the windows with these indexes as JSON of the API."""
         rows = self._rows.take(pa.array(places)).combine_chunks()
         texts: list[bytes] = row_json(rows, self._definition).to_pylist()
         return texts
@@ -89,10 +91,13 @@ class LiveRows:
 
 @dataclass(frozen=True)
 class TableFile:
-    """A file of a version: its path below the table, and what Delta's statistics say of it.
+    """A data file of a version.
 
-    ``kept`` says which rows are left where it has a deletion vector. ``digest`` is that of the
-    file, None if the log has none.
+    Attributes:
+        path: The path, relative to the table.
+        bounds: The bounds of columns in Delta's statistics.
+        kept: The remaining rows if the file has a deletion vector, otherwise None.
+        digest: The digest of the file, None if the log does not have it.
     """
 
     path: str
@@ -103,19 +108,25 @@ class TableFile:
 
 @dataclass(frozen=True)
 class VersionRows:
-    """The rows of one version, or of files of one; ``state`` says which, as an index would."""
+    """The rows of a version, or of some files of it.
+
+    Attributes:
+        table: The directory of the table.
+        state: The version, its definition and its position.
+        files: The data files to read.
+    """
 
     table: Path
     state: IndexState
     files: tuple[TableFile, ...]
 
     def live(self, condition: Condition, budget: ReadBudget) -> LiveRows:
-        """The windows that count among the rows of a condition.
+        """Return the windows that count among the matching rows.
 
         Raises:
-            MissingDataFile: a file was vacuumed.
-            CorruptLog: a file can't be read as rows of the store.
-            TableReadTooLarge, TableReadTimeout: it is more than the budget allows.
+            MissingDataFile: VACUUM deleted a file.
+            CorruptLog: A file cannot be read as rows of the store.
+            TableReadTooLarge, TableReadTimeout: The read exceeds the budget.
         """
         definition = self.state.definition
         rows = self.read(condition, budget)
@@ -127,9 +138,10 @@ class VersionRows:
     def read(
         self, condition: Condition, budget: ReadBudget, columns: list[str] | None = None
     ) -> Any:
-        """All rows of a condition, superseded and removed ones included, in no order.
+        """Return all matching rows unordered, also superseded and removed ones.
 
-        Raises as ``live`` does.
+        Raises:
+            Exception: The same exceptions as ``live``.
         """
         schema = store_columns(self.state.definition)
         if columns is not None:
@@ -145,9 +157,10 @@ class VersionRows:
     def batches(
         self, condition: Condition, budget: ReadBudget, columns: list[str] | None = None
     ) -> Iterator[Any]:
-        """The same as tables that are not empty.
+        """Yield the rows of ``read`` as non-empty Arrow tables.
 
-        The condition may be of ``columns`` only. Raises as ``live`` does, but for the size.
+        The condition must use only ``columns``. The same exceptions as in ``live`` are raised,
+        except ``TableReadTooLarge``.
         """
 
         def worth_reading(file: pq.ParquetFile) -> list[int]:
@@ -172,9 +185,9 @@ class VersionRows:
 
 
 def version_rows(table: Path, snapshot: TableSnapshot, state: IndexState) -> VersionRows:
-    """Prepare to read a version; no file is opened."""
+    """Return the rows of a version as an object that has opened no file yet."""
     adds = snapshot.adds
-    # Two columns a bound: least and greatest, as the footer of a file would have them.
+    # Each bounded column has two columns of statistics: least and greatest.
     bounds = {
         name: [_comparable(adds[f"{side}.{name}"]) for side in ("min", "max")]
         for name in _BOUNDED
@@ -189,19 +202,19 @@ def version_rows(table: Path, snapshot: TableSnapshot, state: IndexState) -> Ver
 
 
 def added_rows(table: Path, state: IndexState, entry: LogEntry) -> VersionRows:
-    """Prepare to read the files that one entry of the log added."""
+    """Return the rows of the files that a log entry added. No file is opened yet."""
     files = [TableFile(path, digest=entry.digests.get(path)) for path in entry.added]
     return VersionRows(table, state, tuple(files))
 
 
 def store_columns(definition: StoreDefinition) -> pa.Schema:
-    """The columns of a store's table."""
+    """Return the columns of a store's table."""
     aggregates = {a.name: arrow_type(a.type) for a in definition.aggregates}
     return store_schema(aggregates, windowed=definition.window.kind.is_windowed)
 
 
 def window_times_ms(rows: Any, column: str) -> npt.NDArray[np.int64]:
-    """Starts or ends of windows in ms; 0 in a store without windows, which lacks the column."""
+    """Return a time column of windows in ms. If the rows lack the column, all times are 0."""
     if column not in rows.column_names:
         return np.zeros(len(rows), np.int64)
     microseconds = np.asarray(rows[column].cast(pa.int64()), np.int64)
@@ -209,7 +222,7 @@ def window_times_ms(rows: Any, column: str) -> npt.NDArray[np.int64]:
 
 
 def _comparable(values: Any) -> list[Any]:
-    """Bounds of Delta's statistics: keys as UTF-8, times in microseconds, None where unknown."""
+    """Convert Delta's statistics: keys to UTF-8, times to microseconds. Unknown ones are None."""
     if pa.types.is_timestamp(values.type):
         times: list[Any] = values.cast(TIMESTAMP).cast(pa.int64()).to_pylist()
         return times
@@ -218,7 +231,7 @@ def _comparable(values: Any) -> list[Any]:
 
 
 def _group_bounds(file: pq.ParquetFile, number: int) -> Bounds:
-    """The bounds of a row group, as far as the footer says them."""
+    """Return the known bounds of a row group from the footer."""
     group, schema = file.metadata.row_group(number), file.schema_arrow
     found = {
         name: group_range(group, schema.names.index(name), name, schema)

@@ -1,8 +1,8 @@
-"""The versions of a table that can still be read, and one of them opened.
+"""The readable versions of a table, and their stores.
 
-A version can be read while its log entries lead to it, from version 0 or from a Delta checkpoint,
-the entry that says its position among them, and its data files are there. Clean-up and VACUUM
-take them away in time; what is left is told.
+A version is readable while its data files exist, and its log entries from version 0 or from a
+Delta checkpoint. One of the entries must have its position. Clean-up and VACUUM delete old entries
+and files. The error of a deleted version names the versions that are still readable.
 """
 
 import threading
@@ -30,14 +30,14 @@ from oriel.storage.table_store.version_rows import (
     window_times_ms,
 )
 
-#: Versions that stay open: what a reader pages through is not opened for each page.
+#: The number of versions that stay open, so that the pages of a read do not open one again.
 _OPEN_MAX = 4
-#: Entries that are looked at for the oldest version whose files are all there.
+#: The most log entries that are examined to find the oldest version whose files all exist.
 _ENTRIES_LOOKED_AT = 1000
 
 
 class TableVersions:
-    """The versions of one store's table. For any number of threads."""
+    """The versions of one store's table. Instances are thread-safe."""
 
     def __init__(self, table: Path) -> None:
         self.table = table
@@ -46,10 +46,10 @@ class TableVersions:
         self._lock = threading.Lock()
 
     def newest(self) -> int:
-        """The newest version.
+        """Return the newest version.
 
         Raises:
-            StoreNotReady: there is no table, or its log has no entry.
+            StoreNotReady: The table does not exist, or its log is empty.
         """
         entry = self._log.newest()
         if entry is None:
@@ -58,13 +58,12 @@ class TableVersions:
         return entry.version
 
     def at_time(self, time_ms: int) -> int:
-        """The newest version that was committed at or before a time of wall clock.
+        """Return the newest version that was committed at or before a wall-clock time.
 
-        Reads a few entries of the log. Of clocks that were set back the answer is that of one of
-        the versions around.
+        If the wall clock was set back, the result can be an adjacent version.
 
         Raises:
-            VersionGone: the oldest version of which the log has the entry is later.
+            VersionGone: The oldest version in the log is later.
         """
         first, last = self._logged()
         versions = [version for version in self._log.versions() if first <= version <= last]
@@ -80,13 +79,13 @@ class TableVersions:
         return versions[place - 1]
 
     def open(self, version: int, budget: ReadBudget) -> TableStore:
-        """One version as a store; its reads are within the budget.
+        """Return a version as a store. The budget limits its reads.
 
         Raises:
-            VersionNotFound: the table is not there yet.
-            VersionGone: entries or files that it needs are not there any more, or it is no store.
-            StoreNotReady: there is no table.
-            CorruptLog: the log can't be read, or a file of the table is missing.
+            VersionNotFound: The table has not reached the version.
+            VersionGone: Required log entries or files are deleted, or the version is not a store.
+            StoreNotReady: The table does not exist.
+            CorruptLog: The log cannot be read, or a file of the table is missing.
         """
         first, last = self._logged()
         if version > last:
@@ -104,7 +103,7 @@ class TableVersions:
                     self._open[version, stamp] = rows
                     while len(self._open) > _OPEN_MAX:
                         self._open.popitem(last=False)
-        # Looked at before anything is read: else some keys would answer and others not.
+        # Check the files before any read. Otherwise, reads of only some keys would fail.
         missing = next((file.path for file in rows.files if not self._is_there(file.path)), None)
         if missing is not None:
             # Clean-up only removes files that a later version has removed from the table.
@@ -116,7 +115,7 @@ class TableVersions:
         return current_files().exists(self.table / path)
 
     def gone(self, version: int) -> VersionGone:
-        """The error that a version can't be read any more, which says which can."""
+        """Return the error of a deleted version, with the range of the readable versions."""
         first, last = self._logged()
         oldest = self._oldest_whole(first, last)
         return VersionGone(
@@ -134,7 +133,7 @@ class TableVersions:
             raise VersionGone(message) from error
         recorded = -1 if snapshot.record is None else snapshot.record.batch
         if recorded < snapshot.batch:
-            # Its clock is that of the batch, so what had expired by then can't be told.
+            # The position has the time that determines which windows had expired.
             message = (
                 f"the log no longer has the position of version {version} of {self.table.name!r}. "
                 "Request a later version"
@@ -150,10 +149,10 @@ class TableVersions:
         return _with_clock(version_rows(self.table, snapshot, state), budget)
 
     def _logged(self) -> tuple[int, int]:
-        """The oldest version from which on the log leads to each, and the newest.
+        """Return the oldest version from which the log has all versions, and the newest version.
 
-        A log that was cleaned up has no gap behind the oldest entry that is left; entries before a
-        gap (the newest that says a position stays) lead nowhere.
+        Clean-up deletes the oldest entries and leaves no gap. If the log has a gap, the entries
+        before it are not used.
         """
         last = self.newest()
         versions, checkpoints = self._log.versions(), self._log.checkpoints()
@@ -163,7 +162,7 @@ class TableVersions:
             first -= 1
         if first == 0:
             return 0, last
-        # The entries from ``first`` on need a checkpoint that they go on from.
+        # The entries from ``first`` on need a checkpoint to start from.
         leading = [c for c in checkpoints if first - 1 <= c <= last]
         if not leading:
             message = (
@@ -174,7 +173,7 @@ class TableVersions:
         return leading[0], last
 
     def _oldest_whole(self, first: int, last: int) -> int:
-        """The oldest version from which on all files are there, or the oldest looked at."""
+        """Return the oldest version from which all files exist, or the oldest examined one."""
         version = last
         while version > max(first, last - _ENTRIES_LOOKED_AT):
             entry = self._log.read(version)
@@ -188,14 +187,14 @@ class TableVersions:
         if entry is not None and entry.committed_ms is not None:
             return entry.committed_ms
         stamp = self._log.stamp(version)
-        # Delta goes by the file's own time where the entry does not say it.
+        # Delta uses the modification time of the file if the entry has no time.
         return -1 if stamp is None else stamp[1] // 1_000_000
 
 
 def _with_clock(rows: VersionRows, budget: ReadBudget) -> VersionRows:
-    """With the store clock (semantics.md#7) of the rows, if the pipeline does not name one.
+    """Set the greatest window time for the retention (semantics.md#7) if the record lacks it.
 
-    As in an index that is built again, that is the greatest time of any row, removed ones too.
+    As in a rebuilt index, it is the greatest time of all rows, including removed ones.
     """
     state, kind = rows.state, rows.state.definition.window.kind
     if state.definition.retention_ms is None or not kind.is_windowed or state.observed_ms >= 0:

@@ -1,4 +1,4 @@
-"""``python -m oriel.storage.tailer``: the tailer as a process of its own."""
+"""``python -m oriel.storage.tailer``: run the tailer as a process."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""Whether a version of a table can follow the one before, and to which position it leads."""
+"""Whether the next version of a table can be applied to an index, and the position after it."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -11,10 +11,10 @@ from oriel.storage.position import CommitRecord
 
 
 def why_not_this_table(log: DeltaLog, state: IndexState) -> str | None:
-    """What shows that the index is not of this log's versions up to its own; None if nothing.
+    """Return why an index does not belong to the log of its table, or None if it does.
 
-    The digest of the version's entry tells: another table, a restored backup or a batch that
-    was committed again after a power loss has other content there (ids, times, file names).
+    The digest of the version's log entry decides. Another table, a restored backup, or a batch that
+    was committed again after a power loss has another entry (ids, times, file names).
     """
     entry = log.read(state.version)
     if entry is not None:
@@ -22,30 +22,32 @@ def why_not_this_table(log: DeltaLog, state: IndexState) -> str | None:
         return None if same else f"version {state.version} of the table was replaced"
     versions = log.versions()
     if versions and state.version + 1 in versions and state.version not in versions:
-        # Cleaned up by Delta's log retention, and the log goes on right after it.
+        # The entry was deleted by the log retention, and the log continues directly after it.
         is_own = log.snapshot().table_id == state.table_id
         return None if is_own else "the index belongs to another table"
     return f"version {state.version} is no longer in the table's log"
 
 
 def why_not_applicable(table: Path, state: IndexState, entry: LogEntry) -> str | None:
-    """Why a version can't simply be put on top of the one before it; None when it can.
+    """Return why a version cannot be applied after the previous one, or None if it can.
 
-    What its rows say is still to be looked at.
+    Its rows are checked later.
     """
     if entry.table_id not in {None, state.table_id}:
         return f"entry {entry.version} of the log belongs to another table"
     if (reason := _why_another_table(table, state, entry.metadata)) is not None:
         return reason
     if entry.removes_rows:
-        # The entry names the files that went, not the windows: which are left, all files say.
+        # The entry names the removed files, not the windows. Only all files show the remaining
+        # windows.
         return f"version {entry.version} removes rows"
     batch = entry.batch_of(state.definition.application)
     if batch is not None and batch <= state.revisions.settled:
         return f"batch {batch} is not after batch {state.revisions.settled}"
     following = replace(state, record=later_record(state.record, entry, batch))
     if following.earliest_ms < state.earliest_ms:
-        # Decision 0032: `oriel clock --set`. What retention took from the index is visible again.
+        # Decision 0032: `oriel clock --set`. Windows that were deleted from the index are visible
+        # again.
         return "the store's stream time was set back"
     return None
 
@@ -53,7 +55,7 @@ def why_not_applicable(table: Path, state: IndexState, entry: LogEntry) -> str |
 def _why_another_table(
     table: Path, state: IndexState, metadata: TableMetadata | None
 ) -> str | None:
-    """What an entry's metadata says of the table that the index doesn't know; None if nothing."""
+    """Return why the metadata of an entry does not match the index, or None."""
     if metadata is None:
         return None
     if metadata.table_id != state.table_id:
@@ -66,10 +68,10 @@ def _why_another_table(
 def later_record(
     record: CommitRecord | None, entry: LogEntry, batch: int | None
 ) -> CommitRecord | None:
-    """The position after an entry: its own if it commits a batch, else the later of the two.
+    """Return the commit record after an entry: the record of its batch, or the later record.
 
-    A commit of others (OPTIMIZE) says none, and the pipeline's maintenance, which repeats it so
-    that it outlives the entries of batches, may be late with it.
+    A commit of another program (OPTIMIZE) does not have a record. The pipeline's maintenance
+    repeats the record, so that it outlives the entries of batches. It can repeat an older one.
     """
     if entry.record is None or record is None or batch is not None:
         return entry.record or record
@@ -77,7 +79,7 @@ def later_record(
 
 
 def files_are_gone(table: Path, snapshot: TableSnapshot) -> CorruptLog:
-    """Say that a version can't be read, with a file that it lacks and the ways out."""
+    """Return the error for a version with missing files, which names a file and the solutions."""
     gone = [name for name in snapshot.files if not current_files().exists(table / name)]
     return CorruptLog(
         f"version {snapshot.version} of {table} names {len(gone)} data files that do not exist "

@@ -1,4 +1,4 @@
-"""Failures of one store that repeat: told once each, tried again after pauses that grow."""
+"""Repeated failures of one store: logged once each, and retried after increasing pauses."""
 
 import errno
 import os
@@ -7,15 +7,16 @@ from pathlib import Path
 
 import lmdb
 
-#: Free blocks of a disk that count as none: an index needs more even if it is empty.
+#: A disk with at most this number of free blocks counts as full, because even an empty index needs
+#: more.
 _FULL_BLOCKS = 32
-#: Seconds until a step that failed is tried again: at first, and at most.
+#: Seconds until a failed step is retried: at first, and at most.
 _RETRY_SECONDS = 1.0
 _RETRY_SECONDS_MAX = 30.0
 
 
 class Failures:
-    """What failed since the store was last followed without a problem."""
+    """The failures since the store was last followed without a problem."""
 
     def __init__(self) -> None:
         self._told: set[str] = set()
@@ -23,13 +24,13 @@ class Failures:
         self._pause_seconds = 0.0
 
     def is_news(self, text: str) -> bool:
-        """Whether this is yet to be told; asking tells it."""
+        """Return True if this text was not logged before. It counts as logged from now on."""
         is_news = text not in self._told
         self._told.add(text)
         return is_news
 
     def pause_seconds(self, problem: str) -> float:
-        """How long to wait after this problem: twice as long each time that it comes again."""
+        """Return the seconds to wait after a problem. If it repeats, the pause doubles."""
         repeats = problem == self._last
         doubled = min(2 * self._pause_seconds, _RETRY_SECONDS_MAX)
         self._pause_seconds = doubled if repeats else _RETRY_SECONDS
@@ -37,14 +38,14 @@ class Failures:
         return self._pause_seconds
 
     def over(self) -> None:
-        """The store is followed again: whatever fails next is a new story."""
+        """Forget all failures, because the store is followed again."""
         self._told.clear()
         self._last = None
 
 
 def problem_of(error: Exception, folder: Path) -> str:
-    """Describe an error of a step that writes in ``folder``; a full disk by its solution."""
-    # LMDB reports a write that was cut short, for lack of space, as an I/O error.
+    """Describe an error of a step that writes to ``folder``. For a full disk, name the solution."""
+    # LMDB reports a write that ran out of space as an I/O error.
     is_cut_short = isinstance(error.__cause__, lmdb.Error) and "Input/output" in str(
         error.__cause__
     )
@@ -57,14 +58,14 @@ def problem_of(error: Exception, folder: Path) -> str:
 
 
 def is_full(folder: Path) -> bool:
-    """Whether the disk of a directory has too little space for anything."""
+    """Return True if the disk of a directory has almost no free space."""
     with suppress(OSError):
         return os.statvfs(folder).f_bavail <= _FULL_BLOCKS
     return False
 
 
 def is_disk_full(error: BaseException) -> bool:
-    """Whether the system says so."""
+    """Return True if the system reports that a disk or quota is full."""
     return isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT)
 
 

@@ -16,7 +16,7 @@ from oriel.storage.tailer.status import STATUS_FILE
 
 logger = logging.getLogger(__name__)
 
-#: Seconds without a heartbeat after which a format counts as given up: a day.
+#: Seconds without a heartbeat after which a format counts as unused: one day.
 SILENT_SECONDS = 86_400.0
 _FORMAT = "_format-"
 
@@ -42,7 +42,7 @@ def remove_other_formats(layout: DataLayout) -> list[Path]:
 
 def _is_silent(path: Path) -> bool:
     try:
-        # A time of the future is younger, so it stays.
+        # A time in the future counts as recent, so the directory stays.
         return time.time() - path.stat().st_mtime > SILENT_SECONDS
     except OSError:
         return False

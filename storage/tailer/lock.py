@@ -1,4 +1,4 @@
-"""One tailer per data directory and index format, and what follows if none runs."""
+"""Run one tailer per data directory and index format. If none runs, require verifications."""
 
 import fcntl
 import logging
@@ -20,7 +20,7 @@ def take_lock(data: Path, shard: Shard = ALL_KEYS, *, wait: bool) -> int | None:
     """Become the only tailer of a data directory. The lock lasts as long as the process.
 
     Returns:
-        The lock's file descriptor, or None when another tailer has it and ``wait`` is false.
+        The file descriptor of the lock, or None if another tailer has it and ``wait`` is False.
     """
     data.mkdir(parents=True, exist_ok=True)
     name = LOCK_FILE if shard.is_all else f"{LOCK_FILE}-{shard.number}-of-{shard.count}"
@@ -44,7 +44,7 @@ def require_verifications(layout: DataLayout) -> None:
     with suppress(OSError):
         lock = take_lock(layout.index_root or layout.root, layout.shard, wait=False)
         if lock is None:
-            # It verified the indexes when it started.
+            # The running tailer verified the indexes when it started.
             return
         for name in stores:
             if (generation := IndexFolder(layout.index(name)).current()) is not None:

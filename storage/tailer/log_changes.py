@@ -15,12 +15,12 @@ if sys.platform == "linux":
 
 Store = TypeVar("Store")
 
-#: The most logs that a process watches. Linux allows 8,192 watches or more per user.
+#: The maximum number of logs that a process watches. Linux allows 8,192 watches or more per user.
 _LOGS_MAX = 4_096
 
 
 class LogChanges(Generic[Store]):
-    """Waits, and returns the stores whose logs have changed. One thread at a time may use it."""
+    """Waits, and returns the stores whose logs have changed. One thread at a time can use it."""
 
     def __init__(self) -> None:
         """Watch nothing yet."""
@@ -46,7 +46,7 @@ class LogChanges(Generic[Store]):
         self._stores[watch], self._watches[store] = store, watch
 
     def forget(self, store: Store) -> None:
-        """Watch the log of a store no longer."""
+        """Stop watching the log of a store."""
         watch = self._watches.pop(store, None)
         if watch is None or self._inotify is None:
             return
@@ -76,6 +76,6 @@ class LogChanges(Generic[Store]):
         return changed
 
     def close(self) -> None:
-        """Watch nothing any more."""
+        """Stop watching all logs."""
         if self._inotify is not None:
             self._inotify.close()

@@ -1,13 +1,13 @@
-"""Looking at all stores in one loop, and doing what is to be done in a few threads.
+"""Poll all stores in one loop, and update their indexes in a few threads.
 
     poller:   due stores, one after the other: is there something to do?  -> ready
     workers:  ready -> StoreTailer.advance -> due again later
 
-A look is one ``stat``. After a commit, the store is due at once, if the system reports changes of
+A poll is one ``stat``. After a commit, the store is due at once, if the system reports changes of
 directories (``LogChanges``). In addition, a store that changed within the last seconds is polled
-every 10 ms, and all others together a bounded number of times per second. A thread that one store
-holds for long (a mount that hangs, a long build) is given a substitute, up to a bound, so no store
-waits for another.
+every 10 ms, and all others together a bounded number of times per second. If a store blocks a
+thread for a long time (a mount that hangs, a long build), a substitute thread starts, up to a
+maximum. So no store waits for another.
 """
 
 import heapq
@@ -21,18 +21,18 @@ from dataclasses import dataclass, field
 from oriel.storage.tailer.log_changes import LogChanges
 from oriel.storage.tailer.store import StoreTailer
 
-#: Seconds between two looks at a store that changed within the last seconds.
+#: Seconds between two polls of a store that changed within the last seconds.
 POLL_SECONDS = 0.01
 _RECENT_SECONDS = 10.0
-#: Looks a second at all other stores together.
+#: Polls per second of all other stores together.
 _IDLE_LOOKS = 1_000
-#: Looks around a second (a dozen of system calls) at all stores together.
+#: Health checks per second of all stores together. Each needs about a dozen system calls.
 _LOOKS_AROUND = 100
-#: Seconds without any progress from which a store counts as holding its thread.
+#: Seconds without progress after which a store blocks its thread.
 BLOCKED_SECONDS = 30.0
 _WORKERS = 3
 _WORKERS_MAX = 32
-#: Seconds that stores have to finish what they are at when the pool ends.
+#: Seconds that stores have to finish their work when the pool ends.
 _FINISH_SECONDS = 5.0
 
 
@@ -42,10 +42,10 @@ class Watched:
 
     Attributes:
         tailer: The store.
-        is_out: Whether it is with a worker, or on the way to one or back.
-        is_removed: Whether the thread that has it next closes it.
-        due_at: The time of its next look, in monotonic seconds.
-        has_changed: Whether its log has changed while it was out.
+        is_out: True if it is with a worker, or on the way to one or back.
+        is_removed: True if the thread that has it next must close it.
+        due_at: The time of its next poll, in monotonic seconds.
+        has_changed: True if its log has changed while it was out.
     """
 
     tailer: StoreTailer
@@ -57,28 +57,28 @@ class Watched:
 
 @dataclass(eq=False)
 class _Thread:
-    """What a thread of the pool is at, and since when; a substitute makes it superfluous."""
+    """A thread of the pool, its current store, and when it started to work on the store."""
 
     watched: Watched | None = None
     since: float = 0.0
     thread: threading.Thread = field(init=False)
 
     def is_held(self, now: float) -> bool:
-        """Whether a store holds this thread; ``now`` is a monotonic time."""
+        """Return True if a store blocks this thread. ``now`` is a monotonic time."""
         watched = self.watched
         moved_at = max(self.since, watched.tailer.moved_at) if watched is not None else now
         return now - moved_at > BLOCKED_SECONDS
 
 
 class _Schedule:
-    """The stores that a poller has, by the time at which they are due."""
+    """The stores of a poller, by the time at which they are due."""
 
     def __init__(self) -> None:
         self._due: list[tuple[float, int, Watched]] = []
         self._numbers = itertools.count()
 
     def put(self, watched: Watched, at: float) -> None:
-        """Look at a store at this time, and not at an earlier or later one."""
+        """Poll a store at this time, and not at the time that was set before."""
         watched.due_at = at
         heapq.heappush(self._due, (at, next(self._numbers), watched))
 
@@ -97,11 +97,11 @@ class _Schedule:
 
 
 class StorePool:
-    """The stores that are followed, by name, and the threads that do it."""
+    """The followed stores by name, and the threads that follow them."""
 
     def __init__(self) -> None:
         self.stores: dict[str, Watched] = {}
-        #: Those that are not closed yet, removed ones too.
+        #: The stores that are not closed yet, including removed ones.
         self._open: set[Watched] = set()
         self._stop = threading.Event()
         self._returned: queue.SimpleQueue[tuple[float, Watched]] = queue.SimpleQueue()
@@ -109,22 +109,22 @@ class StorePool:
         self._hand_over = threading.Lock()
         self._changes: LogChanges[Watched] = LogChanges()
         self._poller: _Thread | None = None
-        #: The poller, and those that are held still.
+        #: The poller, and earlier pollers that are still blocked.
         self._pollers: list[_Thread] = []
         self._workers: list[_Thread] = []
 
     def add(self, name: str, tailer: StoreTailer) -> None:
-        """Follow one more store."""
+        """Follow another store."""
         watched = self.stores[name] = Watched(tailer)
         self._open.add(watched)
         self._returned.put((0.0, watched))
 
     def remove(self, name: str) -> None:
-        """Follow a store no longer; its files are closed when nobody is at it."""
+        """Stop following a store. Its files are closed when no thread uses it."""
         self.stores.pop(name).is_removed = True
 
     def supervise(self) -> None:
-        """Start the threads, and substitutes for those that are held."""
+        """Start the threads, and substitutes for blocked threads."""
         now = time.monotonic()
         around_seconds = len(self.stores) / _LOOKS_AROUND
         for watched in list(self.stores.values()):
@@ -133,7 +133,7 @@ class StorePool:
         if is_held and len(self._pollers) < _WORKERS_MAX:
             with self._hand_over:
                 if self._poller is not None and self._poller.watched is not None:
-                    # The one that is held gives it back when it comes to find its substitute.
+                    # The blocked poller returns the store when it finds that it was replaced.
                     self._poller.watched.is_out = True
                 self._poller = _Thread()
                 self._pollers.append(self._poller)
@@ -145,13 +145,13 @@ class StorePool:
             self._start(worker, self._work)
 
     def held(self) -> set[Watched]:
-        """The stores at which a thread has been for long without any progress."""
+        """Return the stores that have blocked a thread for a long time."""
         now = time.monotonic()
         threads = [*self._workers, *self._pollers]
         return {one.watched for one in threads if one.watched is not None and one.is_held(now)}
 
     def end(self) -> None:
-        """End all threads and close all stores; gives up on those that take too long."""
+        """End all threads and close all stores, except stores that do not end in time."""
         self._stop.set()
         for _ in self._workers:
             self._ready.put(None)
@@ -198,7 +198,7 @@ class StorePool:
                     schedule.put(watched, 0.0)
 
     def _look_at(self, watched: Watched, mine: _Thread) -> bool | None:
-        """Return whether there is something to do, None if another poller has taken over."""
+        """Return True if a store has something to do, or None if another poller has taken over."""
         mine.since, mine.watched = time.monotonic(), watched
         has_work = watched.is_removed or _has_work(watched.tailer)
         with self._hand_over:
@@ -235,7 +235,7 @@ class StorePool:
             self._returned.put((time.monotonic() + pause, watched))
             now = time.monotonic()
             if sum(not worker.is_held(now) for worker in list(self._workers)) > _WORKERS:
-                # Whoever this one stood in for is back.
+                # A worker that was blocked continues, so one worker is superfluous.
                 break
         self._workers.remove(mine)
 
@@ -244,5 +244,5 @@ def _has_work(tailer: StoreTailer) -> bool:
     try:
         return tailer.look()
     except OSError:
-        # The step meets it as well, and tells it.
+        # The step fails with the same error, and logs it.
         return True

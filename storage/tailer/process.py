@@ -3,9 +3,9 @@
     python -m oriel.storage.tailer --data DATA [--parent-pid PID] [--wait] [--stale-after SECONDS]
 
 One loop polls all stores, and a few threads bring their indexes up to date (``StorePool``). A data
-directory has one tailer per index format: a second tailer ends, or waits with ``--wait``.
-With ``--parent-pid``, the tailer ends when that process is no longer its parent. It writes nothing
-until a directory of tables exists.
+directory has one tailer per index format: a second tailer ends, or waits with ``--wait``. With
+``--parent-pid``, the tailer ends when its parent is another process. It writes nothing until a
+directory of tables exists.
 """
 
 import argparse
@@ -39,7 +39,7 @@ logger = logging.getLogger(__name__)
 _ROUND_SECONDS = 0.5
 #: Seconds between two listings of tables in an object store, which cost requests.
 _OBJECTS_ROUND_SECONDS = 30.0
-#: Maximum of tables that are listed per second. With more tables, each is listed less often.
+#: Maximum number of tables that are listed per second. With more tables, each is listed less often.
 _TABLES_A_SECOND = 500
 #: Seconds between two checks for indexes of other versions.
 _FORMATS_SECONDS = 3_600.0
@@ -61,9 +61,14 @@ class Tailer:
         stale_seconds: float = STALE_SECONDS,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Open and start nothing yet. ``clock`` returns seconds since any start.
+        """Open and start nothing yet.
 
-        ``index`` is where the indexes are, None: in ``data``.
+        Args:
+            data: The data directory.
+            index: The directory of the indexes. None: in ``data``.
+            shard: The keys to index.
+            stale_seconds: The seconds that an index can lag before it is stale.
+            clock: Returns monotonic seconds.
         """
         self._layout = DataLayout(data, index, shard)
         self._status = StatusFile(self._layout)
@@ -86,7 +91,7 @@ class Tailer:
         if now - self._formats_at >= _FORMATS_SECONDS:
             remove_other_formats(self._layout)
             self._formats_at = now
-        # Sooner until a store exists.
+        # Until a store exists, object stores are listed more often.
         is_rare = is_object(self._layout.root) and stores
         least = _OBJECTS_ROUND_SECONDS if is_rare else _ROUND_SECONDS / 2
         is_due = now - self._looked_at >= max(least, len(stores) / _TABLES_A_SECOND)
@@ -110,10 +115,10 @@ class Tailer:
         self._pool.end()
 
     def _looked(self) -> TablesLook | None:
-        """Return a look at the tables, None while it is not done.
+        """Return the result of a listing of the tables, or None while it is in progress.
 
-        A look among objects has its own thread, because the heartbeat must not wait for an object
-        store that does not respond.
+        A listing of an object store has its own thread, because the heartbeat must not wait for an
+        object store that does not respond.
         """
         if not is_object(self._layout.root):
             return self._tables.look(self._pool.stores)

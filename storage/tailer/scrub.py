@@ -1,10 +1,10 @@
-"""Verifying indexes again and again while they are used, one at a time, in a process of its own.
+"""Verify indexes repeatedly while they are used, one at a time, in a separate process.
 
-A file at rest is compared with its digest. In one that is written, LMDB's structure and counters
-and the checksum of each record are verified, all within one read transaction. Once a day, the rows
-of an index are also compared with the rows of its table. After each look and comparison, a pause of
-19 times its length follows, so they use at most 5 percent of one core, and at the lowest priority.
-A damaged index is withdrawn from readers, and its store's tailer rebuilds it.
+A closed file is compared with its digest. For a file in use, LMDB's structure and counters and the
+checksum of each record are verified in one read transaction. Once per day, the rows of an index are
+also compared with the rows of its table. After each verification or comparison, a pause of 19 times
+its duration follows. So they use at most 5 percent of one core, at the lowest priority. A damaged
+index is withdrawn from readers, and the tailer of its store rebuilds it.
 """
 
 import logging
@@ -21,11 +21,11 @@ from oriel.storage.tailer.pool import Watched
 
 logger = logging.getLogger(__name__)
 
-#: Seconds from one look at an index to the next.
+#: Seconds between two verifications of an index.
 EVERY_SECONDS = 300.0
-#: The same for comparisons, and until one that failed is repeated.
+#: The same for comparisons, and until a failed comparison is repeated.
 COMPARE_SECONDS, _RETRY_SECONDS = 86_400.0, 3_600.0
-#: How many times its own length a look is followed by a pause.
+#: The duration of the pause after a check, as a multiple of the check's duration.
 _PAUSES = 19.0
 
 
@@ -39,30 +39,35 @@ class _Look:
 
 
 class Scrub:
-    """The looks at the indexes of one tailer."""
+    """The verifications and comparisons of the indexes of one tailer."""
 
     def __init__(
         self,
         clock: Callable[[], float] = time.monotonic,
         wall_clock: Callable[[], float] = time.time,
     ) -> None:
-        """Look at nothing yet; the clocks return seconds, ``wall_clock`` since 1970."""
+        """Verify nothing yet.
+
+        Args:
+            clock: Returns monotonic seconds.
+            wall_clock: Returns seconds since 1970.
+        """
         self._clock, self._wall_clock = clock, wall_clock
         self._look: _Look | None = None
         self._next_at = 0.0
-        #: When the last look at a store began, or the store was first seen.
+        #: When the last verification of a store began, or the store was first seen.
         self._looked_at: dict[Watched, float] = {}
-        #: When the last comparison of an index began, by the wall clock: it is kept over restarts.
+        #: When the last comparison of an index began, in wall-clock time, because restarts keep it.
         self._compared_at: dict[Watched, float] = {}
         self._may_compare = True
 
     def step(self, stores: Mapping[str, Watched]) -> None:
-        """Begin or end a look, if it is time."""
+        """Start or finish a check, if it is time."""
         now = self._clock()
         self._looked_at = {one: self._looked_at.get(one, now) for one in stores.values()}
         if self._look is None:
             if now >= self._next_at:
-                # In turns, so that neither keeps the other from its time.
+                # Verifications and comparisons alternate, so that neither blocks the other.
                 self._may_compare = not (self._may_compare and self._begin_comparison(now))
                 if self._look is None:
                     self._begin(now)
@@ -72,7 +77,7 @@ class Scrub:
             self._end(look)
 
     def close(self) -> None:
-        """End a look that is under way."""
+        """Stop a check in progress."""
         if self._look is not None:
             self._look.process.kill()
             self._look.process.communicate()
@@ -95,17 +100,18 @@ class Scrub:
                 return
 
     def _begin_comparison(self, now: float) -> bool:
-        """Begin with the index that waits for the longest time; False if none is due."""
+        """Start to compare the index that has waited longest. Return False if nothing is due."""
         wall = self._wall_clock()
         self._compared_at = {one: self._last_comparison(one, wall) for one in self._looked_at}
         for watched, at in sorted(self._compared_at.items(), key=lambda one: one[1]):
-            # A time of the future is that of a clock that was set back.
+            # A time in the future is from before the wall clock was set back.
             if 0 <= wall - at < COMPARE_SECONDS or watched.tailer.status.state != "following":
                 continue
             tailer = watched.tailer
             generation = tailer.folder.current()
             if generation is not None:
-                # Noted first: a comparison that kills this process isn't repeated at once.
+                # This is saved first, so that a comparison that kills this process is not repeated
+                # at once.
                 self._compared_at[watched] = wall
                 tailer.folder.note_compared(wall)
                 process = start_comparison(generation, tailer.log.table, tailer.shard)
@@ -117,8 +123,8 @@ class Scrub:
         known = self._compared_at.get(watched)
         folder = watched.tailer.folder
         if known is None and (known := folder.compared_at()) is None:
-            # Spread over the day, and noted, so that restarts neither repeat nor postpone it. The
-            # name of a generation is random.
+            # The first time is random within the day, and is saved, so that restarts neither repeat
+            # nor postpone it. The name of a generation is random.
             chooser = random.Random(str(folder.current()))  # noqa: S311 - no secret
             known = wall - chooser.uniform(0, COMPARE_SECONDS)
             folder.note_compared(known)

@@ -1,10 +1,10 @@
-"""How the tailer tells other processes that it lives and how each store fares.
+"""The status file of the tailer: its heartbeat, and the state of each store.
 
-    INDEXES/_tailer.json    written when something changed; its modification time is the
-                            heartbeat, renewed every half second
+    INDEXES/_tailer.json    written when the content changed; its modification time is the
+                            heartbeat, which is renewed every half second
 
-Another version of the program may read it, so what a reader doesn't know it leaves aside, and what
-it misses has a default.
+Another version of the program can read the file. So readers ignore unknown fields, and missing
+fields have a default.
 """
 
 import os
@@ -22,7 +22,8 @@ from oriel.storage.layout import DataLayout
 from oriel.storage.tailer.failures import is_disk_full, is_full
 from oriel.storage.tailer.tables import has_tables_or_indexes
 
-#: Age in seconds from which a heartbeat counts as missing, and by how much it may be ahead.
+#: Age in seconds after which a heartbeat counts as missing, and the maximum seconds by which it can
+#: be in the future.
 HEARTBEAT_SECONDS_MAX = 5.0
 _AHEAD_SECONDS_MAX = 2.0
 
@@ -32,12 +33,14 @@ _STAT_BLOCK_BYTES = 512
 
 @dataclass(frozen=True)
 class StoreStatus:
-    """How the tailer fares with one store.
+    """The state of one store in the tailer.
 
-    ``state`` is ``opening``, ``building``, ``following``, ``failed``, ``stale`` (too far behind its
-    table), ``blocked`` (it holds its thread) or ``away`` (its table is not there); ``version`` is
-    the version that the index has, None before the first; ``problem`` says what is wrong;
-    ``damaged`` counts the rebuilds of damaged indexes since the tailer started.
+    Attributes:
+        state: ``opening``, ``building``, ``following``, ``failed``, ``stale`` (its index lags too
+            far), ``blocked`` (it blocks its thread) or ``away`` (its table is unavailable).
+        version: The version of the index. None before the first version.
+        problem: A description of the problem, or None.
+        damaged: The number of rebuilds of damaged indexes since the tailer started.
     """
 
     state: str = "opening"
@@ -48,11 +51,14 @@ class StoreStatus:
 
 @dataclass(frozen=True)
 class TailerStatus:
-    """What was last heard from the tailer.
+    """The last status that the tailer wrote.
 
-    ``silence`` says why its heartbeat doesn't count, None while it lives. ``problem`` is what is
-    wrong with the folder of all tables, ``tables`` its identity when tables were seen in it.
-    ``pid`` is None and ``stores`` is empty when nothing was ever heard.
+    Attributes:
+        silence: Why the heartbeat does not count. None while the tailer is alive.
+        pid: The process id. None without a readable status.
+        stores: The state of each store. Empty without a readable status.
+        problem: A problem with the directory of all tables, or None.
+        tables: The identity of this directory when it last had tables, or None.
     """
 
     silence: str | None
@@ -63,20 +69,25 @@ class TailerStatus:
 
     @property
     def alive(self) -> bool:
-        """Whether the tailer's heartbeat is recent."""
+        """True if the heartbeat of the tailer is recent."""
         return self.silence is None
 
 
 @dataclass(frozen=True)
 class Heartbeat:
-    """Who sent the last heartbeat and when: changes while that process works."""
+    """The last heartbeat. It changes while the tailer works.
+
+    Attributes:
+        pid: The process id of the tailer.
+        time_ns: The time, in ns since 1970.
+    """
 
     pid: int
     time_ns: int
 
 
 class StatusFile:
-    """The status file below one data directory."""
+    """The status file of one data directory."""
 
     def __init__(self, layout: DataLayout) -> None:
         self._layout = layout
@@ -89,7 +100,13 @@ class StatusFile:
         problem: str | None = None,
         tables: tuple[int, int] | None = None,
     ) -> None:
-        """Renew the heartbeat, and the content if it changed."""
+        """Renew the heartbeat. If the content changed, write it.
+
+        Args:
+            stores: The state of each store.
+            problem: A problem with the directory of all tables.
+            tables: The identity of this directory when it last had tables.
+        """
         fields = {
             "pid": os.getpid(),
             "problem": problem,
@@ -97,7 +114,7 @@ class StatusFile:
             "stores": dict(stores),
         }
         content = with_digest(orjson.dumps(fields, option=orjson.OPT_SORT_KEYS))
-        # Its bytes can have changed on the disk, which the time of the file does not say.
+        # The bytes on disk can have changed without a new modification time.
         if content == self._written and self._read_again() == content:
             os.utime(self._path)
             return
@@ -116,15 +133,15 @@ class StatusFile:
             return None
 
     def _overwrite(self, content: bytes) -> bool:
-        """Write into the blocks that the file has; False if it needs more, or isn't there."""
+        """Write into the allocated blocks of the file. Return False if that is not possible."""
         with suppress(OSError), self._path.open("r+b", buffering=0) as file:
             if len(content) <= os.fstat(file.fileno()).st_blocks * _STAT_BLOCK_BYTES:
-                # A reader that meets a half-written file reads it again.
+                # A reader that finds a partly written file reads it again.
                 return file.write(content) == file.truncate(len(content))
         return False
 
     def read(self) -> TailerStatus:
-        """Read what the tailer last said; without any word it is not alive and has no stores."""
+        """Read the last status of the tailer. Without one, the tailer counts as not alive."""
         try:
             age_seconds = time.time() - self._path.stat().st_mtime
             told: dict[str, Any] = orjson.loads(without_digest(self._path.read_bytes()))
@@ -153,7 +170,7 @@ class StatusFile:
         return TailerStatus(silence, pid, stores, told.get("problem"), tables)
 
     def heartbeat(self) -> Heartbeat | None:
-        """The last heartbeat, None when there is none that can be read."""
+        """Return the last heartbeat, or None if it can't be read."""
         try:
             pid = int(orjson.loads(without_digest(self._path.read_bytes()))["pid"])
             return Heartbeat(pid, self._path.stat().st_mtime_ns)
@@ -169,7 +186,7 @@ class StatusFile:
         return f"the tailer has not reported its status{self._unwritable()}"
 
     def _unwritable(self) -> str:
-        """What keeps it from speaking, as far as that can be seen from here."""
+        """Return why the tailer can't write its status, as far as this process can see."""
         folder = next((path for path in self._path.parents if path.exists()), self._path)
         if os.access(folder, os.W_OK):
             return f". The disk is full. Free space on {folder}" if is_full(folder) else ""
@@ -177,6 +194,6 @@ class StatusFile:
 
 
 def _known(told: Mapping[str, Any]) -> StoreStatus:
-    """A store's status of what this version of the program knows of it."""
+    """Return the fields of a store's status that this version of the program knows."""
     names = {one.name for one in fields(StoreStatus)}
     return StoreStatus(**{name: value for name, value in told.items() if name in names})

@@ -1,15 +1,16 @@
-"""Keeping one store's index at the newest version of its table.
+"""Keep the index of one store at the newest version of its table.
 
     open ----------> follow: next log entry? apply it -----> (again)
       |  damaged,      |  entry replaced, gap in the log, other table, index damaged or deleted,
-      |  other table   |  rows removed or of old revisions, a file gone, clock set back
+      |  other table   |  rows removed or with old revisions, file missing, stream time set back
       v                v
     rebuild: newest whole version -> new generation -> publish -> follow
 
-Both ways end in the same index: which row of a window counts is one rule, of the live rows
-alone (``oriel.storage.index.revisions``, docs/decisions/0030). What can be put on top is followed,
-the rest is built again. Whatever fails, readers keep the last published version, the failure is in
-``status``, and the step is tried again after a pause that grows.
+Following and rebuilding lead to the same index. One rule decides which row of a window counts, and
+it uses only the live rows (``oriel.storage.index.revisions``, docs/decisions/0030). If a version
+can't be applied after the previous one, the index is built again. After a failure, readers keep the
+last published version, ``status`` has the failure, and the step is retried after an increasing
+pause.
 """
 
 import logging
@@ -52,30 +53,33 @@ from oriel.storage.tailer.status import StoreStatus
 
 logger = logging.getLogger(__name__)
 
-#: Least seconds between two looks around at what changes rarely: a replaced table, a damaged index.
+#: Minimum seconds between two health checks, for rare events: a replaced table, a damaged index.
 _LOOK_AROUND_SECONDS = 0.25
-#: Seconds for which a store is stepped at a stretch, while others may wait.
+#: Seconds of continuous work on a store, while others can wait.
 _STRETCH_SECONDS = 0.25
-#: Seconds without a change after which the index's files are closed, until the next one.
+#: Seconds without a change after which the files of the index are closed until the next change.
 _REST_SECONDS = 10.0
-#: Seconds after the start in which indexes of killed writers are verified before they are read.
-#: With very many of them, the scrub verifies the rest.
+#: Seconds after the start in which indexes of killed writers are verified before they are read. If
+#: there are very many, the scrub verifies the rest.
 _VERIFY_SECONDS_MAX = 15.0
-#: Seconds from which a torn entry is no entry that is being written.
+#: Seconds after which a torn entry does not count as an entry in progress any more.
 _TORN_SECONDS = 2.0
-#: The same where a look is a request, or a few, which cost money.
+#: The same for object stores, where each check needs requests, which cost money.
 _OBJECTS_POLL_SECONDS, _OBJECTS_LOOK_AROUND_SECONDS = 0.5, 10.0
-#: Snapshots that a rebuild tries, each time that files of one were vacuumed while it was read.
+#: Maximum number of snapshots that a rebuild tries, if files are vacuumed while it reads them.
 _SNAPSHOTS_MAX = 5
 
 
 class StoreTailer:
-    """Follows one table; one thread at a time may use it.
+    """Follows one table. One thread at a time can use it.
 
-    ``StorePool`` asks it to ``look`` and to ``advance``; tests may ``step``. ``moved_at`` is when
-    it last came forward, ``changed_at`` when the index last changed (both monotonic seconds),
-    ``waiting_since`` the time at which the oldest version was written that the index lacks, None
-    if there is none.
+    ``StorePool`` calls ``look`` and ``advance``. Tests can call ``step``.
+
+    Attributes:
+        moved_at: When it last made progress, in monotonic seconds.
+        changed_at: When the index last changed, in monotonic seconds.
+        waiting_since: When the oldest version was written that the index does not have, in seconds
+            since 1970. None if the index has the newest version.
     """
 
     def __init__(self, log: DeltaLog, folder: IndexFolder, shard: Shard = ALL_KEYS) -> None:
@@ -85,12 +89,13 @@ class StoreTailer:
         self.status = StoreStatus()
         self._created_at = self.moved_at = self.changed_at = time.monotonic()
         self.waiting_since: float | None = None
-        #: Open while something changes; the state and its generation are known for longer.
+        #: The writer is open while versions arrive. The state and the generation stay known when it
+        #: is closed.
         self._writer: IndexWriter | None = None
         self._state: IndexState | None = None
         self._generation = folder.path
         self._bytes_seen = 0
-        #: The directory of the log's entries, None among objects.
+        #: The directory of the log's entries, or None in an object store.
         self.local_log = None if is_object(log.table) else log.folder
         least = _LOOK_AROUND_SECONDS if self.local_log else _OBJECTS_LOOK_AROUND_SECONDS
         self._least_around_seconds = least
@@ -99,28 +104,34 @@ class StoreTailer:
         self._stamp: Stamp | None = None
         self._torn_stamp: Stamp | None = None
         self._torn_at = 0.0
-        #: Identity of the newest Delta checkpoint when the log was last looked at for a gap.
+        #: Identity of the newest Delta checkpoint at the last check of the log for a gap.
         self._checkpoint_stamp: Stamp | None = None
         self._failures = Failures()
-        #: Whether this process has looked at the index that it found, or built it, and whether
-        #: every page and record was verified: else the scrub begins with it.
+        #: Whether this process has checked or built the index, and whether each page and record was
+        #: verified. If not, the scrub verifies it first.
         self._is_checked, self.is_verified = False, True
         self._looked_around_at = 0.0
         self._looked_at = 0.0
-        #: Where the sweep goes on, None between sweeps, and the clock at which the last one began.
+        #: Where the sweep resumes (None between sweeps), and the least visible time when the last
+        #: one started.
         self._sweep_from: bytes | None = None
         self._swept_ms = 0
 
     def spread(self, around_seconds: float, stores: int) -> None:
-        """Be one of so many stores: look around more rarely, keep files open for less long."""
+        """Adapt to the number of stores: check health less often, and close files sooner.
+
+        Args:
+            around_seconds: Seconds between two health checks.
+            stores: The number of stores.
+        """
         self._look_around_seconds = max(self._least_around_seconds, around_seconds)
         self._rest_seconds = _REST_SECONDS if stores <= open_indexes_max() // 2 else 0.0
 
     def look(self) -> bool:
-        """Whether a step would find something to do; a look at the next log entry's file.
+        """Poll the file of the next log entry. Return True if a step would find something to do.
 
         Raises:
-            OSError: the table can't be looked at.
+            OSError: the table can't be polled.
         """
         if self._state is None:
             return True
@@ -137,7 +148,7 @@ class StoreTailer:
         return self._may_rest(now) or now - self._looked_around_at >= self._look_around_seconds
 
     def advance(self) -> float:
-        """Step for a while; returns the seconds until the next look. A failure is told."""
+        """Run steps for a while, log a failure, and return the seconds until the next poll."""
         until = time.monotonic() + _STRETCH_SECONDS
         try:
             while self.step():
@@ -150,7 +161,7 @@ class StoreTailer:
         return 0.0
 
     def step(self) -> bool:
-        """Do one piece of work; False when there was nothing to do."""
+        """Do one piece of work. Return False if there was nothing to do."""
         self._moved()
         try:
             return self._step()
@@ -177,19 +188,19 @@ class StoreTailer:
         return self._writer is not None and now - self.changed_at >= self._rest_seconds
 
     def _rest(self) -> None:
-        """Close the index's files until something changes."""
+        """Close the files of the index until something changes."""
         if self._writer is not None:
             self._writer.close()
         self._writer = None
 
     def _writing(self) -> IndexWriter:
-        """The writer of the current generation, opened when it is needed.
+        """Return the writer of the current generation. Open it if it is closed.
 
         Raises:
-            IndexDamaged: the generation is not as it was left.
+            IndexDamaged: the generation differs from the one that was closed.
         """
         if self._writer is None:
-            # LMDB would make a file anew that is gone.
+            # LMDB would create a deleted file again.
             if data_bytes(self._generation) < max(1, self._bytes_seen):
                 message = "the index was deleted or cut off"
                 raise IndexDamaged(message)
@@ -200,18 +211,18 @@ class StoreTailer:
         return self._writer
 
     def close(self) -> None:
-        """Close the index's files, and look at all anew with the next step."""
+        """Close the files of the index. The next step checks everything again."""
         self._rest()
         self._state = None
 
     def _open(self) -> None:
-        """Open the index that is there, or build one where it can't be used."""
+        """Open the existing index. If it can't be used, build a new one."""
         generation = self.folder.current()
         if generation is None:
             self._rebuild("the store has no index yet")
             return
         try:
-            # Garbled pages would trip LMDB at any later time.
+            # Corrupt pages could crash LMDB at any later time.
             if not self._is_checked:
                 may_wait = time.monotonic() - self._created_at < _VERIFY_SECONDS_MAX
                 is_held = is_unverified(generation) and may_wait
@@ -224,7 +235,7 @@ class StoreTailer:
         try:
             reason = why_not_this_table(self.log, state)
         except (StorageError, OSError):
-            # The index is sound, so it answers although its table can't be read.
+            # The index is sound, so readers can use it although its table can't be read.
             release(generation)
             raise
         if reason is None:
@@ -241,7 +252,7 @@ class StoreTailer:
         self._torn_stamp = None
         self._bytes_seen = data_bytes(self._generation)
         self.changed_at = time.monotonic()
-        # Only after a look around is it said to be following: what failed may fail again.
+        # The state becomes `following` after the next health check, because a failure can repeat.
         self._looked_around_at = 0.0
         self.status = replace(self.status, version=state.version)
 
@@ -250,7 +261,7 @@ class StoreTailer:
         self._rebuild(reason)
 
     def _rebuild(self, reason: str) -> None:
-        """Build a new generation from the newest whole version and go over to it."""
+        """Build a new generation from the newest whole version, and use it."""
         self.close()
         self.status = replace(self.status, state="building")
         if self._failures.is_news(reason):
@@ -262,10 +273,10 @@ class StoreTailer:
         logger.info("index built: store=%s version=%d", self.folder.path.name, state.version)
 
     def _build(self) -> tuple[IndexState, Path]:
-        """Build the newest version that can be read, which may change while it is read.
+        """Build an index of the newest version that can be read. The version can change meanwhile.
 
         Raises:
-            CorruptLog: files that the newest version needs are not there.
+            CorruptLog: files that the newest version needs do not exist.
         """
         for _ in range(_SNAPSHOTS_MAX):
             snapshot = self.log.snapshot()
@@ -276,8 +287,8 @@ class StoreTailer:
                 )
             except MissingDataFile:
                 self.folder.discard(generation)
-                # A file is vacuumed only after a later version has removed it. With none there,
-                # trying again would not help.
+                # A file is vacuumed only after a later version has removed it. Without a later
+                # version, a retry would not help.
                 newest = self.log.newest()
                 if newest is None or newest.version <= snapshot.version:
                     break
@@ -289,17 +300,18 @@ class StoreTailer:
         raise files_are_gone(self.log.table, snapshot)
 
     def _follow(self, state: IndexState) -> bool:
-        """Apply the next version if it is there and whole."""
+        """Apply the next version if its entry exists and is not torn."""
         stamp = self.log.stamp(state.version + 1)
         if stamp is None or stamp == self._torn_stamp:
             return False
         entry = self.log.read(state.version + 1)
         if entry is None:
-            # Torn or still being written: look again when it changes.
+            # Torn or still being written: read it again when it changes.
             self._torn_stamp, self._torn_at = stamp, time.monotonic()
             return False
         if self.log.stamp(state.version) != self._stamp:
-            # Perhaps another table, whose next version is not to be put on ours: look first.
+            # The log can belong to another table, whose next version must not be applied. Check
+            # first.
             self._look_around(state)
             return True
         reason = self._apply(state, entry)
@@ -312,10 +324,13 @@ class StoreTailer:
         return True
 
     def _apply(self, state: IndexState, entry: LogEntry) -> str | None:
-        """Put a version on top of the one before; returns why that can't be, None when it is done.
+        """Apply a version after the previous one.
 
-        An entry that only rewrites files (compaction, OPTIMIZE) costs the same whatever it holds:
-        of its files none is read.
+        An entry that only rewrites files (compaction, OPTIMIZE) has the same cost for any size,
+        because its files are not read.
+
+        Returns:
+            Why the version can't be applied, or None if it was applied.
         """
         reason = why_not_applicable(self.log.table, state, entry)
         if reason is not None:
@@ -328,7 +343,7 @@ class StoreTailer:
                     batches.append(rows)
                     self._moved()
         except CorruptLog as error:
-            # Perhaps a later version did away with the file.
+            # A later version may have removed the file.
             return str(error)
         batch = entry.batch_of(state.definition.application)
         lowest, highest = revision_range(batches)
@@ -346,14 +361,14 @@ class StoreTailer:
             revisions=state.revisions.after(highest, batch),
         )
         if following.earliest_ms < state.earliest_ms:
-            # Windows that had expired are visible again, and the sweep took them.
+            # Expired windows are visible again, but a sweep can have deleted them.
             return f"version {entry.version} sets the store's stream time back"
         self._writing().follow(batches, state.revisions, following)
         self._state = following
         return None
 
     def _look_around(self, state: IndexState) -> bool:
-        """Look for what happens rarely; True when there was something to do about it."""
+        """Check for rare events. Return True if there was something to do."""
         if (reason := damage(self._generation)) is not None:
             raise IndexDamaged(reason)
         reason = self._why_index_is_lost() or self._why_log_is_another(state)
@@ -383,7 +398,7 @@ class StoreTailer:
         return None
 
     def _why_torn(self, state: IndexState) -> str | None:
-        """What to say of a next entry that stays torn; None where it isn't, or not for long."""
+        """Return the problem of a next entry that stays torn, or None."""
         number = state.version + 1
         if self._torn_stamp is None or self.log.stamp(number) != self._torn_stamp:
             return None
@@ -400,15 +415,17 @@ class StoreTailer:
             self._stamp = self.log.stamp(state.version)
             if reason is not None:
                 return reason
-        # The next version is not there or torn, yet the one after it is: it won't come any more.
-        # (A few stats; listing a log of many thousand entries each time would cost far more.)
+        # If the next version is missing or torn but the one after it exists, the next version will
+        # not be written any more. A few stats cost far less than a listing of many thousand
+        # entries.
         beyond = self.log.stamp(state.version + 2)
         if beyond is not None and self.log.read(state.version + 1) is None:
             return (
                 f"version {state.version + 1} is missing in the log, although the next version "
                 "exists"
             )
-        # Entries behind a Delta checkpoint may have been cleaned up, ours and the next among them.
+        # Entries before a Delta checkpoint can have been deleted, including this version's and the
+        # next.
         checkpoint = self.log.checkpoint_stamp()
         if checkpoint != self._checkpoint_stamp:
             later = [version for version in self.log.versions() if version > state.version]
@@ -420,8 +437,8 @@ class StoreTailer:
     def _sweep(self, state: IndexState) -> bool:
         """Delete some expired windows, if enough have expired since the last sweep.
 
-        A sweep meets every key, so it begins only when a tenth of the retention has passed since
-        the last one: expired windows then take about a tenth more space.
+        A sweep visits every key, so it starts only when a tenth of the retention has passed since
+        the last one. So expired windows need about a tenth more space.
         """
         retention_ms = state.definition.retention_ms
         if retention_ms is None:
@@ -435,7 +452,7 @@ class StoreTailer:
         return self._sweep_from is not None
 
     def _failed(self, error: Exception) -> float:
-        """Say what failed, each problem once; returns the seconds to wait before the next try."""
+        """Log a failure, each problem once, and return the seconds until the next try."""
         problem = problem_of(error, self.folder.path)
         if self._failures.is_news(problem):
             expected = isinstance(error, StorageError | OSError)

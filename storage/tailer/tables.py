@@ -1,13 +1,15 @@
-"""Which stores have a table, which table is away, and which index is to go.
+"""Which stores have a table, which tables are unavailable, and which indexes to delete.
 
-A table that can't be seen is not a table that was deleted: a mount may be gone for a while, the one
-of all tables or, by a link, that of a single one. So an index outlives its table's folder
+A table that can't be seen is not always a deleted table. A mount can be unavailable for a while,
+for all tables or, by a link, for one table. So an index outlives the directory of its table:
 
-- for ever, where the tables' folder can't be read, or is not the one in which tables were last
-  seen (the empty folder below an unmounted one is another);
-- for ``GONE_SECONDS`` without a break, where only the table's own folder is not there.
+- Without a limit, if the directory of all tables can't be read, or is not the directory in which
+  tables were last seen. For example, the empty directory below an unmounted file system is another
+  one.
 
-Who wants it to go at once deletes the index's folder as well.
+- For ``GONE_SECONDS`` without interruption, if only the table's own directory is missing.
+
+To delete an index at once, delete its directory also.
 """
 
 import os
@@ -22,18 +24,18 @@ from oriel.storage.errors import InvalidDefinition
 from oriel.storage.files import is_object, uri
 from oriel.storage.layout import DataLayout, check_store_name
 
-#: Seconds for which an index stays when its table's folder is not there.
+#: Seconds for which an index stays when the directory of its table is missing.
 GONE_SECONDS = 600.0
 
-#: How the names of a log's entries and checkpoints begin.
+#: The start of the names of a log's entries and checkpoints.
 _ENTRY = re.compile(r"\d{20}\.")
 
-#: Device and inode of the tables' folder.
+#: Device and inode of the directory of all tables.
 Identity = tuple[int, int]
 
 
 def stores_with_tables(layout: DataLayout) -> list[str]:
-    """Names of the stores that have a Delta table; others (``_dead_letters``) are ignored."""
+    """Return the names of stores with a Delta table. Others (``_dead_letters``) are ignored."""
     if is_object(layout.tables):
         return _listed_stores(layout.tables)
     try:
@@ -44,10 +46,10 @@ def stores_with_tables(layout: DataLayout) -> list[str]:
 
 
 def has_entries(log: Path) -> bool:
-    """Whether the directory of a table's log has an entry or a checkpoint: without, no table is.
+    """Return True if the directory of a log has an entry or a checkpoint, so a table exists.
 
     Raises:
-        OSError: it can't be looked into.
+        OSError: the directory can't be read.
     """
     try:
         with os.scandir(log) as entries:
@@ -57,7 +59,7 @@ def has_entries(log: Path) -> bool:
 
 
 def stores_with_indexes(layout: DataLayout) -> list[str]:
-    """Names of the stores that have an index, of this program's format."""
+    """Return the names of the stores that have an index in this program's format."""
     try:
         with os.scandir(layout.indexes) as entries:
             return sorted(one.name for one in entries if one.is_dir() and _is_name(one.name))
@@ -66,22 +68,28 @@ def stores_with_indexes(layout: DataLayout) -> list[str]:
 
 
 def has_tables_or_indexes(layout: DataLayout) -> bool:
-    """Whether there is anything to follow, or ever was: else the data directory may be misspelt."""
+    """Return True if a data directory has tables or indexes, or is in an object store.
+
+    Otherwise, its name can be misspelled.
+    """
     if is_object(layout.tables):
         return True
     try:
         return layout.tables.is_dir() or layout.indexes.is_dir()
     except PermissionError:
-        # There may be: whoever reads them says that it can't.
+        # It may have some. The process that reads them reports the error.
         return True
 
 
 @dataclass
 class TablesLook:
-    """What one look at the tables' folder gave.
+    """The result of one listing of the tables.
 
-    ``present`` are stores with a table; ``away`` are others that have an index, with the reason;
-    ``gone`` are stores whose index is to be removed. ``problem`` is what is wrong with the folder.
+    Attributes:
+        present: The stores with a table.
+        away: Other stores with an index, and why their table is unavailable.
+        gone: The stores whose index must be deleted.
+        problem: A problem with the directory of all tables, or None.
     """
 
     present: list[str] = field(default_factory=list)
@@ -91,24 +99,35 @@ class TablesLook:
 
 
 class TablesFolder:
-    """The folder of all tables of one data directory, as it changes."""
+    """The directory of all tables of one data directory."""
 
     def __init__(
         self, layout: DataLayout, seen: Identity | None, clock: Callable[[], float]
     ) -> None:
-        """Know in which folder tables were ``seen`` last; ``clock`` gives seconds, any."""
+        """List nothing yet.
+
+        Args:
+            layout: The layout of the data directory.
+            seen: The identity of the directory when it last had tables.
+            clock: Returns monotonic seconds.
+        """
         self._layout = layout
         self.seen = seen
         self._clock = clock
-        #: Since when tables of stores with an index have not been there.
+        #: Since when the tables of stores with an index are missing.
         self._absent_since: dict[str, float] = {}
 
     def look(self, followed: Iterable[str]) -> TablesLook:
-        """Look at the folder; ``followed`` are the stores that had a table at the last look."""
+        """List the tables.
+
+        Args:
+            followed: The stores that had a table in the last listing.
+        """
         known = {*followed, *stores_with_indexes(self._layout)}
         folder = self._layout.tables
         if is_object(folder):
-            # There are no mounts among objects: what can be listed and is not there was deleted.
+            # Object stores do not have mounts. If a listing succeeds, a table that it does not
+            # contain was deleted.
             try:
                 present = _listed_stores(folder)
             except OSError as error:
@@ -121,7 +140,7 @@ class TablesFolder:
         except OSError as error:
             self._absent_since.clear()
             if not known and isinstance(error, FileNotFoundError):
-                # The pipeline may be started later.
+                # The pipeline can start later.
                 return TablesLook()
             problem = f"the directory of the tables, {folder}, cannot be read ({error.strerror})"
             return TablesLook(away=dict.fromkeys(known, problem), problem=problem)
@@ -153,7 +172,7 @@ class TablesFolder:
 
 
 def _listed_stores(tables: Path) -> list[str]:
-    """The stores whose tables are objects: none of them is looked at."""
+    """Return the stores whose tables are objects, without a look into each one."""
     return sorted(filter(_is_name, (folder.name for folder in table_folders(tables))))
 
 
@@ -166,7 +185,7 @@ def _is_name(name: str) -> bool:
 
 
 def _is_store(layout: DataLayout, name: str, *, known: bool) -> bool:
-    """Whether there is a table of that name; one that can't be looked at is, if it is known."""
+    """Return True if a table of this name exists, or if it is known and can't be checked."""
     if not _is_name(name):
         return False
     log = Path(layout.tables, name, LOG_FOLDER)

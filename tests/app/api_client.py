@@ -1,4 +1,4 @@
-"""Calling the service in this process, byte for byte as a server would hand the request over."""
+"""A client that calls the service in this process, with the bytes that a server would pass."""
 
 import asyncio
 import time
@@ -24,7 +24,7 @@ _STEPS_MAX = 100
 
 
 class Answer(NamedTuple):
-    """What came back."""
+    """A response."""
 
     status: int
     headers: Mapping[str, str]
@@ -32,18 +32,18 @@ class Answer(NamedTuple):
 
     @property
     def json(self) -> Any:
-        """The body as JSON."""
+        """Return the body as JSON."""
         return orjson.loads(self.body)
 
 
 def starts(answer: Answer) -> list[int]:
-    """Window starts of a good answer, in its order."""
+    """Return the window starts of a successful response, in its order."""
     assert answer.status == 200, answer.body
     return [window["window_start_ms"] for window in answer.json["windows"]]
 
 
 class ApiClient:
-    """Calls one service; paths go in raw, nothing is normalised."""
+    """Calls one service. Paths are passed raw, without normalization."""
 
     def __init__(self, service: Service) -> None:
         self.service = service
@@ -54,7 +54,7 @@ class ApiClient:
         headers: Sequence[tuple[str, str]] = (),
         method: str = "GET",
     ) -> Answer:
-        """Send one request, path and query as they are on the wire."""
+        """Send one request, with path and query as they are on the wire."""
         return asyncio.run(self.call(target, headers, method))
 
     def post(self, target: str, body: bytes, headers: Sequence[tuple[str, str]] = ()) -> Answer:
@@ -96,7 +96,7 @@ async def _call(service: Service, scope: dict[str, Any], body: bytes) -> Answer:
     async def receive() -> dict[str, Any]:
         message = next(received, None)
         if message is None:
-            # Nothing comes behind the body but the word that the client has gone.
+            # The only further message is a disconnect, which this client never sends.
             await asyncio.Event().wait()
         return message or {}
 
@@ -106,7 +106,7 @@ async def _call(service: Service, scope: dict[str, Any], body: bytes) -> Answer:
     try:
         await service(scope, receive, send)
     except Exception:
-        # A server logs what comes after a finished answer; without one it is the test's to see.
+        # A server logs an error after a complete response. Without a response, the test must fail.
         if len(sent) < 2:
             raise
     headers = {name.decode().lower(): value.decode() for name, value in sent[0]["headers"]}
@@ -115,7 +115,7 @@ async def _call(service: Service, scope: dict[str, Any], body: bytes) -> Answer:
 
 
 def index_store(layout: DataLayout, name: str) -> None:
-    """Bring the index of a store to the version of its table."""
+    """Update the index of a store to the version of its table."""
     tailer = StoreTailer(
         DeltaLog(layout.table(name)), IndexFolder(layout.index(name)), layout.shard
     )
@@ -126,10 +126,10 @@ def index_store(layout: DataLayout, name: str) -> None:
 
 
 class Served:
-    """A data folder with one store or more, and a client of the service over it."""
+    """A data directory with one or more stores, and a client of its service."""
 
     def __init__(self, data: Path, definition: StoreDefinition) -> None:
-        """Make the store's table; nothing is indexed yet."""
+        """Create the store's table, without an index."""
         self.data = data
         self.definition = definition
         self.table = StoreTable(data, self.definition)
@@ -153,34 +153,34 @@ class Served:
         self.index()
 
     def add(self, definition: StoreDefinition, *rows: Row) -> None:
-        """Make one more store that holds these rows, and index it."""
+        """Create another store with these rows, and index it."""
         self._tables[definition.name] = StoreTable(self.data, definition)
         self._tables[definition.name].commit(rows)
         self.index(definition.name)
 
     def index(self, *names: str) -> None:
-        """Bring these indexes, or all, to their tables' versions, as the tailer would.
+        """Update these indexes, or all without names, as the tailer does.
 
-        LMDB allows one open environment per file and process, so the service closes it first.
+        LMDB allows one open environment per file and process, so the service closes its own first.
         """
         self.service.catalog.close()
         for name in names or self._tables:
             index_store(DataLayout(self.data), name)
 
     def tailer_says(self, status: StoreStatus | None) -> None:
-        """Write the tailer's word on every store."""
+        """Write this status of the tailer for every store."""
         stores = {} if status is None else dict.fromkeys(self._tables, status)
         StatusFile(DataLayout(self.data)).write(stores)
 
     def pipeline_says(self, application: str = "flights", **changes: Any) -> RunStatusFile:
-        """Write the status of a pipeline that runs, read its log a moment ago and waits."""
+        """Write the status of a running pipeline that read its log a moment ago and is idle."""
         return write_pipeline_status(self.data, application, **changes)
 
 
 def write_pipeline_status(
     data: Path, application: str = "flights", **changes: Any
 ) -> RunStatusFile:
-    """Write the status of a pipeline that runs, read its log a moment ago and waits."""
+    """Write the status of a running pipeline that read its log a moment ago and is idle."""
     now_ms = time.time_ns() // 1_000_000
     status = RunStatus(
         application=application, process=1, host="here", started_ms=now_ms - 9000,
@@ -198,7 +198,7 @@ def write_pipeline_status(
 def served(
     data: Path, retention_ms: int | None = None, window: WindowSpec = SLIDING
 ) -> Iterator[Served]:
-    """A served store, closed at the end."""
+    """Yield a served store, and close it at the end."""
     made = Served(data, make_definition(retention_ms=retention_ms, window=window))
     yield made
     made.service.catalog.close()

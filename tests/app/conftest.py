@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def store(tmp_path: Path) -> Iterator[Served]:
-    """A served store named ``store`` with nothing in it but version 0, indexed."""
+    """Return a served and indexed store named ``store`` without rows, at version 0."""
     with served(tmp_path) as made:
         made.index()
         yield made
@@ -25,7 +25,7 @@ def store(tmp_path: Path) -> Iterator[Served]:
 
 @pytest.fixture(scope="session")
 def empty_store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    """The same, shared by all tests that change neither the store nor its status."""
+    """Return the same, shared by all tests that change neither the store nor its status."""
     with served(tmp_path_factory.mktemp("empty")) as made:
         made.index()
         yield made
@@ -36,7 +36,7 @@ _WINDOWS = [{"key": "a", "start": start, "n": start} for start in (10, 20, 30, 4
 
 @pytest.fixture(scope="session")
 def filled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    """Key "a" with windows starting at 10, 20, 30, 40, 50, at table version 1; never changed."""
+    """Return key "a" with windows from 10, 20, 30, 40 and 50, at version 1, for reads only."""
     with served(tmp_path_factory.mktemp("filled")) as made:
         made.commit(*_WINDOWS)
         yield made
@@ -44,14 +44,14 @@ def filled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
 
 @pytest.fixture
 def changing(store: Served) -> Served:
-    """The same store for one test, which may change or break it."""
+    """Return the same store for one test, which can change or damage it."""
     store.commit(*_WINDOWS)
     return store
 
 
 @pytest.fixture
 def backups(changing: Served, tmp_path: Path) -> Backups:
-    """A store at version 1 with a backup of it, and two versions more."""
+    """Return a store with a backup of version 1, and two later versions."""
     made = Backups(changing, tmp_path / "backups")
     made.take()
     changing.commit({"key": "a", "start": 60}, {"key": "lost", "start": 60})
@@ -61,7 +61,7 @@ def backups(changing: Served, tmp_path: Path) -> Backups:
 
 @pytest.fixture
 def page(browser: "Chrome", serving: Serving) -> Iterator[Dashboard]:
-    """The page of a file's own ``serving``; no test may make it say an error in the console."""
+    """Return the dashboard of ``serving``, and check that the console has no errors at the end."""
     dashboard = Dashboard(browser, serving)
     yield dashboard
     assert dashboard.console() == []

@@ -1,4 +1,4 @@
-"""The dashboard as a user has it: opened in Chromium, read and used."""
+"""A driver of the dashboard, which opens, reads and operates it in Chromium."""
 
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
@@ -14,7 +14,7 @@ PHONE = (390, 844)
 
 
 class Dashboard:
-    """The page of one service in a browser."""
+    """The dashboard of one service in a browser."""
 
     def __init__(self, browser: "Chrome", serving: Serving) -> None:
         self.browser = browser
@@ -22,17 +22,17 @@ class Dashboard:
         self.address = f"http://127.0.0.1:{serving.port}/"
 
     def open(self, **choice: object) -> None:
-        """Load the page anew with a choice, on a desktop in light colours."""
+        """Load the page with a selection in its address, with desktop size and light colors."""
         self.look(DESKTOP)
         self.browser.get("about:blank")
-        # Where the pointer is nothing changes its place.
+        # Move the pointer away, so that no element reacts to it.
         away = {"type": "mouseMoved", "x": 1, "y": 1}
         self.browser.execute_cdp_cmd("Input.dispatchMouseEvent", away)
         self.console()
         self.browser.get(f"{self.address}#{urlencode(choice, doseq=True)}")
 
     def look(self, size: tuple[int, int], theme: str = "light") -> None:
-        """Use a window of this size in pixels, and colours for light or dark."""
+        """Use a window of this size in pixels, with light or dark colors."""
         width, height = size
         metrics = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False}
         self.browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
@@ -44,7 +44,7 @@ class Dashboard:
         return self.browser.execute_script(script, *arguments)
 
     def texts(self, selector: str) -> list[str]:
-        """The texts of all that fit a selector and are shown."""
+        """Return the texts of all visible elements of a selector."""
         script = (
             "return [...document.querySelectorAll(arguments[0])]"
             ".filter((e) => e.checkVisibility()).map((e) => e.textContent)"
@@ -52,11 +52,11 @@ class Dashboard:
         return list(self.run(script, selector))
 
     def text(self, selector: str) -> str:
-        """The text of what fits a selector, all of it in one; "" where nothing is shown."""
+        """Return the texts of all visible elements of a selector as one string."""
         return "\n".join(self.texts(selector))
 
     def wait_for(self, selector: str, text: str) -> None:
-        """Wait until a text stands in what fits a selector."""
+        """Wait until an element of a selector contains a text."""
         wait_until(
             lambda: self.text(selector), f"{text!r} in {selector}", lambda shown: text in shown
         )
@@ -68,13 +68,13 @@ class Dashboard:
         )
 
     def attribute(self, selector: str, name: str) -> str | None:
-        """An attribute of the first that fits a selector; None where it is not there."""
+        """Return an attribute of the first element of a selector, or None without it."""
         script = "return document.querySelector(arguments[0])?.getAttribute(arguments[1]) ?? null"
         value: str | None = self.run(script, selector, name)
         return value
 
     def rows(self) -> list[list[str]]:
-        """The cells of the rows of the table that are drawn."""
+        """Return the cells of the rendered rows of the table."""
         script = (
             "return [...document.querySelectorAll('tbody:not([aria-hidden]) tr')]"
             ".filter((e) => e.checkVisibility())"
@@ -83,11 +83,11 @@ class Dashboard:
         return [list(row) for row in self.run(script)]
 
     def wait_for_windows(self, count: int) -> None:
-        """Wait until the chart shows so many windows."""
+        """Wait until the chart shows this number of windows."""
         wait_for(str(count), lambda: self.attribute(".chart", "data-windows"), "the windows shown")
 
     def windows(self) -> list[tuple[str, int, int]]:
-        """Return key, start and end of each window in the table, the newest first."""
+        """Return key, start and end of each window in the table, newest first."""
         script = (
             "return document.querySelector('section[aria-label=Windows] .scroll').items"
             ".map((row) => [row.key, row.window_start_ms, row.window_end_ms])"
@@ -95,7 +95,7 @@ class Dashboard:
         return [(key, start, end) for key, start, end in self.run(script)]
 
     def drawn(self) -> list[tuple[str, int, int]]:
-        """Return key, start and end of each window in the chart, key by key, the oldest first."""
+        """Return key, start and end of each window in the chart, by key, oldest first."""
         script = (
             "const chart = document.querySelector('.chart');"
             "const series = chart.checkVisibility() ? chart.series : [];"
@@ -106,7 +106,7 @@ class Dashboard:
         return [(key, start, end) for key, start, end in self.run(script)]
 
     def axis(self) -> tuple[float, float]:
-        """Return the ends of the chart's axis of time in ms."""
+        """Return the ends of the chart's time axis in ms."""
         script = (
             "const { min, max } = document.querySelector('.chart').plot.scales.x;return [min, max]"
         )
@@ -114,7 +114,7 @@ class Dashboard:
         return 1000 * first, 1000 * last
 
     def drag(self, from_share: float, to_share: float) -> None:
-        """Draw a range in the chart with the pointer, by shares of the chart's width."""
+        """Select a range of the chart with the pointer, by fractions of the chart's width."""
         from selenium.webdriver import ActionChains  # noqa: PLC0415
 
         over = self.browser.find_element("css selector", ".u-over")
@@ -137,7 +137,7 @@ class Dashboard:
         )  # fmt: skip
 
     def press(self, *keys: str) -> None:
-        """Press keys, one after the other, wherever the focus is."""
+        """Press keys, one after the other, in the focused element."""
         from selenium.webdriver import ActionChains  # noqa: PLC0415
 
         actions = ActionChains(self.browser)
@@ -146,7 +146,7 @@ class Dashboard:
         actions.perform()
 
     def type_key(self, text: str) -> None:
-        """Type into the box of keys, over what is there."""
+        """Type into the input for keys, and replace its content."""
         self.browser.find_element("id", "key").click()
         is_selected = (
             "const box = document.activeElement;"
@@ -156,6 +156,6 @@ class Dashboard:
         self.press(*text)
 
     def console(self) -> list[str]:
-        """What the console said of errors since the last look."""
+        """Return the errors in the console since the last call."""
         entries = self.browser.get_log("browser")  # type: ignore[no-untyped-call]
         return [entry["message"] for entry in entries if entry["level"] == "SEVERE"]

@@ -1,6 +1,6 @@
-"""``oriel serve`` that takes a tailer for hanging after half of the usual time.
+"""``oriel serve`` with half of the time after which a tailer counts as hanging.
 
-That is still longer than it takes until ``/readyz`` says so.
+The time is still longer than the time until ``/readyz`` reports it.
 """
 
 import sys
@@ -12,7 +12,7 @@ HANGING_SECONDS = 7.0
 
 
 class _Impatient(supervisor.HeartbeatWatch):
-    """Waits for less long."""
+    """A watch with a shorter timeout."""
 
     def __init__(self, status_file: StatusFile) -> None:
         super().__init__(status_file, HANGING_SECONDS)

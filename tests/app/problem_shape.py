@@ -1,4 +1,4 @@
-"""The one check of every error answer's shape (RFC 9457)."""
+"""A check of the format of every error response (RFC 9457)."""
 
 from oriel.app.contract.problems import PROBLEM_KINDS
 from tests.app.api_client import Answer
@@ -8,7 +8,7 @@ _MORE_FIELDS = {"keys-of-several-shards": {"owners"}}
 
 
 def assert_problem(answer: Answer, status: int, code: str, *words: str) -> None:
-    """The answer is a problem document of that status and code, and its detail has the words."""
+    """Check for a problem document with this status and code, and these words in its detail."""
     assert answer.status == status, answer.body
     assert answer.headers["content-type"] == "application/problem+json"
     assert answer.headers["cache-control"] == "no-store"
@@ -29,5 +29,5 @@ def assert_problem(answer: Answer, status: int, code: str, *words: str) -> None:
 
 
 def all_codes() -> set[str]:
-    """Every code that an exception can become."""
+    """Return all codes of problem documents."""
     return {kind.code for kind in PROBLEM_KINDS.values()}

@@ -1,4 +1,4 @@
-"""The service as it is started for real: supervisor, worker and tailer, asked over a socket."""
+"""The service in its real processes: supervisor, worker and tailer, with requests over a socket."""
 
 import http.client
 import os
@@ -18,7 +18,7 @@ from tests.storage.waiting import WAIT_SECONDS, wait_until
 
 ROOT = "/v1/stores/store"
 SERVE = [sys.executable, "-m", "oriel", "serve"]
-#: Of ``tests.app.impatient_serve``.
+#: The command of ``tests.app.impatient_serve``.
 IMPATIENT = [sys.executable, "-m", "tests.app.impatient_serve"]
 #: Errors of a request to a service that does not listen, or whose worker ends.
 NO_ANSWER = (OSError, http.client.HTTPException)
@@ -38,10 +38,10 @@ class Serving:
     """`oriel serve` on a free port."""
 
     def __init__(self, data: Path, *options: str, serve: Sequence[str] = SERVE) -> None:
-        """Start it and return once it listens."""
+        """Start the service, and return when it listens."""
         self.data = data
         command = [*serve, "--data", str(data), "--port", "0", *options]
-        #: What all processes of it say.
+        #: The standard error output of all its processes.
         self.stderr = data.with_name(f"{data.name}.stderr")
         with self.stderr.open("wb") as told:
             self.process = subprocess.Popen(
@@ -55,7 +55,7 @@ class Serving:
         self.port = int(match[2])
 
     def get(self, target: str) -> Answer:
-        """Send one request; http.client sends the path as it is."""
+        """Send one request. http.client sends the path unchanged."""
         return self._asked("GET", target, None)
 
     def get_text(self, target: str) -> str:
@@ -77,42 +77,42 @@ class Serving:
             connection.close()
 
     def raw(self, content: bytes) -> bytes:
-        """Send bytes; returns all that comes back until the service closes the connection."""
+        """Send bytes, and return all received bytes until the service closes the connection."""
         with self.connect() as client:
             client.sendall(content)
             return b"".join(iter(lambda: client.recv(65_536), b""))
 
     def connect(self) -> socket.socket:
-        """A connection of one's own."""
+        """Open a separate connection."""
         return socket.create_connection(("127.0.0.1", self.port), timeout=WAIT_SECONDS)
 
     def version(self) -> int:
-        """The store's version as it is served; -1 while it isn't, or the worker restarts."""
+        """Return the served version of the store, or -1 without a response of the store."""
         try:
             return _version(self.get(ROOT))
         except NO_ANSWER:
             return -1
 
     def wait_for(self, version: int) -> None:
-        """Wait until the store is served at that version."""
+        """Wait until the store is served at this version."""
         wait_until(
             lambda: self.get(ROOT), f"version {version} of the store",
             lambda answer: _version(answer) >= version, passing=NO_ANSWER,
         )  # fmt: skip
 
     def wait_for_status(self, target: str, status: int) -> Answer:
-        """Wait until the service responds with that status; it must respond all the time."""
+        """Wait until the service responds with this status. A missing response is an error."""
         return wait_until(
             lambda: self.get(target), f"status {status} of {target}",
             lambda answer: answer.status == status,
         )  # fmt: skip
 
     def wait_until_ready(self, store: str) -> None:
-        """Wait until the service serves a store that was made while it runs."""
+        """Wait until the service serves a store that was created while it runs."""
         self.wait_for_status(f"/v1/stores/{store}", 200)
 
     def children(self) -> dict[str, int]:
-        """Process ids of tailer and worker by module name."""
+        """Return the process ids of tailer and worker by module name."""
         listed = subprocess.run(
             ["ps", "-o", "pid=,args=", "--ppid", str(self.process.pid)],
             capture_output=True, text=True, check=False,
@@ -121,13 +121,13 @@ class Serving:
         return {module: int(pid) for pid, module in matches}
 
     def generation(self) -> Path:
-        """The current generation of the index."""
+        """Return the directory of the current generation of the index."""
         generation = IndexFolder(DataLayout(self.data).index("store")).current()
         assert generation is not None
         return generation
 
     def end(self) -> int:
-        """End it; returns its exit code."""
+        """Stop the service, and return its exit code."""
         self.process.terminate()
         code = self.process.wait(WAIT_SECONDS)
         if self.process.stdout is not None:
@@ -147,7 +147,7 @@ def environment() -> dict[str, str]:
 
 @contextmanager
 def ready_service(data: Path) -> Iterator[Serving]:
-    """Serve a data directory until the block ends, from when ``/readyz`` returns 200."""
+    """Yield a service of a data directory when ``/readyz`` returns 200, and end it afterwards."""
     serving = Serving(data)
     serving.wait_for_status("/readyz", 200)
     yield serving

@@ -1,4 +1,4 @@
-"""A client that keeps a view of a store from its stream of changes, as a dashboard does."""
+"""A client that updates a view of a store from its stream of changes, as a dashboard does."""
 
 import asyncio
 import contextlib
@@ -21,10 +21,10 @@ async def read_view(client: ApiClient, read: str = "fetchAll") -> View:
 
 
 class StreamViewer:
-    """One client with an open stream. ``view`` is what it believes the store to have."""
+    """One client with an open stream. ``view`` is its copy of the store's windows."""
 
     def __init__(self, client: ApiClient, *, is_current: bool = False) -> None:
-        """Open no stream yet; ``is_current``: keep the current windows only."""
+        """Create a client without an open stream. ``is_current``: view only the current windows."""
         self._client = client
         self.is_current = is_current
         self._read = "currentAll" if is_current else "fetchAll"
@@ -38,7 +38,7 @@ class StreamViewer:
         self._task = asyncio.ensure_future(self._follow())
 
     async def close(self) -> None:
-        """Break the stream off, wherever it is."""
+        """Cancel the stream at any position."""
         if self._task is not None:
             self._task.cancel()
             with contextlib.suppress(asyncio.CancelledError):
@@ -65,7 +65,7 @@ class StreamViewer:
                 else:
                     self.resets += fields[b"event"] == b"reset"
                     self.view = await read_view(self._client, self._read)
-            # Only now: a client that is cut off before has not taken the event.
+            # This is the last step. A client that is cut off earlier has not applied the event.
             self._id = fields.get(b"id", self._id)
 
     def _apply(self, data: Any) -> None:

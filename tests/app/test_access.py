@@ -1,4 +1,4 @@
-"""Tokens of a file: which requests each token is allowed to send."""
+"""Tests of tokens in a file: which requests each token is allowed to send."""
 
 import asyncio
 import contextlib
@@ -28,10 +28,10 @@ OTHER = "/v1/stores/other"
 
 
 class Guarded:
-    """A service with tokens, and a way to make them and to ask with one."""
+    """A service with tokens, and methods to create tokens and to send requests with them."""
 
     def __init__(self, made: Served) -> None:
-        """Begin with one token that reaches everything."""
+        """Start with one token that grants access to everything."""
         self._made = made
         data = made.data
         self.file = data / "tokens.toml"
@@ -45,21 +45,21 @@ class Guarded:
         self._made.commit(*rows)
 
     def make(self, name: str, *options: str) -> str:
-        """Make a token as `oriel token` does."""
+        """Create a token as `oriel token` does."""
         return token_in(self.file, name, *options)
 
     def get(self, target: str, bearer: str | None, method: str = "GET") -> Answer:
-        """Ask with a token, or with none."""
+        """Send a request with a token, or without one."""
         headers = [] if bearer is None else [("Authorization", f"Bearer {bearer}")]
         return self._client.get(target, headers, method)
 
     def post(self, target: str, bearer: str | None, keys: Sequence[object]) -> Answer:
-        """Send a list of keys with a token, or with none."""
+        """Send a list of keys with a token, or without one."""
         headers = [] if bearer is None else [("Authorization", f"Bearer {bearer}")]
         return self._client.post(target, orjson.dumps(keys), headers)
 
     async def watch(self, target: str, bearer: str, change: Callable[[], None]) -> bytes:
-        """All that a stream tells that is open when ``change`` is called."""
+        """Return the body of a stream that is open when ``change`` is called."""
         headers = [("Authorization", f"Bearer {bearer}")]
         watching = asyncio.create_task(self._client.call(target, headers))
         async with asyncio.timeout(WAIT_SECONDS):
@@ -69,7 +69,7 @@ class Guarded:
             return (await watching).body
 
     def reload(self) -> None:
-        """Let the next request look at the file."""
+        """Let the next request read the file again."""
         assert self.service._access is not None
         (verifier,) = self.service._access._verifiers
         assert isinstance(verifier, TokenFile)
@@ -78,7 +78,7 @@ class Guarded:
 
 
 def token_in(file: Path, *options: str) -> str:
-    """A token that is made as `oriel token` makes it, and stands in this file."""
+    """Create a token in this file as `oriel token` does, and return it."""
     out = io.StringIO()
     with contextlib.redirect_stdout(out):
         assert token.main([*options, "--file", str(file)]) == 0
@@ -87,7 +87,7 @@ def token_in(file: Path, *options: str) -> str:
 
 @pytest.fixture
 def guarded(tmp_path: Path) -> Iterator[Guarded]:
-    """Stores "store" and "other", each with a window of keys "ab" and "b"."""
+    """Return stores "store" and "other", each with a window of the keys "ab" and "b"."""
     with served(tmp_path) as made:
         rows = [{"key": key, "start": 10} for key in ("ab", "b")]
         made.commit(*rows)
@@ -102,7 +102,7 @@ _NEED_NONE = ("/", "/page/main.js", "/docs", "/healthz", "/openapi.json")
 
 
 def test_every_path_needs_a_token_but_those_without_data(guarded: Guarded) -> None:
-    """Of each operation; hot, cold and streams, and paths that there are none of."""
+    """Every operation and every unknown path requires a token, except paths without data."""
     targets = [
         operation.path.format(
             store="store", key="ab", window_start_ms="10", window_end_ms="20", instant_ms="10"
@@ -122,7 +122,7 @@ def test_every_path_needs_a_token_but_those_without_data(guarded: Guarded) -> No
 
 
 def test_probes_need_no_token_if_they_are_open(guarded: Guarded) -> None:
-    """Readiness and metrics only."""
+    """With open probes, only readiness, freshness, health and metrics need no token."""
     settings = ServiceSettings(tokens=str(guarded.file), open_probes=True)
     service = Service(guarded.service.catalog.layout.root, settings)
     client = ApiClient(service)
@@ -134,7 +134,7 @@ def test_probes_need_no_token_if_they_are_open(guarded: Guarded) -> None:
 
 
 def test_a_forbidden_store_looks_as_one_that_there_is_none_of(guarded: Guarded) -> None:
-    """Byte for byte but for the name that was asked for, in every read; and it is not listed."""
+    """A forbidden store has the response of an unknown one in every read, and is not listed."""
     bearer = guarded.make("one", "--store", "store", "--store", "ghost*")
     guarded.reload()
     for rest in ("", "/keys", "/latest/ab", "/fetch/ab", "/watch", "/nothing", "/get/ab"):
@@ -170,7 +170,7 @@ def test_a_forbidden_store_looks_as_one_that_there_is_none_of(guarded: Guarded) 
 def test_a_token_for_some_keys_reads_by_those_only(
     guarded: Guarded, target: str, is_reached: bool
 ) -> None:
-    """However a key is written; what is not by key is refused."""
+    """A token for key prefixes only grants reads of such keys, in any URL encoding."""
     bearer = guarded.make("keys", "--key-prefix", "a", "--key-prefix", "x")
     guarded.reload()
     answer = guarded.get(f"{ROOT}/{target}", bearer)
@@ -182,7 +182,7 @@ def test_a_token_for_some_keys_reads_by_those_only(
 
 
 def test_a_token_for_some_keys_reads_listed_keys(guarded: Guarded) -> None:
-    """The token must grant access to each key in the body."""
+    """A request with a list of keys needs a token that grants access to each of the keys."""
     bearer = guarded.make("keys", "--key-prefix", "a", "--key-prefix", "x")
     guarded.reload()
     for operation in ("latestOfKeys", "currentOfKeys", "fetchOfKeys", "backwardFetchOfKeys"):
@@ -196,7 +196,7 @@ def test_a_token_for_some_keys_reads_listed_keys(guarded: Guarded) -> None:
 
 
 def test_a_token_for_some_keys_reads_nothing_about_all_keys(guarded: Guarded) -> None:
-    """Routes outside of a store need a token for all stores, and the data among them all keys."""
+    """Routes outside of a store need a token for all stores, and data routes also for all keys."""
     keys = guarded.make("keys", "--key-prefix", "a")
     guarded.reload()
     for target in ("/v1/deadLetters", "/v1/nothing"):
@@ -206,7 +206,7 @@ def test_a_token_for_some_keys_reads_nothing_about_all_keys(guarded: Guarded) ->
 
 
 def test_a_token_for_some_keys_reads_no_totals(guarded: Guarded) -> None:
-    """Numbers about all keys of a store are null or empty, and present with other tokens."""
+    """Totals over all keys of a store are null or empty for a token with key prefixes."""
     keys, monitoring = guarded.make("keys", "--key-prefix", "a"), guarded.make("monitoring")
     guarded.file.write_text(guarded.file.read_text() + "key_prefixes = []\n")
     guarded.reload()
@@ -231,7 +231,7 @@ def test_a_token_for_some_keys_reads_no_totals(guarded: Guarded) -> None:
 
 
 def test_tokens_come_and_go_without_a_restart(guarded: Guarded) -> None:
-    """A torn file lets nobody in or out; an expired token is none."""
+    """Tokens are added and expire without a restart, and a torn or missing file changes nothing."""
     more = guarded.make("more")
     guarded.reload()
     assert guarded.get(ROOT, more).status == 200
@@ -261,7 +261,7 @@ _ENDED = {
 def test_an_open_stream_ends_with_its_token(
     guarded: Guarded, monkeypatch: pytest.MonkeyPatch, entry: str, code: str, is_silent: bool
 ) -> None:
-    """Its last event is the problem; what is committed after that is not told any more."""
+    """A stream ends with a `denied` event when its token loses access, before later changes."""
     bearer = guarded.make("watcher")
     guarded.reload()
     monkeypatch.setattr(streams, "_ACCESS_SECONDS", 0.01 if is_silent else 1_000.0)
@@ -285,7 +285,7 @@ def test_an_open_stream_ends_with_its_token(
 def test_an_open_stream_outlives_changes_of_other_tokens(
     guarded: Guarded, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """And a torn file; it ends at its own time."""
+    """A stream continues after changes of other tokens and with a torn file."""
     monkeypatch.setattr(streams, "_ACCESS_SECONDS", 0.01)
     other = guarded.make("other")
 
@@ -300,7 +300,7 @@ def test_an_open_stream_outlives_changes_of_other_tokens(
 
 
 def test_the_file_has_no_token_and_is_the_owners_only(guarded: Guarded) -> None:
-    """Who reads it can't ask with what it has."""
+    """The file is readable by its owner only, and has no usable token."""
     assert guarded.all not in guarded.file.read_text()
     assert stat.S_IMODE(guarded.file.stat().st_mode) == 0o600
     assert token.main(["all", "--file", str(guarded.file)]) == 1
@@ -316,7 +316,7 @@ def test_the_file_has_no_token_and_is_the_owners_only(guarded: Guarded) -> None:
     ],
 )  # fmt: skip
 def test_a_wrong_token_file_is_refused(tmp_path: Path, content: str) -> None:
-    """An entry that is not understood might have been meant to reach less."""
+    """A file with an unknown entry is rejected, because the entry could restrict a token."""
     file = tmp_path / "tokens.toml"
     file.write_text(content.format("0" * 64))
     with pytest.raises(BadTokenFile, match=r"tokens\.toml"):
@@ -326,7 +326,7 @@ def test_a_wrong_token_file_is_refused(tmp_path: Path, content: str) -> None:
 def test_each_denied_request_leaves_a_line(
     guarded: Guarded, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Who was refused what, and why; never the token."""
+    """Each denied request is logged with its reason and the token's name, never the token."""
     bearer = guarded.make("reporter", "--store", "store")
     guarded.reload()
     guarded.get(f"{ROOT}/latest/ab", bearer)
@@ -344,7 +344,7 @@ def test_each_denied_request_leaves_a_line(
 def test_a_name_or_path_writes_no_audit_line_of_its_own(
     guarded: Guarded, log_format: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Line breaks, escape sequences and other unprintable characters are escaped."""
+    """Line breaks, escape sequences and other unprintable characters are escaped in logs."""
     set_up_console(log_format)
     for character in "\n\r\x0b\x0c\x1b\x1c\x85\u2028\u2029\u202e\ud800\U000e0001":
         name = f"ann{character}denied GET / to 10.0.0.1, token bob"
@@ -361,13 +361,13 @@ def test_a_name_or_path_writes_no_audit_line_of_its_own(
 
 
 class _Named:
-    """Accepts each token, as one of a bearer with this name."""
+    """Accepts each token as a token with this name."""
 
     def __init__(self, name: str) -> None:
         self._name = name
 
     def follow(self) -> None:
-        """See ``TokenVerifier``."""
+        """Do nothing. See ``TokenVerifier``."""
 
     def access_of(self, token: bytes) -> Access:
         assert token == b"x"
@@ -375,7 +375,7 @@ class _Named:
 
 
 def test_a_prefix_of_composites_reaches_their_first_component(tmp_path: Path) -> None:
-    """Compared as texts, up to the comma; a component that begins alike is not reached."""
+    """A key prefix of a composite grants access to its first component up to the comma."""
     with served(tmp_path) as made:
         keys = ('["a",2]', '["a",10]', '["ab",1]')
         definition = make_definition("pairs", key_type="[text, long]")

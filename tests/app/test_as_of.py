@@ -1,4 +1,4 @@
-"""Reads as of an earlier version of the table, over HTTP."""
+"""Tests of reads as of an earlier version of the table, over HTTP."""
 
 import asyncio
 import threading
@@ -26,7 +26,7 @@ ROOT = "/v1/stores/store"
 
 @pytest.fixture
 def grown(tmp_path: Path) -> Iterator[Served]:
-    """Windows 10, 20, 30 of key "a" at version 1; at version 2 without 20, with 40 and key "b"."""
+    """Return windows 10, 20, 30 of "a" at version 1, and 10, 30, 40 and key "b" at version 2."""
     with check_in_this_process(), served(tmp_path) as made:
         made.commit(*({"key": "a", "start": start} for start in (10, 20, 30)))
         made.commit(
@@ -37,7 +37,7 @@ def grown(tmp_path: Path) -> Iterator[Served]:
 
 
 def test_a_store_answers_as_of_each_version(grown: Served) -> None:
-    """Every read of windows, and the keys; the position says the version."""
+    """Every read of windows and keys returns the rows of the version and its position."""
     fetched = [starts(grown.get(f"{ROOT}/fetch/a?as_of_version={v}")) for v in (0, 1, 2)]
     assert fetched == [[], [10, 20, 30], [10, 30, 40]]
     assert starts(grown.get(f"{ROOT}/backwardFetch/a?as_of_version=1&to_ms=20")) == [20, 10]
@@ -54,12 +54,12 @@ def test_a_store_answers_as_of_each_version(grown: Served) -> None:
 
 
 def test_the_newest_version_is_answered_byte_by_byte_as_from_the_index(grown: Served) -> None:
-    """The same bodies; and with a tag of its own, which a poller may send back."""
+    """The newest version has the same bytes as the index, and its own ETag."""
     for request in ("fetch/a", "backwardFetch/a?limit=1", "latest/b", "keys?prefix=a"):
         plain = grown.get(f"{ROOT}/{request}")
         joined = "&" if "?" in request else "?"
         past = grown.get(f"{ROOT}/{request}{joined}as_of_version=2")
-        # Cursors are of their request, which the version is a part of.
+        # Cursors differ, because a cursor belongs to its request and the version is part of it.
         bodies = [answer.body.partition(b'"next_cursor":')[0] for answer in (plain, past)]
         assert bodies[0] == bodies[1]
         assert (plain.json["next_cursor"] is None) == (past.json["next_cursor"] is None)
@@ -69,7 +69,7 @@ def test_the_newest_version_is_answered_byte_by_byte_as_from_the_index(grown: Se
 
 
 def test_sessions_and_rows_answer_as_of_a_version_too(tmp_path: Path) -> None:
-    """Found by overlap, by start and end, and by key."""
+    """Sessions and rows without windows can be read as of a version."""
     with check_in_this_process(), served(tmp_path / "s", window=SESSION) as made:
         made.commit({"key": "a", "start": 1, "end": 9}, {"key": "a", "start": 20, "end": 30})
         made.commit(
@@ -92,7 +92,7 @@ def test_sessions_and_rows_answer_as_of_a_version_too(tmp_path: Path) -> None:
 
 
 def test_pages_stay_on_their_version(grown: Served) -> None:
-    """Whatever is committed meanwhile; a cursor is of one version only."""
+    """The next page has the same version after a commit, and a cursor is bound to its version."""
     first = grown.get(f"{ROOT}/fetch/a?as_of_version=1&limit=2").json
     grown.commit({"key": "a", "start": 31})
     cursor = first["next_cursor"]
@@ -102,7 +102,7 @@ def test_pages_stay_on_their_version(grown: Served) -> None:
 
 
 def test_retention_is_that_of_the_version(tmp_path: Path) -> None:
-    """What expired later is visible in the version in which it was."""
+    """A window that expired later is visible in the version before."""
     with check_in_this_process(), served(tmp_path, retention_ms=15) as made:
         made.table.commit([{"key": "a", "start": s} for s in (10, 20)], _clock(0, 20))
         made.table.commit([{"key": "a", "start": 30}], _clock(1, 30))
@@ -116,7 +116,7 @@ def _clock(batch: int, observed_ms: int) -> Any:
 
 
 def test_a_version_by_its_time(grown: Served) -> None:
-    """The newest that was committed by then."""
+    """`as_of_ms` selects the newest version that was committed by then."""
     committed = {}
     for version, time_ms in ((0, 1000), (1, 2000), (2, 3000)):
         path = grown.table.entry(version)
@@ -134,7 +134,7 @@ def test_a_version_by_its_time(grown: Served) -> None:
 
 
 def test_versions_that_there_are_not(grown: Served) -> None:
-    """One that is to come is a 404; one that was cleaned up is a 410 that says what is left."""
+    """A future version is a 404, and a deleted one a 410 that names the available versions."""
     late = grown.get(f"{ROOT}/fetch/a?as_of_version=3")
     assert_problem(late, 404, "version-not-found", "version 2")
     compact(grown.table)
@@ -147,19 +147,19 @@ def test_versions_that_there_are_not(grown: Served) -> None:
 
 
 def test_a_version_whose_files_were_vacuumed_is_gone(grown: Served) -> None:
-    """Its log entries are there, its files are not: for all keys alike, and while it is open."""
+    """A version whose files were vacuumed is a 410 for all keys, although its entry exists."""
     assert starts(grown.get(f"{ROOT}/fetch/a?as_of_version=2")) == [10, 30, 40]
     DeltaTable(grown.table.path).delete("key = 'b'")
     vacuum(grown.table)
     for key in ("a", "b", "none"):
         gone = grown.get(f"{ROOT}/fetch/{key}?as_of_version=2")
         assert_problem(gone, 410, "version-gone", "from 3 to 3")
-    # The deletion has left the file of this one.
+    # The deletion did not remove the file of this version.
     assert starts(grown.get(f"{ROOT}/fetch/a?as_of_version=1")) == [10, 20, 30]
 
 
 def test_a_version_of_a_checkpoint_alone(grown: Served) -> None:
-    """The entries behind a Delta checkpoint are gone, the version is not."""
+    """A version with only a Delta checkpoint, without log entries, can be read."""
     clean_log(grown.table)
     grown.service.catalog.close()
     assert starts(grown.get(f"{ROOT}/fetch/a?as_of_version=2")) == [10, 30, 40]
@@ -167,7 +167,7 @@ def test_a_version_of_a_checkpoint_alone(grown: Served) -> None:
 
 
 def test_the_past_needs_no_index(tmp_path: Path) -> None:
-    """It answers while the index is still to be built."""
+    """A version of the table can be read before the index is built."""
     with check_in_this_process(), served(tmp_path) as made:
         made.table.commit([{"key": "a", "start": 1}])
         assert_problem(made.get(f"{ROOT}/fetch/a"), 503, "store-not-ready")
@@ -180,7 +180,7 @@ def test_the_past_needs_no_index(tmp_path: Path) -> None:
      "as_of_version=1&min_offset=events:0:1", "as_of_version=-1", "as_of_version=x", "as_of_ms="],
 )  # fmt: skip
 def test_parameters_that_exclude_each_other_are_refused(grown: Served, query: str) -> None:
-    """The version is named once, and in numbers."""
+    """Parameters that exclude each other and versions that are not numbers are rejected."""
     for read in ("fetch/a", "keys"):
         assert_problem(grown.get(f"{ROOT}/{read}?{query}"), 400, "invalid-parameter", "as_of_")
 
@@ -188,7 +188,7 @@ def test_parameters_that_exclude_each_other_are_refused(grown: Served, query: st
 def test_no_more_reads_than_may_be_and_nobody_waits_behind_them(
     grown: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Those above the bound are refused at once, and hot reads go on."""
+    """Table reads above the limit are rejected at once, and hot reads do not wait for them."""
     hold = threading.Event()
     opened = TableVersions.open
 
@@ -218,7 +218,7 @@ def test_no_more_reads_than_may_be_and_nobody_waits_behind_them(
 def test_a_read_that_takes_too_long_is_given_up(
     grown: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whether it looks at its time itself, or hangs where it can't."""
+    """A table read above its time limit is canceled, also if it hangs."""
     monkeypatch.setattr(table_reads, "TABLE_READ_SECONDS", -1.0)
     answer = grown.get(f"{ROOT}/fetch/a?as_of_version=1")
     assert_problem(answer, 503, "table-read-timeout")
@@ -230,7 +230,7 @@ def test_a_read_that_takes_too_long_is_given_up(
 
 
 def test_a_damaged_file_is_told_and_others_are_read(grown: Served) -> None:
-    """Of a file that can't be read the problem names it; the service goes on."""
+    """A damaged file is named in the problem, and other versions can be read."""
     entry = DeltaLog(grown.table.path).read(2)
     assert entry is not None
     (name,) = entry.added

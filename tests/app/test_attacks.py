@@ -1,4 +1,4 @@
-"""Requests and folders that once broke the service: each is answered cleanly."""
+"""Tests of requests and directories that once broke the service."""
 
 import os
 from collections.abc import Callable
@@ -26,7 +26,7 @@ ROOT = "/v1/stores/store"
 def test_an_encoded_slash_is_never_a_slash_of_the_path(
     filled: Served, path: str, rest: str
 ) -> None:
-    """There is no such route, or no such store."""
+    """An encoded slash never separates path segments, so the route or the store is unknown."""
     answer = filled.get(path + rest)
     assert_problem(
         answer, 404, "unknown-store" if path.startswith("/v1/stores/") else "unknown-route"
@@ -34,7 +34,7 @@ def test_an_encoded_slash_is_never_a_slash_of_the_path(
 
 
 def test_a_name_may_be_percent_encoded(filled: Served) -> None:
-    """In cold routes as in hot ones."""
+    """A store name can be percent-encoded in every route."""
     assert filled.get("/v1/stores/s%74ore").json["store"] == "store"
     assert filled.get("/v1/stores/s%74ore/keys").json["keys"] == ["a"]
     assert starts(filled.get("/v1/stores/s%74ore/latest/%61")) == [50]
@@ -42,7 +42,10 @@ def test_a_name_may_be_percent_encoded(filled: Served) -> None:
 
 @pytest.fixture
 def locked(store: Served, monkeypatch: pytest.MonkeyPatch) -> str:
-    """A folder among the tables that can't be looked into (as root one always can)."""
+    """Return the name of a table directory without read permission.
+
+    The error is simulated, because root can read every directory.
+    """
     folder = DataLayout(store.data).tables / "locked"
     folder.mkdir()
 
@@ -60,7 +63,7 @@ def locked(store: Served, monkeypatch: pytest.MonkeyPatch) -> str:
 
 
 def test_a_folder_without_permissions_fails_no_request(store: Served, locked: str) -> None:
-    """It is no store."""
+    """A table directory without permissions does not count as a store, and no request fails."""
     names = [summary["store"] for summary in store.get("/v1/stores").json["stores"]]
     assert names == ["store"]
     assert_problem(store.get(f"/v1/stores/{locked}"), 404, "unknown-store", "store")
@@ -68,7 +71,7 @@ def test_a_folder_without_permissions_fails_no_request(store: Served, locked: st
 
 
 def test_a_store_whose_table_cannot_be_looked_into_goes_on(store: Served, locked: str) -> None:
-    """It has an index, so it is one: it must not vanish from the list unseen."""
+    """A store with an index stays in the list, although its table cannot be read."""
     DataLayout(store.data).index(locked).mkdir()
     names = [summary["store"] for summary in store.get("/v1/stores").json["stores"]]
     assert names == ["locked", "store"]
@@ -76,7 +79,7 @@ def test_a_store_whose_table_cannot_be_looked_into_goes_on(store: Served, locked
 
 
 def test_a_foreign_table_is_told_and_leaves_the_service_ready(store: Served) -> None:
-    """The list says what it is; readiness goes by the stores."""
+    """A foreign Delta table is listed with a problem, and the service stays ready."""
     write_deltalake(DataLayout(store.data).tables / "sales", pa.table({"n": [1]}))
     store.tailer_says(StoreStatus("following", 0))
     stores = {one["store"]: one for one in store.get("/v1/stores").json["stores"]}
@@ -89,7 +92,7 @@ def test_a_foreign_table_is_told_and_leaves_the_service_ready(store: Served) -> 
 
 @pytest.mark.parametrize("damage", ["another entry", "directory"])
 def test_a_table_with_a_damaged_first_entry_fails_no_request(store: Served, damage: str) -> None:
-    """The index has its rows, and the other stores are listed and read as before."""
+    """A damaged first entry of one table affects neither the list nor other stores."""
     store.commit({"key": "a", "start": 1})
     store.add(make_definition("other"), {"key": "a", "start": 1})
     entry = store.table.entry(0)
@@ -106,7 +109,7 @@ def test_a_table_with_a_damaged_first_entry_fails_no_request(store: Served, dama
 
 
 def test_a_parameter_repeats_a_bounded_number_of_times(filled: Served) -> None:
-    """As often as it may be, and once more."""
+    """A parameter can be repeated up to the limit, and once more is rejected."""
     most = "&".join(["min_offset=events:0:1"] * REPEATS_MAX)
     assert starts(filled.get(f"{ROOT}/latest/a?{most}")) == [50]
     answer = filled.get(f"{ROOT}/latest/a?{most}&min_offset=events:0:1")
@@ -114,7 +117,7 @@ def test_a_parameter_repeats_a_bounded_number_of_times(filled: Served) -> None:
 
 
 def test_every_line_of_if_none_match_counts(filled: Served) -> None:
-    """Two fields are one list."""
+    """Several If-None-Match fields are one list."""
     tag = filled.get(f"{ROOT}/latest/a").headers["etag"]
     for tags in (['"other"', tag], [tag, '"other"']):
         fields = [("If-None-Match", one) for one in tags]

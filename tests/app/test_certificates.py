@@ -1,4 +1,4 @@
-"""The service's certificate: renewed on disk, invalid on disk, and shared with its workers."""
+"""Tests of the service's certificate: renewed or invalid on disk, and shared with its workers."""
 
 import logging
 import os
@@ -22,7 +22,7 @@ from tests.storage.waiting import wait_for, wait_until
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """A folder with ``cert.pem`` and ``key.pem``."""
+    """Return a directory with ``cert.pem`` and ``key.pem``."""
     made = tmp_path / "tls"
     made.mkdir()
     write_certificate(made)
@@ -34,7 +34,7 @@ def _files(folder: Path) -> CertificateFiles:
 
 
 def _shown(served: ServedCertificate) -> str:
-    """Return the certificate that a client gets in a handshake."""
+    """Return the certificate that a client receives in a handshake."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     to_server, to_client = ssl.MemoryBIO(), ssl.MemoryBIO()
@@ -57,7 +57,7 @@ def _pem(folder: Path) -> str:
 def test_a_worker_serves_the_pair_that_passed_the_check_last(
     folder: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Also a worker that starts while the files are invalid, and each problem is logged once."""
+    """Workers serve the last valid pair, also after a restart, and each problem is logged once."""
     caplog.set_level(logging.WARNING)
     first = _pem(folder)
     files = _files(folder)
@@ -82,7 +82,7 @@ def test_a_worker_serves_the_pair_that_passed_the_check_last(
 def test_files_are_used_once_they_stay_the_same(
     folder: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """A look between the replacements of certificate and key finds no mismatch to log."""
+    """A poll between the replacements of certificate and key does not log a mismatch."""
     monkeypatch.setattr(certificates, "_LOOK_SECONDS", 0.0)
     files = _files(folder)
     worker = ServedCertificate(files.fileno())
@@ -104,7 +104,7 @@ def test_files_are_used_once_they_stay_the_same(
 def test_an_expired_certificate_replaces_no_other_one(
     folder: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """A service that has no other one serves it, and logs what to do."""
+    """An expired certificate is only served if the service has no other one."""
     files = _files(folder)
     worker = ServedCertificate(files.fileno())
     valid = _pem(folder)
@@ -119,7 +119,7 @@ def test_an_expired_certificate_replaces_no_other_one(
 
 
 def test_a_certificate_file_can_have_comments(folder: Path) -> None:
-    """In any characters, as `openssl x509 -text` writes names."""
+    """A certificate file can have comments in any characters, as `openssl x509 -text` writes."""
     text = f"Subject: O=Zürich\n{_pem(folder)}"
     (folder / "cert.pem").write_text(text, encoding="utf-8")
     assert _shown(ServedCertificate(_files(folder).fileno())) in text
@@ -171,7 +171,7 @@ def _delete(folder: Path) -> None:
 def test_an_unusable_pair_is_refused_with_a_solution(
     folder: Path, damage: Callable[[Path], None], words: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """At the start it is an error; later, the previous pair stays."""
+    """An unusable pair is an error at the start. Later, the previous pair stays."""
     files = _files(folder)
     damage(folder)
     with pytest.raises(BadCertificate, match=re.escape(words)):
@@ -182,7 +182,7 @@ def test_an_unusable_pair_is_refused_with_a_solution(
 
 @pytest.fixture
 def serving(tmp_path: Path, folder: Path) -> Iterator[Serving]:
-    """A service with TLS and two workers."""
+    """Return a service with TLS and two workers."""
     made = Serving(
         tmp_path / "data", "--workers", "2",
         "--tls-cert", str(folder / "cert.pem"), "--tls-key", str(folder / "key.pem"),
@@ -192,7 +192,7 @@ def serving(tmp_path: Path, folder: Path) -> Iterator[Serving]:
 
 
 def _served(serving: Serving) -> set[str]:
-    """Return the certificates of some connections; the workers share the connections."""
+    """Return the certificates of several connections, which the workers share."""
     address = ("127.0.0.1", serving.port)
     return {ssl.get_server_certificate(address) for _ in range(12)}
 
@@ -207,7 +207,7 @@ def _workers(serving: Serving) -> list[int]:
 
 @pytest.mark.slow
 def test_a_renewed_certificate_is_used_without_a_restart(serving: Serving, folder: Path) -> None:
-    """By all workers; open connections stay, and an invalid renewal crashes no worker."""
+    """All workers use a renewed certificate, and open connections stay open."""
     first = _pem(folder)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
@@ -232,7 +232,7 @@ def test_a_renewed_certificate_is_used_without_a_restart(serving: Serving, folde
         lambda: _workers(serving), "a new worker",
         lambda found: len(found) == len(before) and ended not in found,
     )  # fmt: skip
-    # Only the restarted worker is left to respond.
+    # Stop the others, so that the restarted worker responds.
     for pid in before[1:]:
         os.kill(pid, signal.SIGSTOP)
     assert ssl.get_server_certificate(("127.0.0.1", serving.port), timeout=60) == second
@@ -247,7 +247,7 @@ def test_a_renewed_certificate_is_used_without_a_restart(serving: Serving, folde
 
 @pytest.mark.slow
 def test_sighup_ends_no_service(tmp_path: Path) -> None:
-    """Also one without a certificate: `systemctl reload` and `docker kill -s HUP` send it."""
+    """SIGHUP, for example from `systemctl reload`, does not end a service without a certificate."""
     serving = Serving(tmp_path / "data")
     os.kill(serving.process.pid, signal.SIGHUP)
     for pid in _workers(serving):

@@ -1,4 +1,4 @@
-"""Windows that changed since a version, over HTTP."""
+"""Tests of reading changed windows since a version, over HTTP."""
 
 import random
 from collections.abc import Iterator
@@ -20,7 +20,7 @@ PATH = "/v1/stores/store/changes"
 
 @pytest.fixture
 def grown(tmp_path: Path) -> Iterator[Served]:
-    """Three batches, at versions 1 to 3; the window 10 of "a" changes in each."""
+    """Return three batches at versions 1 to 3, each with a change of the window 10 of "a"."""
     with check_in_this_process(), served(tmp_path) as made:
         made.commit({"key": "a", "start": 10}, {"key": "a", "start": 20}, {"key": "b", "start": 10})
         made.commit({"key": "b", "start": 10, "n": 2}, {"key": "a", "start": 10, "n": 2})
@@ -29,7 +29,7 @@ def grown(tmp_path: Path) -> Iterator[Served]:
 
 
 def told(answer: Any) -> list[tuple[Any, ...]]:
-    """Version, key and start of each change, and the count of its row."""
+    """Return version, key, start and count of each change, with count None for a removal."""
     assert answer.status == 200, answer.body
     return [
         (c["version"], c["key"], c["window_start_ms"], c["row"] and c["row"]["n"])
@@ -38,7 +38,7 @@ def told(answer: Any) -> list[tuple[Any, ...]]:
 
 
 def test_each_window_comes_once_at_its_last_change(grown: Served) -> None:
-    """With its newest row; a removed one with none. By version, key and start."""
+    """Each window has one change with its newest row, ordered by version, key and start."""
     answer = grown.get(f"{PATH}?since_version=0")
     assert told(answer) == [(2, "b", 10, 2), (3, "a", 10, 3), (3, "a", 20, None)]
     assert answer.json["position"]["version"] == answer.json["through_version"] == 3
@@ -50,14 +50,14 @@ def test_each_window_comes_once_at_its_last_change(grown: Served) -> None:
 
 
 def test_without_a_version_it_says_where_to_begin(grown: Served) -> None:
-    """At the newest, with no changes."""
+    """Without a version, the response has no changes and the newest version."""
     answer = grown.get(PATH)
     assert (told(answer), answer.json["through_version"]) == ([], 3)
 
 
 @pytest.mark.parametrize("limit", [1, 2, 3])
 def test_pages_join_to_all_changes(grown: Served, limit: int) -> None:
-    """In the end also those that were committed between two pages."""
+    """The pages together have all changes, including those committed between two pages."""
     seen: list[tuple[Any, ...]] = []
     query = f"{PATH}?since_version=0&limit={limit}"
     answer = grown.get(query)
@@ -76,7 +76,7 @@ def test_pages_join_to_all_changes(grown: Served, limit: int) -> None:
 def test_a_long_way_is_told_in_several_pages(
     grown: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Each reads so many entries at most, or so many bytes, and one at least."""
+    """Each page reads at least one log entry, and at most a number of entries or bytes."""
     for name, bound in (("_ENTRIES_MAX", 2), ("_ADDED_BYTES_MAX", 0)):
         with monkeypatch.context() as patched:
             patched.setattr(f"oriel.storage.table_store.changed_windows.{name}", bound)
@@ -94,7 +94,7 @@ def test_a_long_way_is_told_in_several_pages(
 
 
 def test_compaction_changes_nothing(grown: Served) -> None:
-    """Its entry is passed over, and none of its files is read."""
+    """A compaction has no changes, and none of its files is read."""
     rewrite(grown.table, live_rows(grown.table), None)
     grown.index()
     answer = grown.get(f"{PATH}?since_version=3")
@@ -104,7 +104,7 @@ def test_compaction_changes_nothing(grown: Served) -> None:
 
 
 def test_rows_of_others_are_told_as_the_index_has_them(grown: Served) -> None:
-    """By the rule of revisions, whoever is ahead."""
+    """A foreign row with a later revision is returned as in the index."""
     append(grown.table, [{"key": "b", "start": 10, "n": 77, "revision": 99}])
     grown.index()
     grown.commit({"key": "b", "start": 10, "n": 5})
@@ -112,7 +112,7 @@ def test_rows_of_others_are_told_as_the_index_has_them(grown: Served) -> None:
 
 
 def test_versions_that_are_gone_say_to_start_again(grown: Served) -> None:
-    """Entries, files, or what a deletion removed can't be told."""
+    """If entries or files are deleted or rows were removed, the response is a 410."""
     assert_problem(
         grown.get(f"{PATH}?since_version=9"), 503, "behind-position-bound", "3 is less than 9"
     )
@@ -133,7 +133,7 @@ def test_versions_that_are_gone_say_to_start_again(grown: Served) -> None:
 
 
 def test_what_has_expired_is_no_change(tmp_path: Path) -> None:
-    """Retention hides it here as everywhere."""
+    """Expired windows have no changes."""
     with check_in_this_process(), served(tmp_path, retention_ms=15) as made:
         made.commit({"key": "a", "start": 10}, {"key": "a", "start": 20})
         made.commit({"key": "a", "start": 30})
@@ -141,7 +141,7 @@ def test_what_has_expired_is_no_change(tmp_path: Path) -> None:
 
 
 def test_sessions_and_rows_have_changes_too(tmp_path: Path) -> None:
-    """Sessions of one start are apart; rows have no window."""
+    """Sessions with one start have separate changes, and rows have no window."""
     with check_in_this_process(), served(tmp_path / "s", window=SESSION) as made:
         made.commit({"key": "a", "start": 1, "end": 5})
         made.commit({"key": "a", "start": 1, "end": 5, "deleted": True},
@@ -156,7 +156,7 @@ def test_sessions_and_rows_have_changes_too(tmp_path: Path) -> None:
 
 
 def test_odd_cursors_are_refused(grown: Served) -> None:
-    """Those of other reads or versions, and what nobody gave out."""
+    """Cursors of other reads or versions and invalid cursors are rejected."""
     cursor = grown.get(f"{PATH}?since_version=0&limit=1").json["next_cursor"]
     keys = grown.get("/v1/stores/store/keys?limit=1").json["next_cursor"]
     for query in (f"since_version=1&cursor={cursor}", f"since_version=0&cursor={keys}",
@@ -165,7 +165,7 @@ def test_odd_cursors_are_refused(grown: Served) -> None:
 
 
 def test_a_copy_that_is_kept_by_changes_is_the_store(tmp_path: Path) -> None:
-    """Whatever happens to the table: who follows the changes has what fetch answers."""
+    """A copy that applies all changes equals the windows of fetch."""
     chance = random.Random(7)
     copy: dict[tuple[str, int], Any] = {}
     with check_in_this_process(), served(tmp_path) as made:

@@ -1,4 +1,4 @@
-"""A process that crashes casts suspicion on the index that it used, and on no other."""
+"""Tests of crashed processes: only the index that the process used becomes suspect."""
 
 import socket
 from pathlib import Path
@@ -19,7 +19,7 @@ _CHILD: Any = SimpleNamespace(name="worker 0", ended_pid=4711)
 
 @pytest.fixture
 def generations(tmp_path: Path) -> list[Path]:
-    """The indexes of two stores."""
+    """Return the indexes of two stores."""
     found = []
     for name in ("a", "b"):
         folder = IndexFolder(DataLayout(tmp_path).index(name))
@@ -32,14 +32,14 @@ def generations(tmp_path: Path) -> list[Path]:
 
 @pytest.fixture
 def supervisor(tmp_path: Path) -> Supervisor:
-    """A supervisor that has started nothing."""
+    """Return a supervisor without processes."""
     return Supervisor(DataLayout(tmp_path), socket.socket(), workers=1)
 
 
 def test_the_index_that_was_read(
     supervisor: Supervisor, generations: list[Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The second crash marks it as damaged."""
+    """The index that a crashed worker read is suspect, and damaged after the second crash."""
     monkeypatch.setattr(supervising, "was_reading", lambda one, _: one == generations[1])
     supervisor._suspect_indexes(_CHILD, is_writer=False)
     assert [is_suspect(one) for one in generations] == [False, True]
@@ -50,7 +50,7 @@ def test_the_index_that_was_read(
 def test_the_index_that_the_tailer_had_open(
     supervisor: Supervisor, generations: list[Path]
 ) -> None:
-    """Its mark says so."""
+    """The index that a crashed tailer had open is suspect, by its marker file."""
     writer = IndexWriter(generations[0])
     supervisor._suspect_indexes(_CHILD, is_writer=True)
     writer.close()
@@ -58,7 +58,7 @@ def test_the_index_that_the_tailer_had_open(
 
 
 def test_all_indexes_if_nothing_says_which(supervisor: Supervisor, generations: list[Path]) -> None:
-    """However often: a crash for another reason must not rebuild every index."""
+    """If the index is unknown, all become suspect, and repeated crashes rebuild no index."""
     for _ in range(3):
         supervisor._suspect_indexes(_CHILD, is_writer=False)
     assert [is_suspect(one) for one in generations] == [True, True]

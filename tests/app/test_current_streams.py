@@ -1,4 +1,4 @@
-"""Event streams of current windows, and of some columns."""
+"""Tests of event streams of current windows, and of selected columns."""
 
 import asyncio
 import random
@@ -29,7 +29,7 @@ from tests.storage.store_tables import (
 
 
 def _watch(store: Served, query: str, after: str | None = None) -> list[Event]:
-    """Return all that a stream has to send at the moment."""
+    """Return all events that a stream has to send at the moment."""
     headers = [] if after is None else [("Last-Event-ID", after)]
     answer = store.get(f"{ROOT}/watch?for_ms=1{query}", headers)
     assert answer.status == 200, answer.body
@@ -60,7 +60,7 @@ def _rows(chance: random.Random, window: WindowSpec) -> list[Row]:
 def test_a_client_that_applies_current_windows_has_those_of_current_all(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, window: WindowSpec, seed: int
 ) -> None:
-    """After any commits and lost connections, the windows equal those of the read."""
+    """After any commits and reconnects, a client's windows equal the result of `currentAll`."""
     monkeypatch.setattr(push_streams, "_EVENT_BYTES", 300)
     monkeypatch.setattr(push_streams, "_VERSIONS_MAX", 2)
     monkeypatch.setattr(push_current, "CACHE_BYTES", 3_000)
@@ -88,7 +88,7 @@ def test_a_client_that_applies_current_windows_has_those_of_current_all(
 
 
 def test_versions_in_between_become_one_event(changing: Served) -> None:
-    """The event has one window per changed key, from the newest version."""
+    """Several versions become one event with one window per changed key, from the newest one."""
     (begin,) = _watch(changing, "&current=true")
     for n in range(3):
         changing.commit({"key": "b", "start": 60 + n, "n": n}, {"key": "a", "start": 70, "n": n})
@@ -101,7 +101,7 @@ def test_versions_in_between_become_one_event(changing: Served) -> None:
 
 
 def test_an_event_has_the_least_start_of_the_changed_windows(tmp_path: Path) -> None:
-    """It includes removed windows and all versions of the event, and only the watched keys."""
+    """`changed_from_ms` is the least start of the watched windows that any version changed."""
     with served(tmp_path, window=TUMBLING) as store:
         store.commit(*({"key": key, "start": start} for key in "ab" for start in (10, 20, 30)))
         store.commit({"key": "a", "start": 30, "n": 2}, {"key": "b", "start": 10, "n": 2})
@@ -126,7 +126,7 @@ def test_a_key_without_a_window_is_removed(tmp_path: Path) -> None:
 
 
 def test_columns_select_the_aggregates_of_a_stream(changing: Served) -> None:
-    """Windows have these aggregates only, also where a window is removed."""
+    """Windows of a stream only have the aggregates in `columns`, also in events with removals."""
     (begin,) = _watch(changing, "&columns=n")
     changing.commit({"key": "a", "start": 60, "n": 7}, {"key": "b", "start": 10, "deleted": True})
     fixed = {"key", "window_start_ms", "window_end_ms", "timestamp_ms", "final"}
@@ -138,7 +138,7 @@ def test_columns_select_the_aggregates_of_a_stream(changing: Served) -> None:
 
 
 def test_streams_of_the_same_columns_share_their_rows(changing: Served) -> None:
-    """A version is read once, and its rows are written once for each choice of columns."""
+    """A version is read once for all streams, and encoded once per selection of columns."""
     (begin,) = _watch(changing, "")
     changing.commit({"key": "a", "start": 60}, {"key": "b", "start": 60})
     streams = changing.service.streams
@@ -156,7 +156,7 @@ def test_streams_of_the_same_columns_share_their_rows(changing: Served) -> None:
 
 
 def test_a_stream_of_a_shard_does_not_remove_the_keys_of_others(tmp_path: Path) -> None:
-    """The index of a shard has no windows of other keys, so their changes are left out."""
+    """A stream of a shard has no changes of the keys of other shards."""
     keys = [f"k{number}" for number in range(20)]
     shard = Shard(1, 2)
     table = StoreTable(tmp_path, make_definition())
@@ -182,7 +182,7 @@ def test_a_stream_of_a_shard_does_not_remove_the_keys_of_others(tmp_path: Path) 
 def test_what_a_stream_of_current_windows_cannot_send_is_rejected(
     changing: Served, tmp_path: Path
 ) -> None:
-    """An unknown column, another value than true or false, and a store without windows."""
+    """Unknown columns, other values than true or false, and stores without windows are rejected."""
     for query, word in (("columns=x", "'x' does not exist"), ("current=yes", "true or false")):
         assert_problem(changing.get(f"{ROOT}/watch?{query}"), 400, "invalid-parameter", word)
     with served(tmp_path / "rows", window=NONE) as made:
@@ -196,7 +196,7 @@ def test_what_a_stream_of_current_windows_cannot_send_is_rejected(
 
 
 def test_a_stream_of_current_windows_resets_as_any_stream(changing: Served) -> None:
-    """If the log does not have a version, the client reads all windows again."""
+    """If the log lacks a version, a stream of current windows sends a reset."""
     (begin,) = _watch(changing, "&current=true")
     changing.commit({"key": "a", "start": 60})
     changing.commit({"key": "a", "start": 70})

@@ -1,4 +1,4 @@
-"""The views of the dashboard in real Chromium, over the real service."""
+"""Tests of the dashboard's views in Chromium, with the real service."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -35,7 +35,7 @@ _VIEWS: dict[str, dict[str, object]] = {
 
 
 def _make_stores(data: Path) -> None:
-    """A store of each kind: minutes of which 10:12 to 10:14 are missing and the last 5 are open."""
+    """Create a store of each kind. Minutes 10:12 to 10:14 are missing, and the last 5 are open."""
     minutes = StoreTable(data, make_definition("departures", window=_TUMBLING))
     minutes.commit([
         {
@@ -68,7 +68,7 @@ def _make_stores(data: Path) -> None:
 
 @pytest.fixture(scope="module")
 def serving(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
-    """The service over these stores; tests add stores of other names, and leave these alone."""
+    """Return the service with these stores. Tests add other stores and leave these unchanged."""
     data = tmp_path_factory.mktemp("serving") / "data"
     _make_stores(data)
     with ready_service(data) as made:
@@ -76,7 +76,7 @@ def serving(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
 
 
 def test_the_overview_shows_every_store(page: Dashboard) -> None:
-    """Kind, rows, age, stream time and counters of each store, and a line of one of its keys."""
+    """The overview has kind, rows, age, stream time, counters and a chart line of each store."""
     page.open()
     page.wait_for("h1", "Overview")
     lines = ".trend polyline[points]"
@@ -98,7 +98,7 @@ def test_the_overview_shows_every_store(page: Dashboard) -> None:
 
 
 def test_the_page_of_a_store_shows_the_windows_of_a_key(page: Dashboard) -> None:
-    """The page has the chart, the table with states, the figure, and the position for operators."""
+    """The page has the chart, the table with states, the figure, and the position."""
     page.open(store="departures", key="EWR")
     page.wait_for_windows(27)
     rows = page.rows()
@@ -125,7 +125,7 @@ _COLUMNS_OF_CHART = """
 
 
 def test_a_missing_window_breaks_the_line(page: Dashboard) -> None:
-    """A step ends with its window, and the line of open windows starts at the final ones."""
+    """A step ends with its window, and the line of open windows starts at the final windows."""
     page.open(store="departures", key="EWR")
     page.wait_for_windows(27)
     final = {"window_start_ms": 0, "window_end_ms": 10, "n": 1, "final": True}
@@ -141,7 +141,7 @@ def test_a_missing_window_breaks_the_line(page: Dashboard) -> None:
 
 
 def test_hover_and_keyboard_reach_the_same_facts(page: Dashboard) -> None:
-    """The facts of a window stand in one line, for the pointer, the arrow keys and the reader."""
+    """Pointer, arrow keys and screen readers get the same line with the facts of a window."""
     page.open(store="departures", key="EWR")
     page.wait_for_windows(27)
     page.run("document.querySelector('.chart').focus()")
@@ -167,7 +167,7 @@ def test_hover_and_keyboard_reach_the_same_facts(page: Dashboard) -> None:
 
 
 def test_keys_are_searched_as_one_types(page: Dashboard) -> None:
-    """The list follows; what is shown stays until a key is chosen, and the address has it then."""
+    """Typing lists matching keys, and selecting one changes the chart and the address."""
     page.open(store="departures", key="EWR")
     page.wait_for_windows(27)
     page.type_key("J")
@@ -185,7 +185,7 @@ def test_keys_are_searched_as_one_types(page: Dashboard) -> None:
 
 
 def test_keys_that_are_numbers_are_all_offered(page: Dashboard) -> None:
-    """In their order, whatever is typed; one is asked for by its digits."""
+    """Numeric keys are all offered in their order, and typed digits select one."""
     store = StoreTable(page.serving.data, make_definition("numbers", key_type="long"))
     store.commit([{"key": key, "start": 10} for key in ("-7", "9", "10")])
     page.serving.wait_until_ready("numbers")
@@ -199,7 +199,7 @@ def test_keys_that_are_numbers_are_all_offered(page: Dashboard) -> None:
 
 
 def test_a_key_without_windows_says_so(page: Dashboard) -> None:
-    """No empty chart, no alert."""
+    """A key without windows has a message instead of an empty chart or an alert."""
     page.open(store="departures", key="nobody")
     page.wait_for(".empty", "The key “nobody” has no windows.")
     assert page.texts(".chart") == []
@@ -207,7 +207,7 @@ def test_a_key_without_windows_says_so(page: Dashboard) -> None:
 
 
 def test_text_from_the_store_stays_text(page: Dashboard) -> None:
-    """Neither key nor value becomes markup; 64-bit integers keep all digits."""
+    """Keys and values never become markup, and 64-bit integers keep all digits."""
     page.open(store="departures", key=_HOSTILE)
     page.wait_for("h2", _HOSTILE)
     (row,) = page.rows()
@@ -218,7 +218,7 @@ def test_text_from_the_store_stays_text(page: Dashboard) -> None:
 
 
 def test_every_choice_is_a_link(page: Dashboard) -> None:
-    """Aggregate, range and span of time come from the address, and go there."""
+    """Aggregate, range and times are read from the address and written to it."""
     page.open(store="departures", key="EWR", aggregate="mean", range="all")
     page.wait_for_windows(27)
     assert page.texts(".toggles [aria-pressed=true]") == ["mean"]
@@ -232,7 +232,7 @@ def test_every_choice_is_a_link(page: Dashboard) -> None:
 
 
 def test_times_are_in_utc_or_local(page: Dashboard) -> None:
-    """The switch is remembered."""
+    """The page remembers the choice between UTC and local time."""
     page.browser.execute_cdp_cmd("Emulation.setTimezoneOverride", {"timezoneId": "Asia/Kolkata"})
     page.open(store="departures", key="EWR")
     page.wait_for("td.time", "2013-01-01 10:29:00")
@@ -246,7 +246,7 @@ def test_times_are_in_utc_or_local(page: Dashboard) -> None:
 
 
 def test_sessions_are_bars_over_time(page: Dashboard) -> None:
-    """They have a start and an end, and no line joins them."""
+    """Sessions are shown as bars with start and end."""
     page.open(store="visits", key="EWR")
     page.wait_for_windows(2)
     assert page.texts("th")[0] == "session start (UTC)"
@@ -259,7 +259,7 @@ def test_sessions_are_bars_over_time(page: Dashboard) -> None:
 
 
 def test_the_timeline_shows_how_sliding_windows_overlap(page: Dashboard) -> None:
-    """It is closed at first, and has a bar from start to end of each window in the chart."""
+    """The timeline is closed at first, and has one bar per window of the chart."""
     page.open(store="sliding", key="EWR", later=1)
     page.wait_for_windows(4)
     assert page.text(".figure") == "4 records"
@@ -273,7 +273,7 @@ def test_the_timeline_shows_how_sliding_windows_overlap(page: Dashboard) -> None
 
 
 def test_a_store_without_windows_shows_its_rows(page: Dashboard) -> None:
-    """The row of the key, and those of keys that begin as one likes; it follows."""
+    """The page has the row of the key and rows of keys with a prefix, and updates them."""
     totals = StoreTable(page.serving.data, make_definition("counts", window=NONE))
     totals.commit([{"key": "EWR", "n": 41}, {"key": "JFK", "n": 7}])
     page.serving.wait_until_ready("counts")
@@ -287,7 +287,7 @@ def test_a_store_without_windows_shows_its_rows(page: Dashboard) -> None:
 
 
 def test_the_wall_shows_the_current_window_of_every_key(page: Dashboard) -> None:
-    """Tiles by value or by change, each a link to its key."""
+    """The wall has a tile per key, sorted by value or change, that links to the key."""
     wall = StoreTable(page.serving.data, make_definition("gates", window=_TUMBLING))
     wall.commit([{"key": f"gate {i}", "start": _START_MS, "n": i} for i in range(5)])
     page.serving.wait_until_ready("gates")
@@ -307,7 +307,7 @@ def test_the_wall_shows_the_current_window_of_every_key(page: Dashboard) -> None
 
 
 def _letters(page: Dashboard) -> list[list[str]]:
-    """The dead letters that are listed: reason, record id, detail and record."""
+    """Return reason, record id, detail and record of each listed dead letter."""
     script = (
         "return [...document.querySelectorAll('.letters summary')]"
         ".map((summary) => [...summary.children].map((part) => part.textContent))"
@@ -330,7 +330,7 @@ def test_dead_letters_are_listed_by_reason(page: Dashboard) -> None:
 
 
 def test_a_dead_letter_opens_on_a_phone(page: Dashboard) -> None:
-    """Its reason is in view, and a touch shows the whole record."""
+    """The reason is visible on a phone, and a tap shows the whole record."""
     page.open(view="letters")
     page.look(PHONE)
     page.wait_for(".reasons", "not-json 1")
@@ -356,7 +356,7 @@ def test_a_dead_letter_opens_on_a_phone(page: Dashboard) -> None:
 def test_it_says_what_the_windows_are(
     page: Dashboard, window: WindowSpec, emit: str, text: str
 ) -> None:
-    """Kind and parameters in words, and whether only final rows are written."""
+    """The page shows kind and parameters of the windows, and if only final rows are written."""
     store = f"other_{window.kind}"
     definition = replace(make_definition(store, window=window), emit=emit)
     StoreTable(page.serving.data, definition).commit([{"key": "EWR", "start": 0}])
@@ -367,7 +367,7 @@ def test_it_says_what_the_windows_are(
 
 
 def test_nothing_comes_from_elsewhere(page: Dashboard) -> None:
-    """All that the page loads is from this service; a breach of its policy would be an error."""
+    """The page loads all its files from this service."""
     page.open(store="departures", key="EWR")
     page.wait_for_windows(27)
     names = page.run("return performance.getEntries().map((e) => e.name)")
@@ -377,13 +377,13 @@ def test_nothing_comes_from_elsewhere(page: Dashboard) -> None:
 
 
 def _state(view: str) -> str:
-    """How the page receives the updates of a view: no stream covers these two."""
+    """Return how the page gets updates of a view. Two views have no stream."""
     return "every 2 s" if view in {"overview", "letters"} else "live"
 
 
 @pytest.mark.parametrize("view", _VIEWS)
 def test_everybody_can_use_it(page: Dashboard, view: str) -> None:
-    """Axe finds nothing on desktop and phone in both themes; no text is under 12 px."""
+    """Axe finds no violation in any size and theme, and no text is smaller than 12 px."""
     page.open(**_VIEWS[view])
     wait_until(lambda: page.text("#view"), "the view")
     page.wait_for("#state", _state(view))
@@ -420,7 +420,7 @@ _REACHED = """
 
 @pytest.mark.parametrize("view", ["overview", "sliding", "rows", "letters", "board"])
 def test_the_keyboard_alone_reaches_everything(page: Dashboard, view: str) -> None:
-    """The tab key comes to each link, button, box, chart and table, in their order."""
+    """The Tab key focuses each link, button, input, chart and table in their order."""
     page.open(**_VIEWS[view])
     page.wait_for("#state", _state(view))
     there = page.run(

@@ -1,4 +1,4 @@
-"""The files of the dashboard as the service gives them out."""
+"""Tests of the dashboard's files as the service returns them."""
 
 import re
 
@@ -15,7 +15,7 @@ _FILES = {
 
 
 def test_every_file_has_a_route_and_a_type(empty_store: Served) -> None:
-    """Browsers run no module of another type; the licence of what others wrote is there, too."""
+    """Each file has a route and its media type, including the license of the vendored code."""
     types = {
         "js": "text/javascript",
         "css": "text/css",
@@ -31,7 +31,7 @@ def test_every_file_has_a_route_and_a_type(empty_store: Served) -> None:
 
 
 def test_the_page_runs_nothing_that_stands_in_it(empty_store: Served) -> None:
-    """No inline script or style is allowed, and there is none; nothing comes from elsewhere."""
+    """The page has no inline script or style and no external URL, and its policy forbids them."""
     answer = empty_store.get("/")
     policy = answer.headers["content-security-policy"]
     assert "unsafe" not in policy
@@ -42,7 +42,7 @@ def test_the_page_runs_nothing_that_stands_in_it(empty_store: Served) -> None:
 
 @pytest.mark.parametrize("path", ["/", "/page/main.js"])
 def test_a_browser_that_has_a_file_is_told_so(empty_store: Served, path: str) -> None:
-    """By its tag, of which a cache may name several; another version has another tag."""
+    """If-None-Match can list several ETags, and the response to a matching one is 304."""
     first = empty_store.get(path)
     assert first.headers["cache-control"] == "no-cache"
     tag = first.headers["etag"]
@@ -61,12 +61,12 @@ def test_a_browser_that_has_a_file_is_told_so(empty_store: Served, path: str) ->
     ],
 )  # fmt: skip
 def test_nothing_leads_out_of_the_folder(empty_store: Served, path: str) -> None:
-    """There is a route for each file and no other."""
+    """Only the files of the dashboard have a route."""
     assert empty_store.get(path).status == 404
 
 
 def test_the_page_knows_the_paths_of_the_operations(empty_store: Served) -> None:
-    """They come as a module, so that page and service can't differ."""
+    """The paths of the operations are served as a module, so page and service agree."""
     module = empty_store.get("/page/operations.js").body.decode()
     assert module.startswith("export const OPERATIONS = {")
     assert '"currentAll":{"path":"/v1/stores/{store}/currentAll"' in module

@@ -1,4 +1,4 @@
-"""What a view shows: its windows, their times and request, and the choices of its address."""
+"""Tests of a view's content: its windows, times, request, and the parameters of its address."""
 
 import math
 import re
@@ -25,7 +25,7 @@ _TUMBLING = WindowSpec(StoreKind.TUMBLING, _MINUTE_MS, 0)
 
 
 def _sliding_rows(key: str, minutes: int) -> list[Row]:
-    """The windows of one record per minute (KIP-450): n counts the records in each."""
+    """Return the windows of one record per minute (KIP-450). n counts the records in each."""
     times = range(minutes)
     starts = {t - 10 for t in times} | {t + 1 / 60_000 for t in times[:-1]}
     rows: list[Row] = []
@@ -38,7 +38,7 @@ def _sliding_rows(key: str, minutes: int) -> list[Row]:
 
 
 def _make_stores(data: Path) -> None:
-    """Sliding windows of an hour, and minutes of which two keys are recent and one is old."""
+    """Create sliding windows of an hour, and minutes with two recent keys and one old key."""
     sliding = StoreTable(data, make_definition("orders", window=_SLIDING))
     sliding.commit([*_sliding_rows("EWR", 61), *_sliding_rows("JFK", 31)])
     minutes = StoreTable(data, make_definition("minutes", window=_TUMBLING))
@@ -62,7 +62,7 @@ def _make_stores(data: Path) -> None:
 
 @pytest.fixture(scope="module")
 def serving(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
-    """The service over these stores, which no test changes."""
+    """Return the service with these stores, which no test changes."""
     data = tmp_path_factory.mktemp("views") / "data"
     _make_stores(data)
     with ready_service(data) as made:
@@ -73,7 +73,7 @@ _NEWEST_MS = _START_MS + _HOUR_MS
 
 
 def _requested(page: Dashboard) -> list[tuple[str, int, int]]:
-    """The windows that the request on the page returns."""
+    """Return the windows that the request on the page returns."""
     windows = []
     for url in re.findall(r"'([^']+)'", page.text(".share code")):
         body = page.serving.get(url.removeprefix(page.address.rstrip("/"))).json
@@ -118,7 +118,7 @@ def test_a_drawn_range_contains_the_windows_that_it_covers(page: Dashboard) -> N
 
 
 def test_the_last_hour_ends_at_the_current_window(page: Dashboard) -> None:
-    """A range of time is as long as its name says."""
+    """A range of time ends at the current window and has the length of its name."""
     page.open(store="orders", key="EWR", range="last-900000")
     page.wait_for(".share code", "from_ms")
     ends = [end for _, _, end in page.drawn()]
@@ -130,7 +130,7 @@ def test_the_last_hour_ends_at_the_current_window(page: Dashboard) -> None:
 
 
 def test_the_title_and_the_request_are_those_of_the_shown_windows(page: Dashboard) -> None:
-    """The title has their number and times, and the request returns exactly these windows."""
+    """The title has number and times of the windows, and the request returns exactly these."""
     page.open(store="orders", key="EWR")
     page.wait_for_windows(100)
     assert _requested(page) == page.windows()
@@ -144,7 +144,7 @@ def test_the_title_and_the_request_are_those_of_the_shown_windows(page: Dashboar
 
 
 def test_several_keys_and_aggregates_share_a_chart(page: Dashboard) -> None:
-    """Each has a color and a name, the table has all keys, and each key can be removed."""
+    """Each series has a color and a name, the table has all keys, and each key can be removed."""
     page.open(store="orders", key=["EWR", "JFK"], aggregate=["n", "mean"])
     page.wait_for(".series", "JFK · mean")
     assert page.texts(".series li span") == ["EWR · n", "EWR · mean", "JFK · n", "JFK · mean"]
@@ -190,7 +190,7 @@ def test_times_are_typed(page: Dashboard) -> None:
 
 
 def test_an_earlier_range_and_a_threshold_are_drawn(page: Dashboard) -> None:
-    """The comparison has the same axis of time, and the value axis contains the threshold."""
+    """An earlier range has the same time axis, and the value axis contains the threshold."""
     page.open(store="orders", key="EWR", range="last-900000", compare=900_000, threshold=40)
     page.wait_for(".series", "15 min earlier")
     script = (
@@ -206,7 +206,7 @@ def test_an_earlier_range_and_a_threshold_are_drawn(page: Dashboard) -> None:
 
 
 def test_units_and_decimals_are_chosen(page: Dashboard) -> None:
-    """The address has them, and they hold for the figure, the table and the facts."""
+    """The address has the units and decimals, which the figure, the table and the facts use."""
     page.open(store="minutes", key="EWR", aggregate="mean")
     page.wait_for(".figure", "8.429")
     page.browser.find_element("xpath", "//summary[starts-with(., 'Times')]").click()
@@ -223,7 +223,7 @@ def test_units_and_decimals_are_chosen(page: Dashboard) -> None:
 
 
 def test_the_value_axis_starts_at_zero_unless_it_is_fitted(page: Dashboard) -> None:
-    """The axis of a store does not switch by itself."""
+    """The value axis starts at 0 unless it is fitted to the values."""
     scale = "return document.querySelector('.chart').plot.scales['y records'].min"
     page.open(store="minutes", key="EWR")
     page.wait_for_windows(60)
@@ -234,7 +234,7 @@ def test_the_value_axis_starts_at_zero_unless_it_is_fitted(page: Dashboard) -> N
 
 
 def test_more_windows_than_pixels_are_drawn_as_their_mean(page: Dashboard) -> None:
-    """A value that changes between 0 and 100 is a line at 50 in a band from 0 to 100."""
+    """Windows of one pixel are drawn as their mean, in a band from the least to the greatest."""
     page.open(store="many", key="EWR", aggregate="mean", range="all")
     page.wait_for_windows(12_000)
     script = """
@@ -253,7 +253,7 @@ def test_more_windows_than_pixels_are_drawn_as_their_mean(page: Dashboard) -> No
 
 
 def test_a_value_that_json_does_not_have_is_explained(page: Dashboard) -> None:
-    """The table shows a dash for infinity, and says what it means."""
+    """The table shows a dash for infinity, and explains it."""
     page.open(store="minutes", key="INF", aggregate="mean")
     page.wait_for("section[aria-label=Windows] .note", "null, NaN or infinite")
     assert page.rows()[0][3] == "\N{EN DASH}"
@@ -281,7 +281,7 @@ def test_the_wall_lists_stale_windows_separately(page: Dashboard) -> None:
 
 
 def test_a_board_is_several_charts_in_one_link(page: Dashboard) -> None:
-    """Charts are added from stores, moved and removed, and the link contains all of it."""
+    """Charts are added from stores, moved and removed, and the link contains the whole board."""
     page.open(store="orders", key="EWR", range="last-900000")
     page.wait_for(".figure", "11 records")
     page.press_button("Add to board")
@@ -320,7 +320,7 @@ def test_stores_are_searched_by_name(page: Dashboard) -> None:
 
 
 def test_a_stopped_pipeline_is_shown_on_every_view(page: Dashboard) -> None:
-    """State, lag and the age of the log end are in the overview, a message is on other views."""
+    """The overview has state, lag and age of the log end, and other views have a message."""
     run = StoreRun(make_record(0), 12, 2, ("events", 0), {}, 0)
     reported = {"stores": {"minutes": run}, "log_ends": {"events": {"0": 142}}}
     write_pipeline_status(page.serving.data, "clicks", **reported, records_per_second=7.5)

@@ -1,4 +1,4 @@
-"""Dead letters over HTTP: what is listed, in which order, and what is counted."""
+"""Tests of dead letters over HTTP: lists, order, filters and counts."""
 
 import random
 from base64 import urlsafe_b64decode, urlsafe_b64encode
@@ -20,19 +20,19 @@ PATH = "/v1/deadLetters"
 
 @pytest.fixture
 def letters(tmp_path: Path) -> Iterator[Served]:
-    """A data folder without dead letters yet."""
+    """Return a data directory without dead letters."""
     with served(tmp_path) as made:
         yield made
 
 
 def offsets(answer: Answer) -> list[int]:
-    """The offsets of the letters, in their order."""
+    """Return the offsets of the dead letters in the order of the response."""
     assert answer.status == 200, answer.body
     return [letter["offset"] for letter in answer.json["letters"]]
 
 
 def test_a_letter_is_told_whole(letters: Served) -> None:
-    """Place, reason, key, time, headers and value; bytes that are no text in base64."""
+    """A dead letter has record id, reason, key, time, headers and value, as text or base64."""
     add_letters(
         letters.data,
         {"offset": 7, "raw": b'{"broken', "key": "schlüssel".encode(), "timestamp_ms": 99,
@@ -64,7 +64,7 @@ def test_a_letter_is_told_whole(letters: Served) -> None:
 
 
 def test_replayed_letters_are_marked_and_chosen(letters: Served) -> None:
-    """A repeated letter has the offset of the first one, and both answers say how many repeat."""
+    """Replayed dead letters can be selected, and a repeated one has the offset of the first."""
     add_letters(letters.data, {"offset": 1}, {"offset": 2}, {"offset": 2, "topic": "u"})
     notes = letters.data / "replayed" / "_dead_letters.jsonl"
     notes.parent.mkdir()
@@ -90,7 +90,7 @@ def test_replayed_letters_are_marked_and_chosen(letters: Served) -> None:
 
 
 def test_without_a_table_there_are_none(letters: Served) -> None:
-    """No run has found any: that is no error."""
+    """Without a table, the list is empty and the counts are 0."""
     assert letters.get(PATH).json == {"version": None, "letters": [], "next_cursor": None}
     counts = letters.get(f"{PATH}/count").json
     assert counts == {"version": None, "total": 0, "by_reason": {}, "repeats": 0}
@@ -117,7 +117,7 @@ def test_without_a_table_there_are_none(letters: Served) -> None:
     ],
 )
 def test_letters_are_chosen(letters: Served, query: str, expected: list[int]) -> None:
-    """By everything that is given at once; newest first is the other way round; so are counts."""
+    """Dead letters are filtered by all parameters, in both orders and in counts."""
     add_letters(
         letters.data, {"offset": 1, "timestamp_ms": 10}, {"offset": 2, "partition": 1,
         "timestamp_ms": 20}, {"offset": 3, "topic": "u", "timestamp_ms": 30},
@@ -133,7 +133,7 @@ def test_letters_are_chosen(letters: Served, query: str, expected: list[int]) ->
 
 
 def test_letters_are_counted_by_reason(letters: Served) -> None:
-    """The most frequent first."""
+    """Counts are ordered by frequency, the most frequent reason first."""
     add_letters(letters.data, {"offset": 1, "reason": "null-key"})
     add_letters(letters.data, *({"offset": n} for n in range(2, 5)))
     by_reason = letters.get(f"{PATH}/count").json["by_reason"]
@@ -144,7 +144,7 @@ def test_letters_are_counted_by_reason(letters: Served) -> None:
 @pytest.mark.parametrize("limit", [1, 2, 3, 7, 100])
 @pytest.mark.parametrize("order", ["newest", "oldest"])
 def test_pages_join_to_all_letters(letters: Served, limit: int, order: str) -> None:
-    """Each once, whatever the page: several of one record, and equal ones, too."""
+    """The pages together have each dead letter once, also with equal or repeated record ids."""
     chance = random.Random(limit)
     every: list[Letter] = [
         {
@@ -175,7 +175,7 @@ def _place(letter: Any) -> tuple[Any, ...]:
 
 
 def test_letters_that_come_meanwhile_do_not_move_a_page(letters: Served) -> None:
-    """Newest first they are before it, oldest first behind it."""
+    """New dead letters do not move a page: they are before it or after it by the order."""
     add_letters(letters.data, {"offset": 1}, {"offset": 2}, {"offset": 3})
     newest = letters.get(f"{PATH}?limit=2").json["next_cursor"]
     oldest = letters.get(f"{PATH}?order=oldest&limit=2").json["next_cursor"]
@@ -190,14 +190,14 @@ def test_letters_that_come_meanwhile_do_not_move_a_page(letters: Served) -> None
     "query", ["order=up", "partition=x", "partition=2147483648", "limit=1001", "from_ms=now"]
 )
 def test_wrong_parameters_are_named(letters: Served, query: str) -> None:
-    """With what they may be."""
+    """The error for an invalid parameter has its name."""
     assert_problem(
         letters.get(f"{PATH}?{query}"), 400, "invalid-parameter", query.split("=", maxsplit=1)[0]
     )
 
 
 def test_a_torn_newest_entry_is_passed_over(letters: Served) -> None:
-    """A power loss leaves it: the letters before it are there."""
+    """A torn newest entry is ignored, and earlier dead letters are returned."""
     add_letters(letters.data, {"offset": 1})
     log = letters.data / "tables" / "_dead_letters" / "_delta_log"
     (log / f"{2:020d}.json").write_bytes(b'{"add"')
@@ -205,7 +205,7 @@ def test_a_torn_newest_entry_is_passed_over(letters: Served) -> None:
 
 
 def test_the_table_of_dead_letters_is_no_store(letters: Served) -> None:
-    """It is read by its own routes only."""
+    """The table of dead letters can only be read by its own routes."""
     add_letters(letters.data, {"offset": 1})
     letters.index()
     assert [store["store"] for store in letters.get("/v1/stores").json["stores"]] == ["store"]
@@ -221,7 +221,7 @@ def test_the_table_of_dead_letters_is_no_store(letters: Served) -> None:
      b'[1,"t",0,0,"","r",9223372036854775807]'],
 )  # fmt: skip
 def test_a_cursor_whose_place_was_changed_is_refused(letters: Served, place: bytes) -> None:
-    """Its head says that it is of this request; what follows is checked as well."""
+    """A cursor with a valid header and an invalid position is rejected."""
     add_letters(letters.data, {"offset": 1}, {"offset": 2})
     cursor = letters.get(f"{PATH}?limit=1").json["next_cursor"]
     head = urlsafe_b64decode(cursor + "==")[:29]
@@ -230,7 +230,7 @@ def test_a_cursor_whose_place_was_changed_is_refused(letters: Served, place: byt
 
 
 def test_letters_that_others_compacted_are_chosen_alike(letters: Served) -> None:
-    """delta-rs writes texts as another type of Arrow's."""
+    """Filters work on files that delta-rs compacted, which have other Arrow string types."""
     add_letters(letters.data, {"offset": 1}, {"offset": 2, "reason": "null-key"})
     add_letters(letters.data, {"offset": 3, "store": "s"})
     DeltaTable(letters.data / "tables" / "_dead_letters").optimize.compact()
@@ -247,7 +247,7 @@ def test_letters_that_others_compacted_are_chosen_alike(letters: Served) -> None
 def test_a_damaged_file_of_an_earlier_version_is_a_problem(
     letters: Served, monkeypatch: pytest.MonkeyPatch, damage: str
 ) -> None:
-    """Such a file has no digest, and Arrow has several classes for what it finds."""
+    """A damaged file without a digest is a problem, whatever error Arrow raises."""
     add_letters(letters.data, {"offset": 1, "raw": bytes(range(256)) * 9})
     monkeypatch.setattr(LogFiles, "tags", lambda _: {})
     (path,) = DataLayout(letters.data).dead_letters.glob("*.parquet")
@@ -263,7 +263,7 @@ def test_a_damaged_file_of_an_earlier_version_is_a_problem(
 
 
 def test_a_damaged_table_is_a_problem(letters: Served) -> None:
-    """A hole in its log, or a file that is gone."""
+    """A gap in the log or a missing file is a problem."""
     add_letters(letters.data, {"offset": 1})
     folder = letters.data / "tables" / "_dead_letters"
     for path in folder.glob("*.parquet"):

@@ -1,4 +1,4 @@
-"""Event streams: every change once, in order, over any number of reconnects."""
+"""Tests of event streams: each change is sent once, in order, over any number of reconnects."""
 
 import asyncio
 import gc
@@ -22,7 +22,7 @@ ROOT = "/v1/stores/store"
 
 
 class Event(NamedTuple):
-    """One event as a browser would hand it to a page."""
+    """One event as a browser passes it to a page."""
 
     name: str
     id: str
@@ -30,7 +30,7 @@ class Event(NamedTuple):
 
 
 def events_of(body: bytes) -> list[Event]:
-    """Take a stream apart; signs of life are left out."""
+    """Return the events of a stream, without heartbeats."""
     events = []
     for block in body.decode().split("\n\n"):
         fields = dict(line.partition(": ")[::2] for line in block.split("\n") if line)
@@ -42,7 +42,7 @@ def events_of(body: bytes) -> list[Event]:
 def _watch(
     store: Served, after: str | None = None, keys: Sequence[str] = (), for_ms: int = 1
 ) -> list[Event]:
-    """All that a stream has to tell at the moment."""
+    """Return all events that a stream has to send at the moment."""
     query = "".join(f"&key={key}" for key in keys)
     headers = [] if after is None else [("Last-Event-ID", after)]
     answer = store.get(f"{ROOT}/watch?for_ms={for_ms}{query}", headers)
@@ -55,7 +55,7 @@ def _starts(event: Event) -> list[int]:
 
 
 def test_a_stream_begins_with_the_position(changing: Served) -> None:
-    """And tells what comes behind it, in the answers' own form."""
+    """A stream starts with the position, and sends later changes in the response format."""
     (begin,) = _watch(changing)
     assert (begin.name, begin.data["store"]) == ("position", "store")
     assert begin.data["position"] == changing.get(ROOT).json["position"]
@@ -71,7 +71,7 @@ def test_a_stream_begins_with_the_position(changing: Served) -> None:
 
 
 def test_only_watched_keys_are_told(changing: Served) -> None:
-    """One, several, or one that nothing is known of."""
+    """Only changes of the watched keys are sent, for one, several or unknown keys."""
     (begin,) = _watch(changing)
     rows = [{"key": key, "start": 100 + i} for i, key in enumerate("abcab")]
     changing.commit(*rows)
@@ -81,7 +81,7 @@ def test_only_watched_keys_are_told(changing: Served) -> None:
 
 
 def test_a_version_is_read_once_for_all_who_watch(changing: Served) -> None:
-    """And not at all where nobody does."""
+    """A version is read once for all streams."""
     (begin,) = _watch(changing)
     for start in (60, 70, 80):
         changing.commit({"key": "a", "start": start})
@@ -97,14 +97,14 @@ def test_a_version_is_read_once_for_all_who_watch(changing: Served) -> None:
 
 
 def test_a_version_may_be_named_without_an_id(changing: Served) -> None:
-    """Who has an answer goes on behind its position."""
+    """A client can start a stream after the version of a response."""
     changing.commit({"key": "a", "start": 60})
     answer = changing.get(f"{ROOT}/watch?for_ms=1&after=1")
     assert [_starts(event) for event in events_of(answer.body)] == [[60]]
 
 
 def test_compaction_changes_nothing(changing: Served) -> None:
-    """Its versions tell no event, and the stream goes on behind them."""
+    """A compaction sends no event, and the stream continues after it."""
     (begin,) = _watch(changing)
     changing.commit({"key": "a", "start": 60})
     DeltaTable(changing.table.path).optimize.compact()
@@ -138,7 +138,7 @@ def _clean_up(store: Served) -> None:
 
 @pytest.mark.parametrize("change", [_delete, _append, _vacuum, _clean_up])
 def test_what_cannot_be_told_row_by_row_is_a_reset(changing: Served, change: Any) -> None:
-    """The client reads anew; what comes behind is told again."""
+    """Changes that cannot be sent row by row cause a reset event with the new position."""
     (begin,) = _watch(changing)
     change(changing)
     changing.index()
@@ -150,7 +150,7 @@ def test_what_cannot_be_told_row_by_row_is_a_reset(changing: Served, change: Any
 
 
 def test_another_table_of_the_name_is_a_reset(store: Served, tmp_path: Path) -> None:
-    """Its versions are others, though their numbers are the same."""
+    """Another table with the same name causes a reset, although its version numbers are equal."""
     store.commit({"key": "a", "start": 10})
     (begin,) = _watch(store)
     with served(tmp_path / "another") as another:
@@ -161,7 +161,7 @@ def test_another_table_of_the_name_is_a_reset(store: Served, tmp_path: Path) -> 
 
 @pytest.mark.parametrize("after", ["x", "-1", "1.x-a-b", "1-xyz-1", "9" * 30])
 def test_an_id_that_is_none_is_refused(changing: Served, after: str) -> None:
-    """In header and query."""
+    """An invalid id is rejected in the header and in the query."""
     for answer in (
         changing.get(f"{ROOT}/watch", [("Last-Event-ID", after)]),
         changing.get(f"{ROOT}/watch?after={after}"),
@@ -170,7 +170,7 @@ def test_an_id_that_is_none_is_refused(changing: Served, after: str) -> None:
 
 
 def test_merged_sessions_are_told_as_removed(tmp_path: Path) -> None:
-    """By what tells them; the session that they became is a window of the same event."""
+    """Merged sessions are removed in the same event that has the merged session."""
     with served(tmp_path, window=SESSION) as made:
         made.commit({"key": "a", "start": 10, "end": 12}, {"key": "a", "start": 20, "end": 22})
         (begin,) = _watch(made)
@@ -186,7 +186,7 @@ def test_merged_sessions_are_told_as_removed(tmp_path: Path) -> None:
 
 
 def test_a_store_without_windows_tells_rows(tmp_path: Path) -> None:
-    """Under the name that its answers have."""
+    """Events of a store without windows have `rows`, as its responses do."""
     with served(tmp_path, window=NONE) as made:
         made.commit({"key": "a", "n": 1})
         (begin,) = _watch(made)
@@ -201,7 +201,7 @@ def test_a_store_without_windows_tells_rows(tmp_path: Path) -> None:
 def test_nothing_is_lost_or_repeated_over_any_reconnects(
     changing: Served, monkeypatch: pytest.MonkeyPatch, seed: int
 ) -> None:
-    """Each stream is cut behind a random event, also inside a version, and resumed there."""
+    """A stream that is cut after random events and resumed there sends each change once."""
     monkeypatch.setattr(push_streams, "_EVENT_BYTES", 400)
     monkeypatch.setattr(push_changes, "CACHE_BYTES", 10_000)
     chance = random.Random(seed)
@@ -229,7 +229,7 @@ def test_nothing_is_lost_or_repeated_over_any_reconnects(
 def test_streams_of_slow_readers_share_the_memory_for_changes(
     changing: Served, monkeypatch: pytest.MonkeyPatch, query: str
 ) -> None:
-    """While a client does not take an event, its stream keeps no rows of a version."""
+    """A stream keeps no rows of a version while its client does not read an event."""
     monkeypatch.setattr(push_changes, "CACHE_BYTES", 0)
     monkeypatch.setattr(push_streams, "_VERSIONS_MAX", 1)
     versions = range(2, 8)
@@ -269,7 +269,7 @@ def test_streams_of_slow_readers_share_the_memory_for_changes(
 def test_a_silent_stream_shows_that_it_lives(
     changing: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With the id, so that a client that comes back knows how far it was."""
+    """A silent stream sends heartbeats with its id, from which a client can resume."""
     monkeypatch.setattr(push_streams, "HEARTBEAT_SECONDS", 0.01)
     answer = changing.get(f"{ROOT}/watch?for_ms=200")
     (begin,) = events_of(answer.body)
@@ -279,7 +279,7 @@ def test_a_silent_stream_shows_that_it_lives(
 def test_a_quiet_key_of_a_busy_store_shows_that_its_stream_lives(
     changing: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Each version wakes the stream and tells it nothing: the id goes on all the same."""
+    """A stream without changes of its keys sends heartbeats with the id of each new version."""
     monkeypatch.setattr(push_streams, "HEARTBEAT_SECONDS", 0.0)
     (begin,) = _watch(changing)
     for start in (60, 70):
@@ -293,7 +293,7 @@ def test_a_quiet_key_of_a_busy_store_shows_that_its_stream_lives(
 
 @pytest.mark.slow
 def test_changes_are_pushed_as_they_come(tmp_path: Path) -> None:
-    """Over a real socket: each version, then the worker's end."""
+    """A client over a socket gets each version, and a complete end when the worker stops."""
     table = StoreTable(tmp_path, make_definition())
     table.commit([{"key": "a", "start": 1}])
     serving = Serving(tmp_path)
@@ -309,7 +309,7 @@ def test_changes_are_pushed_as_they_come(tmp_path: Path) -> None:
                 received += piece
         assert b'"key":"b"' not in received
         serving.process.terminate()
-        # The worker's end ends the stream as it should: with its last, empty chunk.
+        # A worker that stops completes the stream with the last, empty chunk.
         received += b"".join(iter(lambda: client.recv(65_536), b""))
     assert received.endswith(b"0\r\n\r\n")
     assert serving.end() == 0
@@ -317,7 +317,7 @@ def test_changes_are_pushed_as_they_come(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_a_slow_reader_is_closed_and_its_place_given_back(tmp_path: Path) -> None:
-    """Who takes nothing costs one event; it comes back by its id."""
+    """The service closes a stream whose client does not read, and frees its slot."""
     table = StoreTable(tmp_path, make_definition())
     table.commit([{"key": "a", "start": 1}])
     serving = Serving(tmp_path, "--limit-send-seconds=1", "--limit-streams=1")

@@ -1,4 +1,4 @@
-"""Answers in the forms that ``Accept`` chooses: JSON, NDJSON, CSV, Arrow; times in ms or ISO."""
+"""Tests of response formats: JSON, NDJSON, CSV and Arrow by ``Accept``, times in ms or ISO."""
 
 import csv
 import io
@@ -37,7 +37,7 @@ _PATH = f"{ROOT}/fetch/a%22b%0A%0D%5C,;=1+1%00%C3%A9%F0%9F%98%80%20"
 
 @pytest.fixture(scope="module")
 def hostile(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    """A store whose only key and values are hard to write; never changed."""
+    """Return a store whose key and values need escaping. Tests must not change it."""
     with served(tmp_path_factory.mktemp("hostile")) as made:
         made.add(make_definition("totals", window=NONE), {"key": "a", "n": 7, "timestamp": 99})
         made.commit(*_WINDOWS)
@@ -55,7 +55,7 @@ def _arrow(body: bytes) -> Any:
 
 
 def test_without_a_wish_and_with_json_the_answer_is_the_same(hostile: Served) -> None:
-    """No header, all, JSON among others: one body, which depends on Accept."""
+    """Without ``Accept``, or if it includes JSON, the body is the same JSON."""
     plain = hostile.get(_PATH)
     for accept in ("*/*", "application/json", "application/*", "", "text/html, */*;q=0.8"):
         answer = _as(hostile, accept, _PATH)
@@ -64,7 +64,7 @@ def test_without_a_wish_and_with_json_the_answer_is_the_same(hostile: Served) ->
 
 
 def test_ndjson_is_the_items_a_line_each(hostile: Served) -> None:
-    """The same objects as in JSON; version, offsets and cursor are in headers."""
+    """NDJSON has one JSON object per line. Version, offsets and cursor are in headers."""
     plain = hostile.get(f"{_PATH}?limit=2")
     answer = _as(hostile, "application/x-ndjson", f"{_PATH}?limit=2")
     assert answer.headers["content-type"] == "application/x-ndjson"
@@ -81,7 +81,7 @@ def test_ndjson_is_the_items_a_line_each(hostile: Served) -> None:
 
 
 def test_csv_keeps_every_character_and_digit(hostile: Served) -> None:
-    """Texts are quoted, null is an empty field, the empty text is quoted, lists are JSON."""
+    """CSV quotes strings and empty strings, has empty fields for null, and lists as JSON."""
     answer = _as(hostile, "text/csv", _PATH)
     assert answer.headers["content-type"] == "text/csv; charset=utf-8"
     names, *rows = csv.reader(io.StringIO(answer.body.decode(), newline=""), strict=True)
@@ -96,7 +96,7 @@ def test_csv_keeps_every_character_and_digit(hostile: Served) -> None:
 
 
 def test_arrow_has_the_types_of_the_table(hostile: Served) -> None:
-    """Column by column as the Delta table has them, without what is internal."""
+    """Arrow has the columns and types of the Delta table, without internal columns."""
     answer = _as(hostile, "application/vnd.apache.arrow.stream", _PATH)
     table = _arrow(answer.body)
     aggregates = {a.name: arrow_type(a.type) for a in hostile.definition.aggregates}
@@ -107,7 +107,7 @@ def test_arrow_has_the_types_of_the_table(hostile: Served) -> None:
 
 
 def test_an_answer_without_windows_has_the_same_columns(hostile: Served) -> None:
-    """So programs can concatenate answers; columns of the table's own are in none."""
+    """A response without windows has the same columns, so that responses can be concatenated."""
     full, empty = (
         _arrow(_as(hostile, "application/vnd.apache.arrow.stream", target).body)
         for target in (_PATH, f"{ROOT}/fetch/nobody")
@@ -117,7 +117,7 @@ def test_an_answer_without_windows_has_the_same_columns(hostile: Served) -> None
 
 
 def test_pandas_and_polars_read_arrow_in_one_line(hostile: Served) -> None:
-    """Both keep 64-bit integers, texts and times."""
+    """Pandas and polars read 64-bit integers, strings and times from Arrow."""
     body = _as(hostile, "application/vnd.apache.arrow.stream", _PATH).body
     with pa.ipc.open_stream(body) as stream:
         frame = stream.read_pandas()
@@ -140,7 +140,7 @@ _LISTED = {
 def test_listed_keys_come_in_the_same_forms(
     hostile: Served, store: str, read: str, wish: str
 ) -> None:
-    """As the GET of their one key has them: body, position, number of items, cursor."""
+    """Operations on a list of keys have the body and headers of the GET of one key."""
     listed, _, bounds = read.partition("?")
     key, path = (_HOSTILE, _PATH.rpartition("/")[2]) if store == "store" else ("a", "a")
     one = f"/v1/stores/{store}/{listed.removesuffix('OfKeys')}/{path}?{bounds}&{wish}"
@@ -151,7 +151,7 @@ def test_listed_keys_come_in_the_same_forms(
         answer = hostile.post(many, body, [("Accept", media)])
         assert answer.status == expected.status == 200
         if media is MediaType.JSON:
-            # Cursors are those of other requests.
+            # Cursors differ, because a cursor belongs to its request.
             expected_page, page = expected.json, answer.json
             assert bool(expected_page.pop("next_cursor")) == bool(page.pop("next_cursor"))
             assert page == expected_page
@@ -169,7 +169,7 @@ def test_listed_keys_come_in_the_same_forms(
 
 @pytest.mark.parametrize("media", list(MediaType))
 def test_rows_and_keys_have_all_forms(hostile: Served, media: MediaType) -> None:
-    """Also a store without windows, and lists of keys, and pages without an item."""
+    """Rows without windows, lists of keys and empty pages have all formats."""
     for target in ("/v1/stores/totals/get/a", f"{ROOT}/keys", f"{ROOT}/fetch/none"):
         answer = _as(hostile, media, target)
         assert answer.status == 200, answer.body
@@ -206,7 +206,7 @@ def _csv_rows(body: bytes) -> list[dict[str, str]]:
     ],
 )
 def test_the_form_goes_by_q_values(hostile: Served, accept: str, media: str) -> None:
-    """The greatest wins, of equal ones the one that is named, and 0 means never."""
+    """The format with the greatest q value is used, exact names first, and q=0 excludes one."""
     answer = _as(hostile, accept, f"{_PATH}?limit=1")
     assert answer.headers["content-type"].partition(";")[0] == media
 
@@ -218,19 +218,19 @@ def test_the_form_goes_by_q_values(hostile: Served, accept: str, media: str) -> 
 )  # fmt: skip
 @pytest.mark.parametrize("target", [_PATH, f"{ROOT}/keys"])
 def test_a_form_that_there_is_not_is_refused(hostile: Served, accept: str, target: str) -> None:
-    """406, and the problem names what there is."""
+    """An unsupported format is a 406 that names the supported ones."""
     answer = _as(hostile, accept, target)
     assert_problem(answer, 406, "not-acceptable", *MediaType)
 
 
 def test_several_lines_of_accept_are_one_list(hostile: Served) -> None:
-    """As RFC 9110 says of every list."""
+    """Several Accept fields are one list (RFC 9110)."""
     answer = _as(hostile, "image/png", _PATH, ("Accept", "text/csv"))
     assert answer.headers["content-type"].startswith("text/csv")
 
 
 def test_each_form_has_a_tag_of_its_own(hostile: Served) -> None:
-    """A cache that has one form is not told that another is the same."""
+    """Each format has its own ETag, so a cache never confuses formats."""
     tags = {media: _as(hostile, media, _PATH).headers["etag"] for media in MediaType}
     assert len(set(tags.values())) == len(tags)
     for media, tag in tags.items():
@@ -241,7 +241,7 @@ def test_each_form_has_a_tag_of_its_own(hostile: Served) -> None:
 
 
 def test_times_are_iso_on_request(hostile: Served) -> None:
-    """Under other names; all other fields are byte for byte the same."""
+    """ISO times have other field names, and all other fields are unchanged."""
     plain = hostile.get(f"{_PATH}?limit=1")
     answer = hostile.get(f"{_PATH}?limit=1&times=iso")
     (window,) = answer.json["windows"]
@@ -270,13 +270,13 @@ def test_times_are_iso_on_request(hostile: Served) -> None:
      "1970-01-01t01:00:00.02+01:00", "1969-12-31T23:00:00.020-01:00", "1970-01-01%2000:00:00.020"],
 )  # fmt: skip
 def test_bounds_may_be_iso_times(hostile: Served, text: str) -> None:
-    """With an offset, also where its plus is written plain, or without one in UTC."""
+    """Bounds can be ISO times with an offset (its plus can be unencoded) or in UTC without one."""
     query = f"{_PATH}?from_ms={text}&to_ms={text}"
     assert [w["window_start_ms"] for w in hostile.get(query).json["windows"]] == [20]
 
 
 def test_a_cursor_holds_for_each_spelling_of_a_time(hostile: Served) -> None:
-    """The bounds are what counts, not their text; and a date is its midnight."""
+    """A cursor is valid for equal bounds in any format, and a date is its midnight."""
     page = hostile.get(f"{_PATH}?from_ms=1970-01-01&limit=1").json
     rest = hostile.get(f"{_PATH}?from_ms=0&limit=1&cursor={page['next_cursor']}").json
     assert rest["windows"][0]["window_start_ms"] == 20
@@ -290,13 +290,13 @@ def test_a_cursor_holds_for_each_spelling_of_a_time(hostile: Served) -> None:
      "-1970-01-01", "T" * 20_000, "1970-01-01T00:00:00ZZ", "9223372036854775808"],
 )  # fmt: skip
 def test_what_is_no_time_is_refused(hostile: Served, text: str) -> None:
-    """The problem names the parameter and shows what it may be."""
+    """The error for an invalid time has the parameter's name and an example."""
     answer = hostile.get(f"{_PATH}?from_ms={text}")
     assert_problem(answer, 400, "invalid-parameter", "from_ms", "2013-01-01T10:00:00Z")
 
 
 def test_a_long_page_is_the_same_in_every_form(tmp_path: Path) -> None:
-    """Those that a thread converts, too."""
+    """A long page, which a thread converts, is complete in every format."""
     with served(tmp_path) as made:
         made.commit(*({"key": "k", "start": start, "n": start} for start in range(2_000)))
         target = f"{ROOT}/fetch/k?limit=10000"
@@ -309,7 +309,7 @@ def test_a_long_page_is_the_same_in_every_form(tmp_path: Path) -> None:
 
 
 def test_offsets_too_long_for_a_header_are_left_out(tmp_path: Path) -> None:
-    """Clients and proxies refuse headers of many kilobytes; JSON has them all."""
+    """Offsets that do not fit into a header are omitted, because clients reject long headers."""
     with served(tmp_path) as made:
         offsets = {"ä": {str(partition): 10**12 for partition in range(200)}}
         made.table.commit([{"key": "k", "start": 1}], make_record(0, offsets=offsets))
@@ -327,14 +327,14 @@ def test_offsets_too_long_for_a_header_are_left_out(tmp_path: Path) -> None:
 @example(accept="text/csv;q=0.0001", time="9999-12-31T23:59:59.999-23:59")
 @example(accept="*/*;;;q=", time="0001-01-01T00:00:00+23:59")
 def test_no_header_and_no_time_is_too_odd(empty_store: Served, accept: str, time: str) -> None:
-    """Each is answered, or refused with a problem document."""
+    """Any header and any time result in a response or a problem document."""
     answer = empty_store.get(f"{ROOT}/fetch/k?from_ms={quote(time)}", [("Accept", accept)])
     assert answer.status in {200, 400, 406}, answer.body
 
 
 @pytest.mark.parametrize("iso_times", [False, True])
 def test_items_with_fewer_fields_have_fewer_columns(iso_times: bool) -> None:
-    """Where an answer has chosen columns only, all of its forms do."""
+    """If a response has selected columns only, all its formats have only these."""
     item = b'{"key":"k","timestamp_ms":1}'
     definition = make_definition(window=NONE)
     assert _arrow(
@@ -371,7 +371,7 @@ _VALUES = st.fixed_dictionaries({
 
 
 def _items(rows: list[dict[str, Any]]) -> list[bytes]:
-    """The rows as the index keeps them."""
+    """Return the rows in the format of the index."""
     aggregates = {a.name: arrow_type(a.type) for a in _DEFINITION.aggregates}
     schema = store_schema(aggregates)
     times = ("window_start", "window_end", "timestamp")
@@ -387,7 +387,7 @@ def _items(rows: list[dict[str, Any]]) -> list[bytes]:
 
 @given(st.lists(_VALUES, max_size=4))
 def test_every_form_says_what_json_says(rows: list[dict[str, Any]]) -> None:
-    """Arrow, CSV, NDJSON and ISO times of any values, read back with other libraries."""
+    """Arrow, CSV, NDJSON and ISO times have the values of JSON, read with other libraries."""
     items = _items(rows)
     expected = [orjson.loads(item) for item in items]
 
@@ -417,7 +417,7 @@ def test_every_form_says_what_json_says(rows: list[dict[str, Any]]) -> None:
 
 
 def _from_csv(field: str, value: object) -> object:
-    """What a field says, read as what is expected there."""
+    """Parse a field with the type of the expected value."""
     match value:
         case None:
             return field or None
@@ -426,7 +426,7 @@ def _from_csv(field: str, value: object) -> object:
         case list():
             return orjson.loads(field)
         case float():
-            # CSV writes a whole double without its point.
+            # CSV has whole doubles without a decimal point.
             return float(field)
         case int():
             return int(field)
@@ -436,7 +436,7 @@ def _from_csv(field: str, value: object) -> object:
 
 @given(st.lists(st.text(max_size=8)))
 def test_keys_come_back_from_every_form(keys: list[str]) -> None:
-    """Whatever characters they have."""
+    """Keys with any characters are read back from every format."""
     lines = keys_body(MediaType.NDJSON, keys).split(b"\n")[:-1]
     assert [orjson.loads(line)["key"] for line in lines] == keys
     assert _arrow(keys_body(MediaType.ARROW, keys))["key"].to_pylist() == keys

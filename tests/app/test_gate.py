@@ -1,4 +1,4 @@
-"""The memory of long responses, with a clock of the test."""
+"""Tests of the memory limit of long responses, with a time that the test sets."""
 
 import asyncio
 from collections.abc import Callable
@@ -15,7 +15,7 @@ _BODY = b"x" * (8 * _PIECE)
 
 
 class _Client:
-    """A client that takes one piece of its response each time that it is allowed to."""
+    """A client that reads one piece of its response per call of ``take``."""
 
     def __init__(self, gate: Gate) -> None:
         self.received = 0
@@ -36,7 +36,7 @@ class _Client:
             self.received += len(message["body"])
 
     async def take(self) -> None:
-        """Take the next piece, and wait until the gate knows."""
+        """Read the next piece, and wait until the gate has processed it."""
         offered = max(self.pieces_offered, 1)
         self._may_take.release()
         await wait_in_loop(
@@ -52,7 +52,7 @@ def _gate(unsent_bytes: int, clock: Callable[[], float]) -> Gate:
 
 
 def test_a_client_that_takes_64_kb_per_second_keeps_its_response() -> None:
-    """The worker closes the connections of slower clients, although their responses are newer."""
+    """A client that reads 64 KB/s keeps its response, although slower clients are newer."""
 
     async def run() -> None:
         now = 0.0
@@ -76,7 +76,7 @@ def test_a_client_that_takes_64_kb_per_second_keeps_its_response() -> None:
 
 
 def test_a_response_is_refused_while_all_others_are_fast_enough() -> None:
-    """No client loses its response within the first second."""
+    """No client loses its response within the first second, so a new response is rejected."""
 
     async def run() -> None:
         now = 0.0
@@ -95,7 +95,7 @@ def test_a_response_is_refused_while_all_others_are_fast_enough() -> None:
 
 
 def test_a_long_read_takes_no_place_of_other_requests() -> None:
-    """Long reads have a limit of their own, so that short reads find a place."""
+    """Long reads have their own limit, so that short reads find a slot."""
     gate = Gate(Limits(requests=1, long_reads=1))
     gate.enter()
     with gate.long_read():

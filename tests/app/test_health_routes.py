@@ -1,4 +1,4 @@
-"""Health and readiness."""
+"""Tests of the health and readiness probes."""
 
 import errno
 import os
@@ -17,13 +17,13 @@ FOLLOWING = StoreStatus("following", 0)
 
 
 def test_the_process_is_healthy_whatever_the_stores_are(tmp_path: Path) -> None:
-    """It only says that the process answers."""
+    """The health probe only shows that the process responds."""
     with served(tmp_path) as made:
         assert (made.get("/healthz").status, made.get("/healthz").json) == (200, {"status": "ok"})
 
 
 def test_ready_when_the_tailer_lives_and_every_store_is_served(store: Served) -> None:
-    """200, and each store is named."""
+    """With a live tailer and served stores, readiness is 200 and names each store."""
     store.tailer_says(FOLLOWING)
     answer = store.get("/readyz")
     assert answer.status == 200
@@ -37,7 +37,7 @@ def test_ready_when_the_tailer_lives_and_every_store_is_served(store: Served) ->
 
 
 def test_readiness_names_a_pipeline_that_does_not_run(store: Served) -> None:
-    """The body says since when a pipeline does not run, and the status code stays 200."""
+    """Readiness reports since when a pipeline is stopped, and the status code stays 200."""
     store.tailer_says(FOLLOWING)
     file = store.pipeline_says()
     running = {"running": True, "seen_ms": file.seen_ms(), "problem": None}
@@ -66,7 +66,7 @@ def test_readiness_does_not_need_the_checkpoints(store: Served) -> None:
 
 
 def test_fresh_while_pipelines_run(store: Served) -> None:
-    """The probe returns 200 while every pipeline runs, whatever pipelines are retired."""
+    """The probe returns 200 while every pipeline runs. Retired pipelines do not count."""
     store.tailer_says(FOLLOWING)
     store.pipeline_says()
     store.pipeline_says("earlier", has_ended=True, retired_ms=1)
@@ -93,7 +93,7 @@ def test_fresh_while_pipelines_run(store: Served) -> None:
 def test_not_fresh_while_a_pipeline_has_a_problem(
     store: Served, changes: dict[str, Any], state: str, since: int | str, problem: str
 ) -> None:
-    """503 says since when no new data arrives and why, and the service stays ready."""
+    """503 reports the problem and since when data is missing, and the service stays ready."""
     store.tailer_says(FOLLOWING)
     seen_ms = store.pipeline_says(started_ms=1, **changes).seen_ms()
     answer = store.get("/freshz")
@@ -105,7 +105,7 @@ def test_not_fresh_while_a_pipeline_has_a_problem(
 
 
 def test_not_fresh_without_a_pipeline_or_a_tailer(store: Served) -> None:
-    """The problem of the service is in the body."""
+    """Without a pipeline or a tailer, the body has the problem of the service."""
     store.tailer_says(FOLLOWING)
     answer = store.get("/freshz")
     assert (answer.status, answer.json["problem"]) == (
@@ -122,7 +122,7 @@ def test_not_fresh_without_a_pipeline_or_a_tailer(store: Served) -> None:
 def test_not_fresh_if_the_checkpoints_cannot_be_read(
     store: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Then nobody knows whether new data arrives, and the body says what to do."""
+    """If the checkpoints cannot be read, freshness is unknown and the body has a solution."""
     store.tailer_says(FOLLOWING)
 
     def not_permitted(layout: DataLayout) -> NoReturn:
@@ -135,7 +135,7 @@ def test_not_fresh_if_the_checkpoints_cannot_be_read(
 
 
 def test_not_ready_without_a_tailer(store: Served) -> None:
-    """Never heard of, or silent for too long."""
+    """The service is not ready if the tailer never wrote its status or stopped updating it."""
     answer = store.get("/readyz")
     assert (answer.status, answer.json["tailer_alive"]) == (503, False)
     store.tailer_says(FOLLOWING)
@@ -147,7 +147,7 @@ def test_not_ready_without_a_tailer(store: Served) -> None:
 
 
 def test_not_ready_while_a_store_is_not_served(tmp_path: Path) -> None:
-    """The store that isn't is named, with the reason."""
+    """A store that is not served is named with the reason."""
     with served(tmp_path) as made:
         made.tailer_says(StoreStatus("building"))
         answer = made.get("/readyz")
@@ -157,7 +157,7 @@ def test_not_ready_while_a_store_is_not_served(tmp_path: Path) -> None:
 
 
 def test_not_ready_while_the_tailer_fails_with_a_store(store: Served) -> None:
-    """It answers still, but from an old version: that must not stay unseen."""
+    """A store with an old version because of a failure is not ready."""
     store.tailer_says(StoreStatus("failed", 0, "CorruptLog: torn"))
     answer = store.get("/readyz")
     assert (answer.status, answer.json["stores"]["store"]["problem"]) == (503, "CorruptLog: torn")
@@ -166,7 +166,7 @@ def test_not_ready_while_the_tailer_fails_with_a_store(store: Served) -> None:
 
 
 def test_the_status_file_reads_back_and_garbage_is_no_word(tmp_path: Path) -> None:
-    """A torn status is as none."""
+    """The status file round-trips, and a torn file counts as missing."""
     status_file = StatusFile(DataLayout(tmp_path))
     assert not status_file.read().alive
     status_file.write({"store": FOLLOWING})

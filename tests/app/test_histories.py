@@ -1,4 +1,4 @@
-"""A restore of an older backup starts another history: no client mixes it with the lost one."""
+"""Tests of restored backups: a restore starts another history, which no client mixes up."""
 
 import asyncio
 import random
@@ -23,7 +23,7 @@ ROOT = "/v1/stores/store"
 
 
 def _watch(store: Served, after: str, query: str = "") -> list[Event]:
-    """All that a stream has to tell at the moment."""
+    """Return all events that a stream has to send at the moment."""
     answer = store.get(f"{ROOT}/watch?for_ms=1{query}", [("Last-Event-ID", after)])
     assert answer.status == 200
     return events_of(answer.body)
@@ -43,7 +43,7 @@ def _commit(store: Served, starts: Sequence[int]) -> None:
 @pytest.mark.parametrize("commits", [0, 1, 2, 3, 5])
 @pytest.mark.parametrize("query", ["", "&key=a", "&current=true"])
 def test_an_id_of_a_lost_history_is_a_reset(backups: Backups, commits: int, query: str) -> None:
-    """Whether the store has fewer versions than the client has seen, as many, or more."""
+    """An id of a lost history causes a reset, with fewer, equally many or more versions."""
     at = _last_id(backups.served)
     backups.restore()
     _commit(backups.served, range(100, 100 + commits))
@@ -55,7 +55,7 @@ def test_an_id_of_a_lost_history_is_a_reset(backups: Backups, commits: int, quer
 
 @pytest.mark.parametrize("commits", [0, 1, 3])
 def test_an_id_from_before_the_backup_stays_valid(backups: Backups, commits: int) -> None:
-    """Both histories have its version, so the client misses nothing."""
+    """An id from before the backup stays valid, because both histories have its version."""
     store = backups.served
     shared = Backups(store, backups._folder.with_name("shared"))
     backups.restore()
@@ -74,7 +74,7 @@ def test_an_id_from_before_the_backup_stays_valid(backups: Backups, commits: int
 def test_a_restore_among_objects_is_a_reset(
     changing: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seconds: float
 ) -> None:
-    """Also if all that was seen of the objects is taken as unchanged."""
+    """In an object store, a restore causes a reset, even if cached checks are still in use."""
     for module in (push_changes, histories):
         monkeypatch.setattr(module, "is_object", lambda _: True)
         monkeypatch.setattr(module, "_OBJECT_SECONDS", seconds)
@@ -93,7 +93,7 @@ def test_a_restore_among_objects_is_a_reset(
 
 
 def test_no_current_window_of_a_lost_history_is_sent(backups: Backups) -> None:
-    """The log is restored, and the index is not rebuilt yet."""
+    """No current window of a lost history is sent between the restore and the rebuild."""
     store = backups.served
     backups.restore()
     store.index()
@@ -118,7 +118,7 @@ class Shared:
         self._commits = 0
 
     def commit(self) -> None:
-        """Commit windows of a few keys, each with a count that no other commit has."""
+        """Commit windows of a few keys, each with a count that is unique to the commit."""
         self._commits += 1
         keys = self.chance.sample("abcdef", 3)
         self.served.table.commit([
@@ -126,12 +126,12 @@ class Shared:
         ])  # fmt: skip
 
     def index(self) -> None:
-        """Bring the index to the table; the service opens it again for its streams."""
+        """Update the index to the table. The service opens it again for its streams."""
         self.served.service.catalog.view("store").close()
         index_store(DataLayout(self.served.data), "store")
 
     async def settle(self, viewers: Sequence[StreamViewer]) -> None:
-        """Wait until each viewer has what the store has."""
+        """Wait until the view of each viewer equals the store."""
         self.index()
         client = self.served.client
         stored = [await read_view(client, read) for read in ("fetchAll", "currentAll")]
@@ -143,7 +143,7 @@ class Shared:
 
 
 async def _restored(shared: Shared, viewers: Sequence[StreamViewer], restores: int) -> None:
-    """Restore backups under the streams, and end when all views are those of the store."""
+    """Restore backups under open streams, and wait until all views equal the store."""
     for viewer in viewers:
         viewer.open()
     for number in range(restores):
@@ -158,7 +158,7 @@ async def _restored(shared: Shared, viewers: Sequence[StreamViewer], restores: i
 async def _restore_one(shared: Shared, viewers: Sequence[StreamViewer]) -> None:
     chance, backups = shared.chance, shared.backups
     for _ in range(chance.randrange(4)):
-        # The streams run meanwhile.
+        # The streams run during the commit.
         await asyncio.to_thread(shared.commit)
         if chance.random() < 0.6:
             shared.index()
@@ -184,7 +184,7 @@ async def _restore_one(shared: Shared, viewers: Sequence[StreamViewer]) -> None:
 def test_an_open_stream_is_reset(
     backups: Backups, monkeypatch: pytest.MonkeyPatch, commits: int, *, is_current: bool
 ) -> None:
-    """As soon as the index has another history, not with the next heartbeat."""
+    """An open stream is reset as soon as the index has another history, before a heartbeat."""
     monkeypatch.setattr(push_streams, "HEARTBEAT_SECONDS", 1000.0)
     shared = Shared(backups, random.Random(0))
     viewer = StreamViewer(backups.served.client, is_current=is_current)
@@ -209,7 +209,7 @@ def test_an_open_stream_is_reset(
 def test_views_equal_the_store_after_any_restores(
     backups: Backups, seed: int, restores: int, streams: int
 ) -> None:
-    """Streams stay open, break off and come back around each restore; some send current windows."""
+    """After any restores and reconnects, the view of each stream equals the store."""
     shared = Shared(backups, random.Random(seed))
     viewers = [
         StreamViewer(backups.served.client, is_current=number % 3 == 0) for number in range(streams)

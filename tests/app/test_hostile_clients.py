@@ -1,4 +1,4 @@
-"""Hostile clients over real sockets: the worker bounds the cost of each and serves others."""
+"""Tests of hostile clients over sockets: the worker bounds the cost of each and serves others."""
 
 import asyncio
 import re
@@ -26,14 +26,14 @@ _POST = (
     b"POST %b/latestOfKeys HTTP/1.1\r\nHost: localhost\r\nContent-Length: %%d\r\n\r\n"
     % ROOT.encode()
 )
-#: The body of a request for one key is this long.
+#: The length of a body with one key.
 _BODY_BYTES = 40_000
 _BODY = b'["a"]'.ljust(_BODY_BYTES)
 
 
 @pytest.fixture(scope="module")
 def strict(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
-    """A service with small limits that needs no token."""
+    """Return a service with small limits that needs no token."""
     data = tmp_path_factory.mktemp("strict")
     table = StoreTable(data, make_definition())
     table.commit([{"key": "a", "start": start} for start in range(10_000)])
@@ -102,7 +102,7 @@ def test_a_connection_with_many_queued_requests_is_closed(strict: Serving, queue
 
 
 def test_sixteen_requests_can_wait_for_a_response(strict: Serving) -> None:
-    """A client can send 16 requests before it reads the response to the one before them."""
+    """A client can send 16 more requests before it reads the first response."""
     waiting = _GET % f"{ROOT}/latest/a?min_version=99&wait_ms=2000".encode()
     with strict.connect() as client:
         client.sendall(waiting + (_GET % b"/healthz") * 15 + _LAST)
@@ -112,7 +112,7 @@ def test_sixteen_requests_can_wait_for_a_response(strict: Serving) -> None:
 def test_a_stream_ends_when_its_client_leaves_although_requests_are_queued(
     strict: Serving,
 ) -> None:
-    """The service notices that the client left, whatever the client sent after the request."""
+    """A stream ends when its client disconnects, although the client sent more requests."""
     with ExitStack() as opened:
         for _ in range(5):
             _watching(strict, opened, (_GET % b"/healthz") * 3)
@@ -122,7 +122,7 @@ def test_a_stream_ends_when_its_client_leaves_although_requests_are_queued(
 
 
 def test_a_request_whose_body_has_not_arrived_takes_no_place(strict: Serving) -> None:
-    """More clients than there are places can send their bodies slowly, and reads are served."""
+    """While more clients than slots send their bodies slowly, reads are served."""
     with ExitStack() as opened:
         for _ in range(4):
             client = opened.enter_context(strict.connect())
@@ -133,7 +133,7 @@ def test_a_request_whose_body_has_not_arrived_takes_no_place(strict: Serving) ->
 
 
 def test_the_oldest_request_without_its_body_is_refused_for_a_new_one(strict: Serving) -> None:
-    """If too many bodies are on the way, the request that waits longest for its body gets 503."""
+    """Above the limit of arriving bodies, the request that waits longest for its body gets 503."""
     with ExitStack() as opened:
         clients = [opened.enter_context(strict.connect()) for _ in range(6)]
         for client in clients:
@@ -149,7 +149,7 @@ def test_the_oldest_request_without_its_body_is_refused_for_a_new_one(strict: Se
 
 @pytest.mark.parametrize("first", [b"", _WATCH])
 def test_the_bytes_of_all_bodies_are_bounded(strict: Serving, first: bytes) -> None:
-    """The service refuses the oldest bodies, also those of queued requests, and serves others."""
+    """The service rejects the oldest bodies, also those of queued requests, and serves others."""
     with ExitStack() as opened:
         for _ in range(6):
             client = opened.enter_context(strict.connect())
@@ -159,7 +159,7 @@ def test_the_bytes_of_all_bodies_are_bounded(strict: Serving, first: bytes) -> N
 
 
 def test_bodies_give_their_bytes_back(strict: Serving) -> None:
-    """Any number of bodies can follow each other, on one connection and on many."""
+    """The bytes of finished bodies are free again, on one connection and on many."""
     with closing(HTTPConnection("127.0.0.1", strict.port, timeout=WAIT_SECONDS)) as client:
         for _ in range(20):
             client.request("POST", f"{ROOT}/latestOfKeys", _BODY)
@@ -171,7 +171,7 @@ def test_bodies_give_their_bytes_back(strict: Serving) -> None:
 
 
 def test_a_client_that_waits_for_100_continue_gets_it(strict: Serving) -> None:
-    """The service requests the body of a client that sends `Expect: 100-continue`."""
+    """A client that sends `Expect: 100-continue` gets the response 100."""
     head = (_POST % _BODY_BYTES)[:-2] + b"Expect: 100-continue\r\n\r\n"
 
     def responses() -> tuple[bytes, bytes]:
@@ -181,7 +181,7 @@ def test_a_client_that_waits_for_100_continue_gets_it(strict: Serving) -> None:
             client.sendall(_BODY)
             return first, client.recv(65_536)
 
-    # Requests of the test before this one can still have both places.
+    # Requests of the previous test can still use both slots.
     first, _ = wait_until(
         responses, "a place", lambda seen: seen[1].startswith(b"HTTP/1.1 200 "),
         passing=(ConnectionError,),
@@ -212,9 +212,9 @@ def _slow_readers(serving: Serving, target: str, clients: int) -> Iterator[list[
     ],
 )
 def test_slow_readers_take_no_places(strict: Serving, target: str) -> None:
-    """While more clients than places read slowly, reads, probes and metrics respond."""
+    """While more clients than slots read slowly, reads, probes and metrics respond."""
     with _slow_readers(strict, target, 8):
-        # A request has a place while its response is being made.
+        # A request uses a slot until its response is computed.
         for _ in range(50):
             strict.wait_for_status(f"{ROOT}/latest/a", 200)
         assert strict.get("/healthz").status == 200
@@ -226,7 +226,7 @@ def test_slow_readers_take_no_places(strict: Serving, target: str) -> None:
 def tight(
     tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest
 ) -> Iterator[Serving]:
-    """A service with little memory for long responses, and with few connections."""
+    """Return a service with little memory for long responses, and with few connections."""
     data = tmp_path_factory.mktemp("tight")
     table = StoreTable(data, make_definition())
     table.commit([{"key": "a", "start": start} for start in range(10_000)])
@@ -279,7 +279,7 @@ def test_slow_clients_lose_their_connections_to_new_ones(tight: Serving, sent: b
             [400],
         ),
         (b"GET /healthz HTTP/1.0\r\n\r\n", [200]),
-        # A request with an upgrade and a body, whose body would be read as a request.
+        # An upgrade with a body. If it were accepted, its body would be read as a request.
         (
             b"POST / HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: h2c\r\n"
             b"Content-Length: %d\r\n\r\n" % len(_LAST) + _LAST,
@@ -304,7 +304,7 @@ def test_slow_clients_lose_their_connections_to_new_ones(tight: Serving, sent: b
     ],
 )
 def test_ambiguous_requests_are_refused(strict: Serving, sent: bytes, expected: list[int]) -> None:
-    """The service refuses requests that a proxy could read in another way."""
+    """The service rejects requests that a proxy could read in another way."""
     with strict.connect() as client:
         with suppress(ConnectionError):
             client.sendall(sent)
@@ -332,7 +332,7 @@ def test_a_token_in_a_trailer_does_not_count(tmp_path: Path) -> None:
 def test_requests_in_the_same_packet_as_an_upgrade_are_served(
     strict: Serving, offered: bytes
 ) -> None:
-    """The service ignores an upgrade that it does not support, and reads on."""
+    """The service ignores an unsupported upgrade, and serves the requests after it."""
     upgrade = (_GET % b"/healthz")[:-2] + b"Connection: Upgrade\r\nUpgrade: %b\r\n\r\n" % offered
     received = strict.raw(upgrade + _GET % b"/healthz" + upgrade + _LAST)
     assert _statuses(received) == [200] * 4
@@ -340,7 +340,7 @@ def test_requests_in_the_same_packet_as_an_upgrade_are_served(
 
 @pytest.mark.parametrize("line_breaks", [b"\r\n", b"\n", b"\r\n\r\n\r\n"])
 def test_line_breaks_before_a_request_are_ignored(strict: Serving, line_breaks: bytes) -> None:
-    """A connection that sends a line break can send a request, and causes no log line."""
+    """Line breaks before a request are ignored and do not cause a log line."""
     with strict.connect() as client:
         client.sendall(line_breaks)
         assert strict.get("/healthz").status == 200
@@ -350,7 +350,7 @@ def test_line_breaks_before_a_request_are_ignored(strict: Serving, line_breaks: 
 
 
 def test_streams_that_catch_up_let_others_read(tmp_path: Path) -> None:
-    """Each of 40 streams of 1,000 keys gets all changes, and reads are served meanwhile."""
+    """Each of 40 streams of 1,000 keys gets all changes, and other reads are served."""
     table, versions = StoreTable(tmp_path, make_definition()), 12
     keys = [f"k{number}" for number in range(1_000)]
     for version in range(versions):
@@ -375,7 +375,7 @@ def test_streams_that_catch_up_let_others_read(tmp_path: Path) -> None:
 
 
 class _Paused:
-    """A connection that notes in which turn of the event loop it reads on."""
+    """A connection that counts its reads per turn of the event loop."""
 
     transport = asyncio.Transport()
 
@@ -386,14 +386,14 @@ class _Paused:
         self._turns[-1] += 1
 
     def end_if_late(self, now: float) -> None:
-        """Not used."""
+        """Do nothing."""
 
     def refuse(self, error: Overloaded) -> None:
-        """Not used."""
+        """Do nothing."""
 
 
 def test_few_connections_read_long_bodies_in_one_turn() -> None:
-    """The others wait, so that a turn stays short for everything else."""
+    """At most 16 connections read per turn, so that a turn stays short for others."""
     turns = [0]
     loop = asyncio.new_event_loop()
 

@@ -1,4 +1,4 @@
-"""Tokens of an identity provider: whom they let in, and how its keys are read."""
+"""Tests of tokens of an identity provider: which are accepted, and how its keys are read."""
 
 import base64
 import json
@@ -28,7 +28,7 @@ class Provider:
         self.rotate("first")
 
     def rotate(self, key_id: str) -> None:
-        """Take another key."""
+        """Replace the key."""
         self.key_id = key_id
         self.key = rsa.generate_private_key(65537, 2048)
         numbers = jwt.algorithms.RSAAlgorithm.to_jwk(self.key.public_key(), as_dict=True)
@@ -39,7 +39,7 @@ class Provider:
         self.file.write_bytes(orjson.dumps({"keys": keys}))
 
     def token(self, key: Any = None, algorithm: str = "RS256", **changes: Any) -> bytes:
-        """A good token but for the changes; a claim of None is left out."""
+        """Return a valid token with changed claims, without the claims whose value is null."""
         claims = {
             "iss": "https://id.example", "aud": "oriel", "sub": "ann", "exp": 4_000_000_000,
             "oriel_stores": ["store"], **changes,
@@ -51,12 +51,12 @@ class Provider:
 
 @pytest.fixture
 def provider(tmp_path: Path) -> Provider:
-    """An identity provider."""
+    """Return an identity provider."""
     return Provider(tmp_path)
 
 
 def test_a_good_token_of_a_provider_reaches_what_it_says(provider: Provider) -> None:
-    """A token without a claim of stores reaches no store, without a claim of keys all keys."""
+    """Without a claim of stores, a token grants no store. Without a claim of keys, all keys."""
     verifier = JwtVerifier(provider.settings)
     access = verifier.access_of(provider.token(oriel_key_prefixes=["a"]))
     assert access is not None
@@ -71,7 +71,7 @@ def test_a_good_token_of_a_provider_reaches_what_it_says(provider: Provider) -> 
 def test_a_malformed_claim_is_refused_and_named(
     provider: Provider, capsys: pytest.CaptureFixture[str], name: str, claim: object
 ) -> None:
-    """The problem and the log line name the claim and show it."""
+    """The problem and the log line for a malformed claim have its name and value."""
     guard = AccessGuard([JwtVerifier(provider.settings)])
     claims: dict[str, Any] = {name: claim}
     token = provider.token(**claims)
@@ -89,7 +89,7 @@ def test_a_malformed_claim_is_refused_and_named(
 
 
 def test_other_tokens_are_none(provider: Provider) -> None:
-    """Expired, of another issuer or for others, without an end, unsigned, or signed otherwise."""
+    """Tokens that are expired, unsigned, wrongly signed or for others are rejected."""
     verifier = JwtVerifier(provider.settings)
     public = provider.file.read_bytes()
     unsigned = base64.urlsafe_b64encode(b'{"alg":"none","kid":"first"}').rstrip(b"=")
@@ -110,7 +110,7 @@ def test_other_tokens_are_none(provider: Provider) -> None:
 def test_keys_of_a_provider_change_without_a_restart(
     provider: Provider, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A token of a new key is let in once the key is read; one of a key that is gone no more."""
+    """Tokens of a new key are accepted after the keys are read, and old ones are rejected."""
     monkeypatch.setattr(jwt_tokens, "_UNKNOWN_KEY_SECONDS", 0.0)
     verifier = JwtVerifier(provider.settings)
     old = provider.token()
@@ -131,7 +131,7 @@ def test_keys_of_a_provider_change_without_a_restart(
 def test_a_token_ends_when_its_key_is_replaced_or_removed(
     provider: Provider, monkeypatch: pytest.MonkeyPatch, keys: tuple[object, ...] | None
 ) -> None:
-    """Also if the new key has the same id, the key set is empty, or no key can be used."""
+    """A token ends when its key is replaced or removed, even if the new key has its id."""
     verifier = JwtVerifier(provider.settings)
     old = provider.token()
     assert verifier.access_of(old) is not None
@@ -152,7 +152,7 @@ def test_a_token_ends_when_its_key_is_replaced_or_removed(
 def test_a_token_is_not_remembered_for_keys_that_are_read_meanwhile(
     provider: Provider, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The keys are replaced after the signature is checked and before the token is remembered."""
+    """A token is not cached for new keys that are read after its signature check."""
     verifier = JwtVerifier(provider.settings)
     old, access_of = provider.token(), jwt_tokens._access
 
@@ -170,7 +170,7 @@ def test_a_token_is_not_remembered_for_keys_that_are_read_meanwhile(
 def test_a_damaged_key_set_leaves_the_keys_as_they_were(
     provider: Provider, content: bytes, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The service logs an error, and does not start with such a key set."""
+    """With a damaged key set, a running service logs an error, and a start fails."""
     verifier = JwtVerifier(provider.settings)
     provider.file.write_bytes(content)
     verifier._read_again()
@@ -183,7 +183,7 @@ def test_a_damaged_key_set_leaves_the_keys_as_they_were(
 def test_an_unknown_key_is_looked_up_once_in_a_while(
     provider: Provider, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Many tokens of unknown keys do not send as many requests to the provider."""
+    """Many tokens with unknown keys cause at most one request per interval."""
     monkeypatch.setattr(jwt_tokens, "_UNKNOWN_KEY_SECONDS", 3600.0)
     verifier = JwtVerifier(provider.settings)
     provider.rotate("second")
@@ -195,7 +195,7 @@ def test_an_unknown_key_is_looked_up_once_in_a_while(
 def test_a_key_set_is_read_by_one_thread(
     provider: Provider, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """While a slow provider answers, further tokens start no further request."""
+    """While a request to the provider is in progress, other tokens start no request."""
     monkeypatch.setattr(jwt_tokens, "_UNKNOWN_KEY_SECONDS", 0.0)
     verifier = JwtVerifier(provider.settings)
     good, answered = provider.token(), threading.Event()
@@ -220,7 +220,7 @@ def test_a_key_set_is_read_by_one_thread(
 def test_tokens_that_were_checked_are_remembered_up_to_a_bound(
     provider: Provider, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Memory stays bounded, and a token that was forgotten is checked again."""
+    """The cache of verified tokens is bounded, and evicted tokens are verified again."""
     monkeypatch.setattr(jwt_tokens, "_REMEMBERED_MAX", 2)
     verifier = JwtVerifier(provider.settings)
     tokens = [provider.token(sub=name) for name in ("ann", "bob", "cid", "ann")]
@@ -232,7 +232,7 @@ def test_tokens_that_were_checked_are_remembered_up_to_a_bound(
 def test_keys_that_are_gone_stay_as_they_were(
     provider: Provider, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """A provider that is down locks nobody out."""
+    """If the provider is unavailable, the previous keys stay in use."""
     verifier = JwtVerifier(provider.settings)
     provider.file.unlink()
     monkeypatch.setattr(jwt_tokens, "_REFRESH_SECONDS", 0.0)
@@ -242,7 +242,7 @@ def test_keys_that_are_gone_stay_as_they_were(
 
 
 def test_keys_come_from_an_address(provider: Provider) -> None:
-    """As providers have them."""
+    """The keys can be read from a URL."""
 
     class Keys(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
@@ -251,7 +251,7 @@ def test_keys_come_from_an_address(provider: Provider) -> None:
             self.wfile.write(provider.file.read_bytes())
 
         def log_message(self, *_: object) -> None:
-            """Say nothing."""
+            """Log nothing."""
 
     with HTTPServer(("127.0.0.1", 0), Keys) as server:
         thread = threading.Thread(target=server.serve_forever)

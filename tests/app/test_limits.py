@@ -1,4 +1,4 @@
-"""A worker under attack over real sockets: what is beyond a limit is refused, others go on."""
+"""Tests of a worker's limits over sockets: requests above a limit are rejected."""
 
 import os
 import select
@@ -30,7 +30,7 @@ def _serving(data: Path, **limits: int) -> Serving:
 
 @pytest.fixture(scope="module")
 def strict(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
-    """A service with small limits over a store with a page of 10,000 windows."""
+    """Return a service with small limits and a store with a page of 10,000 windows."""
     data = tmp_path_factory.mktemp("strict")
     table = StoreTable(data, make_definition())
     table.commit([{"key": "a", "start": start} for start in range(_ROWS)])
@@ -45,7 +45,7 @@ def strict(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
 
 
 def _answer(client: socket.socket) -> tuple[int, dict[str, str], Any]:
-    """The one answer on a connection that is then closed."""
+    """Return the one response on a connection that the service then closes."""
     content = b"".join(iter(lambda: client.recv(65_536), b""))
     head, _, body = content.partition(b"\r\n\r\n")
     status, *lines = head.decode().split("\r\n")
@@ -77,7 +77,7 @@ def _code(answer: tuple[int, dict[str, str], Any]) -> tuple[int, str]:
 def test_what_is_too_long_or_too_slow_is_refused(
     strict: Serving, sent: bytes, expected: tuple[int, str]
 ) -> None:
-    """Header fields, path and body; whole, or on the way."""
+    """Header fields, paths and bodies above a limit are rejected, complete or incomplete."""
     with strict.connect() as client:
         client.sendall(sent)
         assert _code(_answer(client)) == expected
@@ -87,7 +87,7 @@ def test_what_is_too_long_or_too_slow_is_refused(
 def test_an_address_may_be_as_long_as_the_parser_takes(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A longer one is told as such, not as bytes that are no HTTP; the limit can't be higher."""
+    """A URL above the parser's maximum is a 414, and the limit cannot be set higher."""
     StoreTable(tmp_path, make_definition()).commit([{"key": "a", "start": 1}])
     serving = Serving(tmp_path)
     for url_bytes, status in ((65_535, 404), (65_536, 414), (120_000, 414)):
@@ -102,7 +102,7 @@ def test_an_address_may_be_as_long_as_the_parser_takes(
 
 
 def test_many_requests_at_once_are_no_long_header(strict: Serving) -> None:
-    """Written one behind the other, cut anywhere: each has the bounds of one."""
+    """Each pipelined request has its own header limit, wherever the packets are cut."""
     requests = (_GET % b"/healthz") * 500
     last = b"GET /healthz HTTP/1.1\r\nConnection: close\r\nHost: localhost\r\n\r\n"
     with strict.connect() as client:
@@ -113,7 +113,7 @@ def test_many_requests_at_once_are_no_long_header(strict: Serving) -> None:
 
 
 def test_a_long_header_behind_an_answer_is_refused(strict: Serving) -> None:
-    """The connection was good for one request; the next is counted anew."""
+    """The header limit counts each request on a connection separately."""
     long = b"GET / HTTP/1.1\r\nX: " + b"x" * 5_000 + b"\r\n\r\n"
     with strict.connect() as client:
         client.sendall(_GET % b"/healthz")
@@ -123,7 +123,7 @@ def test_a_long_header_behind_an_answer_is_refused(strict: Serving) -> None:
 
 
 def test_a_header_of_many_megabytes_is_not_read(strict: Serving) -> None:
-    """The connection is closed long before its end."""
+    """The service closes the connection long before the end of a very long header."""
     with strict.connect() as client:
         client.sendall(b"GET / HTTP/1.1\r\nX: ")
         sent = 0
@@ -135,8 +135,8 @@ def test_a_header_of_many_megabytes_is_not_read(strict: Serving) -> None:
 
 
 def test_a_dripping_header_ends_at_its_deadline(strict: Serving) -> None:
-    """However often a byte comes."""
-    # A byte that is sent just after the end of the connection deletes the response.
+    """A header that arrives byte by byte ends with a 408 at its deadline."""
+    # If a byte is sent after the service closed the connection, the response is lost.
     received, _ = wait_until(
         lambda: _drip(strict), "a response after more than five bytes",
         lambda seen: seen[1] > 5, passing=(ConnectionError,),
@@ -146,7 +146,7 @@ def test_a_dripping_header_ends_at_its_deadline(strict: Serving) -> None:
 
 
 def _drip(strict: Serving) -> tuple[bytes, int]:
-    """The response to a header that never ends, and how many bytes were sent one by one."""
+    """Return the response to an endless header, and the number of bytes sent one by one."""
     with strict.connect() as client:
         client.sendall(b"GET / HTTP/1.1\r\nX: ")
         for dripped in range(1_000):
@@ -157,7 +157,7 @@ def _drip(strict: Serving) -> tuple[bytes, int]:
 
 
 def test_silent_connections_are_closed_for_others(strict: Serving) -> None:
-    """With more of them than there may be, each new client is answered."""
+    """If silent connections exceed the limit, new clients are still served."""
     with ExitStack() as opened:
         clients = [opened.enter_context(strict.connect()) for _ in range(100)]
         for _ in range(5):
@@ -166,7 +166,7 @@ def test_silent_connections_are_closed_for_others(strict: Serving) -> None:
 
 
 def test_a_silent_connection_is_closed_in_time(strict: Serving) -> None:
-    """One that never says a word, and one that had an answer."""
+    """Silent connections are closed in time, both new ones and used ones."""
     with strict.connect() as silent, strict.connect() as used:
         used.sendall(_GET % b"/healthz")
         assert used.recv(65_536).startswith(b"HTTP/1.1 200 ")
@@ -175,14 +175,14 @@ def test_a_silent_connection_is_closed_in_time(strict: Serving) -> None:
 
 
 def _read_to_the_end(client: socket.socket) -> None:
-    """What is left of an answer, and then the end; else the socket's own time is over."""
+    """Read until the service closes the connection. Otherwise the socket's timeout fails."""
     with suppress(ConnectionError):
         while client.recv(65_536):
             pass
 
 
 def test_a_client_that_never_reads_loses_its_connection(strict: Serving) -> None:
-    """Its answer is given up; meanwhile others that read get the same page."""
+    """The response to a client that never reads is dropped, and others get the same page."""
     target = f"{ROOT}/fetch/a?limit=10000".encode()
     with ExitStack() as opened:
         deaf = []
@@ -194,7 +194,7 @@ def test_a_client_that_never_reads_loses_its_connection(strict: Serving) -> None
             deaf.append(opened.enter_context(client))
         strict.wait_for_status(target.decode(), 503)
         assert strict.get("/healthz").status == 200
-        # Once their answers are given up, there is room for another of that size.
+        # After their responses are dropped, memory for another response is available.
         strict.wait_for_status(target.decode(), 200)
 
 
@@ -203,14 +203,14 @@ def _wait_target(wait_ms: int = 30_000) -> bytes:
 
 
 def _refused_waiter(serving: Serving) -> bool:
-    """Whether one more request is refused a place to wait; it gives up at once if it isn't."""
+    """Return True if another waiting request is rejected because all slots are in use."""
     answer = serving.get(_wait_target(1).decode())
     assert answer.status == 503
     return bool(answer.json["code"] == "overloaded")
 
 
 def test_only_so_many_may_wait_and_who_goes_gives_its_place_back(strict: Serving) -> None:
-    """The third gets 503 at once; a closed connection waits no longer."""
+    """A waiting request above the limit gets 503 at once, and a closed one frees its slot."""
     with strict.connect() as first, strict.connect() as second:
         for client in (first, second):
             client.sendall(_GET % _wait_target())
@@ -221,13 +221,13 @@ def test_only_so_many_may_wait_and_who_goes_gives_its_place_back(strict: Serving
 
 
 def test_the_end_of_a_worker_answers_those_who_wait(tmp_path: Path) -> None:
-    """SIGTERM: a problem with Retry-After, and exit code 0, long before the wait is over."""
+    """On SIGTERM, a waiting request gets a problem with Retry-After, and the exit code is 0."""
     StoreTable(tmp_path, make_definition()).commit([{"key": "a", "start": 1}])
     serving = _serving(tmp_path)
     serving.wait_for(1)
     with serving.connect() as waiting, serving.connect() as other:
         waiting.sendall(_GET % _wait_target())
-        # A second waiter that comes and goes shows that the first is served, too.
+        # The timeout of a second waiting request shows that the first one is also in progress.
         other.sendall(_GET % _wait_target(1))
         refused = b""
         while b"behind-position-bound" not in refused:
@@ -243,7 +243,7 @@ def test_the_end_of_a_worker_answers_those_who_wait(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("host", ["localhost", "127.0.0.1:8080", "[::1]:80", "192.0.2.1"])
 def test_addresses_and_localhost_are_hosts(strict: Serving, host: str) -> None:
-    """A name of a stranger that leads here is none."""
+    """Addresses and localhost are valid hosts, and other names are rejected."""
     request = b"GET /healthz HTTP/1.1\r\nConnection: close\r\nHost: "
     assert strict.raw(request + host.encode() + b"\r\n\r\n").startswith(b"HTTP/1.1 200 ")
     refused = strict.raw(request + b"stranger.example\r\n\r\n")
@@ -252,7 +252,7 @@ def test_addresses_and_localhost_are_hosts(strict: Serving, host: str) -> None:
 
 
 def test_every_answer_has_the_security_headers(strict: Serving) -> None:
-    """Answers, problems and pages; a page lets no other show it or hear of its address."""
+    """Each response has `nosniff`, and pages cannot be framed and send no referrer."""
     for target in ("/healthz", f"{ROOT}/latest/a", "/nothing", "/"):
         assert strict.get(target).headers["x-content-type-options"] == "nosniff"
     page = strict.get("/").headers
@@ -261,7 +261,7 @@ def test_every_answer_has_the_security_headers(strict: Serving) -> None:
 
 
 def test_the_limits_are_in_the_document(strict: Serving) -> None:
-    """Those of this service, not the defaults."""
+    """The document has the limits of this service instead of the defaults."""
     limits = strict.get("/openapi.json").json["x-oriel-limits"]
     assert limits["header_bytes"]["value"] == 4_000
     assert (limits["requests"]["value"], limits["requests"]["unit"]) == (500, "requests")

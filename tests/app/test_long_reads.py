@@ -1,4 +1,4 @@
-"""Limits of a page, and reads that are longer than a step."""
+"""Tests of page limits, and of reads that need several steps."""
 
 import asyncio
 from collections.abc import Callable, Iterator
@@ -25,7 +25,7 @@ READS = [
 
 @pytest.fixture(scope="module")
 def many(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    """40 keys with ten windows each, and a store without windows; never changed."""
+    """Return 40 keys with 10 windows each, and a store without windows, for reads only."""
     with served(tmp_path_factory.mktemp("long")) as made:
         made.add(make_definition("rows", window=NONE), *({"key": key} for key in KEYS))
         made.commit(*({"key": key, "start": 10 * i} for key in KEYS for i in range(1, 11)))
@@ -33,14 +33,14 @@ def many(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
 
 
 def items(answer: Answer) -> list[Any]:
-    """What the page has."""
+    """Return the items of a page."""
     assert answer.status == 200, answer.body
     body = answer.json
     return list(body["windows"] if "windows" in body else body["keys"])
 
 
 def pages_of(read: Callable[[str], Answer]) -> Iterator[Answer]:
-    """Every page; ``read`` is given what to add to the query."""
+    """Yield every page. ``read`` gets the text to append to the query."""
     page = read("")
     yield page
     while page.json["next_cursor"] is not None:
@@ -53,7 +53,7 @@ def pages_of(read: Callable[[str], Answer]) -> Iterator[Answer]:
 def test_a_page_of_many_steps_is_the_page_of_one(
     many: Served, monkeypatch: pytest.MonkeyPatch, read: str, step: int
 ) -> None:
-    """Item by item, and its cursor goes on at the same place."""
+    """A page that needs many steps has the items and the next page of a page of one step."""
     separator = "&" if "?" in read else "?"
     for limit in (3, 1000):
         whole = many.get(f"{ROOT}/{read}{separator}limit={limit}")
@@ -72,7 +72,7 @@ def test_a_page_of_many_steps_is_the_page_of_one(
 def test_others_are_answered_between_the_steps(
     many: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """However many long reads are under way."""
+    """Short reads get their responses between the steps of long reads."""
     monkeypatch.setattr(pages, "_FIRST_STEP", 2)
     monkeypatch.setattr(pages, "_STEP", 2)
     ended: list[str] = []
@@ -92,7 +92,7 @@ def test_others_are_answered_between_the_steps(
 
 
 def test_lists_of_keys_begin_in_turns(many: Served) -> None:
-    """A read that arrives after 50 lists responds first, and none of the lists is refused."""
+    """A read that arrives after 50 lists of keys responds first, and no list is rejected."""
     ended: list[str] = []
 
     async def list_keys() -> None:
@@ -116,7 +116,7 @@ def test_lists_of_keys_begin_in_turns(many: Served) -> None:
 def test_lists_of_keys_beyond_the_limit_of_requests_are_refused(
     many: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As many lists as requests may wait for their turn."""
+    """At most as many lists of keys as the limit of requests can wait for their turn."""
     monkeypatch.setattr(many.service.gate, "limits", Limits(requests=3))
 
     async def list_keys() -> Answer:
@@ -132,7 +132,7 @@ def test_lists_of_keys_beyond_the_limit_of_requests_are_refused(
 
 @pytest.mark.parametrize(("first", "later"), [(20, 40), (3, 0), (0, 3)])
 def test_work_begins_while_other_work_continues(first: int, later: int) -> None:
-    """Every fourth step begins work while work in progress waits; none of it waits forever."""
+    """Every fourth step starts new work if both kinds wait, so neither starves."""
     order: list[str] = []
 
     async def run() -> None:
@@ -158,7 +158,7 @@ def test_work_begins_while_other_work_continues(first: int, later: int) -> None:
 def test_a_page_ends_where_the_store_moves_on(
     store: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It is of one version; the next page is of the newer one and says so."""
+    """A page ends when a new version is published, and the next page has that version."""
     store.commit(*({"key": key, "start": 10} for key in KEYS))
     monkeypatch.setattr(pages, "_FIRST_STEP", 2)
     monkeypatch.setattr(pages, "_STEP", 2)
@@ -175,7 +175,7 @@ def test_a_page_ends_where_the_store_moves_on(
     with monkeypatch.context() as patch:
         patch.setattr(steps, "run", commit_in_between)
         first = store.get(f"{ROOT}/all?limit=1000").json
-    # The catalog has forgotten it with the commit, and one process may open an index once.
+    # The commit removed it from the catalog, and a process can open an index only once.
     view.close()
     assert (len(first["windows"]), len(turns)) == (6, 3)
     rest = store.get(f"{ROOT}/all?limit=1000&cursor={first['next_cursor']}").json
@@ -185,7 +185,7 @@ def test_a_page_ends_where_the_store_moves_on(
 
 @pytest.mark.parametrize("read", READS)
 def test_a_page_has_bounded_bytes(many: Served, monkeypatch: pytest.MonkeyPatch, read: str) -> None:
-    """It ends with the item that fills it, and its cursor goes on."""
+    """A page ends with the item that fills it, and its cursor continues after this item."""
     separator = "&" if "?" in read else "?"
     everything = items(many.get(f"{ROOT}/{read}{separator}limit=1000"))
     monkeypatch.setattr(pages, "PAGE_BYTES_MAX", 350)
@@ -204,7 +204,7 @@ def test_a_page_has_bounded_bytes(many: Served, monkeypatch: pytest.MonkeyPatch,
 def test_a_page_ends_after_so_many_looks(
     many: Served, monkeypatch: pytest.MonkeyPatch, read: str, least_pages: int
 ) -> None:
-    """With what it has, maybe nothing; its cursor goes on to the end."""
+    """A page ends after a number of records, possibly without items, and its cursor continues."""
     everything = items(many.get(f"{ROOT}/{read}&limit=1000"))
     monkeypatch.setattr(pages, "SCAN_RECORDS_MAX", 20)
     monkeypatch.setattr(pages, "_FIRST_STEP", 8)
@@ -215,7 +215,7 @@ def test_a_page_ends_after_so_many_looks(
 
 
 def test_listed_keys_come_in_the_order_of_the_list(many: Served) -> None:
-    """Each with what it has; a key twice is answered twice."""
+    """The response has the order of the list, and a repeated key is returned repeatedly."""
     listed = ["k07", "none", "k03", "k07"]
     body = orjson.dumps(listed)
     for read in ("latestOfKeys", "currentOfKeys"):
@@ -240,7 +240,7 @@ def _post(many: Served, target: str, cursor: str) -> Answer:
 def test_windows_of_listed_keys(
     many: Served, monkeypatch: pytest.MonkeyPatch, limit: int, step: int
 ) -> None:
-    """One key after the other, page after page, both directions."""
+    """Windows of listed keys are returned key by key, page by page, in both directions."""
     monkeypatch.setattr(pages, "_FIRST_STEP", step)
     monkeypatch.setattr(pages, "_STEP", step)
     for read, ordered in (("fetchOfKeys", [20, 30, 40]), ("backwardFetchOfKeys", [40, 30, 20])):
@@ -251,7 +251,7 @@ def test_windows_of_listed_keys(
 
 
 def test_a_list_of_keys_is_checked(many: Served) -> None:
-    """What is no list of keys, or too much, is a clear error."""
+    """An invalid list of keys or one above a limit is rejected with its problem."""
     for body in (b"", b"{}", b'"a"', b"[1.5]", b'["a"', b'["\xff"]', b"[null]", b"[true]", b"[{}]"):
         answer = many.post(f"{ROOT}/latestOfKeys", body)
         assert_problem(answer, 400, "invalid-body", "JSON list of keys")

@@ -1,4 +1,4 @@
-"""Requests with a version, cursor or tag of a history that a restore ended."""
+"""Tests of requests with a version, cursor or ETag of a history that a restore ended."""
 
 import shutil
 from pathlib import Path
@@ -14,7 +14,7 @@ from tests.storage.store_tables import NONE
 
 ROOT = "/v1/stores/store"
 
-#: Reads whose page of one item has a cursor.
+#: Reads with one item per page, whose first page has a cursor.
 _PAGES = (
     "fetch/a?limit=1", "backwardFetch/a?limit=1", "fetchAll?limit=1", "fetchRange?limit=1",
     "keys?limit=1", "latestAll?limit=1", "changes?since_version=0&limit=1",
@@ -42,7 +42,7 @@ def _cursor(store: Served, page: str) -> str:
 @pytest.mark.parametrize("commits", [0, 1, 2, 4])
 @pytest.mark.parametrize("page", _PAGES)
 def test_a_cursor_of_a_lost_history_is_gone(backups: Backups, page: str, commits: int) -> None:
-    """Whether the store has fewer versions than the page before, as many, or more."""
+    """A cursor of a lost history is a 410, with fewer, equally many or more versions."""
     store = backups.served
     target = page.format(version=3)
     cursor = _cursor(store, target)
@@ -54,7 +54,7 @@ def test_a_cursor_of_a_lost_history_is_gone(backups: Backups, page: str, commits
 
 @pytest.mark.parametrize("page", [page for page in _PAGES if "as_of" not in page])
 def test_a_cursor_from_before_the_backup_stays_valid(backups: Backups, page: str) -> None:
-    """Both histories have its version."""
+    """A cursor from before the backup stays valid, because both histories have its version."""
     store = backups.served
     _replace_history(backups, 1)
     cursor = _cursor(store, page)
@@ -66,7 +66,7 @@ def test_a_cursor_from_before_the_backup_stays_valid(backups: Backups, page: str
 
 
 def test_a_cursor_of_listed_keys_is_gone(backups: Backups) -> None:
-    """Also in a request that lists keys."""
+    """A cursor of a list of keys is a 410 after a restore."""
     store, target = backups.served, f"{ROOT}/fetchOfKeys?limit=1"
     cursor = store.post(target, b'["a"]').json["next_cursor"]
     _replace_history(backups, 3)
@@ -77,7 +77,7 @@ def test_a_cursor_of_listed_keys_is_gone(backups: Backups) -> None:
 @pytest.mark.parametrize("commits", [0, 1, 2, 4])
 @pytest.mark.parametrize("name", ["min_version", "as_of_version", "since_version"])
 def test_a_version_of_a_lost_history_is_gone(backups: Backups, name: str, commits: int) -> None:
-    """A version comes with its history, as the position has both."""
+    """A version that is sent with a lost history is a 410."""
     store = backups.served
     read = "changes" if name == "since_version" else "latest/a"
     lost, wait = _position(store), "&wait_ms=30000" if name == "min_version" else ""
@@ -92,7 +92,7 @@ def test_a_version_of_a_lost_history_is_gone(backups: Backups, name: str, commit
 
 
 def test_a_count_of_a_lost_history_is_gone(tmp_path: Path) -> None:
-    """The number of rows, too."""
+    """A count with a version of a lost history is a 410."""
     with served(tmp_path / "data", window=NONE) as store:
         store.commit({"key": "a"})
         lost = _position(store)["history"]
@@ -115,13 +115,13 @@ def test_a_count_of_a_lost_history_is_gone(tmp_path: Path) -> None:
     [("history=1-2", "sent with min_version"), ("min_version=1&history=x", "'x'")],
 )
 def test_a_history_without_its_version_is_refused(filled: Served, query: str, words: str) -> None:
-    """Alone it says nothing."""
+    """A history without a version is rejected."""
     answer = filled.get(f"{ROOT}/latest/a?{query}")
     assert_problem(answer, 400, "invalid-parameter", "history", words)
 
 
 def test_a_tag_of_a_lost_history_brings_the_page_and_its_cursor(backups: Backups) -> None:
-    """The windows are the same, but the cursor of the client's copy is gone."""
+    """An ETag of a lost history gets the page again, because its cursor became invalid."""
     store, target = backups.served, f"{ROOT}/fetch/a?limit=3"
     lost = store.get(target).headers["etag"]
     assert store.get(target, [("If-None-Match", lost)]).status == 304
@@ -134,7 +134,7 @@ def test_a_tag_of_a_lost_history_brings_the_page_and_its_cursor(backups: Backups
 
 
 def test_changes_name_the_history_to_go_on_with(backups: Backups) -> None:
-    """Of the version that a page reaches, also if there are more pages."""
+    """Each page of changes has the history of the version that it reaches."""
     store = backups.served
     page = store.get(f"{ROOT}/changes?since_version=0&limit=1").json
     assert page["through_version"] == page["position"]["version"]
@@ -148,7 +148,7 @@ def test_changes_name_the_history_to_go_on_with(backups: Backups) -> None:
 def test_no_change_of_a_log_that_the_index_does_not_have_is_told(
     backups: Backups, commits: int, status: int
 ) -> None:
-    """The log is restored, and the index is not rebuilt yet."""
+    """Until the index is rebuilt after a restore, changes of the restored log are not returned."""
     store = backups.served
     backups.restore()
     for start in range(commits):
@@ -160,7 +160,7 @@ def test_no_change_of_a_log_that_the_index_does_not_have_is_told(
 
 @pytest.mark.parametrize("added", [0, 1, 3])
 def test_a_cursor_of_lost_dead_letters_is_gone(store: Served, tmp_path: Path, added: int) -> None:
-    """New letters could come before its place, and nobody would see them."""
+    """A cursor of lost dead letters is a 410, because new ones could precede its position."""
     target, folder = "/v1/deadLetters?order=oldest&limit=1", store.data / "tables/_dead_letters"
     add_letters(store.data, {"offset": 1}, {"offset": 2})
     kept = store.get(target).json["next_cursor"]

@@ -1,4 +1,4 @@
-"""The OpenAPI document: it is what is committed, complete, and what the service does."""
+"""Tests of the OpenAPI document: it is committed, complete, and true for the service."""
 
 import re
 from collections.abc import Iterator
@@ -24,7 +24,7 @@ _ROOT = "/v1/stores/store"
 
 @pytest.fixture(scope="module")
 def example(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    """A store with one key of two windows, one of sessions, and one without windows."""
+    """Return stores with windows, with sessions and without windows, and dead letters."""
     with served(tmp_path_factory.mktemp("example")) as made:
         made.add(make_definition("visits", window=SESSION), {"key": "a/b", "start": 10, "end": 12})
         made.add(make_definition("totals", window=NONE), {"key": "a/b", "mean": None})
@@ -42,32 +42,32 @@ def _document(store: Served) -> Any:
 
 
 def test_the_committed_file_is_what_is_served(empty_store: Served) -> None:
-    """`python -m tools.openapi` writes it anew."""
+    """The committed document is the served one. `python -m tools.openapi` writes it."""
     served_bytes = document_bytes(_document(empty_store))
     assert OPENAPI_FILE.read_bytes() == served_bytes, "run: python -m tools.openapi"
 
 
 @pytest.mark.parametrize("path", written_files(), ids=lambda path: path.name)
 def test_what_follows_from_the_operations_is_committed(path: Path) -> None:
-    """The document, the table of requests and the table of each kind's reads."""
+    """Files that are generated from the operations are committed."""
     assert path.read_bytes() == written_files()[path], "run: python -m tools.openapi"
 
 
 def test_the_version_is_that_of_the_package(empty_store: Served) -> None:
-    """A client can see which version of Oriel the document describes."""
+    """The document has the version of the package."""
     document = empty_store.get("/openapi.json").json
     assert document["info"]["version"] == oriel.__version__
 
 
 def test_the_description_names_every_hot_read(empty_store: Served) -> None:
-    """The list of each kind's reads leaves none out."""
+    """The description names every hot read."""
     description = _document(empty_store)["info"]["description"]
     for name in HOT_READS:
         assert f"`{name.decode()}`" in description
 
 
 def test_every_operation_is_described(empty_store: Served) -> None:
-    """Hot reads and cold routes, each with an id, words, parameters and errors."""
+    """Every operation has an id, a summary, a description, parameters and errors."""
     document = _document(empty_store)
     operations = [_operation(path) for path in document["paths"].values()]
     assert len(operations) == len(OPERATIONS)
@@ -84,7 +84,7 @@ def test_every_operation_is_described(empty_store: Served) -> None:
 
 
 def test_the_path_parameters_are_those_of_the_path(empty_store: Served) -> None:
-    """Each name in braces is described as a required path parameter, and no other."""
+    """The names in braces of a path are exactly its required path parameters."""
     for path, item in _document(empty_store)["paths"].items():
         named = set(re.findall(r"{(\w+)}", path))
         parameters = _operation(item).get("parameters", [])
@@ -93,14 +93,14 @@ def test_the_path_parameters_are_those_of_the_path(empty_store: Served) -> None:
 
 
 def test_every_code_is_documented_somewhere(empty_store: Served) -> None:
-    """Except for paths that there are none of."""
+    """Every problem code except the one for unknown routes is in the document."""
     text = orjson.dumps(_document(empty_store)).decode()
     missing = {code for code in all_codes() if f'"{code}"' not in text}
     assert missing == {"unknown-route"}
 
 
 def test_every_example_fits_its_schema(empty_store: Served) -> None:
-    """Examples of answers and of parameters."""
+    """Every example of a response or a parameter is valid by its schema."""
     document = _document(empty_store)
     for item in document["paths"].values():
         for parameter in _operation(item).get("parameters", []):
@@ -236,13 +236,13 @@ _POSTS = {
 
 
 def _operation(item: Any) -> Any:
-    """The one operation of a path."""
+    """Return the only operation of a path."""
     (operation,) = item.values()
     return operation
 
 
 def test_every_operation_answers_as_documented(example: Served) -> None:
-    """Each is called, also wrongly; status, media type and body are among those described."""
+    """Valid and invalid calls of every operation have a documented status, type and body."""
     example.pipeline_says()
     document = _document(example)
     assert _CALLS.keys() | _POSTS.keys() == document["paths"].keys()
@@ -273,7 +273,7 @@ _QUERY_PARAMETERS = {
 
 @pytest.mark.parametrize("parameter", _QUERY_PARAMETERS.values(), ids=lambda one: one.name)
 def test_the_schema_of_a_parameter_is_as_strict_as_its_reader(parameter: Any) -> None:
-    """Both ends of integers, and how fine a time can be."""
+    """Schema and parser agree on the bounds of integers and the precision of times."""
     for schema in parameter.schema.get("anyOf", [parameter.schema]):
         if schema["type"] == "integer":
             for value in (schema["minimum"], schema["maximum"]):
@@ -291,7 +291,7 @@ def test_the_schema_of_a_parameter_is_as_strict_as_its_reader(parameter: Any) ->
 
 
 def test_a_304_is_documented(example: Served) -> None:
-    """It has no body."""
+    """A 304 is documented without a body."""
     document = _document(example)
     target = f"{_ROOT}/latest/a/b"
     tag = example.get(target).headers["etag"]
@@ -302,7 +302,7 @@ def test_a_304_is_documented(example: Served) -> None:
 
 @pytest.mark.parametrize("media", ["text/csv", "image/png"])
 def test_other_forms_are_documented(example: Served, media: str) -> None:
-    """Of each operation that has forms; and that there is no other."""
+    """Operations with several formats document CSV and the 406 for other formats."""
     document = _document(example)
     for operation in OPERATIONS.values():
         if operation.has_forms:
@@ -316,7 +316,7 @@ def test_other_forms_are_documented(example: Served, media: str) -> None:
 
 
 def test_not_ready_is_documented(tmp_path: Path) -> None:
-    """503 of readyz has its own body; 503 of a store is a problem."""
+    """The 503 of readiness has its own body, and the 503 of a store is a problem."""
     with served(tmp_path) as made:
         document = _document(made)
         answer = made.get("/readyz")

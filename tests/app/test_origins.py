@@ -1,4 +1,4 @@
-"""Pages of which origins may read (CORS)."""
+"""Tests of the origins whose pages can read responses (CORS)."""
 
 from pathlib import Path
 
@@ -10,7 +10,7 @@ from tests.app.test_access import ROOT, token_in
 
 
 def test_pages_of_told_origins_may_read(tmp_path: Path) -> None:
-    """Without a token for the browser's own question; other origins get no word of it."""
+    """Configured origins pass a preflight without a token and can read. Others get no header."""
     origin = "https://app.example"
     settings = ServiceSettings(
         tokens=str(tmp_path / "tokens.toml"), cors_origins=(origin,), allowed_hosts=("*",)
@@ -42,6 +42,6 @@ def test_pages_of_told_origins_may_read(tmp_path: Path) -> None:
 
 
 def test_no_origin_is_told_where_none_is_set(store: Served) -> None:
-    """The default."""
+    """By default, no origin is allowed."""
     answer = store.get(ROOT, [("Origin", "https://app.example")])
     assert "access-control-allow-origin" not in answer.headers

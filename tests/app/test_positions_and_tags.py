@@ -1,4 +1,4 @@
-"""What every hot read obeys: the position that a client demands, and the tag that it has."""
+"""Tests of hot reads with a minimum position, ETags and position headers."""
 
 import asyncio
 import os
@@ -32,13 +32,13 @@ class TestPosition:
         ],
     )  # fmt: skip
     def test_a_position_that_is_not_reached_is_503(self, filled: Served, bound: str) -> None:
-        """In every read, at once without wait_ms."""
+        """Without `wait_ms`, each read above the position is a 503 at once."""
         for path in ("fetch/a", "backwardFetch/a", "latest/a", "window/10/a", "keys"):
             answer = filled.get(f"{ROOT}/{path}?{bound}")
             assert_problem(answer, 503, "behind-position-bound", "has not reached the position")
 
     def test_waiting_ends_when_the_position_is_reached(self, changing: Served) -> None:
-        """The answer comes from the version that was waited for."""
+        """The response has the version that the request waited for."""
 
         async def wait_and_commit() -> Answer:
             waiting = asyncio.ensure_future(
@@ -51,16 +51,16 @@ class TestPosition:
         assert starts(asyncio.run(wait_and_commit())) == [60]
 
     def test_waiting_ends_without_it_after_wait_ms(self, filled: Served) -> None:
-        """Then it is the same 503."""
+        """After `wait_ms` without the position, the response is a 503."""
         answer = filled.get(f"{ROOT}/latest/a?min_version=2&wait_ms=30")
         assert_problem(answer, 503, "behind-position-bound", "version 1 is less than 2")
 
 
 class TestEntityTag:
-    """Pollers pay little for an answer that they have."""
+    """A client that polls gets a short response if nothing changed."""
 
     def test_the_tag_brings_304_until_the_answer_changes(self, changing: Served) -> None:
-        """Commits that change other keys, or nothing, leave it; the position is said anew."""
+        """The ETag changes only with the response. A 304 has the new position."""
         target = f"{ROOT}/fetch/a?limit=3"
         tag = changing.get(target).headers["etag"]
         changing.commit()
@@ -74,7 +74,7 @@ class TestEntityTag:
         assert changed.headers["etag"] != tag
 
     def test_a_page_that_begins_to_go_on_has_another_tag(self, changing: Served) -> None:
-        """Whether there is a next page is part of the answer."""
+        """The ETag changes when the page gets a next page."""
         target = f"{ROOT}/fetch/a?limit=5"
         tag = changing.get(target).headers["etag"]
         changing.commit({"key": "a", "start": 60})
@@ -82,23 +82,23 @@ class TestEntityTag:
 
     @pytest.mark.parametrize("form", ['"other", W/{}', "W/{}", "{}", "*", 'W/{}, "x"'])
     def test_the_tag_may_be_one_of_a_list_or_strong(self, filled: Served, form: str) -> None:
-        """As RFC 9110 has it: tags are compared weakly here."""
+        """ETags are compared weakly, also in lists (RFC 9110)."""
         tag = filled.get(f"{ROOT}/latest/a").headers["etag"].removeprefix("W/")
         answer = filled.get(f"{ROOT}/latest/a", [("If-None-Match", form.format(tag))])
         assert answer.status == 304
 
     def test_another_request_has_another_tag(self, filled: Served) -> None:
-        """A tag of one address doesn't hold for another."""
+        """Each request has its own ETag."""
         targets = [f"{ROOT}/fetch/a", f"{ROOT}/fetch/a?limit=3", f"{ROOT}/backwardFetch/a"]
         tags = {filled.get(target).headers["etag"] for target in targets}
         assert len(tags) == len(targets)
 
 
 class TestPositionFields:
-    """Position and lag in the header, of 200 and 304."""
+    """Responses with status 200 and 304 have position and lag in headers."""
 
     def test_they_say_what_the_body_says(self, filled: Served) -> None:
-        """Offsets in the form that min_offset takes."""
+        """The offsets have the format of `min_offset`."""
         headers = filled.get(f"{ROOT}/latest/a").headers
         assert headers["oriel-version"] == "1"
         assert headers["oriel-offsets"] == "events:0:100"
@@ -108,7 +108,7 @@ class TestPositionFields:
         "target", [ROOT, f"{ROOT}/keys", f"{ROOT}/changes?since_version=0", f"{ROOT}/latestOfKeys"]
     )
     def test_answers_that_are_no_hot_reads_have_them(self, filled: Served, target: str) -> None:
-        """No cache may keep one without asking."""
+        """Other reads have position headers and are not cached."""
         is_post = target.endswith("OfKeys")
         answer = filled.post(target, b'["a"]') if is_post else filled.get(target)
         assert answer.json["position"]["version"] == 1
@@ -118,12 +118,12 @@ class TestPositionFields:
 
     @pytest.mark.parametrize("target", ["/v1/stores", "/healthz", "/readyz", "/v1/deadLetters"])
     def test_what_has_no_position_is_kept_by_no_cache(self, filled: Served, target: str) -> None:
-        """It is what it is at the moment."""
+        """Responses without a position are not cached."""
         assert filled.get(target).headers["cache-control"] == "no-store"
 
     @pytest.mark.parametrize("behind", [1, 2, 3, 6])
     def test_the_lag_is_what_the_index_lacks(self, changing: Served, behind: int) -> None:
-        """In versions, and in ms since the first of them."""
+        """The lag has the number of missing versions, and the ms since the first missing one."""
         for _ in range(behind):
             changing.table.commit()
         long_ago = changing.table.entry(2).stat().st_mtime - 5
@@ -134,7 +134,7 @@ class TestPositionFields:
         assert int(ms.removeprefix("ms=")) >= 5_000
 
     def test_a_clock_ahead_does_not_hide_the_lag(self, changing: Served) -> None:
-        """If the pipeline's clock is ahead, the ms of the lag are negative and never 0."""
+        """If the pipeline's wall clock is ahead, the ms of the lag are negative and never 0."""
         changing.table.commit()
         later = changing.table.entry(2).stat().st_mtime + 60
         os.utime(changing.table.entry(2), (later, later))
@@ -143,7 +143,7 @@ class TestPositionFields:
         assert int(ms.removeprefix("ms=")) < 0
 
     def test_a_long_position_is_left_out(self, store: Served) -> None:
-        """The body has it; a header of many kilobytes is refused on the way."""
+        """A long position is only in the body, because proxies reject long headers."""
         offsets = {"events": {str(partition): 1 for partition in range(1_000)}}
         store.table.commit([{"key": "a", "start": 1}], make_record(0, offsets=offsets))
         store.index()
@@ -154,7 +154,7 @@ class TestPositionFields:
 
 @pytest.fixture(scope="module")
 def settled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    """Windows of 10 ms, final to 30; every window that ends before 45 is."""
+    """Return windows of 10 ms. Each window that ends before 45 is final."""
     with served(tmp_path_factory.mktemp("settled")) as made:
         starts = (10, 20, 30, 40, 50)
         rows = [{"key": "a", "start": start, "final": start + 10 < 45} for start in starts]
@@ -177,7 +177,7 @@ def settled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
 def test_only_what_no_record_can_change_may_be_kept(
     settled: Served, read: str, is_settled: bool
 ) -> None:
-    """A sliding window from 34 ends at 44, which is still open."""
+    """Only a complete page of final windows to which no window can be added is immutable."""
     answer = settled.get(f"{ROOT}/{read}")
     assert answer.status == 200
     kept = answer.headers["cache-control"]

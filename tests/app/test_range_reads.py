@@ -1,4 +1,4 @@
-"""Reads of many keys over HTTP, what is newest of a key, and what any read may leave out."""
+"""Tests of reads of many keys, of the newest windows of a key, and of filters, over HTTP."""
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -16,14 +16,14 @@ ORDERED = [(key, start) for key in sorted(KEYS, key=str.encode) for start in (10
 
 
 def ids(answer: Answer) -> list[tuple[str, int]]:
-    """Key and start of windows, of rows the key and 0."""
+    """Return key and start of windows, or key and 0 of rows."""
     assert answer.status == 200, answer.body
     items = answer.json.get("windows") or answer.json.get("rows") or []
     return [(item["key"], item.get("window_start_ms", 0)) for item in items]
 
 
 def joined(store: Served, target: str) -> list[tuple[str, int]]:
-    """All items of all pages."""
+    """Return the items of all pages."""
     found: list[tuple[str, int]] = []
     cursor = ""
     while True:
@@ -37,7 +37,7 @@ def joined(store: Served, target: str) -> list[tuple[str, int]]:
 
 @pytest.fixture(scope="module")
 def many(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    """Each key with windows at 10 (final), 20 and 30, and a store of rows; never changed."""
+    """Return keys with windows at 10 (final), 20 and 30, and a store of rows, for reads only."""
     with served(tmp_path_factory.mktemp("many")) as made:
         rows = make_definition("rows", window=NONE)
         made.add(rows, *({"key": key} for key in KEYS))
@@ -47,7 +47,7 @@ def many(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
 
 @pytest.mark.parametrize("limit", [1, 5, 1000])
 def test_everything_has_one_order(many: Served, limit: int) -> None:
-    """By key bytes and start, and backwards exactly the reverse, whatever the page."""
+    """All items are ordered by key bytes and start, and backward reads are the exact reverse."""
     assert joined(many, f"{ROOT}/all?limit={limit}") == ORDERED
     assert joined(many, f"{ROOT}/backwardAll?limit={limit}") == ORDERED[::-1]
     rows = [(key, 0) for key in sorted(KEYS, key=str.encode)]
@@ -60,7 +60,7 @@ def test_everything_has_one_order(many: Served, limit: int) -> None:
 def test_key_ranges_are_inclusive_and_open(
     many: Served, key_from: str | None, key_to: str | None
 ) -> None:
-    """For windows, sessions by their start, and rows."""
+    """Key ranges include both bounds or are open, for windows and for rows."""
     bounds = [
         f"{name}={quote(key)}"
         for name, key in (("key_from", key_from), ("key_to", key_to))
@@ -86,7 +86,7 @@ def test_key_ranges_are_inclusive_and_open(
 
 
 def test_all_keys_in_a_range_of_time(many: Served) -> None:
-    """The windows of ``fetch`` of every key."""
+    """`fetchAll` has the windows of ``fetch`` of every key."""
     expected = [(key, start) for key, start in ORDERED if 15 <= start <= 30]
     assert joined(many, f"{ROOT}/fetchAll?from_ms=15&to_ms=30&limit=3") == expected
     assert joined(many, f"{ROOT}/backwardFetchAll?from_ms=15&limit=3") == expected[::-1]
@@ -96,7 +96,7 @@ def test_all_keys_in_a_range_of_time(many: Served) -> None:
 
 
 def test_prefixes(many: Served) -> None:
-    """The keys that begin so."""
+    """A prefix selects the keys that start with it."""
     expected = [(key, 0) for key in ("a", "a\x00", "a/b", "ab")]
     assert joined(many, "/v1/stores/rows/prefixScan?prefix=a&limit=1") == expected
     assert [key for key, _ in joined(many, f"{ROOT}/latestAll?prefix=a&limit=3")] == [
@@ -110,7 +110,7 @@ def test_prefixes(many: Served) -> None:
     "read", ["fetch/a", "backwardFetch/a", "all", "fetchRange", "covering/20/a"]
 )
 def test_final_windows_and_open_ones(many: Served, read: str) -> None:
-    """Each alone, in every read that gives several."""
+    """`final` selects final or open windows in every read of several windows."""
     for final in (True, False):
         found = joined(many, f"{ROOT}/{read}?final={str(final).lower()}&limit=1")
         assert found == [e for e in joined(many, f"{ROOT}/{read}") if (e[1] == 10) == final]
@@ -122,7 +122,7 @@ def test_final_windows_and_open_ones(many: Served, read: str) -> None:
 
 @pytest.mark.parametrize("read", ["fetch/a?", "latest/a?", "window/10/a?", "all?", "currentAll?"])
 def test_chosen_columns(many: Served, read: str) -> None:
-    """Key, times and final are always there; what is unknown is named with what there is."""
+    """`columns` selects aggregates. Key, times and `final` are always included."""
     always = ["key", "window_start_ms", "window_end_ms", "timestamp_ms", "final"]
     for columns, fields in (("", always), ("mean,n", [*always[:3], "n", "mean", *always[3:]])):
         answer = many.get(f"{ROOT}/{read}columns={columns}")
@@ -141,14 +141,14 @@ def test_chosen_columns(many: Served, read: str) -> None:
     ],
 )  # fmt: skip
 def test_a_cursor_is_bound_to_read_range_and_filters(many: Served, other: str) -> None:
-    """Another one of these is another request."""
+    """A cursor is rejected for another read, range or filter."""
     cursor = many.get(f"{ROOT}/fetchRange?limit=2").json["next_cursor"]
     answer = many.get(f"{ROOT}/{other}&cursor={cursor}")
     assert_problem(answer, 400, "invalid-cursor", "another request")
 
 
 def test_the_longest_keys_can_be_asked_for_and_paged(tmp_path: Path) -> None:
-    """A key has at most 8,192 bytes of UTF-8; a longer one is a clear error."""
+    """Keys of up to 8,192 bytes of UTF-8 can be read, and a longer one is rejected."""
     longest = ["é" * 4095 + end for end in ("xx", "xy")]
     with served(tmp_path) as made:
         made.commit(*({"key": key, "start": 10} for key in (*longest, "a")))
@@ -170,9 +170,9 @@ def test_the_longest_keys_can_be_asked_for_and_paged(tmp_path: Path) -> None:
 
 
 def test_current_is_the_window_that_ends_at_the_newest_record(tmp_path: Path) -> None:
-    """Sliding: latest is the one right of the newest record but one, and counts one record."""
+    """The current sliding window ends at the newest record. The latest one has this record only."""
     with served(tmp_path) as made:
-        # Records at 10, 12, 14 and 18, D = 10: [8,18] holds all of them, [15,25] the last.
+        # Records at 10, 12, 14 and 18, D = 10: [8,18] contains all records, [15,25] the last one.
         made.commit(
             {"key": "a", "start": 0, "n": 1, "timestamp": 10},
             {"key": "a", "start": 8, "n": 4, "timestamp": 18},
@@ -187,9 +187,9 @@ def test_current_is_the_window_that_ends_at_the_newest_record(tmp_path: Path) ->
 
 
 def test_current_contains_the_newest_record_of_a_key(tmp_path: Path) -> None:
-    """A window that was closed when this record came covers its time and is not the current one."""
+    """The current window contains the newest record, which a closed window does not."""
     with served(tmp_path) as made:
-        # D = 10, grace 5: a@4, a@6, b@16, then a@8, which [0,10] can't take any more.
+        # D = 10, grace 5: a@4, a@6, b@16, then a@8, for which [0,10] is closed.
         made.commit(
             {"key": "a", "start": 0, "n": 2, "timestamp": 6},
             {"key": "a", "start": 5, "n": 2, "timestamp": 8},
@@ -212,7 +212,7 @@ def test_current_contains_the_newest_record_of_a_key(tmp_path: Path) -> None:
 def test_current_of_other_kinds(
     tmp_path: Path, window: object, rows: Sequence[tuple[int, int, int]], current: list[int]
 ) -> None:
-    """Tumbling: holds the newest record; hopping: of these the first; sessions: ends last."""
+    """Current is the window, or first hopping window, of the newest record, or the last session."""
     with served(tmp_path, window=window) as made:  # type: ignore[arg-type]
         fields = ("start", "end", "timestamp")
         made.commit(*({"key": "a", **dict(zip(fields, row, strict=True))} for row in rows))
@@ -235,7 +235,7 @@ def test_windows_that_hold_an_instant(
     instant_ms: int,
     covering: list[int],
 ) -> None:
-    """Ends are exclusive for tumbling and hopping windows, else inclusive."""
+    """Ends are exclusive for tumbling and hopping windows, and inclusive for sessions."""
     with served(tmp_path, window=window) as made:  # type: ignore[arg-type]
         made.commit(*({"key": "a", "start": start, "end": end} for start, end in rows))
         assert starts(made.get(f"{ROOT}/covering/{instant_ms}/a")) == covering
@@ -244,13 +244,13 @@ def test_windows_that_hold_an_instant(
 
 
 def test_a_sliding_window_holds_its_end(many: Served) -> None:
-    """[10,20], [20,30] and [30,40] at 30: the last two."""
+    """A sliding window includes its end: [20,30] and [30,40] contain 30."""
     assert starts(many.get(f"{ROOT}/covering/30/a")) == [20, 30]
     assert starts(many.get(f"{ROOT}/covering/41/a")) == []
 
 
 def test_sessions_of_a_range_of_keys(tmp_path: Path) -> None:
-    """By overlap, as ``findSessions`` does for one key; fetchSession is ``session``."""
+    """Sessions of a key range are found by overlap, and `fetchSession` equals ``session``."""
     with served(tmp_path, window=SESSION) as made:
         spans = [(0, 5), (0, 20), (30, 40)]
         made.commit(

@@ -1,4 +1,4 @@
-"""/readyz says no while an index is not as it should be, and the reason; hanging is noticed."""
+"""Tests of /readyz for index problems, and of the detection of a hanging tailer."""
 
 import os
 import signal
@@ -24,7 +24,7 @@ FOLLOWING = StoreStatus("following", 0)
 
 @pytest.mark.parametrize("state", ["opening", "building", "failed", "stale", "blocked", "away"])
 def test_not_ready_unless_the_index_is_followed(store: Served, state: str) -> None:
-    """Though it answers; with the tailer's reason, where it gives one."""
+    """A store in another state than `following` is not ready, although it is served."""
     store.tailer_says(FOLLOWING)
     assert store.get("/readyz").status == 200
     for problem in (None, "the disk does not answer"):
@@ -38,7 +38,7 @@ def test_not_ready_unless_the_index_is_followed(store: Served, state: str) -> No
 
 
 def test_not_ready_with_a_heartbeat_of_the_future(store: Served) -> None:
-    """A clock was set back: how old it is can't be said."""
+    """A heartbeat in the future is a problem, because its age is unknown."""
     store.tailer_says(FOLLOWING)
     path = DataLayout(store.data).indexes / "_tailer.json"
     os.utime(path, (time.time() + 60, time.time() + 60))
@@ -48,7 +48,7 @@ def test_not_ready_with_a_heartbeat_of_the_future(store: Served) -> None:
 
 
 def test_not_ready_with_a_mark_of_damage(store: Served) -> None:
-    """The moment that a reader left it."""
+    """A store is not ready as soon as a reader marked its index as damaged."""
     store.tailer_says(FOLLOWING)
     generation = IndexFolder(DataLayout(store.data).index("store")).current()
     assert generation is not None
@@ -59,7 +59,7 @@ def test_not_ready_with_a_mark_of_damage(store: Served) -> None:
 
 
 def test_not_ready_while_an_index_is_verified_after_a_restart(store: Served) -> None:
-    """Readers get 503 until then, although the tailer before the restart reported its stores."""
+    """A store is not ready until its index is verified, despite the tailer's earlier status."""
     store.tailer_says(FOLLOWING)
     require_verifications(DataLayout(store.data))
     answer = store.get("/readyz")
@@ -69,7 +69,7 @@ def test_not_ready_while_an_index_is_verified_after_a_restart(store: Served) -> 
 
 
 def test_what_another_version_of_the_tailer_says_is_read(store: Served) -> None:
-    """What is unknown is left aside, what is missing has a default; rubbish is no word."""
+    """In a status of another version, unknown fields are ignored and missing ones have defaults."""
     store.tailer_says(FOLLOWING)
     path = DataLayout(store.data).indexes / "_tailer.json"
     told = orjson.loads(path.read_bytes())
@@ -86,7 +86,7 @@ def test_what_another_version_of_the_tailer_says_is_read(store: Served) -> None:
 def test_an_index_folder_that_can_not_be_written_is_the_reason(
     store: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The tailer can't say so itself, for its word lies there, too."""
+    """The service reports an unwritable index directory, because the tailer cannot report it."""
     store.tailer_says(FOLLOWING)
     indexes = DataLayout(store.data).indexes
     os.utime(indexes / "_tailer.json", (1, 1))
@@ -96,7 +96,7 @@ def test_an_index_folder_that_can_not_be_written_is_the_reason(
 
 
 def test_a_log_without_entries_is_no_store(store: Served) -> None:
-    """An empty directory among the tables changes nothing. A log that can't be read is named."""
+    """A table directory without entries is ignored, and a log that cannot be read is named."""
     store.tailer_says(FOLLOWING)
     log = DataLayout(store.data).tables / "begun" / "_delta_log"
     log.mkdir(parents=True)
@@ -113,7 +113,7 @@ def test_a_log_without_entries_is_no_store(store: Served) -> None:
 def test_a_heartbeat_that_stands_still_is_found(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Of this tailer and of no other, by the clock of the one who looks."""
+    """A heartbeat that stops changing is detected for the own tailer only, by monotonic time."""
     seconds = iter(range(0, 10_000, 10))
     monkeypatch.setattr("time.monotonic", lambda: float(next(seconds)))
     layout = DataLayout(tmp_path)
@@ -126,7 +126,7 @@ def test_a_heartbeat_that_stands_still_is_found(
         StatusFile(layout).write({})
         assert [watch.hangs(child) for _ in range(5)] == no_look_finds_it, "another tailer sends it"
         for time_s in (2**32, 2**31, 1):
-            # Times of the future, or of long ago, say nothing of how long it stands.
+            # Wall-clock times do not show for how long the heartbeat has been unchanged.
             path.write_bytes(orjson.dumps({"pid": child.pid, "stores": {}}))
             os.utime(path, (time_s, time_s))
             assert not watch.hangs(child), "it has just changed"
@@ -139,7 +139,7 @@ def test_a_heartbeat_that_stands_still_is_found(
 
 @pytest.fixture
 def table(tmp_path: Path) -> StoreTable:
-    """A store's table, of three commits."""
+    """Return a store's table with three commits."""
     return _make_table(tmp_path)
 
 
@@ -152,7 +152,7 @@ def _make_table(data: Path) -> StoreTable:
 
 @pytest.fixture(scope="module")
 def serving(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
-    """The service over such a table, for tests behind which it is ready again."""
+    """Return a service of such a table. Each test leaves it ready again."""
     data = tmp_path_factory.mktemp("serving") / "data"
     _make_table(data)
     made = Serving(data, "--stale-after", "3600", serve=IMPATIENT)
@@ -163,7 +163,7 @@ def serving(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
 
 @pytest.mark.slow
 def test_a_tailer_that_is_stopped_is_noticed_and_replaced(serving: Serving) -> None:
-    """SIGSTOP: /readyz says no within seconds, and another one follows the table."""
+    """After a SIGSTOP of the tailer, /readyz is 503, and another tailer replaces it."""
     serving.wait_for_status("/readyz", 200)
     stopped = serving.children()["oriel.storage.tailer"]
     os.kill(stopped, signal.SIGSTOP)
@@ -177,7 +177,7 @@ def test_a_tailer_that_is_stopped_is_noticed_and_replaced(serving: Serving) -> N
 
 @pytest.mark.slow
 def test_a_next_entry_that_stays_torn_is_told(serving: Serving) -> None:
-    """The last whole version answers; when the entry is whole, all is well."""
+    """A torn next entry is reported while the last complete version is served."""
     entry = DataLayout(serving.data).table("store") / "_delta_log" / f"{4:020d}.json"
     serving.wait_for_status("/readyz", 200)
     entry.write_bytes(b'{"commitInfo"')
@@ -193,7 +193,7 @@ def test_a_next_entry_that_stays_torn_is_told(serving: Serving) -> None:
 
 @pytest.mark.slow
 def test_tables_that_are_away_for_a_while_keep_their_answers(serving: Serving) -> None:
-    """As an unmount: reads answer all the time, /readyz names the folder; then it goes on."""
+    """While tables are unavailable, reads are served and /readyz names the directory."""
     tables = DataLayout(serving.data).tables
     serving.wait_for_status("/readyz", 200)
     generation = serving.generation()
@@ -210,7 +210,7 @@ def test_tables_that_are_away_for_a_while_keep_their_answers(serving: Serving) -
 def test_a_table_that_was_optimised_and_vacuumed_meanwhile_is_served(
     tmp_path: Path, table: StoreTable
 ) -> None:
-    """While the service was off: the index can't follow, and is built anew by itself."""
+    """After OPTIMIZE and VACUUM while the service was stopped, the index is rebuilt."""
     serving = Serving(tmp_path)
     serving.wait_for(3)
     assert serving.end() == 0

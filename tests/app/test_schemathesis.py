@@ -1,9 +1,8 @@
-"""What schemathesis makes of the served document: every operation, asked rightly and wrongly.
+"""Tests of the served document with schemathesis: valid and invalid requests of every operation.
 
-It draws requests from the schemas of the document and holds each answer against it: status, media
-type, header and body are among those described, none is a 500, and what the schemas forbid is
-refused. Beside its own names the requests have those of stores and keys that there are, and pages
-are gone on with.
+Schemathesis draws requests from the schemas of the document and checks each response. Status, media
+type, headers and body must be documented, no response is a 500, and requests that violate the
+schemas are rejected. Requests also use existing stores and keys, and read the next page.
 """
 
 import asyncio
@@ -32,7 +31,7 @@ _BASE_URL = "http://127.0.0.1"
 _KEYS = ("a", "a/b", "a//b", " ", "%2F", "é😀", '"\\\n\0', "k" * 8_192, "?#&=+;", "ÿ")
 _STORES = ("store", "visits", "totals", "hops")
 
-#: A position that the store has not come to, limits, and a version that is gone are answers, too.
+#: 503 is also valid: for a position that is not reached, and for limits.
 _CONFIG = {
     "checks": {
         "not_a_server_error": {"expected-statuses": ["2xx", "3xx", "4xx", 503]},
@@ -40,13 +39,13 @@ _CONFIG = {
     }
 }
 
-#: Why a request that fits the schemas may still be a 400: what no schema can say.
+#: Details of a 400 to a request that is valid by the schemas, which cannot express these rules.
 _BEYOND_SCHEMAS = re.compile(r"cursor|does not fit it|cannot be combined|column .* does not exist")
 
 
 @pytest.fixture(scope="module")
 def hostile(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    """A store of each kind with hostile keys and values, and dead letters; never changed."""
+    """Return stores of each kind with hostile keys and values, and dead letters, for reads only."""
     values: list[dict[str, Any]] = [
         {"n": 2**63 - 1, "mean": float("nan"), "last": '"\n\0', "all": [float("inf"), -0.0]},
         {"n": -(2**63), "mean": float("-inf"), "last": "", "all": []},
@@ -71,7 +70,7 @@ def hostile(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
 
 @pytest.fixture(scope="module")
 def schema(hostile: Served) -> Any:
-    """The served document as schemathesis reads it."""
+    """Return the served document as a schemathesis schema."""
     config = SchemathesisConfig.from_dict(_CONFIG)
     return schemathesis.openapi.from_dict(hostile.get("/openapi.json").json, config=config)
 
@@ -80,7 +79,7 @@ def schema(hostile: Served) -> Any:
 @pytest.mark.parametrize("cases", [pytest.param(2, id="short"), *full(280, id="long")])
 @pytest.mark.parametrize("name", OPERATIONS)
 def test_answers_are_as_documented(hostile: Served, schema: Any, name: str, cases: int) -> None:
-    """Of requests that fit the schemas, and of such that don't: half each."""
+    """Valid and invalid requests, half each, have documented responses."""
     operation = schema.find_operation_by_id(name)
     has_parameters = bool(OPERATIONS[name].path_parameters or OPERATIONS[name].query.parameters)
     modes = [*GenerationMode] if has_parameters else [GenerationMode.POSITIVE]
@@ -103,7 +102,7 @@ def test_answers_are_as_documented(hostile: Served, schema: Any, name: str, case
 
 
 def _cases(operation: Any, mode: GenerationMode) -> Any:
-    """Requests to an operation: to what schemathesis thinks of, and to what there is."""
+    """Return requests to an operation, with drawn parameters and with existing stores and keys."""
     query = {"for_ms": 1} if operation.path.endswith("/watch") else None
     names = [parameter.name for parameter in operation.path_parameters]
     if "store" not in names:
@@ -122,7 +121,7 @@ def _cases(operation: Any, mode: GenerationMode) -> Any:
 
 
 def _check(client: ApiClient, case: Any, media: MediaType) -> Response:
-    """Ask, check the answer, and go on with its next page."""
+    """Send a request, check its response, and check the next page."""
     if isinstance(case.query, dict) and "wait_ms" in case.query:
         case.query["wait_ms"] = 0
     answer = _asked(client, case, media)

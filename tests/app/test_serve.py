@@ -1,4 +1,4 @@
-"""The service as processes: supervisor, worker, tailer; killed and damaged while it serves."""
+"""Tests of the service processes: supervisor, worker and tailer are killed or damaged in use."""
 
 import os
 import shutil
@@ -32,7 +32,7 @@ def _make_table(data: Path) -> StoreTable:
 
 
 class Mended(NamedTuple):
-    """A service that is caught up, and its store's table."""
+    """A service that recovers after each test, and its store's table."""
 
     serving: Serving
     table: StoreTable
@@ -40,7 +40,7 @@ class Mended(NamedTuple):
 
 @pytest.fixture(scope="module")
 def mended(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mended]:
-    """One for all tests that do what it survives."""
+    """Return one service for all tests that it survives."""
     data = tmp_path_factory.mktemp("mended")
     table = _make_table(data)
     serving = Serving(data)
@@ -51,13 +51,13 @@ def mended(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mended]:
 
 @pytest.fixture
 def table(tmp_path: Path) -> StoreTable:
-    """A store's table with 2,000 windows of key "a" (a file of some hundred pages)."""
+    """Return a store's table with 2,000 windows of key "a" (a file of some hundred pages)."""
     return _make_table(tmp_path)
 
 
 @pytest.fixture
 def serving(tmp_path: Path, table: StoreTable) -> Iterator[Serving]:
-    """The service over that table, caught up; for one test, which may break it."""
+    """Return a service that has the newest version of that table, for one test to damage."""
     made = Serving(tmp_path)
     made.wait_for(1)
     yield made
@@ -66,7 +66,7 @@ def serving(tmp_path: Path, table: StoreTable) -> Iterator[Serving]:
 
 @pytest.fixture(scope="module")
 def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
-    """Such a service for all tests that harm neither it nor its store."""
+    """Return such a service for all tests that harm neither the service nor its store."""
     data = tmp_path_factory.mktemp("shared")
     _make_table(data)
     made = Serving(data)
@@ -76,7 +76,7 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
 
 
 def test_it_serves_and_follows_and_ends(serving: Serving, table: StoreTable) -> None:
-    """New versions arrive, a client can wait for one; SIGTERM ends all processes with code 0."""
+    """The service serves new versions, and SIGTERM ends all its processes with code 0."""
     waiting = f"{ROOT}/latest/a?min_version=2&wait_ms=30000"
     table.commit([{"key": "a", "start": 5_000}])
     assert serving.get(waiting).json["windows"][0]["window_start_ms"] == 5_000
@@ -88,7 +88,7 @@ def test_it_serves_and_follows_and_ends(serving: Serving, table: StoreTable) -> 
 
 
 def test_all_processes_speak_json_for_programs(tmp_path: Path, table: StoreTable) -> None:
-    """Each line says which process it is of; one that was started again does so, too."""
+    """With JSON logs, each line of every process has the process name, also after a restart."""
     serving = Serving(tmp_path, "--log-format", "json")
     try:
         serving.wait_for(table.batch + 1)
@@ -107,7 +107,7 @@ def test_all_processes_speak_json_for_programs(tmp_path: Path, table: StoreTable
 
 
 def test_the_longest_keys_and_lists_of_keys_go_over_the_wire(shared: Serving) -> None:
-    """A key of 8,192 bytes percent-encoded, a cursor that ends on it, and a body that lists it."""
+    """Keys of 8,192 bytes work in paths, in cursors and in bodies."""
     keys = ["é" * 4096, "é" * 4095 + "zz", "a" * 8193]
     table = StoreTable(shared.data, make_definition("longest"))
     version = table.commit([{"key": key, "start": 5} for key in keys])
@@ -124,7 +124,7 @@ def test_the_longest_keys_and_lists_of_keys_go_over_the_wire(shared: Serving) ->
 
 
 def test_any_key_works_over_the_wire(shared: Serving) -> None:
-    """Nothing between client and store normalises the path."""
+    """Any key works, because no component normalizes the path."""
     keys = ["", "..", "../..", "a//b", "/", "a b", "é", "😀", "%", "a%2Fb", "?#", "\x00", "+"]
     table = StoreTable(shared.data, make_definition("odd"))
     version = table.commit([{"key": key, "start": i} for i, key in enumerate(keys)])
@@ -142,7 +142,7 @@ def test_any_key_works_over_the_wire(shared: Serving) -> None:
     [b"rubbish\r\n\r\n", b"GET /\xff HTTP/1.1\r\nHost: x\r\n\r\n", b"GET / HTTP/9\r\n\r\n"],
 )
 def test_bytes_that_are_no_request_get_a_problem(shared: Serving, request_bytes: bytes) -> None:
-    """In the same shape as every other error; the service goes on."""
+    """Bytes that are not an HTTP request get a problem, and the service continues."""
     head, _, body = shared.raw(request_bytes).partition(b"\r\n\r\n")
     assert head.startswith(b"HTTP/1.1 400 ")
     assert orjson.loads(body)["code"] == "malformed-request"
@@ -150,13 +150,13 @@ def test_bytes_that_are_no_request_get_a_problem(shared: Serving, request_bytes:
 
 
 def _committed(table: StoreTable) -> int:
-    """Commit a window of key "a" that is not there; return the table's version."""
+    """Commit a new window of key "a", and return the table's version."""
     version: int = table.commit([{"key": "a", "start": 5_000 + table.batch}])
     return version
 
 
 def test_a_killed_tailer_is_started_again(mended: Mended) -> None:
-    """Answers go on meanwhile, and new versions arrive after it."""
+    """A killed tailer is restarted, and reads are served meanwhile."""
     serving = mended.serving
     killed, version = serving.children()["oriel.storage.tailer"], serving.version()
     os.kill(killed, signal.SIGKILL)
@@ -166,7 +166,7 @@ def test_a_killed_tailer_is_started_again(mended: Mended) -> None:
 
 
 def test_a_killed_worker_is_started_again(mended: Mended) -> None:
-    """Connections wait in the supervisor's socket instead of being refused."""
+    """A killed worker is restarted, and connections wait in the supervisor's socket."""
     serving = mended.serving
     killed = serving.children()["oriel.app.server.worker"]
     os.kill(killed, signal.SIGKILL)
@@ -176,7 +176,7 @@ def test_a_killed_worker_is_started_again(mended: Mended) -> None:
 
 
 def test_a_killed_service_leaves_no_orphan(serving: Serving) -> None:
-    """SIGKILL of the supervisor: tailer and worker end by themselves."""
+    """If the supervisor is killed, tailer and worker end."""
     children = serving.children()
     serving.process.kill()
     serving.process.wait()
@@ -187,7 +187,7 @@ def test_a_killed_service_leaves_no_orphan(serving: Serving) -> None:
 
 
 def test_a_deleted_index_comes_back(mended: Mended) -> None:
-    """The whole index folder is removed under the running service: it answers all the time."""
+    """A deleted index is rebuilt, and the service responds all the time."""
     serving, before = mended.serving, mended.serving.version()
     shutil.rmtree(DataLayout(serving.data).indexes)
     assert serving.get(f"{ROOT}/latest/a").status == 200
@@ -223,7 +223,7 @@ _DAMAGES = (_truncate, _garble, _empty)
 
 
 def _wait_until_healed(serving: Serving, damaged: Path, table: StoreTable) -> None:
-    """Wait until a new generation has all windows, of which each batch but the first added one."""
+    """Wait until a new generation has all windows. Each batch except the first added one."""
     windows = 2_000 + table.batch
 
     def state() -> tuple[int, int]:
@@ -237,7 +237,7 @@ def _wait_until_healed(serving: Serving, damaged: Path, table: StoreTable) -> No
 
 
 def test_an_index_that_is_damaged_under_the_service_comes_back(mended: Mended) -> None:
-    """However, and again and again: it heals without help."""
+    """An index that is damaged in use is rebuilt, after each kind of damage."""
     for damage_file in _DAMAGES:
         damaged = mended.serving.generation()
         damage_file(damaged / "data.mdb")
@@ -252,7 +252,7 @@ def test_an_index_that_is_damaged_under_the_service_comes_back(mended: Mended) -
 def test_an_index_that_is_damaged_between_two_runs_comes_back(
     tmp_path: Path, table: StoreTable, damages: Sequence[Callable[[Path], None]]
 ) -> None:
-    """The same, where nobody sees it happen."""
+    """An index that is damaged while the service is stopped is rebuilt."""
     serving = Serving(tmp_path)
     serving.wait_for(1)
     for damage_file in damages:
@@ -266,7 +266,7 @@ def test_an_index_that_is_damaged_between_two_runs_comes_back(
 
 
 def test_two_services_share_a_folder(serving: Serving, table: StoreTable) -> None:
-    """The second reads the same index; its tailer waits in reserve and takes over."""
+    """A second service reads the same index, and its tailer replaces a killed one."""
     second = Serving(serving.data, "--workers", "2")
     second.wait_for(1)
     os.kill(serving.children()["oriel.storage.tailer"], signal.SIGKILL)
@@ -277,7 +277,7 @@ def test_two_services_share_a_folder(serving: Serving, table: StoreTable) -> Non
 
 
 def test_a_taken_port_is_said_clearly(shared: Serving, tmp_path: Path) -> None:
-    """Exit code 1 and one line."""
+    """A used port is reported in one line with exit code 1."""
     command = [*SERVE, "--data", str(tmp_path), "--port", str(shared.port)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 1
@@ -288,7 +288,7 @@ def test_a_taken_port_is_said_clearly(shared: Serving, tmp_path: Path) -> None:
 def test_a_data_folder_that_is_a_file_is_said_clearly(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Exit code 1 and one line, before any process is started."""
+    """A data directory that is a file is reported before any process is started."""
     file = tmp_path / "file"
     file.touch()
     for data in (file, file / "below"):
@@ -300,8 +300,8 @@ def test_a_data_folder_that_is_a_file_is_said_clearly(
 def test_a_directory_of_another_user_is_rejected(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The message names the user whose rights are missing, and no process is started."""
-    # Root may write everywhere, and the tests can run as root.
+    """The message names the user who lacks access, and no process is started."""
+    # The tests can run as root, which can write everywhere.
     monkeypatch.setattr(os, "access", lambda path, _: path != tmp_path)
     assert main(["--data", str(tmp_path), "--port", "0"]) == 1
     (line,) = capsys.readouterr().err.splitlines()
@@ -320,7 +320,7 @@ def test_it_prints_an_address_that_a_browser_can_open(
     tmp_path: Path, host: str, name: str, capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
-    """0.0.0.0 means every address of the machine, and is not one of them."""
+    """For 0.0.0.0, which is not an address of the machine, the printed URL has localhost."""
 
     def run(_supervisor: Supervisor, say_address: Callable[[], None], *_: object) -> int:
         say_address()
@@ -333,7 +333,7 @@ def test_it_prints_an_address_that_a_browser_can_open(
 
 @pytest.mark.parametrize("option", [["--port", "70000"], ["--workers", "0"], ["--port", "x"]])
 def test_bad_options_are_refused(option: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    """With the range that they may have."""
+    """The error for an invalid option has the valid range."""
     with pytest.raises(SystemExit) as ended:
         main(["--data", "data", *option])
     assert ended.value.code == 2
@@ -344,7 +344,7 @@ def test_bad_options_are_refused(option: list[str], capsys: pytest.CaptureFixtur
 def test_an_address_that_others_reach_needs_a_word(
     tmp_path: Path, host: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Without tokens it is refused before anything is opened; the message names the ways out."""
+    """A public address without tokens is rejected at once, with the solutions."""
     with pytest.raises(SystemExit) as ended:
         main(["--data", str(tmp_path / "data"), "--port", "0", "--host", host])
     assert ended.value.code == 2
@@ -353,7 +353,7 @@ def test_an_address_that_others_reach_needs_a_word(
 
 
 def test_a_folder_without_tables_is_told_and_not_made(tmp_path: Path) -> None:
-    """A slip of the pen leaves nothing behind; where a pipeline comes later, its store is found."""
+    """A missing data directory is reported and not created, and a later store is found."""
     serving = Serving(tmp_path / "new")
     unready = serving.get("/readyz")
     assert unready.status == 503

@@ -1,4 +1,4 @@
-"""The hot reads of sessions over HTTP: findSessions, backwardFindSessions, session."""
+"""Tests of reads of sessions over HTTP: findSessions, backwardFindSessions, session."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,12 +12,12 @@ from tests.storage.store_tables import SESSION, window_fields
 
 ROOT = "/v1/stores/store"
 
-#: One session around two others, and two of the same start.
+#: One session around two others, and two sessions with the same start.
 SPANS = [(0, 20), (5, 12), (10, 10), (25, 35), (25, 40)]
 
 
 def spans(answer: Answer) -> list[tuple[int, int]]:
-    """Start and end of the sessions of a good answer, in its order."""
+    """Return start and end of the sessions of a successful response, in its order."""
     assert answer.status == 200, answer.body
     return [
         (session["window_start_ms"], session["window_end_ms"]) for session in answer.json["windows"]
@@ -29,7 +29,7 @@ ROWS = [{"key": "a", "start": start, "end": end} for start, end in SPANS]
 
 @pytest.fixture(scope="module")
 def filled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    """Key "a" with the sessions of the picture, at table version 1; never changed."""
+    """Return key "a" with these sessions at table version 1, for reads only."""
     with served(tmp_path_factory.mktemp("filled"), window=SESSION) as made:
         made.commit(*ROWS)
         yield made
@@ -37,14 +37,14 @@ def filled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
 
 @pytest.fixture
 def changing(tmp_path: Path) -> Iterator[Served]:
-    """The same store for one test, which may change it."""
+    """Return the same store for one test, which can change it."""
     with served(tmp_path, window=SESSION) as made:
         made.commit(*ROWS)
         yield made
 
 
 def test_sessions_have_the_envelope_of_windows(filled: Served) -> None:
-    """Store, position, sessions and cursor; each session's fields in their order."""
+    """The response has store, position, sessions and cursor, and sessions have ordered fields."""
     answer = filled.get(f"{ROOT}/findSessions/a?latest_start_ms=0")
     assert answer.json == {
         "store": "store",
@@ -78,7 +78,7 @@ def test_sessions_have_the_envelope_of_windows(filled: Served) -> None:
 def test_bounds_are_inclusive_and_optional(
     filled: Served, query: str, expected: list[tuple[int, int]]
 ) -> None:
-    """Both directions take the same bounds; backwardFindSessions is newest first."""
+    """Both directions accept the same bounds, and backwardFindSessions is newest first."""
     assert spans(filled.get(f"{ROOT}/findSessions/a{query}")) == expected
     assert spans(filled.get(f"{ROOT}/backwardFindSessions/a{query}")) == expected[::-1]
 
@@ -86,7 +86,7 @@ def test_bounds_are_inclusive_and_optional(
 @pytest.mark.parametrize("limit", [1, 2, 4])
 @pytest.mark.parametrize("operation", ["findSessions", "backwardFindSessions"])
 def test_pages_join_to_all_sessions(filled: Served, operation: str, limit: int) -> None:
-    """Following next_cursor gives each once, equal starts too."""
+    """The pages together have each session once, also with equal starts."""
     all_spans: list[tuple[int, int]] = []
     cursor = ""
     for _ in SPANS:
@@ -107,14 +107,14 @@ def test_pages_join_to_all_sessions(filled: Served, operation: str, limit: int) 
     ],
 )  # fmt: skip
 def test_a_cursor_of_another_request_is_refused(filled: Served, other: str) -> None:
-    """Another key, read or bound is another request."""
+    """A cursor is rejected for another key, read or bound."""
     cursor = filled.get(f"{ROOT}/findSessions/a?limit=1").json["next_cursor"]
     answer = filled.get(f"{ROOT}/{other}&cursor={cursor}")
     assert_problem(answer, 400, "invalid-cursor", "another request")
 
 
 def test_one_session_is_read_by_start_and_end(filled: Served) -> None:
-    """In the same envelope; anything but its exact times is a 404."""
+    """One session is read by its exact times, and other times are a 404."""
     for start, end in SPANS:
         assert spans(filled.get(f"{ROOT}/session/{start}/{end}/a")) == [(start, end)]
     for path in ("session/0/19/a", "session/1/20/a", "session/-1/-1/a", "session/0/20/b"):
@@ -122,7 +122,7 @@ def test_one_session_is_read_by_start_and_end(filled: Served) -> None:
 
 
 def test_the_path_of_a_session_has_two_times_and_a_key(filled: Served) -> None:
-    """Otherwise it is no such path, or no such number."""
+    """A path without two times and a key is unknown, and invalid times are rejected."""
     for path in ("session/0", "session/0/20"):
         words = "session/{window_start_ms}/{window_end_ms}/{key}"
         assert_problem(filled.get(f"{ROOT}/{path}"), 404, "unknown-route", words)
@@ -133,7 +133,7 @@ def test_the_path_of_a_session_has_two_times_and_a_key(filled: Served) -> None:
 
 
 def test_reads_by_start_work_for_sessions(filled: Served) -> None:
-    """Fetch and backwardFetch by the session's start; of equal starts each read says which."""
+    """`fetch` and `backwardFetch` select sessions by their start."""
     assert spans(filled.get(f"{ROOT}/fetch/a?from_ms=5&to_ms=25")) == SPANS[1:]
     assert spans(filled.get(f"{ROOT}/backwardFetch/a?from_ms=5&to_ms=25")) == SPANS[:0:-1]
     assert spans(filled.get(f"{ROOT}/latest/a")) == [(25, 40)]
@@ -142,7 +142,7 @@ def test_reads_by_start_work_for_sessions(filled: Served) -> None:
 
 @pytest.mark.parametrize("key", ["", "a/b", "/", "0/1", "é", "\x00", "a" * 700])
 def test_any_key_works(changing: Served, key: str) -> None:
-    """Also one that looks like the path of a session."""
+    """Sessions of any key can be read, even if the key looks like the path of a session."""
     changing.commit({"key": key, "start": 3, "end": 4})
     for safe in ("", "/"):
         path = quote(key, safe=safe)
@@ -153,7 +153,7 @@ def test_any_key_works(changing: Served, key: str) -> None:
 
 
 def test_a_merged_session_takes_the_place_of_the_others(changing: Served) -> None:
-    """The next version has the merged one alone."""
+    """The next version has only the merged session."""
     gone = [{"key": "a", "start": s, "end": e, "deleted": True} for s, e in SPANS[3:]]
     changing.commit(*gone, {"key": "a", "start": 25, "end": 60})
     assert spans(changing.get(f"{ROOT}/findSessions/a?earliest_end_ms=21")) == [(25, 60)]
@@ -161,7 +161,7 @@ def test_a_merged_session_takes_the_place_of_the_others(changing: Served) -> Non
 
 
 def test_retention_hides_sessions_by_their_end(tmp_path: Path) -> None:
-    """Expired are those that end before observed - retention + 1, in every read."""
+    """Each read hides the sessions that end before stream time - retention + 1."""
     with served(tmp_path, retention_ms=21, window=SESSION) as made:
         made.commit(*ROWS)
         visible = [(0, 20), (25, 35), (25, 40)]
@@ -177,7 +177,7 @@ def test_retention_hides_sessions_by_their_end(tmp_path: Path) -> None:
 
 
 def test_position_bounds_and_entity_tags_hold_here_too(filled: Served) -> None:
-    """The same ladder as for windows."""
+    """Reads of sessions have the position bounds, ETags and errors of other reads."""
     for path in ("findSessions/a", "backwardFindSessions/a", "session/0/20/a"):
         answer = filled.get(f"{ROOT}/{path}?min_version=2")
         assert_problem(answer, 503, "behind-position-bound", "version 1 is less than 2")

@@ -1,4 +1,4 @@
-"""When the service's port accepts connections: from the first response on, until SIGTERM."""
+"""Tests of when the service's port accepts connections: from the first response until SIGTERM."""
 
 import errno
 import os
@@ -23,7 +23,7 @@ _UNTRUSTING.check_hostname, _UNTRUSTING.verify_mode = False, ssl.CERT_NONE
 
 
 def _connected(port: int) -> int:
-    """Return the error number of a new connection, 0 if it is accepted."""
+    """Return the error number of a new connection, or 0 if it is accepted."""
     with socket.socket() as client:
         return client.connect_ex(("127.0.0.1", port))
 
@@ -38,7 +38,7 @@ def _workers(process: "subprocess.Popen[bytes]") -> list[int]:
 
 @pytest.mark.parametrize("workers", ["1", "2"])
 def test_a_starting_service_refuses_connections(tmp_path: Path, workers: str) -> None:
-    """A router then uses another service at once, instead of waiting for this one."""
+    """A starting service refuses connections, so that a router uses another service at once."""
     port = reserved_port()
     command = [*SERVE, "--data", str(tmp_path), "--port", str(port), "--workers", workers]
     process = subprocess.Popen(
@@ -51,7 +51,7 @@ def test_a_starting_service_refuses_connections(tmp_path: Path, workers: str) ->
             process=process,
         )  # fmt: skip
         for pid in started:
-            # Long before its imports are done.
+            # Its imports are not finished yet.
             os.kill(pid, signal.SIGSTOP)
         refused = _connected(port)
         for pid in started:
@@ -66,7 +66,7 @@ def test_a_starting_service_refuses_connections(tmp_path: Path, workers: str) ->
 def test_one_of_two_services_that_start_together_says_that_the_address_is_taken(
     tmp_path: Path,
 ) -> None:
-    """Both can bind it, and the first that is ready listens."""
+    """Two starting services can bind one address, but only the first ready one listens."""
     port = reserved_port()
     processes = [
         subprocess.Popen(
@@ -97,12 +97,12 @@ def _request(more: bytes = b"") -> bytes:
 
 
 def test_an_ending_service_refuses_connections_and_closes_those_it_has(tmp_path: Path) -> None:
-    """A response under way is finished, and says that it is the last one of its connection."""
+    """A response in progress is finished, and is the last one of its connection."""
     certificate, key = write_certificate(tmp_path)
     serving = Serving(
         tmp_path / "data", "--workers", "2", "--tls-cert", str(certificate), "--tls-key", str(key)
     )
-    # The handshake of this connection is under way while the service ends.
+    # The handshake of this connection is in progress while the service ends.
     late = serving.connect()
     idle = _UNTRUSTING.wrap_socket(serving.connect())
     idle.sendall(_request())

@@ -1,4 +1,4 @@
-"""The status of pipelines and stores over HTTP."""
+"""Tests of the status of pipelines and stores over HTTP."""
 
 import errno
 import os
@@ -92,7 +92,7 @@ def test_a_stopped_pipeline_has_an_unknown_lag(store: Served) -> None:
 
 
 def test_a_store_that_no_pipeline_reports_has_unknown_numbers(store: Served) -> None:
-    """The status of the service and of the store come from the tailer and the table."""
+    """Without a pipeline status, a store's status only has facts of the tailer and the table."""
     seen = _status(store)
     assert seen["pipelines"] == []
     assert "tailer" in seen["problem"]
@@ -103,14 +103,14 @@ def test_a_store_that_no_pipeline_reports_has_unknown_numbers(store: Served) -> 
 
 
 def test_a_topic_without_a_record_keeps_windows_open(store: Served) -> None:
-    """The partition and its time are null, because the topic has no partition with a record."""
+    """If a topic without records keeps windows open, its partition and time are null."""
     store.pipeline_says(stores={"store": StoreRun(RECORD, 7, 2, ("empty", -1))})
     (one,) = _status(store)["stores"]
     assert one["held_by"] == {"topic": "empty", "partition": None, "stream_time_ms": None}
 
 
 def test_a_table_that_is_not_a_store_has_no_status(store: Served) -> None:
-    """Only stores are in the status, as in the readiness."""
+    """Only stores are in the status, as in the readiness response."""
     log = store.data / "tables" / "foreign" / "_delta_log"
     log.mkdir(parents=True)
     (log / f"{0:020}.json").write_bytes(b'{"metaData":{"id":"x","configuration":{}}}\n')
@@ -120,7 +120,7 @@ def test_a_table_that_is_not_a_store_has_no_status(store: Served) -> None:
 def test_a_status_that_cannot_be_read_is_a_problem_in_words(
     store: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """If the service cannot read the checkpoints, the response names the problem."""
+    """If the service cannot read the checkpoints, the response has the problem."""
 
     def not_permitted(*_: object) -> NoReturn:
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
@@ -143,7 +143,7 @@ def test_a_damaged_table_does_not_hide_other_stores(store: Served) -> None:
 def test_a_token_for_some_stores_sees_only_their_status(
     tmp_path: Path, options: tuple[str, ...]
 ) -> None:
-    """Other stores, and pipelines that write only other stores, are left out."""
+    """The status omits other stores, and pipelines that only write other stores."""
     with served(tmp_path) as made:
         made.index()
         made.add(make_definition("other"))

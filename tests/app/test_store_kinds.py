@@ -1,4 +1,4 @@
-"""Stores of each kind over HTTP: rows without windows, and reads that do not fit."""
+"""Tests of stores of each kind over HTTP: rows without windows, and unsupported reads."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -23,7 +23,7 @@ from tests.storage.store_tables import (
 
 ROOT = "/v1/stores/store"
 EVERY = [TUMBLING, HOPPING, SLIDING, SESSION, NONE]
-#: A request of each hot read.
+#: One request for each hot read.
 REQUESTS = {
     "fetch": "fetch/a", "backwardFetch": "backwardFetch/a", "latest": "latest/a",
     "window": "window/1/a", "findSessions": "findSessions/a",
@@ -55,7 +55,7 @@ FITTING = {
 
 @pytest.fixture(scope="module")
 def kinds(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    """A store of each kind with one window or row, named by its kind; never changed."""
+    """Return a store of each kind with one window or row, named by its kind, for reads only."""
     with served(tmp_path_factory.mktemp("kinds")) as made:
         for window in EVERY:
             definition = make_definition(window.kind, window=window)
@@ -65,7 +65,7 @@ def kinds(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
 
 @pytest.fixture
 def totals(tmp_path: Path) -> Iterator[Served]:
-    """A store without windows with one row, at table version 1."""
+    """Return a store without windows with one row, at table version 1."""
     with served(tmp_path, window=NONE) as made:
         made.commit({"key": "a", "n": 7, "timestamp": 99})
         yield made
@@ -73,7 +73,7 @@ def totals(tmp_path: Path) -> Iterator[Served]:
 
 @pytest.mark.parametrize("window", EVERY)
 def test_each_kind_has_its_own_reads(kinds: Served, window: WindowSpec) -> None:
-    """Those that fit answer; each other is one clear problem that names the fitting ones."""
+    """A kind's own reads respond, and each other read is a problem that names them."""
     assert REQUESTS.keys() == {name.decode() for name in HOT_READS}
     assert set().union(*(op.store_kinds for op in OPERATIONS.values())) == FITTING.keys()
     fitting = FITTING[window.kind]
@@ -86,7 +86,7 @@ def test_each_kind_has_its_own_reads(kinds: Served, window: WindowSpec) -> None:
 
 
 def test_a_row_has_no_window(totals: Served) -> None:
-    """Key, aggregates and time, in the envelope that all reads have."""
+    """A row has key, aggregates and time, in a response with the usual fields."""
     answer = totals.get(f"{ROOT}/get/a")
     row = window_fields({"key": "a", "n": 7, "timestamp": 99}, totals.definition)
     assert answer.json == {
@@ -103,7 +103,7 @@ def test_a_row_has_no_window(totals: Served) -> None:
 
 
 def test_a_row_is_replaced_and_removed(totals: Served) -> None:
-    """One row a key; a key without a row is a 404."""
+    """Each key has one row, and a key without a row is a 404."""
     totals.commit({"key": "a", "n": 8}, {"key": "b/c"})
     assert totals.get(f"{ROOT}/get/a").json["rows"][0]["n"] == 8
     assert totals.get(f"{ROOT}/get/b/c").json["rows"][0]["key"] == "b/c"
@@ -114,7 +114,7 @@ def test_a_row_is_replaced_and_removed(totals: Served) -> None:
 
 
 def test_rows_have_positions_and_entity_tags(totals: Served) -> None:
-    """The same ladder as for windows."""
+    """Reads of rows have the position bounds, ETags and errors of other reads."""
     answer = totals.get(f"{ROOT}/get/a?min_version=2")
     assert_problem(answer, 503, "behind-position-bound", "version 1 is less than 2")
     tag = totals.get(f"{ROOT}/get/a").headers["etag"]
@@ -125,7 +125,7 @@ def test_rows_have_positions_and_entity_tags(totals: Served) -> None:
 
 @pytest.mark.parametrize("window", EVERY)
 def test_details_say_what_a_store_is(kinds: Served, window: WindowSpec) -> None:
-    """Kind and parameters in the list and in the details, and what has expired."""
+    """List and details have kind, parameters and the earliest visible time of a store."""
     summaries = {store["store"]: store for store in kinds.get("/v1/stores").json["stores"]}
     detail = kinds.get(f"/v1/stores/{window.kind}").json
     parameters = {

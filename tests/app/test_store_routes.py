@@ -1,4 +1,4 @@
-"""The cold routes: the list of stores, one store, its keys."""
+"""Tests of the routes for the list of stores, for one store and for its keys."""
 
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from pathlib import Path
@@ -12,7 +12,7 @@ from tests.app.problem_shape import assert_problem
 from tests.storage.store_tables import StoreTable, make_definition
 
 KEYS = "/v1/stores/store/keys"
-#: Of a cursor: its format, a digest of the request and the version of the table.
+#: The header of a cursor: its format, a digest of the request and the version of the table.
 _HEAD_BYTES = 29
 
 
@@ -22,7 +22,7 @@ def _keys(answer: Any) -> list[str]:
 
 
 def test_the_list_says_what_each_store_is_and_how_far_it_reaches(store: Served) -> None:
-    """Also of one whose index isn't there yet; other folders are no stores."""
+    """The list has the definition and position of each store, also without an index."""
     store.commit({"key": "a", "start": 1})
     StoreTable(store.data, make_definition("another"))
     (store.data / "tables" / "_dead_letters" / "_delta_log").mkdir(parents=True)
@@ -54,7 +54,7 @@ def _entry_ms(store: Served, version: int) -> int:
 
 
 def test_a_version_that_left_the_log_has_no_time(store: Served) -> None:
-    """The entry's file says when it was committed; without it nothing does."""
+    """The commit time is the time of the entry's file, and null without the entry."""
     store.commit({"key": "a", "start": 1})
     assert store.get("/v1/stores/store").json["committed_ms"] == _entry_ms(store, 1)
     store.table.entry(1).unlink()
@@ -62,7 +62,7 @@ def test_a_version_that_left_the_log_has_no_time(store: Served) -> None:
 
 
 def test_no_stores_is_an_empty_list(tmp_path: Path) -> None:
-    """A data folder may be new, or not even there."""
+    """Without stores, the list is empty."""
     with served(tmp_path / "one") as made:
         made.table.path.rename(tmp_path / "elsewhere")
         assert made.get("/v1/stores").json == {"stores": []}
@@ -70,7 +70,7 @@ def test_no_stores_is_an_empty_list(tmp_path: Path) -> None:
 
 
 def test_a_store_is_described_whole(tmp_path: Path) -> None:
-    """Definition, position, clocks, counters, retention and index."""
+    """The details have definition, position, stream time, counters, retention and index."""
     with served(tmp_path, retention_ms=100) as made:
         made.commit({"key": "a", "start": 150})
         made.tailer_says(StoreStatus("following", 1))
@@ -86,7 +86,7 @@ def test_a_store_is_described_whole(tmp_path: Path) -> None:
 
 
 def test_a_store_before_its_first_batch(empty_store: Served) -> None:
-    """There is a version and nothing else yet."""
+    """Before the first batch, a store has a version and no other numbers."""
     detail = empty_store.get("/v1/stores/store").json
     assert (detail["position"]["version"], detail["position"]["offsets"]) == (0, {})
     assert (detail["stream_time_ms"], detail["close_ms"], detail["counters"]) == ({}, None, {})
@@ -94,7 +94,7 @@ def test_a_store_before_its_first_batch(empty_store: Served) -> None:
 
 
 def test_a_failing_tailer_is_shown(store: Served) -> None:
-    """The last version is still described, with what went wrong."""
+    """The details show the tailer's problem next to the last version."""
     store.tailer_says(StoreStatus("failed", 0, "CorruptLog: torn"))
     detail = store.get("/v1/stores/store").json
     assert detail["index"]["state"] == "failed"
@@ -102,7 +102,7 @@ def test_a_failing_tailer_is_shown(store: Served) -> None:
 
 
 def test_keys_are_listed_in_order_of_their_bytes(store: Served) -> None:
-    """Each once, with prefix, page by page."""
+    """Each key is listed once in byte order, with a prefix and page by page."""
     names = ["", "a", "a b", "a/b", "b", "é", "😀", "a" * 600]
     store.commit(*({"key": key, "start": start} for key in names for start in (1, 2)))
     assert _keys(store.get(KEYS)) == sorted(names, key=str.encode)
@@ -122,7 +122,7 @@ def test_keys_are_listed_in_order_of_their_bytes(store: Served) -> None:
 
 
 def test_a_cursor_of_keys_is_for_that_prefix_only(store: Served) -> None:
-    """And a cursor of windows is none of keys."""
+    """A cursor of keys is rejected for another prefix, and a cursor of windows for keys."""
     store.commit(*({"key": key, "start": start} for key in "ab" for start in (1, 2)))
     cursor = store.get(f"{KEYS}?limit=1").json["next_cursor"]
     assert_problem(store.get(f"{KEYS}?prefix=a&cursor={cursor}"), 400, "invalid-cursor")
@@ -132,7 +132,7 @@ def test_a_cursor_of_keys_is_for_that_prefix_only(store: Served) -> None:
 
 @pytest.mark.parametrize("read", ["fetch/a", "keys", "fetchOfKeys"])
 def test_a_cursor_whose_place_was_changed_is_refused(store: Served, read: str) -> None:
-    """Its head is of this request, but the place after it is no place of this read."""
+    """A cursor with a valid header and an invalid position is rejected."""
     store.commit(*({"key": key, "start": start} for key in "ab" for start in (1, 2)))
 
     def answer(query: str) -> Answer:
@@ -152,19 +152,19 @@ def test_a_cursor_whose_place_was_changed_is_refused(store: Served, read: str) -
 
 @pytest.mark.parametrize("path", ["/v1/stores", "/v1/stores/store", "/healthz", "/readyz"])
 def test_unknown_parameters_are_refused(empty_store: Served, path: str) -> None:
-    """Also where there are none."""
+    """Routes without parameters reject any parameter."""
     assert_problem(empty_store.get(f"{path}?x=1"), 400, "unknown-parameter", "none")
 
 
 @pytest.mark.parametrize("path", ["/v1/stores/nope", "/v1/stores/nope/keys"])
 def test_an_unknown_store_is_404(empty_store: Served, path: str) -> None:
-    """With the names that there are."""
+    """The error for an unknown store names the existing stores."""
     assert_problem(empty_store.get(path), 404, "unknown-store", "stores are: store")
 
 
 @pytest.mark.parametrize("path", ["/v1/stores/store", "/v1/stores/store/keys"])
 def test_a_store_without_an_index_is_not_ready(tmp_path: Path, path: str) -> None:
-    """A retry will do."""
+    """A store without an index is a 503, which the client can retry."""
     with served(tmp_path) as made:
         assert_problem(made.get(path), 503, "store-not-ready")
 
@@ -173,13 +173,13 @@ def test_a_store_without_an_index_is_not_ready(tmp_path: Path, path: str) -> Non
     "path", ["/nope", "/v1", "/v1/stores/", "/v1/stores/store/", "/v1/stores/store/fetch"]
 )
 def test_an_unknown_path_is_a_problem(empty_store: Served, path: str) -> None:
-    """No redirect, no page of another framework."""
+    """An unknown path is a problem, without a redirect or a page of the framework."""
     assert_problem(empty_store.get(path), 404, "unknown-route")
 
 
 @pytest.mark.parametrize("path", ["/", "/v1/stores", "/healthz", "/openapi.json"])
 def test_other_methods_are_refused_and_head_is_get(empty_store: Served, path: str) -> None:
-    """Everything is read only."""
+    """All routes are read-only: they reject POST, and HEAD equals GET."""
     assert_problem(empty_store.get(path, method="POST"), 405, "method-not-allowed")
     assert empty_store.get(path, method="HEAD").status == empty_store.get(path).status
 
@@ -187,7 +187,7 @@ def test_other_methods_are_refused_and_head_is_get(empty_store: Served, path: st
 def test_an_unexpected_error_is_a_500_without_a_trace(
     store: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The same shape from the cold routes."""
+    """An unexpected error is a 500 problem without the text of the error."""
 
     def fail() -> None:
         message = "secret"

@@ -1,4 +1,4 @@
-"""What the service says of itself: metrics, lines of requests, traces, its documentation."""
+"""Tests of the service's metrics, request logs, traces, documentation and secure start."""
 
 import re
 import ssl
@@ -28,7 +28,7 @@ Samples = dict[tuple[str, tuple[str, ...]], float]
 
 
 def _samples(body: bytes) -> Samples:
-    """Every sample by its name and its labels' values (by their names), buckets left out."""
+    """Return each sample without buckets by its name and its label values."""
     return {
         (sample.name, tuple(sample.labels.values())): sample.value
         for family in text_string_to_metric_families(body.decode())
@@ -38,7 +38,7 @@ def _samples(body: bytes) -> Samples:
 
 
 def test_each_answer_is_counted_once(changing: Served) -> None:
-    """By operation and store; errors by status, too."""
+    """Each response is counted once by operation and store, and errors also by status."""
     for target in ("latest/a", "latest/a", "latest/nothing", "keys", "nothing", ""):
         changing.get(f"{ROOT}/{target}".rstrip("/"))
     for target in ("/v1/stores/nope/latest/a", "/healthz", "/no/such/path", "/v1/stores"):
@@ -61,7 +61,7 @@ def test_each_answer_is_counted_once(changing: Served) -> None:
 def test_the_labels_are_few_whatever_is_asked(
     changing: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Strangers' names are no labels, and stores beyond a number are one."""
+    """Unknown names never become labels, and stores above a limit share one label."""
     for number in range(50):
         changing.get(f"/v1/stores/x{number}/latest/a")
         changing.get(f"{ROOT}/x{number}")
@@ -77,7 +77,7 @@ def test_the_labels_are_few_whatever_is_asked(
 
 
 def test_the_index_is_measured(changing: Served) -> None:
-    """Lag, size and readers of each store."""
+    """The metrics have lag, size and readers of each index."""
     changing.table.commit()
     samples = _samples(changing.get("/metrics").body)
     assert samples["oriel_index_lag_versions", ("store",)] == 1
@@ -87,7 +87,7 @@ def test_the_index_is_measured(changing: Served) -> None:
 
 
 def test_the_documentation_page_loads_nothing_from_elsewhere(empty_store: Served) -> None:
-    """Its script, styles and icon are served, too, with the policy that allows no others."""
+    """The page's script, styles and icon are served, and its policy allows no others."""
     page = empty_store.get("/docs")
     assert page.headers["content-type"].startswith("text/html")
     assert "default-src 'none'" in page.headers["content-security-policy"]
@@ -99,14 +99,14 @@ def test_the_documentation_page_loads_nothing_from_elsewhere(empty_store: Served
     assert b"http://" not in page.body
     assert b"https://" not in page.body
     script = empty_store.get("/docs/swagger-ui-bundle.js")
-    # An older one can't show a document of OpenAPI 3.1.
+    # An older version cannot show an OpenAPI 3.1 document.
     assert re.search(rb'"5\.\d+\.\d+"', script.body)
     assert OPERATIONS["docs"].path == "/docs"
 
 
 @pytest.mark.slow
 def test_workers_add_up_what_they_count(tmp_path: Path) -> None:
-    """Whichever of them is asked; what one that died had counted stays."""
+    """Any worker returns the counts of all workers, including those of a killed one."""
     StoreTable(tmp_path, make_definition()).commit([{"key": "a", "start": 1}])
     serving = Serving(tmp_path, "--workers", "2", "--access-log", "--log-format", "json")
     serving.wait_for(1)
@@ -117,7 +117,7 @@ def test_workers_add_up_what_they_count(tmp_path: Path) -> None:
     def counted() -> float:
         return _samples(serving.get("/metrics").body).get((name, labels), 0)
 
-    # A worker says what it counted once a second.
+    # A worker publishes its counts once per second.
     wait_for(20, counted, "the count of both workers")
     worker = serving.children()["oriel.app.server.worker"]
     subprocess.run(["kill", "-9", str(worker)], check=True)
@@ -141,7 +141,7 @@ def test_workers_add_up_what_they_count(tmp_path: Path) -> None:
 
 @pytest.fixture
 def collector() -> Iterator[tuple[str, list[bytes]]]:
-    """An address that takes traces, and what came."""
+    """Return the URL of a trace collector, and the requests that it received."""
     received: list[bytes] = []
 
     class Collector(BaseHTTPRequestHandler):
@@ -151,7 +151,7 @@ def collector() -> Iterator[tuple[str, list[bytes]]]:
             self.end_headers()
 
         def log_message(self, *_: object) -> None:
-            """Say nothing."""
+            """Log nothing."""
 
     with HTTPServer(("127.0.0.1", 0), Collector) as server:
         thread = Thread(target=server.serve_forever)
@@ -165,7 +165,7 @@ def collector() -> Iterator[tuple[str, list[bytes]]]:
 def test_traces_are_sent_where_the_environment_says(
     tmp_path: Path, collector: tuple[str, list[bytes]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A span of each request, hot or cold."""
+    """Each request, hot or cold, sends a span."""
     address, received = collector
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", address)
     monkeypatch.setenv("OTEL_BSP_SCHEDULE_DELAY", "50")
@@ -180,13 +180,13 @@ def test_traces_are_sent_where_the_environment_says(
 
 @pytest.fixture(scope="module")
 def certificate(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
-    """A certificate of localhost, and its key."""
+    """Return a certificate for localhost and its key."""
     return write_certificate(tmp_path_factory.mktemp("tls"))
 
 
 @pytest.mark.slow
 def test_it_serves_https(tmp_path: Path, certificate: tuple[Path, Path]) -> None:
-    """With its certificate, on any address once there are tokens; plain HTTP is refused."""
+    """With tokens and a certificate, the service serves HTTPS on any address, and not HTTP."""
     file = tmp_path / "tokens.toml"
     make = [sys.executable, "-m", "oriel", "token", "all", "--file", str(file)]
     made = subprocess.run(make, capture_output=True, text=True, check=True).stdout.strip()
@@ -224,7 +224,7 @@ def test_it_serves_https(tmp_path: Path, certificate: tuple[Path, Path]) -> None
 def test_what_is_not_secure_is_not_started(
     tmp_path: Path, options: list[str], code: int, words: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """One line, before anything is made."""
+    """An insecure or invalid option is reported in one line before any file is created."""
     try:
         ended: Any = main(["--data", str(tmp_path / "data"), "--port", "0", *options])
     except SystemExit as refused:

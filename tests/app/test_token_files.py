@@ -1,4 +1,4 @@
-"""Damaged token files: no damage grants more access than the whole file."""
+"""Tests of damaged token files: no damage grants more access than the complete file."""
 
 import subprocess
 import sys
@@ -17,7 +17,7 @@ from tests.storage.waiting import wait_until
 
 Tokens = dict[bytes, tuple[Access, datetime | None]]
 
-#: As an earlier version of `oriel token` wrote it: limits follow the sha256.
+#: The format of an earlier version of `oriel token`: limits follow the sha256.
 _UNSEALED = """\
 # Tokens of our team.
 [[token]]
@@ -43,7 +43,7 @@ key_prefixes = [
 
 
 def tokens_of(file: Path) -> Tokens:
-    """Return what the tokens of a file grant access to, by their digests."""
+    """Return the access and the expiry of each token of a file by its digest."""
     read = parse_tokens(file, read_text(file))
     return {digest: (one.access, one.expires) for digest, one in read.items()}
 
@@ -54,7 +54,7 @@ def seal(file: Path) -> None:
 
 
 def make(file: Path, name: str, *options: str) -> None:
-    """Make a token as `oriel token` does."""
+    """Create a token as `oriel token` does."""
     assert token.main([name, "--file", str(file), *options]) == 0
 
 
@@ -74,7 +74,7 @@ def file(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
 
 
 def assert_no_more(file: Path, content: bytes, whole: Tokens) -> bool:
-    """Check that a damaged file grants no more access. Return whether it is valid."""
+    """Check that a damaged file grants no more access, and return True if it is valid."""
     file.write_bytes(content)
     try:
         tokens = tokens_of(file)
@@ -91,13 +91,13 @@ def test_a_file_that_is_cut_at_any_byte_grants_no_more_access(file: Path) -> Non
     valid = [
         cut for cut in range(len(content)) if assert_no_more(file, content[:cut], whole)
     ]  # fmt: skip
-    # The comments at the start, the whole tokens, and the blank lines after them.
+    # Valid cuts are in the first comments, and after complete tokens with their blank lines.
     assert len(valid) < 40
     assert len(whole) == content.count(b"sha256")
 
 
 def test_a_file_with_a_flipped_bit_grants_no_more_access(file: Path) -> None:
-    """Each bit of the file is flipped, one at a time."""
+    """A file with any flipped bit grants no more access."""
     content, whole = file.read_bytes(), tokens_of(file)
     for position, byte in enumerate(content):
         for bit in range(8):
@@ -107,7 +107,7 @@ def test_a_file_with_a_flipped_bit_grants_no_more_access(file: Path) -> None:
 
 
 def test_many_tokens_are_safe_at_any_cut(tmp_path: Path) -> None:
-    """Every line end of a file with 30 tokens, which an earlier version wrote."""
+    """A sealed file with 30 tokens of an earlier version is safe if it is cut at any line end."""
     file = tmp_path / "tokens.toml"
     file.write_text(
         "".join(
@@ -130,7 +130,7 @@ def test_many_tokens_are_safe_at_any_cut(tmp_path: Path) -> None:
 def test_a_running_service_grants_no_more_access_at_any_cut(
     tmp_path: Path, is_sealed: bool, order: int, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The file shrinks or grows by one byte at a time, and the service reads each version."""
+    """While the file shrinks or grows by single bytes, the service never grants more access."""
     file = tmp_path / "tokens.toml"
     file.write_text(_UNSEALED, encoding="utf-8")
     if is_sealed:
@@ -149,7 +149,7 @@ def test_a_running_service_grants_no_more_access_at_any_cut(
 def test_a_cut_token_without_a_seal_is_rejected_while_the_service_runs(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The error names the lost limit, once, and a new seal accepts the change."""
+    """The error names the lost limit once, and a new seal accepts the change."""
     file = tmp_path / "tokens.toml"
     file.write_text(_UNSEALED, encoding="utf-8")
     tokens = TokenFile(file)
@@ -173,7 +173,7 @@ def test_a_cut_token_without_a_seal_is_rejected_while_the_service_runs(
 def test_an_edited_token_needs_a_new_seal(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """`oriel token --seal` accepts the edit and keeps comments, and a new token does not."""
+    """`oriel token --seal` accepts an edited token and keeps comments. `oriel token` rejects it."""
     file = tmp_path / "tokens.toml"
     make(file, "one", "--store", "departures")
     edited = "# Our tokens.\n" + file.read_text().replace('["departures"]', '["*"] # all')
@@ -192,7 +192,7 @@ def test_an_edited_token_needs_a_new_seal(
 
 
 def test_limits_that_are_added_by_hand_hold(tmp_path: Path) -> None:
-    """A limit that you append to a sealed token needs no new seal, and a cut does not remove it."""
+    """A limit appended to a sealed token needs no new seal, and a cut does not remove it."""
     file = tmp_path / "tokens.toml"
     make(file, "one")
     with file.open("a") as appending:
@@ -206,7 +206,7 @@ def test_limits_that_are_added_by_hand_hold(tmp_path: Path) -> None:
 
 
 def test_a_new_token_seals_the_others(tmp_path: Path) -> None:
-    """`oriel token` converts a file of an earlier version, and all tokens keep their access."""
+    """`oriel token` seals the tokens of an earlier version, which keep their access."""
     file = tmp_path / "tokens.toml"
     file.write_text(_UNSEALED.rstrip("\n"), encoding="utf-8")
     whole = tokens_of(file)
@@ -228,7 +228,7 @@ def test_a_new_token_seals_the_others(tmp_path: Path) -> None:
 def test_what_cannot_be_sealed_stays_unchanged(
     tmp_path: Path, content: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The error says how to write a token."""
+    """A file that cannot be sealed stays unchanged, and the error shows the valid format."""
     file = tmp_path / "tokens.toml"
     file.write_text(content.format("0" * 64))
     assert token.main(["--seal", "--file", str(file)]) == 1
@@ -237,7 +237,7 @@ def test_what_cannot_be_sealed_stays_unchanged(
 
 
 def test_two_tokens_with_one_digest_are_rejected(tmp_path: Path) -> None:
-    """A cut between both would grant the access of the first one."""
+    """Two tokens with one digest are rejected, because a cut between them could grant more."""
     file = tmp_path / "tokens.toml"
     entry = '[[token]]\nname = "x"\nsha256 = "{}"\n'.format("0" * 64)
     file.write_text(f'{entry}{entry}stores = ["a"]\n')
@@ -246,12 +246,12 @@ def test_two_tokens_with_one_digest_are_rejected(tmp_path: Path) -> None:
 
 
 def test_a_full_disk_leaves_the_file_as_it_was(tmp_path: Path) -> None:
-    """The command prints no token, and no draft stays. A limit on file sizes stands for a disk."""
+    """On a full disk (simulated by a file size limit), the file stays and no draft remains."""
     file = tmp_path / "tokens.toml"
     for number in range(8):
         make(file, f"token {number}", "--key-prefix", "EWR")
     content = file.read_bytes()
-    # -B: it would also cut the files of compiled modules.
+    # Use -B, because the limit would also truncate the files of compiled modules.
     command = f"ulimit -f 1; exec {sys.executable} -B -P -m oriel token more --file {file}"
     made = subprocess.run(["sh", "-c", command], capture_output=True, text=True, check=False)
     assert (made.returncode, made.stdout) == (1, "")
@@ -261,7 +261,7 @@ def test_a_full_disk_leaves_the_file_as_it_was(tmp_path: Path) -> None:
 
 
 def test_tokens_that_are_made_at_once_are_all_in_the_file(tmp_path: Path) -> None:
-    """The file keeps its mode, and a link to it stays a link."""
+    """Concurrent commands add all tokens, and keep the file's mode and a link to it."""
     file, link = tmp_path / "tokens.toml", tmp_path / "link.toml"
     make(file, "first")
     file.chmod(0o640)
@@ -276,7 +276,7 @@ def test_tokens_that_are_made_at_once_are_all_in_the_file(tmp_path: Path) -> Non
 
 @pytest.mark.parametrize("options", [[], ["one", "--seal"]])
 def test_a_name_and_a_seal_exclude_each_other(options: list[str]) -> None:
-    """The command needs one of them."""
+    """The command requires exactly one of a name and `--seal`."""
     with pytest.raises(SystemExit):
         token.main([*options, "--file", "tokens.toml"])
 
@@ -299,7 +299,7 @@ def started() -> Iterator[Callable[..., Serving]]:
 def test_a_service_without_requests_follows_its_token_file(
     tmp_path: Path, started: Callable[..., Serving]
 ) -> None:
-    """A cut file is an error on stderr, also if no request arrives."""
+    """A cut file is logged as an error, also if no request arrives."""
     file = tmp_path / "tokens.toml"
     make(file, "one", "--store", "departures")
     serving = started(tmp_path / "data", "--tokens", str(file))

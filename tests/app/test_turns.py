@@ -1,4 +1,4 @@
-"""Long work has a bounded share of each event loop turn."""
+"""Tests of turns: long work has a bounded share of each event loop turn."""
 
 import asyncio
 from functools import partial
@@ -18,7 +18,7 @@ _STEPS = 100
 
 
 def _turns_of_steps(step_seconds: float) -> list[int]:
-    """Run steps of so many seconds by a clock of their own, and return the turn of each."""
+    """Run steps of this simulated duration, and return the turn of each step."""
     now, turn, ran_in = 0.0, 0, list[int]()
 
     def step() -> None:
@@ -44,12 +44,12 @@ def _turns_of_steps(step_seconds: float) -> list[int]:
 def test_a_turn_of_the_event_loop_runs_steps_for_a_bounded_time(
     step_seconds: float, most: int
 ) -> None:
-    """Other requests get their turn after 5 ms of work for streams, or after 64 steps."""
+    """A turn runs at most 64 steps, and starts no step after 5 ms."""
     assert max(np.bincount(_turns_of_steps(step_seconds))) == most
 
 
 def test_an_error_in_a_step_ends_its_stream_only() -> None:
-    """The steps of other streams run, and a stream that has left costs no step."""
+    """An error ends only its own stream, and a stream that has left runs no step."""
     ran: list[int] = []
 
     async def run() -> list[object]:
@@ -69,7 +69,7 @@ def test_an_error_in_a_step_ends_its_stream_only() -> None:
 
 
 def test_more_watched_keys_than_the_limit_are_refused(tmp_path: Path) -> None:
-    """The keys of all open streams count, and they no longer count when a stream ends."""
+    """The keys of all open streams count toward the limit, until a stream ends."""
     with served(tmp_path) as made:
         made.commit({"key": "a", "start": 1})
         service = Service(tmp_path, ServiceSettings(Limits(watched_keys=3)))

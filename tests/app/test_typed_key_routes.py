@@ -1,4 +1,4 @@
-"""Stores of numbers and of composites over HTTP."""
+"""Tests of stores with numeric and composite keys over HTTP."""
 
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -16,13 +16,13 @@ from tests.storage.store_tables import NONE, SLIDING, make_definition
 
 LONG, COMPOSITE = "long", "[text, long]"
 TYPES = {"numbers": LONG, "pairs": COMPOSITE}
-#: In the path of a store's read, what comes in front of the key.
+#: The part of a read's path between the store and the key.
 READS = ("fetch/", "backwardFetch/", "latest/", "current/", "window/0/", "covering/5/")
 
 
 @pytest.fixture(scope="module")
 def typed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    """A store of windows of each type, and one of rows behind its name; never changed."""
+    """Return a store of windows and a store of rows per key type, for reads only."""
     made = Served(tmp_path_factory.mktemp("typed"), make_definition())
     for name, key_type in TYPES.items():
         rows = [{"key": key, "start": 0} for key in ORDERED_KEYS[key_type][::-1]]
@@ -38,7 +38,7 @@ def _keys(answer: Answer) -> list[str]:
 
 
 def _all_pages(get: Callable[[str], Answer], target: str) -> list[str]:
-    """The keys of all pages of a request."""
+    """Return the keys of all pages of a request."""
     keys: list[str] = []
     cursor = ""
     while True:
@@ -53,7 +53,7 @@ def _all_pages(get: Callable[[str], Answer], target: str) -> list[str]:
 @pytest.mark.parametrize("as_of", ["", "as_of_version=1"])
 @pytest.mark.parametrize("name", TYPES)
 def test_many_keys_come_in_the_order_of_their_type(typed: Served, name: str, as_of: str) -> None:
-    """From the index and from the table itself, page after page; backwards the reverse."""
+    """Index and table return keys in the order of their type, and backward reads reversed."""
     expected = [*ORDERED_KEYS[TYPES[name]]]
     for store, forward, backward in (
         (name, "fetchRange", "backwardFetchRange"),
@@ -70,7 +70,7 @@ def test_many_keys_come_in_the_order_of_their_type(typed: Served, name: str, as_
 
 @pytest.mark.parametrize("name", TYPES)
 def test_a_key_is_asked_for_by_its_text(typed: Served, name: str) -> None:
-    """Percent-encoded, whatever it holds; ranges have both keys."""
+    """A key is requested by its percent-encoded string, and ranges include both bounds."""
     keys = ORDERED_KEYS[TYPES[name]]
     for key in keys:
         for read in READS:
@@ -83,7 +83,7 @@ def test_a_key_is_asked_for_by_its_text(typed: Served, name: str) -> None:
 
 @pytest.mark.parametrize("as_of", ["", "&as_of_version=1"])
 def test_a_prefix_of_composites_is_of_whole_components(typed: Served, as_of: str) -> None:
-    """The text of the keys up to a comma."""
+    """A prefix of composite keys is their string up to a comma."""
     prefix = f"prefix={quote(chr(91) + chr(34) + 'a' + chr(34) + ',')}{as_of}"
     expected = ['["a",-256]', '["a",2]', '["a",10]']
     assert _keys(typed.get(f"/v1/stores/pairs-rows/prefixScan?{prefix}")) == expected
@@ -96,7 +96,7 @@ def test_a_prefix_of_composites_is_of_whole_components(typed: Served, as_of: str
 def test_what_is_no_key_of_the_store_is_a_clear_problem(
     typed: Served, name: str, as_of: str
 ) -> None:
-    """In the path, in bounds, prefixes, lists and streams; the message says the way out."""
+    """An invalid key is a problem with a solution in paths, bounds, prefixes and streams."""
     root, key_type = f"/v1/stores/{name}", TYPES[name]
     for key in UNFIT_KEYS[key_type]:
         for read in READS:
@@ -127,7 +127,7 @@ def test_what_is_no_key_of_the_store_is_a_clear_problem(
 def test_a_list_has_keys_as_texts_or_as_values(
     typed: Served, name: str, listed: list[Any], keys: list[str]
 ) -> None:
-    """In the order of the list, page after page."""
+    """A list can have keys as strings or as JSON values, and the response keeps its order."""
     body = orjson.dumps(listed)
     for read in ("latestOfKeys", "currentOfKeys", "fetchOfKeys"):
         assert _keys(typed.post(f"/v1/stores/{name}/{read}", body)) == keys
@@ -140,7 +140,7 @@ def test_a_list_has_keys_as_texts_or_as_values(
 
 
 def test_values_that_are_no_keys_of_the_store_are_refused(typed: Served) -> None:
-    """Numbers among texts, arrays among numbers; in a store of texts as well."""
+    """JSON values that are not keys of the store's type are rejected."""
     for store, listed in (
         ("numbers", [["a", 1]]), ("numbers", [2**63]), ("pairs", [7]), ("pairs", [["a"]]),
         ("pairs", [["a", 1.5]]),
@@ -150,14 +150,14 @@ def test_values_that_are_no_keys_of_the_store_are_refused(typed: Served) -> None
 
 
 def test_a_store_of_texts_takes_texts_only(filled: Served) -> None:
-    """A number is another key than its text there."""
+    """A store with string keys accepts only strings, because a number is not a string."""
     for listed in (b"[1]", b'[["a"]]'):
         answer = filled.post("/v1/stores/store/latestOfKeys", listed)
         assert_problem(answer, 400, "unfit-key", "Keys are strings")
 
 
 def test_a_store_says_the_type_of_its_keys(typed: Served) -> None:
-    """In its description."""
+    """The description of a store has its key type."""
     for store, key_type in {"store": "text", **TYPES}.items():
         typed.index(store)
         definition = typed.get(f"/v1/stores/{store}").json["definition"]
@@ -165,7 +165,7 @@ def test_a_store_says_the_type_of_its_keys(typed: Served) -> None:
 
 
 def test_changes_and_forms_have_the_texts(typed: Served) -> None:
-    """In the order of the type, in JSON and CSV."""
+    """Changes and CSV have the strings of keys in the order of the type."""
     answer = typed.get("/v1/stores/numbers/changes?since_version=0&limit=3")
     assert [change["key"] for change in answer.json["changes"]] == [*ORDERED_KEYS[LONG][:3]]
     more = typed.get(
@@ -177,7 +177,7 @@ def test_changes_and_forms_have_the_texts(typed: Served) -> None:
 
 
 def test_a_listed_value_is_with_the_shard_of_its_text(typed: Served) -> None:
-    """As the router sends the text of a path."""
+    """A listed JSON value belongs to the shard of its string, as in a path."""
     for value, text in ((10, "10"), (["a", 10], '["a",10]')):
         for number in (1, 2):
             shard = Shard(number, 2)

@@ -1,4 +1,4 @@
-"""Waiting for a position: one look at the index for all who wait."""
+"""Tests of waiting for a position: one poll of the index serves all waiting requests."""
 
 import asyncio
 from pathlib import Path
@@ -24,7 +24,7 @@ async def _waiting(store: Served, targets: list[str]) -> list["asyncio.Task[Answ
 
 
 def test_all_waiters_of_a_store_look_once(changing: Served) -> None:
-    """A thousand of them look no more often than one, and each gets its answer."""
+    """A thousand waiting requests share their polls, and each gets its response."""
     watcher = changing.service.catalog.view("store").watcher
 
     async def run() -> list[Answer]:
@@ -34,7 +34,7 @@ def test_all_waiters_of_a_store_look_once(changing: Served) -> None:
         tasks = await _waiting(changing, targets)
         looks = watcher.looks
         await wait_in_loop(lambda: watcher.looks - looks, "three looks", lambda count: count >= 3)
-        # If each of them looked by itself, it would be three thousand.
+        # With separate polls, each request would have polled three times.
         assert watcher.looks - looks < _WAITERS
         changing.commit({"key": "a", "start": 60})
         changing.commit({"key": "a", "start": 70})
@@ -46,7 +46,7 @@ def test_all_waiters_of_a_store_look_once(changing: Served) -> None:
 
 
 def test_nobody_looks_when_nobody_waits(changing: Served) -> None:
-    """The look ends with the last waiter."""
+    """Polling ends with the last waiting request."""
     watcher = changing.service.catalog.view("store").watcher
 
     async def run() -> None:
@@ -63,7 +63,7 @@ def test_nobody_looks_when_nobody_waits(changing: Served) -> None:
 
 
 def test_a_worker_that_ends_answers_all_who_wait(changing: Served) -> None:
-    """And lets nobody wait any more; what needs no waiting is answered."""
+    """A worker that ends rejects all waiting requests, and serves requests without a wait."""
 
     async def run() -> list[Answer]:
         tasks = await _waiting(changing, [_FOREVER] * 3)
@@ -77,7 +77,7 @@ def test_a_worker_that_ends_answers_all_who_wait(changing: Served) -> None:
 
 
 def test_requests_beyond_the_limit_are_refused(tmp_path: Path) -> None:
-    """At once, with 503; the places are given back."""
+    """Requests above the limit get 503 at once, and slots are free again afterwards."""
     with served(tmp_path) as made:
         made.commit({"key": "a", "start": 1})
         service = Service(tmp_path, ServiceSettings(Limits(requests=1, waiting_requests=1)))

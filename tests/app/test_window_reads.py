@@ -1,4 +1,4 @@
-"""The hot reads over HTTP: fetch, backwardFetch, latest, window."""
+"""Tests of hot reads over HTTP: fetch, backwardFetch, latest, window."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -27,7 +27,7 @@ ODD_KEYS = (
 
 
 def test_an_answer_has_store_position_windows_and_cursor(filled: Served) -> None:
-    """The whole envelope, and each window's fields in their order."""
+    """The response has store, position, windows and cursor, and windows have ordered fields."""
     answer = filled.get(f"{ROOT}/fetch/a?from_ms=20&to_ms=20")
     assert answer.json == {
         "store": "store",
@@ -63,7 +63,7 @@ def test_an_answer_has_store_position_windows_and_cursor(filled: Served) -> None
     ],
 )
 def test_bounds_are_inclusive_and_optional(filled: Served, query: str, expected: list[int]) -> None:
-    """Both directions take the same bounds; backwardFetch is newest first."""
+    """Both directions accept the same bounds, and backwardFetch is newest first."""
     assert starts(filled.get(f"{ROOT}/fetch/a{query}")) == expected
     assert starts(filled.get(f"{ROOT}/backwardFetch/a{query}")) == expected[::-1]
 
@@ -76,7 +76,7 @@ def test_bounds_are_inclusive_and_optional(filled: Served, query: str, expected:
 def test_pages_join_to_the_whole_range(
     filled: Served, operation: str, expected: list[int], limit: int
 ) -> None:
-    """Following next_cursor gives each window once; it is null on the last page."""
+    """The pages together have each window once, and the last page has no cursor."""
     all_starts: list[int] = []
     cursor = ""
     for _ in expected:
@@ -90,7 +90,7 @@ def test_pages_join_to_the_whole_range(
 
 
 def test_a_page_goes_on_from_the_newer_version(changing: Served) -> None:
-    """Between pages the store may move on; the position says so."""
+    """The next page can have a newer version, which its position shows."""
     first = changing.get(f"{ROOT}/fetch/a?limit=2")
     changing.commit({"key": "a", "start": 15}, {"key": "a", "start": 35})
     second = changing.get(f"{ROOT}/fetch/a?limit=9&cursor={first.json['next_cursor']}")
@@ -106,7 +106,7 @@ def test_a_page_goes_on_from_the_newer_version(changing: Served) -> None:
     ],
 )  # fmt: skip
 def test_a_cursor_of_another_request_is_refused(filled: Served, other: str) -> None:
-    """Another key, direction or bound is another request."""
+    """A cursor is rejected for another key, direction or bound."""
     cursor = filled.get(f"{ROOT}/fetch/a?limit=2").json["next_cursor"]
     answer = filled.get(f"{ROOT}/{other}&cursor={cursor}")
     assert_problem(answer, 400, "invalid-cursor", "another request")
@@ -116,14 +116,14 @@ def test_a_cursor_of_another_request_is_refused(filled: Served, other: str) -> N
     "cursor", ["", "x", "AAAA", "%ff%ff", "é", "A" * 66, "_" * 50, "=", "a%00b"]
 )
 def test_a_cursor_that_nobody_gave_out_is_refused(filled: Served, cursor: str) -> None:
-    """Rubbish is a clear error, never a wrong page."""
+    """An invalid cursor is rejected and never returns a wrong page."""
     answer = filled.get(f"{ROOT}/fetch/a?cursor={cursor}")
     assert answer.json["code"] in ("invalid-cursor", "invalid-parameter")
     assert_problem(answer, 400, answer.json["code"])
 
 
 def test_a_cursor_does_not_outlive_its_table(tmp_path: Path) -> None:
-    """A store made anew starts again; a page token of a newer version waits for it."""
+    """A cursor of a re-created store is rejected."""
     with served(tmp_path / "one") as one, served(tmp_path / "two") as two:
         for made in (one, two):
             made.commit({"key": "a", "start": 1}, {"key": "a", "start": 2})
@@ -133,7 +133,7 @@ def test_a_cursor_does_not_outlive_its_table(tmp_path: Path) -> None:
 
 
 def test_latest_and_window_give_one_window_in_the_same_envelope(filled: Served) -> None:
-    """One shape everywhere."""
+    """`latest` and `window` have the format of a page with one window."""
     latest = filled.get(f"{ROOT}/latest/a").json
     assert latest == filled.get(f"{ROOT}/window/50/a").json
     assert latest == filled.get(f"{ROOT}/fetch/a?from_ms=50").json
@@ -143,14 +143,14 @@ def test_latest_and_window_give_one_window_in_the_same_envelope(filled: Served) 
     "path", ["latest/b", "latest/", "window/11/a", "window/10/b", "window/-10/a"]
 )
 def test_no_such_window_is_404(filled: Served, path: str) -> None:
-    """Asked for one window, nothing is a 404; fetch of an unknown key is just empty."""
+    """A read of one missing window is a 404, and a fetch of an unknown key is empty."""
     assert_problem(filled.get(f"{ROOT}/{path}"), 404, "window-not-found")
     assert starts(filled.get(f"{ROOT}/fetch/b")) == []
     assert starts(filled.get(f"{ROOT}/backwardFetch/b")) == []
 
 
 def test_any_key_works(store: Served) -> None:
-    """Percent-encoded, with plain slashes where there are any; each finds its own windows."""
+    """Any key can be read, percent-encoded or with plain slashes."""
     store.commit(*({"key": key, "start": i} for i, key in enumerate(ODD_KEYS)))
     for i, key in enumerate(ODD_KEYS):
         for safe in ("", "/"):
@@ -163,7 +163,7 @@ def test_any_key_works(store: Served) -> None:
 
 @pytest.mark.parametrize("raw", [b"%ff", b"%C3%28", b"%", b"%4", b"%zz", b"\xff", b"a%ED%A0%80"])
 def test_keys_that_are_no_utf8_are_refused(filled: Served, raw: bytes) -> None:
-    """Broken escapes and bytes that are no text (surrogates too) are the client's error."""
+    """Invalid escapes and bytes that are not UTF-8, including surrogates, are rejected."""
     for operation in (b"latest", b"fetch", b"window/1"):
         answer = filled.get(ROOT.encode() + b"/" + operation + b"/" + raw)
         assert_problem(answer, 400, "invalid-key")
@@ -187,13 +187,13 @@ def test_keys_that_are_no_utf8_are_refused(filled: Served, raw: bytes) -> None:
     ],
 )
 def test_values_out_of_range_are_refused(filled: Served, query: str, words: list[str]) -> None:
-    """The message names the parameter and what it may be."""
+    """The error for an invalid value has the parameter's name and its valid values."""
     assert_problem(filled.get(f"{ROOT}/fetch/a?{query}"), 400, "invalid-parameter", *words)
 
 
 @pytest.mark.parametrize("query", ["from=1", "FROM_MS=1", "x", "=1", "from_ms%20=1"])
 def test_unknown_parameters_are_refused(filled: Served, query: str) -> None:
-    """The message names those that there are."""
+    """The error for an unknown parameter has the valid names."""
     answer = filled.get(f"{ROOT}/fetch/a?{query}")
     assert_problem(answer, 400, "unknown-parameter", "from_ms", "cursor")
     answer = filled.get(f"{ROOT}/latest/a?limit=1")
@@ -201,7 +201,7 @@ def test_unknown_parameters_are_refused(filled: Served, query: str) -> None:
 
 
 def test_a_window_start_must_be_a_number(filled: Served) -> None:
-    """And there must be a key after it."""
+    """The start of a window must be a time, with a key after it."""
     answer = filled.get(f"{ROOT}/window/now/a")
     assert_problem(answer, 400, "invalid-parameter", "window_start_ms")
     assert_problem(filled.get(f"{ROOT}/window/10"), 404, "unknown-route")
@@ -209,14 +209,14 @@ def test_a_window_start_must_be_a_number(filled: Served) -> None:
 
 @pytest.mark.parametrize("name", ["nope", "%2e%2e", "_dead_letters", "a%2Fb", "", "x" * 300])
 def test_an_unknown_store_is_404_and_the_known_ones_are_named(filled: Served, name: str) -> None:
-    """Names that can't be stores are no other error."""
+    """An unknown or invalid store name is a 404 that names the existing stores."""
     assert_problem(
         filled.get(f"/v1/stores/{name}/latest/a"), 404, "unknown-store", "stores are: store"
     )
 
 
 def test_a_store_without_an_index_is_not_ready(tmp_path: Path) -> None:
-    """A retry will do."""
+    """A store without an index is a 503, which the client can retry."""
     with served(tmp_path) as made:
         for path in ("fetch/a", "backwardFetch/a", "latest/a", "window/1/a"):
             assert_problem(
@@ -225,7 +225,7 @@ def test_a_store_without_an_index_is_not_ready(tmp_path: Path) -> None:
 
 
 def test_a_damaged_index_is_said_to_be_rebuilt(changing: Served) -> None:
-    """Not a crash, and not a 500."""
+    """A damaged index is a 503 that announces the rebuild."""
     changing.service.catalog.close()
     generation = IndexFolder(DataLayout(changing.data).index("store")).current()
     assert generation is not None
@@ -235,7 +235,7 @@ def test_a_damaged_index_is_said_to_be_rebuilt(changing: Served) -> None:
 
 
 def test_other_methods_are_refused(filled: Served) -> None:
-    """Stores are read only; HEAD is GET without the body."""
+    """Stores are read-only: other methods are rejected, and HEAD is accepted."""
     for method in ("POST", "PUT", "DELETE", "PATCH", "OPTIONS"):
         assert_problem(filled.get(f"{ROOT}/fetch/a", method=method), 405, "method-not-allowed")
     assert filled.get(f"{ROOT}/fetch/a", method="HEAD").status == 200
@@ -244,7 +244,7 @@ def test_other_methods_are_refused(filled: Served) -> None:
 def test_an_unexpected_error_is_a_500_without_a_trace(
     changing: Served, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The log has the trace, the client doesn't."""
+    """An unexpected error is a 500, and only the log has its traceback."""
 
     def fail(_: object) -> None:
         message = "secret"
@@ -258,7 +258,7 @@ def test_an_unexpected_error_is_a_500_without_a_trace(
 
 
 def test_retention_hides_windows_in_every_read(tmp_path: Path) -> None:
-    """Expired are those that start before observed - retention + 1."""
+    """Each read hides the windows that start before stream time - retention + 1."""
     with served(tmp_path, retention_ms=20) as made:
         made.commit(*({"key": "a", "start": start} for start in (10, 20, 31)))
         made.commit({"key": "b", "start": 39})
@@ -270,7 +270,7 @@ def test_retention_hides_windows_in_every_read(tmp_path: Path) -> None:
 
 
 def test_odd_values_are_json(store: Served) -> None:
-    """NaN and infinities are null, 64-bit integers keep all digits, text is escaped."""
+    """NaN and infinities are null, 64-bit integers keep all digits, and strings are escaped."""
     odd: Sequence[dict[str, Any]] = [
         {"key": "nan", "start": 1, "mean": float("nan"), "all": [float("inf"), None, 2.0]},
         {"key": "big", "start": 1, "n": 2**63 - 1},
@@ -293,14 +293,14 @@ def test_odd_values_are_json(store: Served) -> None:
      b"/v2/stores/s/latest/a", b"/v1/store/s/latest/a", b"/v1/stores/s/Latest/a"],
 )  # fmt: skip
 def test_other_paths_are_not_hot_reads(path: bytes) -> None:
-    """They go to FastAPI."""
+    """FastAPI handles all paths that are not hot reads."""
     assert route(path) is None
 
 
 def test_a_read_of_a_whole_store_has_nothing_behind_its_name(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Without path parameters of its own a read is found without a sixth part, and only so."""
+    """A read without path parameters only matches a path that ends with its name."""
     record = replace(OPERATIONS["fetch"], name="all", path="/v1/stores/{store}/all")
     read = bind(record, HOT_READS[b"fetch"].function)
     monkeypatch.setitem(HOT_READS, b"all", read)
@@ -310,7 +310,7 @@ def test_a_read_of_a_whole_store_has_nothing_behind_its_name(
 
 
 def test_a_removed_store_is_unknown(changing: Served, monkeypatch: pytest.MonkeyPatch) -> None:
-    """When its table is gone for so long that the tailer has removed its index, too."""
+    """A store is unknown when its table and its index are deleted."""
     assert starts(changing.get(f"{ROOT}/latest/a")) == [50]
     changing.table.path.rename(changing.data / "elsewhere")
     monkeypatch.setattr("oriel.app.reads.catalog._TABLE_SECONDS", 0.0)

@@ -10,13 +10,13 @@ from tests.app.serving import Serving
 from tests.storage.store_tables import NONE, SESSION, StoreTable, make_definition
 from tests.storage.waiting import wait_for
 
-#: Keys that are hard to put into a path, and to take out of one.
+#: Keys that need encoding in a path.
 HOSTILE_KEYS = ("", ".", "..", "a/../b", "a//b", "%2F", "a b+c?d#e&f=g", '"\\\n\0é😀')
 
 
 @dataclass(frozen=True)
 class Running:
-    """A service that runs, and the table of its store of windows, ``store``."""
+    """A running service and the table of ``store``, its store of windows."""
 
     url: str
     table: StoreTable
@@ -24,7 +24,7 @@ class Running:
 
 @pytest.fixture(scope="session")
 def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
-    """`oriel serve` over a store of each sort; tests may add windows of keys of their own."""
+    """Yield `oriel serve` with a store of each kind. Tests can add windows with their own keys."""
     data = tmp_path_factory.mktemp("client")
     table = StoreTable(data, make_definition())
     starts = [{"key": "a", "start": 10 * n, "n": n} for n in range(1, 26)]
@@ -47,6 +47,6 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
 
 @pytest.fixture
 def client(running: Running) -> Iterator[Client]:
-    """A client of that service."""
+    """Return a client of that service."""
     with Client(running.url) as made:
         yield made

@@ -1,8 +1,8 @@
-"""The examples of the docstrings of ``oriel.client`` run against a service.
+"""Tests that run the docstring examples of ``oriel.client`` against a service.
 
-The examples use the names of ``oriel.client``, ``asyncio``, the address ``url`` of the service, a
-client ``client`` and its stores ``departures`` (tumbling windows), ``bursts`` (sessions) and
-``totals`` (no windows).
+The examples use the names of ``oriel.client``, ``asyncio``, the ``url`` of the service, a
+``client``, and its stores ``departures`` (tumbling windows), ``bursts`` (sessions) and ``totals``
+(no windows).
 """
 
 import asyncio
@@ -74,7 +74,7 @@ def _make_stores(data: Path) -> None:
 
 @pytest.fixture(scope="module")
 def scope(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Any]]:
-    """Serve the three stores, and return the names that the examples use."""
+    """Serve the three stores, and yield the names that the examples use."""
     data = tmp_path_factory.mktemp("docstrings")
     _make_stores(data)
     serving = Serving(data)
@@ -96,7 +96,7 @@ def scope(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Any]]:
 
 @pytest.mark.parametrize("name", _WITH_EXAMPLE)
 def test_the_example_of_a_public_name_runs(scope: dict[str, Any], name: str) -> None:
-    """The example shows what it prints."""
+    """The example of each public name prints the documented output."""
     docstring = inspect.getdoc(_WITH_EXAMPLE[name]) or ""
     example = doctest.DocTestParser().get_doctest(docstring, dict(scope), name, None, None)
     printed: list[str] = []
@@ -106,7 +106,7 @@ def test_the_example_of_a_public_name_runs(scope: dict[str, Any], name: str) -> 
 
 
 def test_every_class_and_every_read_has_an_example() -> None:
-    """A class of errors needs none, because the base class has one."""
+    """Each public class except the error subclasses has an example, and so does each read."""
     needed = {
         name
         for name, thing in _MEMBERS.items()

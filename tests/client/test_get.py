@@ -1,4 +1,4 @@
-"""`oriel get` against a real service: what it prints, and what it says where nothing is."""
+"""Tests of `oriel get` with a real service: its output and its messages."""
 
 import csv
 import io
@@ -40,7 +40,7 @@ Get = Callable[..., tuple[int, str, str]]
 
 @pytest.fixture
 def get(running: Running, capfd: pytest.CaptureFixture[str]) -> Get:
-    """Run the command against the service: exit code, output, errors."""
+    """Return a function that runs the command and returns exit code, output and errors."""
 
     def run(*arguments: str) -> tuple[int, str, str]:
         code = main([*arguments, "--url", running.url])
@@ -62,11 +62,11 @@ class _NoStores(BaseHTTPRequestHandler):
         self.wfile.write(content)
 
     def log_message(self, *_: object) -> None:
-        """Say nothing."""
+        """Log nothing."""
 
 
 def test_an_own_authority_is_trusted(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    """Without `--ca` the error names the option, and so it does for a file without certificate."""
+    """`--ca` trusts a private authority. Without it or with an invalid file, the error names it."""
     key, made = self_signed("localhost", x509.DNSName("localhost"))
     certificate, both = tmp_path / "ca.pem", tmp_path / "both.pem"
     certificate.write_bytes(made.public_bytes(Encoding.PEM))
@@ -95,7 +95,7 @@ def test_an_own_authority_is_trusted(tmp_path: Path, capfd: pytest.CaptureFixtur
 
 
 def test_without_a_store_the_stores_are_listed(get: Get) -> None:
-    """A table, or a JSON object each."""
+    """Without a store, the stores are listed as a table or as one JSON object per line."""
     code, out, _ = get()
     head, *lines = out.splitlines()
     assert code == 0
@@ -119,7 +119,7 @@ def test_without_a_store_the_stores_are_listed(get: Get) -> None:
 
 
 def test_without_a_key_the_keys_are_listed(get: Get) -> None:
-    """One a line, and none of them drives the terminal."""
+    """Without a key, the keys are listed one per line, with control characters escaped."""
     code, out, _ = get("store", "--limit", "1000")
     assert code == 0
     assert "\x00" not in out
@@ -135,7 +135,7 @@ def test_without_a_key_the_keys_are_listed(get: Get) -> None:
 
 
 def test_windows_are_a_table_newest_first_with_sparklines(get: Get) -> None:
-    """Times in UTC, numbers at the right, a line of bars from old to new."""
+    """Windows are a table with times in UTC, and a sparkline from old to new."""
     code, out, _ = get("store", "a", "--limit", "8")
     lines = out.splitlines()
     assert code == 0
@@ -158,7 +158,7 @@ def test_windows_are_a_table_newest_first_with_sparklines(get: Get) -> None:
 
 
 def test_bounds_may_be_times_or_milliseconds(get: Get) -> None:
-    """Both inclusive; nothing within them is said, with exit code 1."""
+    """Bounds are inclusive times or milliseconds, and an empty result has exit code 1."""
     out = get("store", "a", "--from", "1970-01-01T00:00:00.020Z", "--to", "40", "--json")[1]
     starts = [json.loads(line)["window_start_ms"] for line in out.splitlines()]
     assert starts == [40, 30, 20]
@@ -171,7 +171,7 @@ def test_bounds_may_be_times_or_milliseconds(get: Get) -> None:
 
 
 def test_csv_is_that_of_the_service(get: Get) -> None:
-    """Byte for byte, with a line of names."""
+    """CSV has the bytes of the service, with one header line."""
     rows = list(csv.DictReader(io.StringIO(get("store", "a", "--csv", "--limit", "2")[1])))
     assert [row["window_start_ms"] for row in rows] == ["250", "240"]
 
@@ -179,7 +179,7 @@ def test_csv_is_that_of_the_service(get: Get) -> None:
 def test_csv_of_several_pages_has_its_names_once(
     running: Running, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """A service may end a page early."""
+    """CSV of several pages has one header line."""
     with Client(running.url) as client:
         assert _write_pages(client.window_store("store").fetch("a", page_size=10), CSV) == 0
     rows = list(csv.DictReader(io.StringIO(capfd.readouterr().out)))
@@ -187,7 +187,7 @@ def test_csv_of_several_pages_has_its_names_once(
 
 
 def test_a_store_without_windows_shows_the_row(get: Get) -> None:
-    """As a table, JSON and CSV; what is for windows only is refused."""
+    """A row is shown as a table, JSON and CSV, and options for windows are rejected."""
     code, out, _ = get("totals", "a")
     assert code == 0
     assert "newest record (UTC)" in out.splitlines()[0]
@@ -202,13 +202,13 @@ def test_a_store_without_windows_shows_the_row(get: Get) -> None:
 
 
 def test_sessions_are_windows(get: Get) -> None:
-    """Newest first by start."""
+    """Sessions are listed by start, newest first."""
     out = get("visits", "a", "--json")[1]
     assert [json.loads(line)["window_end_ms"] for line in out.splitlines()] == [90, 20]
 
 
 def test_what_is_not_there_names_what_is_near(get: Get) -> None:
-    """A store, a key, and the service itself."""
+    """The error for an unknown store or key suggests a similar one."""
     assert get("stroe", "a") == (
         1, "", "oriel get: store 'stroe' does not exist. Did you mean 'store'?\n",
     )  # fmt: skip
@@ -219,7 +219,7 @@ def test_what_is_not_there_names_what_is_near(get: Get) -> None:
 
 
 def test_no_service_is_one_line(capfd: pytest.CaptureFixture[str]) -> None:
-    """With the address, the reason, and what to do."""
+    """Without a service, the message has the URL, the reason and a solution in one line."""
     url = f"http://127.0.0.1:{reserved_port()}"
     assert main(["--url", url]) == 1
     error = capfd.readouterr().err
@@ -236,13 +236,13 @@ def test_no_service_is_one_line(capfd: pytest.CaptureFixture[str]) -> None:
      ["store", "a", "--json", "--csv"]],
 )  # fmt: skip
 def test_options_that_do_not_fit_are_refused(get: Get, arguments: list[str]) -> None:
-    """As argparse does."""
+    """Options that exclude each other are rejected with exit code 2."""
     with pytest.raises(SystemExit, match="2"):
         get(*arguments)
 
 
 def test_watching_shows_changes_until_it_is_stopped(running: Running) -> None:
-    """In JSON a window that has changed is a line; Ctrl-C ends it well."""
+    """With JSON, each changed window is one line, and Ctrl-C ends with exit code 0."""
     version = running.table.commit([{"key": "seen", "start": 10, "n": 1}])
     with Client(running.url) as client:
         client.window_store("store").wait_for(Position(version))
@@ -264,7 +264,7 @@ def test_watching_shows_changes_until_it_is_stopped(running: Running) -> None:
 
 
 def test_a_reader_that_has_seen_enough_is_no_failure(running: Running) -> None:
-    """As in `oriel get store a --json | head -1`."""
+    """A closed output, as in `oriel get store a --json | head -1`, is not an error."""
     command = [sys.executable, "-P", "-m", "oriel", "get", "store", "a", "--url", running.url]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     assert process.stdout is not None
@@ -276,7 +276,7 @@ def test_a_reader_that_has_seen_enough_is_no_failure(running: Running) -> None:
 
 
 def test_the_token_comes_from_the_environment(get: Get, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is sent and never shown; one that can't be in a header is told without it."""
+    """The token is sent and never shown, even if it cannot be in a header."""
     monkeypatch.setenv("ORIEL_TOKEN", "secret-word")
     code, out, error = get("store", "a")
     assert code == 0
@@ -290,7 +290,7 @@ def test_the_token_comes_from_the_environment(get: Get, monkeypatch: pytest.Monk
 def test_a_missing_and_a_wrong_token_are_two_messages(
     tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Both name the variable that has the token."""
+    """Missing and invalid tokens have different messages, and both name the variable."""
     StoreTable(tmp_path / "data", make_definition())
     tokens = tmp_path / "tokens.toml"
     assert token.main(["reader", "--file", str(tokens)]) == 0
@@ -318,7 +318,7 @@ def _window(**aggregates: object) -> Window:
 
 
 def test_sparklines_are_of_numbers_only() -> None:
-    """Gaps where there is none, one height where all are the same, no overflow."""
+    """Sparklines have gaps for nulls, one height for equal values, and no overflow."""
     windows = [_window(n=3, s="x", b=True, f=1.7e308), _window(n=None, s="y", b=True, f=-1.7e308),
                _window(n=1, s="z", b=True, f=0.0)]  # fmt: skip
     assert sparklines(windows) == ["n  ▁ █  1 … 3", "f  ▅▁█  -1.7e+308 … 1.7e+308"]
@@ -327,7 +327,7 @@ def test_sparklines_are_of_numbers_only() -> None:
 
 
 def test_cells_are_short_and_harmless() -> None:
-    """Escape sequences of keys don't reach the terminal."""
+    """Cells are short, and escape sequences of keys never reach the terminal."""
     assert printable("a\x1b[2Jb\n\u202e") == r"a\x1b[2Jb\n\u202e"
     assert (cell(None), cell(True), cell(1 / 3), cell(2**63)) == (
         "-",

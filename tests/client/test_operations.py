@@ -1,4 +1,4 @@
-"""The client's reads and the service's operations: the same names, paths and parameters."""
+"""Tests that the client's reads match the service's operations: names, paths and parameters."""
 
 import inspect
 import json
@@ -69,7 +69,7 @@ READS: dict[str, PagedRead[Any] | Read[Any]] = {
     "status": store_reads.status(),
 }
 
-#: Other names of operations that the client has under their first name.
+#: Alternative names of operations, which the client only has by their first name.
 _ALIASES = {"fetchSession"}
 
 
@@ -78,14 +78,14 @@ def _request(read: PagedRead[Any] | Read[Any]) -> Request:
 
 
 def test_every_hot_read_has_a_read_of_the_client() -> None:
-    """A read that the service gets is one function and a line a client more here."""
+    """Each hot read of the service has a read in the client."""
     hot = {name for name, operation in OPERATIONS.items() if operation.is_hot}
     assert hot - _ALIASES <= READS.keys()
 
 
 @pytest.mark.parametrize("name", sorted(OPERATIONS.keys() & READS.keys()))
 def test_a_read_asks_what_its_operation_answers(name: str) -> None:
-    """By its path, and with parameters and values that it takes."""
+    """The request of a read has the operation's path, and valid parameters and values."""
     operation, request = OPERATIONS[name], _request(READS[name])
     pattern = re.sub(r"{(\w+)}", lambda match: f"(?P<{match[1]}>[^/]+)", operation.path)
     match = re.fullmatch(pattern, request.path)
@@ -98,7 +98,7 @@ def test_a_read_asks_what_its_operation_answers(name: str) -> None:
 
 
 def test_a_stream_has_the_parameters_of_its_operation() -> None:
-    """Keys, columns, current windows and the place to resume at are read as they are written."""
+    """The service parses the client's keys, columns, current flag and resume position."""
     stream = store_reads.watch_windows(
         _ADDRESS, "k", "l", after=3, columns=["n", "mean"], current=True
     )
@@ -119,7 +119,7 @@ def test_a_stream_has_the_parameters_of_its_operation() -> None:
     ],
 )
 def test_both_clients_have_the_same_reads(store: type, other: type) -> None:
-    """With the same words and parameters; each read function is in one store at least."""
+    """Both clients have the same reads with the same docstrings."""
     names = {name for name in dir(store) if not name.startswith("_")}
     assert names == {name for name in dir(other) if not name.startswith("_")}
     for name in names:
@@ -128,7 +128,7 @@ def test_both_clients_have_the_same_reads(store: type, other: type) -> None:
 
 
 def test_paging_becomes_parameters() -> None:
-    """Which aggregates, which windows, how many at a time."""
+    """Columns, `final` and page sizes become query parameters."""
     read = window_reads.fetch(
         _ADDRESS, "k", final=False, columns=["n", "mean"], limit=5, page_size=2
     )
@@ -141,7 +141,7 @@ def test_paging_becomes_parameters() -> None:
 
 
 def test_listed_keys_are_posted() -> None:
-    """As a JSON list; a read with one item a key leaves the page's size to the service."""
+    """Listed keys are posted as JSON, without a page size if a key has one item."""
     seen: list[httpx.Request] = []
 
     def handle(request: httpx.Request) -> httpx.Response:

@@ -1,4 +1,4 @@
-"""Both clients against a real service: every read, pages, positions, tables."""
+"""Tests of both clients with a real service: every read, pages, positions and tables."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -35,7 +35,7 @@ def _with_async(running: Running, use: Callable[[AsyncClient], Awaitable[Any]]) 
 
 
 def test_windows_come_page_by_page(client: Client) -> None:
-    """Oldest or newest first, within bounds, as many as are asked for."""
+    """Windows are read page by page, in both directions, within bounds and up to a limit."""
     store = client.window_store("store")
     assert [w.start_ms for w in store.fetch("a", page_size=4)] == list(range(10, 260, 10))
     newest = store.backward_fetch("a", limit=7, page_size=3)
@@ -48,7 +48,7 @@ def test_windows_come_page_by_page(client: Client) -> None:
 
 
 def test_one_window_is_there_or_none(client: Client) -> None:
-    """With its aggregates and times."""
+    """A read of one window returns its aggregates and times, or None without such a window."""
     store = client.window_store("store")
     latest = store.latest("a")
     assert latest is not None
@@ -68,14 +68,14 @@ def test_one_window_is_there_or_none(client: Client) -> None:
 
 @pytest.mark.parametrize("at", range(len(HOSTILE_KEYS)))
 def test_every_key_can_be_asked_for(client: Client, at: int) -> None:
-    """Whatever characters it has, also steps up and slashes."""
+    """Keys with any characters can be read, including parent paths and slashes."""
     found = client.window_store("store").latest(HOSTILE_KEYS[at])
     assert found is not None
     assert (found.key, found["n"]) == (HOSTILE_KEYS[at], at)
 
 
 def test_keys_are_listed(client: Client) -> None:
-    """All, or those with a prefix, in order of their bytes."""
+    """Keys are listed in byte order, all or with a prefix."""
     store = client.window_store("store")
     keys = store.keys(page_size=2).list()
     assert keys == sorted(keys, key=str.encode)
@@ -84,7 +84,7 @@ def test_keys_are_listed(client: Client) -> None:
 
 
 def test_sessions_and_rows_have_their_own_stores(client: Client) -> None:
-    """``store`` takes the class that fits the kind."""
+    """``store`` returns the class for the store's kind."""
     visits = client.store("visits")
     assert isinstance(visits, ReadOnlySessionStore)
     assert [s.start_ms for s in visits.find_sessions("a", 20, 45)] == [10, 40]
@@ -102,7 +102,7 @@ def test_sessions_and_rows_have_their_own_stores(client: Client) -> None:
 
 
 def test_stores_tell_what_they_are(client: Client) -> None:
-    """In the list, and each by itself."""
+    """The list and the description have the properties of a store."""
     listed = {store.name: store for store in client.stores()}
     assert {name: store.kind for name, store in listed.items()} == {
         "store": "sliding", "totals": "none", "visits": "session",
@@ -114,7 +114,7 @@ def test_stores_tell_what_they_are(client: Client) -> None:
 
 
 def test_what_the_service_refuses_is_an_exception(client: Client) -> None:
-    """Of a class by its code, with the service's own words."""
+    """A problem of the service becomes an exception of its code with the service's message."""
     with pytest.raises(UnknownStore, match="The stores are: store, totals, visits") as unknown:
         client.store("nope")
     assert (unknown.value.code, unknown.value.status) == ("unknown-store", 404)
@@ -136,13 +136,13 @@ def test_what_the_service_refuses_is_an_exception(client: Client) -> None:
 def test_what_can_not_be_is_refused_here(
     client: Client, arguments: dict[str, Any], message: str
 ) -> None:
-    """Before anything is sent."""
+    """The client rejects invalid arguments before it sends a request."""
     with pytest.raises(ValueError, match=message):
         client.window_store("store").fetch("a", **arguments)
 
 
 def test_a_writer_reads_what_it_wrote(client: Client, running: Running) -> None:
-    """It waits for its position; a position that doesn't come is an exception."""
+    """A client can wait for a position, and a position that is not reached is an exception."""
     store = client.window_store("store")
     version = running.table.commit([{"key": "written", "start": 10, "n": 1}])
     reached = store.wait_for(Position(version))
@@ -158,7 +158,7 @@ def test_a_writer_reads_what_it_wrote(client: Client, running: Running) -> None:
 
 @pytest.mark.slow
 def test_results_become_tables(client: Client) -> None:
-    """Arrow, pandas and Polars, from several pages, with the types of the store's table."""
+    """Several pages become an Arrow, pandas or Polars table with the types of the store."""
     read = client.window_store("store").fetch("a", limit=20, page_size=6)
     table = read.to_arrow()
     assert table["n"].to_pylist() == list(range(1, 21))
@@ -173,7 +173,7 @@ def test_results_become_tables(client: Client) -> None:
 
 
 def test_integers_with_gaps_keep_all_digits(client: Client, running: Running) -> None:
-    """In pandas, too, where a gap would make doubles of them."""
+    """64-bit integers with nulls keep all digits in pandas, instead of becoming doubles."""
     version = running.table.commit([
         {"key": "gaps", "start": 10, "n": 2**63 - 1}, {"key": "gaps", "start": 20, "n": None},
     ])  # fmt: skip
@@ -184,7 +184,7 @@ def test_integers_with_gaps_keep_all_digits(client: Client, running: Running) ->
 
 
 def test_watching_tells_of_changes(client: Client, running: Running) -> None:
-    """The page as it is, then each time that another answer is there."""
+    """Watching a page returns the current page, and then each changed page."""
     running.table.commit([{"key": "watched", "start": 10, "n": 1}])
     client.window_store("store").wait_for(Position(running.table.batch + 1))
     pages = client.window_store("store").backward_fetch("watched", limit=2).watch(every_s=0.01)
@@ -196,7 +196,7 @@ def test_watching_tells_of_changes(client: Client, running: Running) -> None:
 def test_the_asynchronous_client_watches_too(
     client: Client, running: Running, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It requests the page again until the page has changed."""
+    """The asynchronous client requests the page again until it has changed."""
     sleep, sleeps = asyncio.sleep, list[float]()
 
     async def counted_sleep(seconds: float) -> None:
@@ -220,7 +220,7 @@ def test_the_asynchronous_client_watches_too(
 
 
 def test_the_asynchronous_client_reads_the_same(client: Client, running: Running) -> None:
-    """Each read of both clients."""
+    """Each read of the asynchronous client returns the same as the synchronous one."""
 
     async def read(other: AsyncClient) -> list[Any]:
         store = other.window_store("store")

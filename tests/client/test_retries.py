@@ -1,4 +1,4 @@
-"""What is tried again, when, and how often; and what an answer that is none becomes."""
+"""Tests of retries: which requests are repeated, when, and how often, and unexpected responses."""
 
 import asyncio
 import json
@@ -44,7 +44,7 @@ def _problem(status: int, code: str = "some-code", **headers: str) -> Answer:
 
 
 def _pauses(read: Any, *answers: Answer | ServiceUnreachable, attempts: int = 5) -> list[float]:
-    """The pauses on the way to the value, with these answers in their order."""
+    """Return the pauses until the value, for these responses in their order."""
     steps = exchange(read, Retries(attempts), Random(1))
     rest = iter(answers)
     pauses: list[float] = []
@@ -64,7 +64,7 @@ def _pauses(read: Any, *answers: Answer | ServiceUnreachable, attempts: int = 5)
 
 @pytest.mark.parametrize("status", [429, 502, 503, 504])
 def test_what_may_pass_is_tried_again_after_what_it_asks_for(status: int) -> None:
-    """Never earlier than Retry-After says, and up to a quarter later, so that not all come back."""
+    """A retry follows at Retry-After or up to a quarter later, so that clients do not coincide."""
     busy = _problem(status, **{"retry-after": "3"})
     pauses = _pauses(stores(), busy, busy, _STORES)
     assert len(pauses) == 2
@@ -73,7 +73,7 @@ def test_what_may_pass_is_tried_again_after_what_it_asks_for(status: int) -> Non
 
 
 def test_without_a_word_of_it_pauses_double() -> None:
-    """From a tenth of a second on; no answer at all is the same."""
+    """Without Retry-After or without a response, pauses start at 0.1 s and double."""
     pauses = _pauses(
         stores(), ServiceUnreachable("refused"), _problem(503), Answer(502, {}, b"<html>"), _STORES
     )
@@ -82,14 +82,14 @@ def test_without_a_word_of_it_pauses_double() -> None:
 
 
 def test_retry_after_may_be_a_date() -> None:
-    """One that has passed means at once; what is neither is as none."""
+    """Retry-After can be a date. A past date means no pause, and an invalid value is ignored."""
     soon = format_datetime(datetime.now(UTC) + timedelta(seconds=9), usegmt=True)
     past = "Wed, 21 Oct 2015 07:28:00 GMT"
     pauses = _pauses(
         stores(), _problem(503, **{"retry-after": soon}), _problem(503, **{"retry-after": past}),
         _problem(503, **{"retry-after": "whenever"}), _STORES,
     )  # fmt: skip
-    # Up to a quarter later. A slow machine can lose some of the nine seconds before the read.
+    # Up to a quarter is added. A slow machine can use some of the 9 seconds before the read.
     assert 3 < pauses[0] <= 11.25
     assert pauses[1] == 0
     assert 0.4 <= pauses[2] <= 0.5
@@ -110,7 +110,7 @@ def test_retry_after_may_be_a_date() -> None:
     ],
 )  # fmt: skip
 def test_what_does_not_pass_is_raised_at_once(answer: Answer, error: type[OrielError]) -> None:
-    """Nothing is sent twice, also where the service asks for more patience than there is."""
+    """Permanent errors and long Retry-After values are raised without a retry."""
     with pytest.raises(error) as raised:
         _pauses(stores(), answer)
     if isinstance(raised.value, Problem):
@@ -118,13 +118,13 @@ def test_what_does_not_pass_is_raised_at_once(answer: Answer, error: type[OrielE
 
 
 def test_the_number_of_attempts_is_bounded() -> None:
-    """The last error is raised."""
+    """After the last attempt, its error is raised."""
     with pytest.raises(ServiceUnreachable, match="third"):
         _pauses(stores(), *map(ServiceUnreachable, ("first", "second", "third")), attempts=3)
 
 
 def test_a_wait_for_a_position_is_no_failure() -> None:
-    """It is asked again, more often than errors are, until its time has passed."""
+    """A wait for a position is repeated until its time is over, beyond the number of attempts."""
     behind = _problem(503, "behind-position-bound", **{"retry-after": "0"})
     reached = Answer(200, {}, b'{"position": {"version": 3, "offsets": {}}, "keys": []}')
     read = wait_for(Address("s"), Position(3), wait_s=60)
@@ -136,7 +136,7 @@ def test_a_wait_for_a_position_is_no_failure() -> None:
     assert sent.wait_s == 10
     with pytest.raises(PositionNotReached):
         _pauses(wait_for(Address("s"), Position(3), wait_s=0), behind)
-    # A store that is being made ready is waited for as long; but never asked before it says so.
+    # The client also waits for a store that is not ready, but never retries before Retry-After.
     assert len(_pauses(read, *[_problem(503)] * 4, reached, attempts=2)) == 4
     for asked in ("61", "30"):
         with pytest.raises(NotReady):
@@ -144,7 +144,7 @@ def test_a_wait_for_a_position_is_no_failure() -> None:
 
 
 def test_what_is_not_there_is_none() -> None:
-    """Only where the read means one window or row; an unknown store stays an error."""
+    """A read returns None without a window or row. An unknown store raises an error."""
     steps = exchange(latest(Address("s"), "k"), Retries(), Random(1))
     next(steps)
     with pytest.raises(StopIteration) as end:
@@ -155,14 +155,14 @@ def test_what_is_not_there_is_none() -> None:
 
 
 def test_a_problem_without_its_fields_is_no_problem_document() -> None:
-    """What a proxy says is shown."""
+    """The error for a response that is not a problem document shows its body."""
     error = problem_of(400, b'{"error": "bad"}', None)
     assert isinstance(error, UnexpectedAnswer)
     assert "bad" in str(error)
 
 
 def test_keys_of_several_shards_name_the_shard_of_each_key() -> None:
-    """So a program can read the keys of each shard by a request of their own."""
+    """The error has the shard of each key, so that a program can send one request per shard."""
     document = {"code": "keys-of-several-shards", "status": 400, "owners": [1, 2, 1]}
     error = problem_of(400, json.dumps(document).encode(), None)
     assert isinstance(error, KeysOfSeveralShards)
@@ -185,7 +185,7 @@ def _answering(*answers: Mapping[str, Any]) -> tuple[Callable[..., Any], list[ht
 
 
 def test_both_clients_pause_and_send_again() -> None:
-    """With the token that is good then; the token is in no text."""
+    """Both clients retry with the current token, which is not part of the URL."""
     tokens = iter(["one", "two", "three", "four"])
     busy = {"status_code": 503, "headers": {"Retry-After": "0"}, "json": {}}
     good = {"status_code": 200, "json": {"stores": []}}
@@ -207,7 +207,7 @@ def test_both_clients_pause_and_send_again() -> None:
 
 
 def test_nobody_there_is_one_line() -> None:
-    """With the address and the reason, from both clients."""
+    """Without a service, the error of both clients has the URL and the reason."""
     once, url = Retries(attempts=1), f"http://127.0.0.1:{reserved_port()}"
     with (
         Client(url, token="secret", retries=once) as client,  # noqa: S106

@@ -1,4 +1,4 @@
-"""Following changes: over broken connections, until the token ends, or without a stream."""
+"""Tests of following changes: over broken connections, until the token ends, without a stream."""
 
 import asyncio
 import json
@@ -34,7 +34,7 @@ from oriel.client.terminal import command
 from oriel.client.transport.streaming import Following
 from tests.client.conftest import Running
 
-#: Attempts without any pause between them.
+#: Attempts without a pause.
 _AT_ONCE = Retries(attempts=4, longest_pause_s=0.0)
 
 
@@ -62,12 +62,12 @@ _PROBLEM = {"status": 401, "code": "unauthorized", "title": "T", "detail": "expi
 _DENIED = b"event: denied\ndata: " + json.dumps(_PROBLEM).encode() + b"\n\n"
 
 
-#: What one connection tells; an exception breaks it. Or the status and code of a problem.
+#: The data of one connection, which an exception breaks, or the status and code of a problem.
 Connection = list[bytes | Exception] | tuple[int, str]
 
 
 class _Stub:
-    """A service whose connections tell these things, one after the other."""
+    """A service that returns these connections in their order."""
 
     def __init__(self, *connections: Connection) -> None:
         self._connections = iter(connections)
@@ -99,7 +99,7 @@ class _Told(httpx.SyncByteStream, httpx.AsyncByteStream):
 
 
 def _follow(stub: _Stub) -> tuple[list[Change[Window]], OrielError]:
-    """All changes until the error that ends the stream."""
+    """Return all changes and the error that ends the stream."""
     changes = []
     transport = httpx.MockTransport(stub)
     with Client("http://oriel", retries=_AT_ONCE, transport=transport) as client:
@@ -132,7 +132,7 @@ both_clients = pytest.mark.parametrize("follow", [_follow, _follow_async])
 
 @both_clients
 def test_a_broken_stream_goes_on_where_it_was(follow: Follow) -> None:
-    """By the id of what came last, a sign of life too; attempts begin anew when anything comes."""
+    """A broken stream resumes after the last id, also of a heartbeat. Data resets the attempts."""
     broken = httpx.ReadError("reset by peer")
     stub = _Stub(
         [_TOLD[0], _TOLD[1][:30], broken],
@@ -168,7 +168,7 @@ def test_a_broken_stream_goes_on_where_it_was(follow: Follow) -> None:
 def test_what_will_not_pass_is_told_at_once(
     follow: Follow, connection: Connection, kind: type
 ) -> None:
-    """Without another attempt."""
+    """A permanent error is raised without another attempt."""
     stub = _Stub(connection)
     assert isinstance(follow(stub)[1], kind)
     assert len(stub.asked) == 1
@@ -176,7 +176,7 @@ def test_what_will_not_pass_is_told_at_once(
 
 @both_clients
 def test_a_service_that_stays_away_is_told(follow: Follow) -> None:
-    """After as many attempts as any read has."""
+    """An unavailable service is an error after the usual number of attempts."""
     refused: Connection = [httpx.ConnectError("refused")]
     stub = _Stub(*[refused] * 4)
     assert isinstance(follow(stub)[1], ServiceUnreachable)
@@ -185,7 +185,7 @@ def test_a_service_that_stays_away_is_told(follow: Follow) -> None:
 
 
 def test_events_may_be_cut_anywhere() -> None:
-    """In the middle of a character, too."""
+    """Events can be cut at any byte, even within a character."""
     whole = b": resumed\n\n" + b"".join(_TOLD)
     expected = [*Following(watch_windows(Address("s")), _AT_ONCE, Random(1)).took(whole)]
     assert len(expected) == 4
@@ -196,7 +196,7 @@ def test_events_may_be_cut_anywhere() -> None:
 
 @pytest.mark.slow
 def test_changes_of_a_real_service_are_followed(client: Client, running: Running) -> None:
-    """From the position on, of the key alone; later from an id or a version on."""
+    """A stream has the changes of its key after a position, an id or a version."""
     store = client.window_store("store")
     changes = store.watch("told")
     begin = next(changes)
@@ -220,7 +220,7 @@ def test_changes_of_a_real_service_are_followed(client: Client, running: Running
 
 
 def test_without_a_stream_a_key_is_asked_for_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    """`oriel get --watch` beside an older service, or one with too many streams."""
+    """If no stream is available, `oriel get --watch` polls the key."""
     pauses: list[float] = []
     monkeypatch.setattr(time, "sleep", pauses.append)
     stub = _Stub([_TOLD[0]], (404, "unknown-route"))

@@ -1,4 +1,4 @@
-"""The clients, and `oriel get`, with keys that are numbers and composites."""
+"""Tests of the clients and `oriel get` with numeric and composite keys."""
 
 import asyncio
 from collections.abc import Iterator
@@ -18,7 +18,7 @@ LONG, COMPOSITE = "long", "[text, long]"
 
 @pytest.fixture(scope="module")
 def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """`oriel serve` over windows by number, and rows by a text and a number."""
+    """Yield the URL of a service with windows by number, and rows by a string and a number."""
     data = tmp_path_factory.mktemp("typed")
     numbers = StoreTable(data, make_definition("numbers", key_type=LONG))
     numbers.commit([{"key": key, "start": 10} for key in ORDERED_KEYS[LONG]])
@@ -35,7 +35,7 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 
 def test_keys_are_given_as_texts_or_values(url: str) -> None:
-    """Of one key, as bounds, and in lists; answers have the text."""
+    """Keys can be strings or values in reads, bounds and lists, and results have strings."""
     with Client(url) as client:
         numbers, pairs = client.window_store("numbers"), client.key_value_store("pairs")
         for key in (-10, "-10"):
@@ -58,7 +58,7 @@ def test_keys_are_given_as_texts_or_values(url: str) -> None:
 
 @pytest.mark.slow
 def test_a_key_that_does_not_fit_is_told(url: str) -> None:
-    """With what the store's keys look like."""
+    """The error for an invalid key has the store's key type."""
     with Client(url) as client:
         with pytest.raises(InvalidRequest, match="64-bit integers"):
             client.window_store("numbers").latest("abc")
@@ -67,7 +67,7 @@ def test_a_key_that_does_not_fit_is_told(url: str) -> None:
 
 
 def test_asyncio_has_the_same(url: str) -> None:
-    """By values."""
+    """The asynchronous client accepts keys as values."""
 
     async def read() -> list[str]:
         async with AsyncClient(url) as client:
@@ -78,7 +78,7 @@ def test_asyncio_has_the_same(url: str) -> None:
 
 
 def test_the_terminal_takes_texts(url: str, capfd: pytest.CaptureFixture[str]) -> None:
-    """A number below zero is a key, not an option."""
+    """In the terminal, a negative number is a key instead of an option."""
     assert main(["numbers", "-10", "--csv", "--url", url]) == 0
     assert capfd.readouterr().out.splitlines()[1].startswith('"-10",10,20')
     assert main(["pairs", '["é",7]', "--json", "--url", url]) == 0
@@ -91,5 +91,5 @@ def test_the_terminal_takes_texts(url: str, capfd: pytest.CaptureFixture[str]) -
     [("a", "a"), (-(2**63), "-9223372036854775808"), (("é\n\x01", 7), '["é\\n\\u0001",7]')],
 )
 def test_the_text_of_a_key_is_the_one_that_the_store_has(key: Key, text: str) -> None:
-    """For the service takes no other."""
+    """The client writes the canonical string of a key, because the service rejects others."""
     assert key_text(key) == text

@@ -1,7 +1,7 @@
-"""The updates of an aggregation, record by record from their definition; slow, and obviously right.
+"""Slow reference model of an aggregation's updates, computed record by record.
 
-Kafka Streams forwards behind each record the row of each window that it changed, with the greatest
-time of the row's records (KIP-259), if no cache holds updates back.
+After each record, Kafka Streams forwards the row of each window that the record changed. The row
+has the greatest time of its records (KIP-259). The model assumes that no cache holds updates back.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -19,14 +19,14 @@ class Entry(NamedTuple):
 
 @dataclass(frozen=True)
 class Span:
-    """Tumbling or hopping windows; without a size one window for ever."""
+    """Tumbling or hopping windows. Without a ``size_ms``, one unbounded window."""
 
     size_ms: int | None = None
     advance_ms: int = 1
     grace_ms: int = 0
 
     def starts(self, time_ms: int, stream_time_ms: int) -> list[int]:
-        """Where the open windows of a record begin."""
+        """Return the start times of the open windows that contain the record."""
         if self.size_ms is None:
             return [0]
         return [
@@ -38,7 +38,7 @@ class Span:
 
 
 class Update(NamedTuple):
-    """A row behind the record at ``offset``, or that there is none any more."""
+    """The row of a window after the record at ``offset``, or None if the window has no row now."""
 
     offset: int
     key: str
@@ -47,12 +47,12 @@ class Update(NamedTuple):
     row: Mapping[str, Any] | None
 
 
-#: The values of a window's records, in the order of arrival, with their times -> the row, if any.
+#: Values and times of a window's records in arrival order -> the row, or None.
 Row = Callable[[Sequence[tuple[int | None, int]]], Mapping[str, Any] | None]
 
 
 def every_aggregate(records: Sequence[tuple[int | None, int]]) -> Mapping[str, Any]:
-    """Of the values that are set."""
+    """Return the number of records and the aggregates of their non-null values."""
     values = [value for value, _ in records if value is not None]
     return {
         "n": len(records),
@@ -63,7 +63,7 @@ def every_aggregate(records: Sequence[tuple[int | None, int]]) -> Mapping[str, A
 
 
 def updates(log: Sequence[Entry], span: Span, row_of: Row) -> Iterator[Update]:
-    """All updates, in order."""
+    """Yield all updates in order."""
     stream_time_ms = 0
     windows: dict[tuple[str, int], list[tuple[int | None, int]]] = {}
     for offset, (key, value, time_ms) in enumerate(log):
@@ -74,16 +74,16 @@ def updates(log: Sequence[Entry], span: Span, row_of: Row) -> Iterator[Update]:
             row = row_of(records)
             yield Update(offset, key, start, max(each for _, each in records), row)
             if row is None:
-                # A row that a function removes leaves nothing behind (semantics.md#9).
+                # A null result also discards the window's records (semantics.md#9).
                 records.clear()
 
 
 def sliding_updates(
     log: Sequence[Entry], difference_ms: int, grace_ms: int, row_of: Row
 ) -> Iterator[Update]:
-    """All updates of sliding windows, in order (semantics.md#2-1, semantics.md#2-4).
+    """Yield all updates of sliding windows in order (semantics.md#2-1, semantics.md#2-4).
 
-    The windows, those of semantics.md#2-3, are computed again after each record.
+    The model computes the windows (semantics.md#2-3) again after each record.
     """
     stream_time_ms = 0
     accepted: dict[str, list[tuple[int | None, int, int]]] = {}
@@ -99,7 +99,7 @@ def sliding_updates(
         changed = [start for start, members in after.items() if members != before.get(start)]
         for start in _as_forwarded(changed, before, time_ms, difference_ms):
             members = [(each, time) for each, time, _ in after[start]]
-            # Behind a removal the time begins anew, as the row does (semantics.md#9).
+            # After a removal, the row and its timestamp start again (semantics.md#9).
             removals = [n for n in range(1, len(members)) if row_of(members[:n]) is None]
             newest_ms = max(time for _, time in members[max(removals, default=0) :])
             yield Update(offset, key, start, newest_ms, row_of(members))
@@ -108,7 +108,10 @@ def sliding_updates(
 def _sliding_windows(
     records: Sequence[tuple[int | None, int, int]], difference_ms: int
 ) -> dict[int, list[tuple[int | None, int, int]]]:
-    """The members of each window, by its start, of records (value, time, close time) of a key."""
+    """Return the members of each window of a key, by window start.
+
+    Each record is (value, time, close time).
+    """
     starts = {time + 1 for _, time, _ in records}
     starts |= {
         max(0, time - difference_ms)
@@ -129,7 +132,7 @@ def _sliding_windows(
 def _as_forwarded(
     changed: Sequence[int], before: Mapping[int, object], time_ms: int, difference_ms: int
 ) -> list[int]:
-    """The starts of changed windows as Kafka Streams forwards them."""
+    """Return the starts of the changed windows in Kafka Streams' forwarding order."""
     left, right = max(0, time_ms - difference_ms), time_ms + 1
     existing = sorted((start for start in changed if start in before), reverse=True)
     new = [start for start in changed if start not in before and start not in {left, right}]
@@ -144,9 +147,10 @@ def _as_forwarded(
 def session_updates(
     log: Sequence[Entry], gap_ms: int, grace_ms: int, row_of: Row
 ) -> Iterator[Update]:
-    """All updates of sessions, in order (semantics.md#4): of one that is gone its own time.
+    """Yield all updates of sessions in order (semantics.md#4).
 
-    ``row_of`` sees the records of the sessions that were joined, by their ends, and the new one.
+    The time of a removed session is its own end. ``row_of`` receives the records of the merged
+    sessions, sorted by session end, and then the new record.
     """
     stream_time_ms = 0
     sessions: dict[str, list[list[tuple[int | None, int]]]] = {}

@@ -1,6 +1,6 @@
-"""The slow model of the declarative aggregates: plain Python over a window's members.
+"""Slow reference model of the declarative aggregates: plain Python over a window's members.
 
-The columns and the names of the aggregates are those of ``tests.windows.engine_runs``.
+``tests.windows.engine_runs`` defines the columns and the names of the aggregates.
 """
 
 import math
@@ -15,7 +15,7 @@ Row = Mapping[str, Any]
 
 
 def check_window(row: Row, window: Window) -> None:
-    """Compare one row with the members of its window, by plain Python."""
+    """Compare one row with aggregates that plain Python computes from the window's members."""
     for name, wanted in wanted_row(window).items():
         assert repr(row[name]) == repr(wanted), f"{name} is {row[name]}, not {wanted}: {row}"
     v = window.values("v")
@@ -27,7 +27,7 @@ def check_window(row: Row, window: Window) -> None:
 
 
 def wanted_row(window: Window) -> dict[str, Any]:
-    """Every aggregate that has one right value."""
+    """Return every aggregate that has exactly one correct value."""
     v, x, i, j, s = (window.values(column) for column in "vxijs")
     return {
         "timestamp_ms": window.timestamp,
@@ -59,7 +59,10 @@ def wanted_row(window: Window) -> dict[str, Any]:
 
 
 def exact_sum(values: Sequence[float]) -> float | None:
-    """The real sum, rounded once: math.fsum, also where that gives up on a passing overflow."""
+    """Return the exact sum, rounded once.
+
+    ``math.fsum`` raises if a partial sum overflows. In that case, fractions compute the sum.
+    """
     if not values:
         return None
     infinite = {value for value in values if math.isinf(value)}
@@ -78,7 +81,7 @@ def exact_sum(values: Sequence[float]) -> float | None:
 
 
 def exact_mean(values: Sequence[float]) -> float | None:
-    """The exact sum by the count."""
+    """Return the exact sum divided by the count."""
     total = exact_sum(values)
     return None if total is None else total / len(values)
 

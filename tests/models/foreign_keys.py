@@ -1,10 +1,12 @@
-"""The slow models of tables joined by a foreign key: record by record, from the definition.
+"""Slow reference models of foreign-key joins, computed record by record from the definition.
 
-Pure Python. A joined row has the key of the left row; it is of the left row that counts for that
-key, and of the right row that counts for the key that the left one names. ``tests.models.joins``
-defines which record counts. The time of the row is the greater of both records' times, also if the
-right record is a deletion. ``joined_by_foreign_key`` returns the rows, ``Updates`` the row after
-each record.
+Pure Python. A joined row has the key of the left row. It combines the current left record of that
+key with the current right record of the key that the left record references. The module
+``tests.models.joins`` defines which record of a key is current. The row has the greater time of
+both records, even if the right record is a tombstone.
+
+The function ``joined_by_foreign_key`` returns the rows. ``Updates`` returns the row after each
+record.
 """
 
 from collections.abc import Sequence
@@ -17,12 +19,12 @@ Row = tuple[str, str | None, int]
 
 
 def foreign_key_of(value: str) -> str | None:
-    """What a left value ``NAME>KEY`` names; ``NAME>`` names nothing."""
+    """Return ``KEY`` of the left value ``NAME>KEY``, or None if the value is ``NAME>``."""
     return value.partition(">")[2] or None
 
 
 def joined_by_foreign_key(left_logs: Logs, right_logs: Logs, how: str) -> dict[str, Row]:
-    """The row of each left key that has one."""
+    """Return the joined row of each left key that has one."""
     right = counting(right_logs)
     rows: dict[str, Row] = {}
     for key, record in counting(left_logs).items():
@@ -39,9 +41,9 @@ def joined_by_foreign_key(left_logs: Logs, right_logs: Logs, how: str) -> dict[s
 
 @dataclass(frozen=True)
 class Told:
-    """What a record tells of a left key: the joined row, both values None if there is none.
+    """The update that a record causes for a left key: the joined row, or two None values.
 
-    ``side`` is that of the ``cause``, 1 for a right record.
+    ``side`` is the input of the ``cause``: 0 for a left record, 1 for a right record.
     """
 
     key: str
@@ -53,24 +55,32 @@ class Told:
 
 
 class Updates:
-    """Kafka Streams' rules, record by record; ``wrong`` names one to break, for the canary.
+    """Kafka Streams' update rules for foreign-key joins, record by record.
 
-    A left record that has or had a row is told. Of an inner join it is silent, if the row before
-    named nothing, or the same, and there is no right row for what it names, if anything. A right
-    record is told to each left row that names its key, by the keys' bytes. What is told has the
-    greatest time of a left record and the right row (where it names nothing in an inner join, of
-    the one that it named), or that of the right record.
+    ``wrong`` names a rule to break, for the canary.
+
+    A left record emits an update if its key has or had a row. An inner join emits none if the new
+    row references no existing right row, and the row before referenced nothing or the same key. A
+    right record emits an update for each left row that references its key, in the order of the left
+    keys' bytes.
+
+    An update for a left record has the greater time of the left record and the right row. If the
+    new left row references nothing and the join is inner, the right row of the previous reference
+    counts instead. An update for a right record has the time of the right record.
     """
 
     def __init__(self, how: str, *, filters_right: bool = False, wrong: str = "") -> None:
-        """Begin with empty tables; a right table with a filter tells less."""
+        """Begin with empty tables.
+
+        With ``filters_right``, a tombstone for a key without a right row emits nothing.
+        """
         self.how, self.filters_right, self.wrong = how, filters_right, wrong
         self.rows: tuple[dict[str, Arrived], dict[str, Arrived]] = ({}, {})
-        #: Which rare cases came up.
+        #: The rare cases that occurred.
         self.marks: set[str] = set()
 
     def process(self, given: Sequence[tuple[int, Arrived]]) -> list[Told]:
-        """What is told, in the order of effect."""
+        """Return the updates in apply order."""
 
         def place(one: tuple[int, Arrived]) -> tuple[int, int, int, int]:
             side, record = one

@@ -1,9 +1,10 @@
-"""The slow model of joins behind joins of streams: every result that ever comes, from whole logs.
+"""Slow reference model of chained stream joins: every result, computed from the whole logs.
 
-Pure Python, quadratic, and sharing nothing with the engines. It knows no batches and no clocks of
-other partitions: when all logs have ended, a record is alone if nothing in time pairs with it. A
-row is what a stream has: a record, an element, or a result of a join. Its stream time is that of
-its record's own partition when it came, of a result the greatest of its records'.
+Pure Python, quadratic, and without code of the engines. The model has no batches, and it ignores
+the stream time of other partitions. Because all logs have ended, a record is unmatched if no record
+in time matches it. A row of a stream is a record, a flattened record, or a join result. The stream
+time of a record is the stream time of its partition when the record arrives. A join result has the
+greatest stream time of its records.
 
     left late    l.t + max(after, 0) + G < l.st
     right late   r.t + max(before, 0) + G < r.st
@@ -15,14 +16,14 @@ its record's own partition when it came, of a result the greatest of its records
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-#: Key, time, value: one text, or in a flattened stream the texts of the elements.
+#: Key, time, and the value: one string, or the strings of all flattened records.
 Record = tuple[str, int, Sequence[str]]
 Logs = Mapping[int, Sequence[Record]]
 
 
 @dataclass(frozen=True)
 class Leaf:
-    """A topic, whose value is one ``column``; ``flat``: its records are taken apart."""
+    """A topic with one value ``column``. If ``flat``, each record is flattened."""
 
     topic: str
     flat: bool = False
@@ -31,17 +32,18 @@ class Leaf:
 
 @dataclass(frozen=True)
 class Merged:
-    """Several topics with one column as one stream."""
+    """Several topics with one column, merged into one stream."""
 
     leaves: tuple[Leaf, ...]
 
 
 @dataclass(frozen=True)
 class Node:
-    """A join of streams; results whose texts hold ``without`` (empty: none) are filtered out.
+    """A join of streams.
 
-    Each of the others becomes an element for each of ``endings``, if there are any: the first
-    column's text with that behind it.
+    Results with a string that contains ``without`` are dropped, unless ``without`` is empty. If
+    ``endings`` is not empty, each remaining result is flattened into one record per ending. The
+    ending is appended to the first column's string.
     """
 
     how: str
@@ -59,7 +61,7 @@ Tree = Node | Merged | Leaf
 
 @dataclass(frozen=True)
 class Row:
-    """A row of a stream: for each column the text and its place, None where it has none."""
+    """A row of a stream: the string and the source position of each column, or None."""
 
     key: str
     time: int
@@ -69,15 +71,16 @@ class Row:
 
     @property
     def numbers(self) -> list[list[int]]:
-        """Partition, offset and perhaps element of each place that it has."""
+        """Return partition, offset and, if flattened, the index of each source position."""
         return [[int(part) for part in place.split("/")[1:]] for place in self.places if place]
 
 
 @dataclass
 class Late:
-    """How many records, elements, and results of joins came too late for a join.
+    """How many records, flattened records and join results were late for a join.
 
-    (Not of merged streams, which a join may have to read for each stream on the other side.)
+    Late records of merged streams do not count, because a join can read such a stream several
+    times.
     """
 
     records: int = 0
@@ -93,7 +96,7 @@ class Model:
     late: Late = field(default_factory=Late)
 
     def rows(self, tree: Tree) -> list[Row]:
-        """The rows of a stream."""
+        """Return the rows of a stream."""
         if isinstance(tree, Leaf):
             return list(_read(tree, self.logs[tree.topic]))
         if isinstance(tree, Merged):
@@ -142,7 +145,7 @@ class Model:
 
 
 def columns_in(tree: Tree) -> int:
-    """How many columns a stream has."""
+    """Return how many columns a stream has."""
     return columns_in(tree.left) + columns_in(tree.right) if isinstance(tree, Node) else 1
 
 

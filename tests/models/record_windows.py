@@ -1,4 +1,4 @@
-"""A slow model of the windows of records (semantics.md#2-2, semantics.md#2-3, semantics.md#3)."""
+"""Slow reference model of record windows (semantics.md#2-2, semantics.md#2-3, semantics.md#3)."""
 
 from collections.abc import Iterable, Sequence
 
@@ -7,10 +7,10 @@ from oriel.testing.store_models import Put, put
 
 
 def windows_of(records: Sequence[tuple[str, int]], window: WindowSpec) -> list[Put]:
-    """The windows of records (key, time), which came in this order from one partition.
+    """Return the windows of records (key, time) that arrive in this order from one partition.
 
-    A window takes an accepted record while it is open; one that is closed when the record comes
-    that would define it is not made.
+    A window accepts a record while the window is open. If a window is already closed when the
+    record that defines it arrives, the window is not created.
     """
     last = 0 if window.kind.has_inclusive_end else 1
     stream_ms = -1
@@ -37,7 +37,7 @@ def windows_of(records: Sequence[tuple[str, int]], window: WindowSpec) -> list[P
 
 
 def _defined(times: Iterable[int], window: WindowSpec) -> set[int]:
-    """The starts of all windows that records at these times define."""
+    """Return the starts of all windows that records at these times define."""
     if window.kind is StoreKind.SLIDING:
         return {max(0, t - window.size_ms) for t in times} | {t + 1 for t in times}
     advance = window.advance_ms or window.size_ms

@@ -1,4 +1,4 @@
-"""What the stores over every kind of input must hold: plain recomputation, record by record."""
+"""Expected store contents for every kind of input, computed record by record in plain Python."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from functools import reduce
@@ -25,10 +25,10 @@ from tests.pipeline.run.topic_logs import Record, Topics, offsets
 
 
 class Model:
-    """What the stores must hold, from the records of all topics."""
+    """Computes the expected store contents from the records of all topics."""
 
     def __init__(self, topics: Topics) -> None:
-        """Leave out what is bad for every store, and records without a key."""
+        """Drop the records that every store rejects, and records without a key."""
         self._topics = topics
         self.orders: dict[str, Mapping[str, Any]] = {}
         self.paid: dict[str, Mapping[str, Any]] = {}
@@ -53,7 +53,7 @@ class Model:
                     found[record[2][column]] = record[2]
 
     def cogroup(self) -> tuple[list[Row], int]:
-        """The rows of the cogroup, and how many records were late."""
+        """Return the rows of the cogroup and the number of late records."""
         rows: dict[tuple[str, int], Row] = {}
         late = 0
         for topic in ("orders", "paid"):
@@ -77,12 +77,12 @@ class Model:
         return _rows(rows, min(clocks) - GRACE_MS), late
 
     def merged(self) -> tuple[list[Row], int]:
-        """The rows of orders by city and of what was paid, and how many records were late."""
+        """Return the rows of orders (by city) merged with payments, and the late count."""
         rows: dict[tuple[str, int], Row] = {}
         late, records = 0, []
         for number, log in enumerate((self._with_keyless(), self.logs["paid"])):
             records += [(one, number) for one in arrivals(log)]
-        # A partition of one topic, then the same of the other.
+        # At equal times, a partition of the first topic precedes the same partition of the second.
         records.sort(key=lambda one: (one[0].time, one[0].partition, one[1], one[0].offset))
         for record, number in records:
             if _closed(record.time, record.stream_time):
@@ -103,7 +103,7 @@ class Model:
         return _rows(rows, min(clocks) - GRACE_MS), late
 
     def parts(self) -> tuple[list[Row], int]:
-        """The rows of cities and ids, each of which is an element of an order; and late ones."""
+        """Return the rows of the flattened orders (city and id), and the number of late records."""
         rows: dict[tuple[str, int], Row] = {}
         late = 0
         for record in _in_order(arrivals(self._with_keyless())):
@@ -121,14 +121,14 @@ class Model:
         return _rows(rows, clock(self._with_keyless()) - GRACE_MS), late
 
     def asked(self) -> list[Row]:
-        """The rows of orders with the names of users that some of them ask for."""
+        """Return the rows of orders, enriched with user names if the amount is greater than 5."""
         users = counting(self.logs["users"])
         rows: dict[str, Row] = {}
         for record in _in_order(arrivals(self.logs["orders"])):
             assert record.value is not None
             user = users.get(record.key) if self.orders[record.value]["amount"] > 5 else None
             row = rows.setdefault(record.key, {"n": 0, "ids": [], "names": [], "timestamp": 0})
-            # Behind the lookup an order becomes two elements.
+            # After the enrichment, each order is flattened into two records.
             row["n"] += 2
             row["ids"] += [record.value] * 2
             row["names"] += [(user.value if user else None) or "?"] * 2
@@ -136,7 +136,7 @@ class Model:
         return _unwindowed(rows)
 
     def joined(self, how: str) -> tuple[list[Row], Joined, int]:
-        """The rows behind a join, what joined, and how many results were late."""
+        """Return the rows after a join, the join results, and the number of late results."""
         model = joined(self.logs["orders"], self.logs["paid"], SPAN)
         rows: dict[tuple[str, int], Row] = {}
         late = 0
@@ -156,7 +156,7 @@ class Model:
         return _rows(rows, min(clocks) - GRACE_MS - JOIN_DELAYS[how]), model, late
 
     def joined_twice(self) -> tuple[list[Row], Late]:
-        """The rows of pairs that are joined with the city and the id of orders; what was late."""
+        """Return the rows of join results that join the flattened orders, and the late counts."""
         logs = {
             topic: {
                 p: [(key, time, [str(value)]) for key, time, value in log]
@@ -188,7 +188,7 @@ class Model:
         return _rows(rows, min(clocks) - GRACE_MS), model.late
 
     def chained(self) -> list[Row]:
-        """The rows of the inner join, with the names that its orders' keys have in ``users``."""
+        """Return the rows of the inner join, enriched with the users of their orders' keys."""
         users = counting(self.logs["users"])
         key_of = {one.value: one.key for one in arrivals(self.logs["orders"])}
         rows, _, _ = self.joined("inner")
@@ -198,7 +198,10 @@ class Model:
         return rows
 
     def folded(self) -> tuple[list[Row], list[tuple[int, int, str]]]:
-        """The rows of the functions, and partition, offset and id of what they raised on."""
+        """Return the rows of the user-defined functions, and the records on which they raised.
+
+        Each of the latter is (partition, offset, id).
+        """
         parts: dict[tuple[str, int], dict[int, str]] = {}
         times: dict[tuple[str, int], int] = {}
         raised = []
@@ -220,7 +223,7 @@ class Model:
         return _rows(rows, clock(self.logs["orders"]) - GRACE_MS), raised
 
     def offset_of(self, record: Arrived) -> int:
-        """Where the line of an order begins."""
+        """Return the offset of an order's line."""
         log = self._topics["orders"][record.partition]
         for position, one in zip(offsets(log), log, strict=True):
             if not isinstance(one, bytes) and one[2] and one[2]["id"] == record.value:
@@ -228,7 +231,7 @@ class Model:
         raise AssertionError
 
     def plain(self) -> list[Row]:
-        """The rows of orders by city, and of those that are worth more than 5."""
+        """Return the rows of orders with an amount greater than 5, grouped by city."""
         rows: dict[str, Row] = {}
         everything = _in_order(arrivals(self._with_keyless()))
         for record in everything:
@@ -239,7 +242,7 @@ class Model:
         return _unwindowed(rows)
 
     def named(self) -> list[Row]:
-        """The rows of orders by their users' names, all users known before the first order."""
+        """Return the rows of orders by user name, if all users exist before the first order."""
         users = counting(self.logs["users"])
         rows: dict[str, Row] = {}
         for record in _in_order(arrivals(self.logs["orders"])):
@@ -248,7 +251,7 @@ class Model:
         return _unwindowed(rows)
 
     def tables(self, how: str) -> list[Row]:
-        """The rows of users and accounts."""
+        """Return the joined rows of users and accounts."""
         found = joined_tables(self.logs["users"], self.logs["accounts"], how)
         return [
             {"key": key, "name": left, "balance": right, "timestamp": time, "deleted": False}
@@ -256,7 +259,7 @@ class Model:
         ]
 
     def told(self) -> list[Row]:
-        """The updates of users, accounts and orders in one batch, without rows that are gone."""
+        """Return the updates of users, accounts and orders in one batch, without deleted rows."""
         model = Updates(("left", ("outer", 0, 1), 2), frozenset(), wants_old=False)
         rows: dict[str, Row] = {}
         for _, record, told in model.process(
@@ -275,7 +278,7 @@ class Model:
         return _unwindowed(rows)
 
     def by_foreign_key(self) -> list[Row]:
-        """The rows of orders, with the users that they name by their amounts."""
+        """Return the rows of orders, joined with the users that their amounts reference."""
         logs = {
             partition: [
                 (key, time, f"{id_}>{NAMED.get(self.orders[str(id_)]['amount'], '')}")
@@ -291,7 +294,7 @@ class Model:
         ]  # fmt: skip
 
     def some_users(self) -> list[Row]:
-        """The rows of users whose name begins as the filter wants it."""
+        """Return the rows of the users whose names pass the filter."""
         users = counting(self.logs["users"])
         return [
             {"key": key, "name": user.value, "timestamp": user.time, "deleted": False}
@@ -300,7 +303,7 @@ class Model:
         ]
 
     def newest_by_city(self) -> list[Row]:
-        """Of each partition and key the newest order, if it is worth more than 5, by city."""
+        """Return, by city, the newest order of each partition and key with an amount above 5."""
         logs = {
             partition: [(r[0], r[1], _worth(r[2])) for r in records if _has_key(r)]
             for partition, records in self._topics["orders"].items()
@@ -313,7 +316,7 @@ class Model:
         ]  # fmt: skip
 
     def names(self) -> list[Row]:
-        """The users who came and went, by how their names end."""
+        """Return the added and removed users, grouped by the last character of their names."""
         numbers: list[str] = []
         logs: dict[int, list[tuple[str, int, tuple[str, float] | None]]] = {}
         for partition, log in self.logs["users"].items():

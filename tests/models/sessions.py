@@ -1,6 +1,6 @@
-"""The slow model of sessions: decision 0009 word by word, from the records themselves.
+"""Slow reference model of sessions: decision 0009, applied to the records themselves.
 
-Pure Python, record by record, sharing nothing with the engines (shapes: ``tests.models.tables``).
+Pure Python, record by record, without code of the engines (``tests.models.tables`` has the types).
 
     c             stream time of the record's own partition at it - G - gap
     joins         the sessions [a, b] of its partition with a - gap <= t <= b + gap and b >= c
@@ -31,34 +31,34 @@ from tests.models.tables import (
 
 @dataclass(frozen=True, eq=False)
 class PartSession:
-    """A session of one key in one partition: its records, and what a fold made of them."""
+    """A session of one key in one partition: its records and their aggregate."""
 
     records: tuple[Arrived, ...]
     value: Any = None
 
     @property
     def start(self) -> int:
-        """Its least record time."""
+        """Return the least record time."""
         return min(record.time for record in self.records)
 
     @property
     def end(self) -> int:
-        """Its greatest record time."""
+        """Return the greatest record time."""
         return max(record.time for record in self.records)
 
     @property
     def partition(self) -> int:
-        """Where its records come from."""
+        """Return the partition of its records."""
         return self.records[0].partition
 
 
-#: Gives the value of a session from the new record and the sessions that it joins.
+#: Returns the aggregate of a session from the new record and the sessions that it joins.
 _Making = Callable[[Arrived, Sequence[PartSession]], Any]
 
 
 @dataclass
 class _Parts:
-    """The partition sessions of all keys and partitions, and what was left out."""
+    """The partition sessions of all keys and partitions, and the late and rejected records."""
 
     sessions: list[PartSession]
     late: int
@@ -66,12 +66,12 @@ class _Parts:
 
 
 def part_sessions(logs: Logs, gap: int, grace: int) -> list[PartSession]:
-    """Decision 0009, rule 1: the sessions of each partition alone."""
+    """Return the sessions of each partition on its own (the first rule of decision 0009)."""
     return _parts(logs, gap, grace, lambda *_: "").sessions
 
 
 def expected_sessions(logs: Logs, gap: int, grace: int) -> Outcome:
-    """Work out every session of ``logs``."""
+    """Return every session of ``logs``."""
     parts = _parts(logs, gap, grace, lambda *_: "")
     close = final_close(logs, grace + gap)
     found = {}
@@ -86,7 +86,7 @@ def expected_sessions(logs: Logs, gap: int, grace: int) -> Outcome:
 
 
 def folded_sessions(logs: Logs, gap: int, grace: int, functions: Functions) -> FoldOutcome:
-    """Fold the records of each session (semantics.md#4)."""
+    """Return the user-defined aggregate of each session (semantics.md#4)."""
 
     def made(record: Arrived, joined: Sequence[PartSession]) -> Any:
         value = functions.initial()
@@ -110,9 +110,9 @@ def folded_sessions(logs: Logs, gap: int, grace: int, functions: Functions) -> F
 
 
 def _parts(logs: Logs, gap: int, grace: int, made: _Making) -> _Parts:
-    """Decision 0009, rule 1, with null values and functions that raise.
+    """Return partition sessions by the first rule of decision 0009, with nulls and failures.
 
-    A null value deletes the session, a record whose function raises joins nothing.
+    A null result deletes the session. A record on which the function raises joins no session.
     """
     parts = _Parts([], 0, set())
     for record in arrivals(logs, grace + gap):
@@ -133,20 +133,23 @@ def _parts(logs: Logs, gap: int, grace: int, made: _Making) -> _Parts:
 
 
 def _joins(record: Arrived, session: PartSession, gap: int) -> bool:
-    """Whether a record joins a session of its own key and partition."""
+    """Return whether a record joins a session of its own key and partition."""
     mine = (session.records[0].key, session.partition) == (record.key, record.partition)
     near = session.start - gap <= record.time <= session.end + gap
     return mine and near and session.end >= record.close
 
 
 def together(one: PartSession, other: PartSession, gap: int) -> bool:
-    """Decision 0009, rule 2, for two sessions of one key and two partitions."""
+    """Return whether the second rule of decision 0009 links two sessions of one key."""
     lower, upper = (one, other) if one.end <= other.end else (other, one)
     return any(r.close <= lower.end and r.time <= lower.end + gap for r in upper.records)
 
 
 def components(sessions: Sequence[PartSession], gap: int) -> list[list[PartSession]]:
-    """The connected components (decision 0009, rule 2): merge groups until nothing changes."""
+    """Return the connected components (the second rule of decision 0009).
+
+    The function merges groups until nothing changes.
+    """
     groups = [[session] for session in sessions]
     merged = True
     while merged:

@@ -1,7 +1,7 @@
-"""The slow model: sliding windows record by record, straight from their definition.
+"""Slow reference model of sliding windows, computed record by record from the definition.
 
-Pure Python, quadratic, and sharing nothing with the engine. A record is
-``(key, timestamp_ms, value)``; a log is a list of records per partition, in offset order.
+Pure Python, quadratic, and without code of the engine. A record is ``(key, timestamp_ms, value)``.
+A log is a list of records per partition, in offset order.
 
     accepted      t + D >= c, where c = stream time of its own partition at it - G
     member        s <= t <= s + D and s + D >= c
@@ -19,7 +19,7 @@ Logs = Mapping[int, Sequence[Record]]
 
 @dataclass(frozen=True)
 class Arrived:
-    """A record with what its partition's clock said when it came."""
+    """A record with the close time of its partition at its arrival."""
 
     key: str
     time: int
@@ -31,7 +31,7 @@ class Arrived:
 
 @dataclass(frozen=True)
 class Window:
-    """One window: its members in order of (timestamp, partition, offset)."""
+    """One window with its members in the order of (timestamp, partition, offset)."""
 
     start: int
     end: int
@@ -40,18 +40,18 @@ class Window:
 
     @property
     def values(self) -> list[float]:
-        """The members' values without nulls."""
+        """Return the members' non-null values."""
         return [member.value for member in self.members if member.value is not None]
 
     @property
     def timestamp(self) -> int:
-        """The greatest member time (KIP-259)."""
+        """Return the greatest member time (KIP-259)."""
         return max(member.time for member in self.members)
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What the logs come to: windows by (key, start), and how many records were late."""
+    """The windows by (key, start), and the numbers of applied and late records."""
 
     windows: dict[tuple[str, int], Window]
     applied: int
@@ -59,7 +59,7 @@ class Outcome:
 
 
 def expected(logs: Logs, difference: int, grace: int) -> Outcome:
-    """Work out every window of ``logs``."""
+    """Return every window of ``logs``."""
     arrived = [record for p, log in logs.items() for record in _arrivals(p, log, grace)]
     accepted = [r for r in arrived if r.time + difference >= r.close]
     clocks = [max((time for _, time, _ in log), default=-1) for log in logs.values()]

@@ -1,13 +1,15 @@
-"""The slow model of a user's functions over sliding windows. ``sliding`` defines the windows.
+"""Slow reference model of user-defined functions over sliding windows.
 
-Pure Python, sharing nothing with the engines.
+Pure Python, without code of the engines. ``sliding`` defines the windows.
 
-    members   those of the window, partition by partition in offset order
-    rejected  a record for which the aggregator raises on a fresh aggregate: it moves the clock,
-              and is in no window; a reduce calls nothing for a first value, so nothing raises
-    left out  a member for which it raises inside the window, beside the members before it
-    null      a null result starts the partition's part of the window afresh; a deleted window
-              has the greatest time at which a partition's part of it was removed last
+    members   the window's records, partition by partition in offset order
+    rejected  a record for which the aggregator raises on a fresh aggregate: it advances the
+              stream time, and is in no window; a reduce does not call its function for a first
+              value, so nothing raises
+    left out  a member for which the aggregator raises inside the window; the members before it
+              still count
+    null      a null result starts the partial aggregate of the partition afresh; a deleted
+              window has the greatest time of the last removals of its partial aggregates
 """
 
 from collections.abc import Sequence
@@ -26,13 +28,13 @@ from tests.models.tables import (
     arrivals,
 )
 
-#: Keys of rejected records begin with it, so that they define windows of no other key.
+#: Prefix of the keys of rejected records, so that they define windows of no other key.
 _APART = "rejected\0"
 
 
 @dataclass(frozen=True)
 class LeftOut:
-    """One record and one window that it is left out of."""
+    """A record and a window that does not contain it, because the aggregator raised."""
 
     record: Arrived
     start: int
@@ -42,18 +44,18 @@ class LeftOut:
 
 @dataclass(frozen=True)
 class SlidingOutcome(FoldOutcome):
-    """What a fold into sliding windows comes to; ``left_out`` has each pair once."""
+    """The result of user-defined functions over sliding windows. ``left_out`` has no duplicates."""
 
     left_out: list[LeftOut]
 
 
 def folded_sliding(logs: Logs, difference: int, grace: int, functions: Functions) -> SlidingOutcome:
-    """Fold the members of each sliding window."""
+    """Return the user-defined aggregate of each sliding window."""
     arrived = arrivals(logs, grace)
     accepted = [record for record in arrived if record.time + difference >= record.close]
     rejected = {r for r in accepted if _raises(r, functions)}
     apart: dict[int, list[sliding.Record]] = {p: [] for p in logs}
-    # The model's values are numbers: here each record's place among all that arrived.
+    # The model's values are numbers, so each record's value is its index among all records.
     for place, record in enumerate(arrived):
         key = _APART + record.key if record in rejected else record.key
         apart[record.partition].append((key, record.time, float(place)))
@@ -86,7 +88,7 @@ def _raises(record: Arrived, functions: Functions) -> bool:
 def _folded(
     key: str, members: Sequence[Arrived], functions: Functions
 ) -> tuple[tuple[Any, int] | None, list[Arrived], list[tuple[Arrived, int]]]:
-    """The value and the timestamp of one window, the members that raised, and its nulls."""
+    """Return value and timestamp of one window, the members that raised, and the removals."""
     parts: dict[int, tuple[Any, int]] = {}
     raised: list[Arrived] = []
     removed: list[tuple[Arrived, int]] = []

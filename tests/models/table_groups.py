@@ -1,13 +1,15 @@
-"""The slow models of grouped tables: record by record, straight from their definitions.
+"""Slow reference models of grouped tables, computed record by record from the definitions.
 
-Pure Python, sharing nothing with the engines. A record is ``(key, timestamp_ms, row)``, the row
-None for a deletion, else ``(group, number)``; a group of None is no group. A log is a list of
-records per partition, in offset order. A key has a row in each partition that it comes from.
+Pure Python, without code of the engines. A record is ``(key, timestamp_ms, row)``. The row is
+``(group, number)``, or ``None`` for a tombstone. A row with the group ``None`` is not in a group. A
+log is a list of records per partition, in offset order. A key has one row per partition that
+contains it.
 
-    declarative  after the logs, a group's members are the rows that are in it; it has a row of its
-                 own once it ever had a member, with the greatest time at which one came or went
-    functions    of each partition what Kafka Streams' KTableAggregate does with each update: the
-                 subtractor where the old row was in the group, then the adder; without an
+    declarative  after the logs, a group's members are the rows that belong to it; the group has a
+                 row as soon as it has ever had a member, with the greatest time at which a member
+                 was added or removed
+    functions    for each partition, the steps of Kafka Streams' KTableAggregate for each update:
+                 the subtractor if the old row was in the group, then the adder; without an
                  aggregate the subtractor is not called and the adder begins with the initializer;
                  the time is the greater of the aggregate's and the record's
 """
@@ -22,7 +24,7 @@ Logs = Mapping[int, Sequence[Record]]
 
 @dataclass(frozen=True)
 class Update:
-    """One record and the row that it replaces."""
+    """A record's time, its row, and the row that it replaces."""
 
     time: int
     old: Row | None
@@ -31,14 +33,14 @@ class Update:
 
 @dataclass
 class Members:
-    """What the rows of a group come to: their numbers, and the group's time."""
+    """The numbers of a group's rows, and the time of the group."""
 
     numbers: list[float | None] = field(default_factory=list)
     time: int = -1
 
 
 def updates(log: Sequence[Record]) -> Iterator[Update]:
-    """What each record of one partition changes."""
+    """Yield the update that each record of one partition causes."""
     rows: dict[str, Row] = {}
     for key, time, new in log:
         yield Update(time, rows.pop(key, None), new)
@@ -47,7 +49,7 @@ def updates(log: Sequence[Record]) -> Iterator[Update]:
 
 
 def members(logs: Logs) -> dict[str, Members]:
-    """Each group that ever had a member."""
+    """Return each group that has ever had a member."""
     groups: dict[str, Members] = {}
     for log in logs.values():
         newest: dict[str, Row | None] = {}
@@ -65,7 +67,10 @@ def members(logs: Logs) -> dict[str, Members]:
 
 @dataclass(frozen=True)
 class Functions:
-    """What a user gives; a number stands for the row. A result of None removes the group's row."""
+    """The user-defined functions.
+
+    A number represents the row. A None result removes the group's row.
+    """
 
     initializer: Callable[[], str]
     adder: Callable[[float | None, str], str | None]
@@ -78,7 +83,7 @@ Aggregates = dict[str, tuple[str, int]]
 
 
 def folded(logs: Logs, functions: Functions) -> Aggregates:
-    """The aggregates of all partitions, merged in their order."""
+    """Return the aggregates of all partitions, merged in the order of the partitions."""
     merged: Aggregates = {}
     for partition in sorted(logs):
         for group, (aggregate, time) in _of_partition(logs[partition], functions).items():
@@ -113,7 +118,7 @@ def _aggregate(
     new: Row | None,
     functions: Functions,
 ) -> None:
-    """KTableAggregate.process, line by line."""
+    """Apply ``KTableAggregate.process``, line by line."""
     assert group is not None
     stored = store.pop(group, None)
     aggregate = None if stored is None else stored[0]

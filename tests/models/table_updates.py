@@ -1,16 +1,18 @@
-"""The slow model of joined tables' updates: record by record, join by join as in Kafka Streams.
+"""Slow reference model of the updates of joined tables, computed as in Kafka Streams.
 
-Pure Python, sharing nothing with the engines. A join is a tree: a table's number, or
-(how, left, right). Each table's record goes up the tree. A join takes what comes from below with
-the row that its other part has, if any, and tells what was joined before and what is joined now,
-which may be nothing; or it does not go on:
+Pure Python, record by record, without code of the engines. A join is a tree: the number of a table,
+or (how, left, right). Each table record is forwarded up the tree. A join combines the update of one
+input with the current row of the other input, if any. It forwards the joined row before and after
+the update, and each can be None. It forwards nothing in these cases:
 
-    inner     the other part has no row
-    left      from the right: the left part has no row; from the left: no row was there before,
-              none is there now, and the right part has none
-    outer     the same from both parts
-    a filter  (of a table) no row was there before and none is there now, if a join above or a
-              grouping wants old rows: a left join those of its left part, an outer one of both
+    inner     the other input has no row
+    left      update from the right: the left input has no row; update from the left: no row
+              existed before, none exists now, and the right input has none
+    outer     from either input: no row existed before, none exists now, and the other input
+              has none
+    a filter  (of a table) no row existed before and none exists now, if a join above or a
+              grouping needs old rows: a left join needs those of its left input, an outer join
+              those of both
 """
 
 from collections.abc import Sequence
@@ -25,7 +27,7 @@ Values = dict[int, str]
 
 @dataclass(frozen=True)
 class Told:
-    """What a part of the tree tells of a record: its row before and after, and the time."""
+    """An update that a node of the tree forwards: its row before and after, and the time."""
 
     old: Values | None
     new: Values | None
@@ -33,33 +35,33 @@ class Told:
 
 
 def tables_of(tree: Tree) -> set[int]:
-    """The numbers of its tables."""
+    """Return the numbers of the tree's tables."""
     return {tree} if isinstance(tree, int) else tables_of(tree[1]) | tables_of(tree[2])
 
 
 class Model:
-    """The tables, and what the tree tells of each record of a batch."""
+    """The tables, and the updates that the tree emits for each record of a batch."""
 
     def __init__(
         self, tree: Tree, filtered: frozenset[int], *, wants_old: bool, wrong: str = ""
     ) -> None:
-        """Begin with empty tables; ``wrong`` names a rule to break, for the canary."""
+        """Begin with empty tables. ``wrong`` names a rule to break, for the canary."""
         self.tree, self.filtered, self.wants_old, self.wrong = tree, filtered, wants_old, wrong
         self.tables: list[dict[str, Arrived]] = [{} for _ in tables_of(tree)]
-        #: Which rare cases came up.
+        #: The rare cases that occurred.
         self.marks: set[str] = set()
 
     def process(
         self, given: Sequence[tuple[int, Arrived]]
     ) -> list[tuple[int, Arrived, Told | None]]:
-        """What is told of each record, in the order of effect."""
+        """Return each record with its update, in apply order."""
         return [
             (side, record, self._take(side, record))
             for side, record in sorted(given, key=self._place)
         ]
 
     def state(self) -> set[tuple[Any, ...]]:
-        """Side, key, value, time of every row."""
+        """Return table, key, value and time of every row."""
         return {
             (side, row.key, row.value, row.time)
             for side, table in enumerate(self.tables)
@@ -122,7 +124,7 @@ class Model:
         return Told(joined(told.old), joined(told.new), time)
 
     def _row(self, part: Tree, key: str) -> tuple[Values, int] | None:
-        """The row that a part has of a key, and its time."""
+        """Return the row of a node for a key, and the time of the row."""
         if isinstance(part, int):
             row = self.tables[part].get(key)
             return None if row is None or row.value is None else ({part: row.value}, row.time)

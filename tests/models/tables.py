@@ -1,16 +1,16 @@
-"""The slow model of a grouping without windows, and the shapes that the slow models share.
+"""Slow reference model of a grouping without windows, and the types that all slow models share.
 
-Pure Python, record by record, sharing nothing with the engines. A record is
-``(key, timestamp_ms, value)``, the value a dict of columns or None; a log is a list of
-records per partition, in offset order.
+Pure Python, record by record, without code of the engines. A record is ``(key, timestamp_ms,
+value)``. The value is a dict of columns or None. A log is a list of records per partition, in
+offset order.
 
-    row           one a key, over all of its records, never late, never final
+    row           one per key, over all of its records, never late, never final
     timestamp     the greatest time of its records
     folded        each partition's records one by one in offset order; the partitions' results
                   are merged in the order of their numbers. A null result deletes the row; a
                   record whose function raises changes nothing.
-    removed       the time of a deleted row is that which it would have had: the greater of the
-                  row's and the record's, of several partitions' the greatest
+    removed       a deleted row has the time that it would have as a row: the greater of the
+                  row's and the record's; over several partitions the greatest
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -23,13 +23,13 @@ Logs = Mapping[int, Sequence[Record]]
 #: Key, start, end.
 Place = tuple[str, int, int]
 
-#: Stands for the end of time, as the engines write it.
+#: Represents the end of time, as in the engines' rows.
 FOREVER = 2**61
 
 
 @dataclass(frozen=True, eq=False)
 class Arrived:
-    """A record with what its partition's clock said when it came: stream time - delay."""
+    """A record with ``close``: its partition's stream time at its arrival, minus the delay."""
 
     key: str
     time: int
@@ -40,31 +40,31 @@ class Arrived:
 
     @property
     def order(self) -> tuple[int, int, int]:
-        """Where it stands inside a window."""
+        """Return its sort key inside a window."""
         return self.time, self.partition, self.offset
 
 
 @dataclass(frozen=True)
 class Window:
-    """One window: its members in order of (timestamp, partition, offset)."""
+    """One window with its members in the order of (timestamp, partition, offset)."""
 
     members: tuple[Arrived, ...]
     final: bool
 
     def values(self, column: str) -> list[Any]:
-        """The members' values of one column, without nulls."""
+        """Return the members' non-null values of one column."""
         found = [m.value.get(column) for m in self.members if m.value is not None]
         return [value for value in found if value is not None]
 
     @property
     def timestamp(self) -> int:
-        """The greatest member time (KIP-259)."""
+        """Return the greatest member time (KIP-259)."""
         return max(member.time for member in self.members)
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What the logs come to: the windows, and how many records were late."""
+    """The windows of the logs, and the numbers of applied and late records."""
 
     windows: dict[Place, Window]
     applied: int
@@ -73,9 +73,9 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Functions:
-    """The user's functions of a fold; a reduce has no initializer.
+    """The user-defined functions of an aggregation. A reduce has no initializer.
 
-    A cogroup has an aggregator an input; partition p belongs to input p modulo their number.
+    A cogroup has one aggregator per input. Partition p belongs to input p modulo their number.
     """
 
     initializer: Callable[[], Any] | None
@@ -83,18 +83,21 @@ class Functions:
     merger: Callable[[str, Any, Any], Any]
 
     def initial(self) -> Any:
-        """What a new row begins with; None where the first value is the first aggregate."""
+        """Return the initial aggregate, or None for a reduce."""
         return None if self.initializer is None else self.initializer()
 
     def added(self, record: "Arrived", old: Any) -> Any:
-        """The aggregate after one more record; a reduce is not called for the first."""
+        """Return the aggregate after one more record.
+
+        A reduce calls no function for the first value.
+        """
         if old is None and self.initializer is None:
             return None if record.value is None else next(iter(record.value.values()))
         aggregator = self.aggregators[record.partition % len(self.aggregators)]
         return aggregator(record.key, record.value, old)
 
     def merged(self, key: str, left: Any, right: Any) -> Any:
-        """Two aggregates as one; a reduce takes the right one where there is no left."""
+        """Return two merged aggregates. A reduce without a left aggregate returns the right one."""
         if left is None and self.initializer is None:
             return right
         return self.merger(key, left, right)
@@ -102,7 +105,7 @@ class Functions:
 
 @dataclass(frozen=True)
 class Folded:
-    """One row of a fold."""
+    """One row of a user-defined aggregate."""
 
     value: Any
     timestamp: int
@@ -111,7 +114,7 @@ class Folded:
 
 @dataclass(frozen=True)
 class Removal:
-    """A null result: whose it was, in which window, and the time that the row would have had."""
+    """A null result: the record, the window, and the time that the row would have."""
 
     record: Arrived
     start: int
@@ -120,10 +123,10 @@ class Removal:
 
 @dataclass(frozen=True)
 class FoldOutcome:
-    """What a fold of the logs comes to; ``rejected`` are (partition, offset).
+    """The result of user-defined functions over the logs. ``rejected`` has (partition, offset).
 
-    ``removals`` are in offset order within a partition (none of sessions: a session that is
-    deleted has the time of its end).
+    ``removals`` are in offset order within a partition. Session models leave them empty, because a
+    deleted session has the time of its end.
     """
 
     rows: dict[Place, Folded]
@@ -134,7 +137,7 @@ class FoldOutcome:
 
 
 def arrivals(logs: Logs, delay: int) -> list[Arrived]:
-    """Put every record behind the clock of its own partition, in offset order."""
+    """Return all records with the close times of their own partitions, in offset order."""
     arrived = []
     for partition, log in logs.items():
         stream_time = -1
@@ -145,17 +148,17 @@ def arrivals(logs: Logs, delay: int) -> list[Arrived]:
 
 
 def final_close(logs: Logs, delay: int) -> int:
-    """The close time of the slowest partition: what ends before it is final."""
+    """Return the close time of the slowest partition. Windows that end before it are final."""
     return min(max((time for _, time, _ in log), default=-1) for log in logs.values()) - delay
 
 
 def in_order(records: Iterable[Arrived]) -> tuple[Arrived, ...]:
-    """Sort the members of a window."""
+    """Return the members of a window in order."""
     return tuple(sorted(records, key=lambda record: record.order))
 
 
 def table_rows(logs: Logs) -> Outcome:
-    """Work out the one row of each key."""
+    """Return the row of each key."""
     arrived = arrivals(logs, 0)
     rows = {
         (key, 0, FOREVER): Window(in_order(r for r in arrived if r.key == key), final=False)
@@ -165,7 +168,7 @@ def table_rows(logs: Logs) -> Outcome:
 
 
 def folded_table(logs: Logs, functions: Functions) -> FoldOutcome:
-    """Fold the records of each key, without windows."""
+    """Return the user-defined aggregate of each key, without windows."""
     starts: dict[int, list[int]] = {}
     arrived = arrivals(logs, 0)
     for record in arrived:
@@ -181,7 +184,7 @@ def folded_table(logs: Logs, functions: Functions) -> FoldOutcome:
 
 @dataclass(frozen=True)
 class IntoStarts:
-    """(key, start) -> (value, timestamp), which records were rejected, and what was removed."""
+    """(key, start) -> (value, timestamp), the rejected records, and the removals."""
 
     rows: dict[tuple[str, int], tuple[Any, int]] = field(default_factory=dict)
     rejected: set[tuple[int, int]] = field(default_factory=set)
@@ -191,9 +194,12 @@ class IntoStarts:
 def fold_into_starts(
     arrived: Sequence[Arrived], starts: Mapping[int, Sequence[int]], functions: Functions
 ) -> IntoStarts:
-    """Fold records into windows of known start, by partition, and merge the partitions.
+    """Aggregate records into windows with known starts per partition, then merge the partitions.
 
-    ``starts`` has for ``id(record)`` the starts of the windows that take it, ascending.
+    Args:
+        arrived: The records.
+        starts: For each ``id(record)``, the ascending starts of the windows that accept it.
+        functions: The user-defined functions.
     """
     found = IntoStarts()
     for partition in sorted({record.partition for record in arrived}):
@@ -224,7 +230,7 @@ def fold_into_starts(
 
 
 def _updated(record: Arrived, row: tuple[Any, int] | None, functions: Functions) -> tuple[Any, int]:
-    """One window's value and time after the record; without a value the row is removed."""
+    """Return one window's value and time after the record. A None value removes the row."""
     old = functions.initial() if row is None else row[0]
     timestamp = record.time if row is None else max(row[1], record.time)
     return functions.added(record, old), timestamp

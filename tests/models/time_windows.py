@@ -1,6 +1,6 @@
-"""The slow model of tumbling and hopping windows, straight from their definition.
+"""Slow reference model of tumbling and hopping windows, computed from the definition.
 
-Pure Python, record by record, sharing nothing with the engines (shapes: ``tests.models.tables``).
+Pure Python, record by record, without code of the engines (``tests.models.tables`` has the types).
 
     windows of t  s = 0, A, 2A, ... with s <= t < s + S
     open          s + S > c, where c = stream time of the record's own partition at it - G
@@ -27,23 +27,23 @@ from tests.models.tables import (
 
 @dataclass(frozen=True)
 class Hopping:
-    """Size, advance and grace; tumbling where size and advance are equal."""
+    """Size, advance and grace. If size and advance are equal, the windows are tumbling."""
 
     size: int
     advance: int
     grace: int
 
     def starts(self, time: int) -> list[int]:
-        """Every window that ``time`` lies in, open or not, ascending."""
+        """Return the ascending starts of all windows that contain ``time``, open or closed."""
         return [s for s in range(0, time + 1, self.advance) if s <= time < s + self.size]
 
     def open_starts(self, record: Arrived) -> list[int]:
-        """Those of its windows that take the record."""
+        """Return the starts of the windows that accept the record."""
         return [s for s in self.starts(record.time) if s + self.size > record.close]
 
 
 def expected_windows(logs: Logs, windows: Hopping) -> Outcome:
-    """Work out every window of ``logs``."""
+    """Return every window of ``logs``."""
     members: dict[tuple[str, int], list[Arrived]] = {}
     late = applied = 0
     for record in arrivals(logs, windows.grace):
@@ -63,7 +63,7 @@ def expected_windows(logs: Logs, windows: Hopping) -> Outcome:
 
 
 def folded_windows(logs: Logs, windows: Hopping, functions: Functions) -> FoldOutcome:
-    """Fold the records of each window."""
+    """Return the user-defined aggregate of each window."""
     arrived = arrivals(logs, windows.grace)
     starts = {id(record): windows.open_starts(record) for record in arrived}
     accepted = [record for record in arrived if starts[id(record)]]

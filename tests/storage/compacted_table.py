@@ -1,4 +1,4 @@
-"""A store's table written as the pipeline does, with what its windows are by a plain dictionary."""
+"""A store's table, written as the pipeline writes it, with its expected windows in a dictionary."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -24,10 +24,10 @@ from oriel.storage.delta.live_files import TableFiles
 from oriel.storage.index import IndexFolder, IndexReader, KeyValueSnapshot, build_generation
 from tests.storage.store_tables import Row, make_definition, make_record, window_fields, window_row
 
-#: Small enough that a few rows make several pieces and row groups.
+#: Small enough that a few rows need several pieces and row groups.
 TINY = Limits(small_files=4, small_size=1 << 11, piece_rows=3, group_rows=2)
 
-#: Key, start and end of a window; 0 where a store has none.
+#: Key, start and end of a window. Start and end are 0 in a store without windows.
 Window = tuple[str, int, int]
 
 
@@ -37,7 +37,7 @@ class CompactedTable:
     def __init__(
         self, data: Path, window: WindowSpec, retention_ms: int | None = None, name: str = "store"
     ) -> None:
-        """Make the table below the data folder."""
+        """Create the table in the data directory."""
         self.definition = make_definition(name, retention_ms=retention_ms, window=window)
         self.data = data
         self.folder = data / "tables" / name
@@ -48,11 +48,19 @@ class CompactedTable:
         self.batch = -1
         self._newest: dict[Window, Row] = {}
         self._observed_ms = -1
-        #: The clock that the last commit said, -1 where rows have to tell.
+        #: The stream time in the last commit record. -1: the rows determine the stream time.
         self.recorded_ms = -1
 
     def commit(self, *tasks: Sequence[Row], observed_ms: int = -1) -> int:
-        """Append the next batch with the rows of each task and its clock; return its version."""
+        """Append the next batch with the rows of each task.
+
+        Args:
+            tasks: The rows that each task writes.
+            observed_ms: The stream time in the commit record. -1: none.
+
+        Returns:
+            The version of the commit.
+        """
         self.batch += 1
         files = [
             write_file(self.folder, self.rows(rows), self.part(task), sync=False)
@@ -67,11 +75,11 @@ class CompactedTable:
         return self.table.commit(files, self.definition.application, self.batch, info)
 
     def part(self, task: int = 0, batch: int | None = None) -> str:
-        """How a task names its file."""
+        """Return the name of a task's file without its suffix."""
         return f"part-{self.batch if batch is None else batch:012d}-{task:04d}"
 
     def rows(self, rows: Sequence[Row]) -> pa.Table:
-        """The batch's rows as the table has them."""
+        """Return rows of the current batch with the columns of the table."""
         complete = [window_row(row, self.definition, self.batch) for row in rows]
         plain = pa.schema([
             pa.field(f.name, pa.int64() if pa.types.is_timestamp(f.type) else f.type)
@@ -80,23 +88,23 @@ class CompactedTable:
         return pa.Table.from_pylist(complete, plain).cast(self.schema)
 
     def compaction(self, limits: Limits = TINY) -> Compaction:
-        """Compact the table as another process would."""
+        """Return a compaction of the table, as another process would create it."""
         return Compaction(TableFiles(self.folder), limits, sync=False)
 
     def upkeep(self, limits: Limits = TINY, **changes: Any) -> TableUpkeep:
-        """Keep the table as another process would."""
+        """Return maintenance of the table, as another process would create it."""
         return TableUpkeep(self.folder, UpkeepSettings(sync=False, limits=limits, **changes))
 
     def names(self) -> set[str]:
-        """The data files in the folder, in the table or not."""
+        """Return the names of all data files in the directory, also of files without a version."""
         return {path.name for path in self.folder.glob("*.parquet")}
 
     def live(self) -> set[str]:
-        """The data files of the newest version, by delta-rs."""
+        """Return the names of the data files of the newest version, as delta-rs lists them."""
         return {Path(uri).name for uri in DeltaTable(self.folder).file_uris()}
 
     def expected(self) -> list[dict[str, Any]]:
-        """All visible windows as the API answers them, by the dictionary."""
+        """Return all visible windows as API objects, from the dictionary."""
         retention_ms = self.definition.retention_ms
         observed_ms = self._observed_ms if self.recorded_ms < 0 else self.recorded_ms
         earliest_ms = 0 if retention_ms is None else observed_ms - retention_ms + 1
@@ -107,7 +115,7 @@ class CompactedTable:
         ]
 
     def by_delta(self) -> list[dict[str, Any]]:
-        """All visible windows by the table's rows alone, read by delta-rs."""
+        """Return all visible windows from the rows of the table, which delta-rs reads."""
         rows = DeltaTable(self.folder).to_pyarrow_table()
         plain = rows.cast(pa.schema([
             pa.field(f.name, pa.int64() if pa.types.is_timestamp(f.type) else f.type)
@@ -119,7 +127,7 @@ class CompactedTable:
         return model.expected()
 
     def by_index(self, name: str = "built") -> list[dict[str, Any]]:
-        """All visible windows of an index that is built of the newest version."""
+        """Return all visible windows from an index that is built from the newest version."""
         folder = IndexFolder(self.data / name)
         generation = folder.new_generation()
         build_generation(self.folder, DeltaLog(self.folder).snapshot(), generation)
@@ -140,7 +148,7 @@ class CompactedTable:
         return windows
 
     def assert_unchanged(self) -> None:
-        """Table and index give what the dictionary says."""
+        """Check that the table and a new index have the windows of the dictionary."""
         assert self.by_delta() == self.expected()
         assert self.by_index() == self.expected()
 
@@ -151,16 +159,16 @@ class CompactedTable:
         self._observed_ms = max(self._observed_ms, self._clock_ms(window))
 
     def _clock_ms(self, window: Window) -> int:
-        """By what retention counts; windows are in microseconds."""
+        """Return the time that retention uses. The times of ``window`` are in microseconds."""
         _key, start, end = window
         return (end if self.definition.window.kind.expires_by_end else start) // 1000
 
 
 class CompactedModel(CompactedTable):
-    """The same dictionary, filled with the rows of a table instead of those of batches."""
+    """The same dictionary, filled from the rows of a table instead of from batches."""
 
     def __init__(self, table: CompactedTable) -> None:
-        """Know the table's definition, and no row."""
+        """Use the definition of a table, without rows."""
         self.definition = table.definition
         self.batch = -1
         self.recorded_ms = table.recorded_ms
@@ -168,7 +176,7 @@ class CompactedModel(CompactedTable):
         self._observed_ms = -1
 
     def put(self, row: Row) -> None:
-        """Take a row with times in microseconds."""
+        """Add a row with times in microseconds."""
         self._put({
             **row, "timestamp": row["timestamp"] // 1000,
             "start": row.get("window_start", 0) // 1000, "end": row.get("window_end", 0) // 1000,

@@ -1,4 +1,4 @@
-"""A table with a tailer behind it, for tests that look at the index after each step."""
+"""A table and its tailer, for tests that check the index after each step."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -26,9 +26,10 @@ _STEPS_MAX = 200
 
 
 class Followed:
-    """A table, its tailer, and a reader that looks after the tailer has closed the index.
+    """A table and its tailer.
 
-    LMDB allows one open environment per file and process, hence the closing.
+    LMDB allows one open environment per file and process. So each check closes the tailer's index
+    before a reader opens it.
     """
 
     def __init__(
@@ -38,7 +39,7 @@ class Followed:
         window: WindowSpec = SLIDING,
         key_type: str = "text",
     ) -> None:
-        """Make the table and a tailer that has done nothing yet."""
+        """Create the table, and a tailer that has not made a step yet."""
         self.definition = make_definition(
             retention_ms=retention_ms, window=window, key_type=key_type
         )
@@ -48,7 +49,7 @@ class Followed:
         self.tailer = StoreTailer(DeltaLog(self.table.path), self.folder)
 
     def catch_up(self) -> None:
-        """Step until there is nothing to do, a look around included."""
+        """Step until there is nothing to do, including a health check."""
         self.tailer._looked_around_at = 0.0
         for _ in range(_STEPS_MAX):
             if not self.tailer.step():
@@ -56,7 +57,7 @@ class Followed:
         pytest.fail(f"the tailer is still busy after {_STEPS_MAX} steps: {self.tailer.status}")
 
     def content(self) -> tuple[IndexState, list[dict[str, Any]]]:
-        """State and all windows of the index; the tailer opens it anew afterwards."""
+        """Return the state and all windows of the index. The tailer reopens it in its next step."""
         self.tailer.close()
         reader = IndexReader(self.folder)
         with reader.snapshot() as snapshot:
@@ -70,7 +71,7 @@ class Followed:
         return state, windows
 
     def assert_content(self, version: int, *rows: Row) -> IndexState:
-        """The index is at that version and holds exactly these windows."""
+        """Check that the index is at this version and has exactly these windows."""
         state, windows = self.content()
         assert state.version == version
         expected = [window_fields(row, self.definition) for row in rows]
@@ -85,7 +86,7 @@ class Followed:
         return state
 
     def records(self) -> int:
-        """Number of records in the index, expired ones included."""
+        """Return the number of records in the index, including expired ones."""
         self.tailer.close()
         reader = IndexReader(self.folder)
         with reader.snapshot() as snapshot:
@@ -94,27 +95,27 @@ class Followed:
         return count
 
     def restart(self) -> None:
-        """Another tailer goes on."""
+        """Replace the tailer by a new one."""
         self.tailer.close()
         self.tailer = StoreTailer(DeltaLog(self.table.path), self.folder)
 
     def generation(self) -> Path:
-        """The current generation."""
+        """Return the directory of the current generation."""
         generation = self.folder.current()
         assert generation is not None
         return generation
 
     def generations(self) -> list[str]:
-        """Names of all generations that are there."""
+        """Return the names of all existing generations."""
         return sorted(path.name for path in self.folder.path.glob("generation-*"))
 
 
 @contextmanager
 def check_in_this_process() -> Iterator[None]:
-    """Let tailers look through the index that they open without a process of its own.
+    """Let tailers check an index when they open it, without starting a process for the check.
 
-    For tests that open very many: the process takes most of a second. It has tests of its own
-    (``test_index_damage.py``).
+    This is for tests that open very many indexes, because a process needs most of a second. The
+    process has its own tests (``test_index_damage.py``).
     """
 
     def check(generation: Path) -> None:

@@ -8,12 +8,12 @@ import pyarrow as pa
 from oriel.storage import DataLayout
 from oriel.storage.delta import DEAD_LETTER_SCHEMA, open_table, write_file
 
-#: A letter as a test writes it down: its offset, and what differs from the defaults.
+#: The fields of a dead letter in a test: its offset, and fields that differ from the defaults.
 Letter = dict[str, Any]
 
 
 def add_letters(data: Path, *letters: Letter) -> None:
-    """Commit letters to the dead-letter table of a data folder, which is made if it isn't there."""
+    """Commit dead letters to the table of a data directory, and create the table if necessary."""
     folder = DataLayout(data).dead_letters
     table = open_table(folder, DEAD_LETTER_SCHEMA, {}, sync=False)
     rows = [

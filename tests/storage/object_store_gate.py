@@ -1,4 +1,4 @@
-"""A proxy in front of an object store: it can refuse connections, or leave requests unanswered."""
+"""A proxy to an object store that can refuse connections or leave requests without a response."""
 
 import socket
 import threading
@@ -11,10 +11,15 @@ _RECEIVED_BYTES = 1 << 16
 
 
 class Gate:
-    """The proxy; ``attempts`` counts the connections that it got while it was not open."""
+    """The proxy.
+
+    Attributes:
+        address: The URL of the proxy.
+        attempts: The number of connections that arrived while the proxy was closed or silent.
+    """
 
     def __init__(self, target: str) -> None:
-        """Listen on a port of this machine, and forward to the address ``target``."""
+        """Listen on a local port, and forward to the address ``target``."""
         parts = urlsplit(target)
         assert parts.hostname is not None
         self._target = parts.hostname, parts.port
@@ -28,7 +33,7 @@ class Gate:
         threading.Thread(target=self._accept, daemon=True).start()
 
     def close(self) -> None:
-        """Cut all connections, and reset new ones, as while a store restarts."""
+        """Close all connections and reset new ones, as when a store restarts."""
         self._set("closed")
         for connection in list(self._sockets):
             _end(connection)
@@ -38,7 +43,7 @@ class Gate:
         self._set("silent")
 
     def open(self) -> None:
-        """Forward again. Requests that got no response are cut."""
+        """Forward again. Connections that wait for a response are closed."""
         self._state = "open"
         self._opened.set()
 

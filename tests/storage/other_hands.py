@@ -1,7 +1,6 @@
-"""What others do to a store's table, without Spark, and what a reader must then see.
+"""Changes by other programs to a store's table, without Spark, and the resulting windows.
 
-``expected`` is the one rule (docs/decisions/0030), written down row by row from the rows that
-delta-rs reads.
+``expected`` applies the rule of docs/decisions/0030 row by row to the rows that delta-rs reads.
 """
 
 import time
@@ -18,12 +17,12 @@ from oriel.storage import COMMIT_INFO_KEY, CommitRecord
 from oriel.storage.delta.live_files import TableFiles
 from tests.storage.store_tables import Row, StoreTable, window_fields
 
-#: A row of a table as delta-rs gives it.
+#: A row of a table as delta-rs returns it.
 Stored = dict[str, Any]
 
 
 def live_rows(table: StoreTable) -> list[Stored]:
-    """All rows of the newest version, times in ms."""
+    """Return all rows of the newest version, with times in ms."""
     rows = DeltaTable(table.path).to_pyarrow_table().to_pylist()
     return [{name: _ms(value) for name, value in row.items()} for row in rows]
 
@@ -31,7 +30,7 @@ def live_rows(table: StoreTable) -> list[Stored]:
 def expected(
     table: StoreTable, rows: Iterable[Stored], observed_ms: int = -1
 ) -> list[dict[str, Any]]:
-    """What the API answers of these live rows, in its order."""
+    """Return the API objects that these live rows produce, in the order of the API."""
     counting: dict[tuple[Any, ...], Stored] = {}
     for row in rows:
         window = (row["key"].encode(), row["window_start"], row["window_end"])
@@ -47,14 +46,17 @@ def expected(
 
 
 def append(table: StoreTable, rows: Sequence[Row]) -> None:
-    """An append by somebody who knows nothing of batches and positions."""
+    """Append rows as another program does, without a batch number or a position."""
     write_deltalake(table.path, table.arrow(rows), mode="append")
 
 
 def rewrite(table: StoreTable, rows: Sequence[Stored], record: CommitRecord | None) -> None:
-    """Replace all files by one with these rows, as compaction does: no data changes.
+    """Replace all files by one file with these rows. As in a compaction, the data does not change.
 
-    ``record`` is repeated in the entry, as the pipeline's maintenance does.
+    Args:
+        table: The table.
+        rows: The rows of the new file, with times in ms.
+        record: The commit record to repeat in the entry, as the pipeline's maintenance does.
     """
     delta = DeltaTable(table.path)
     old = pa.table(delta.get_add_actions()).column("path").to_pylist()
@@ -87,7 +89,7 @@ def rewrite(table: StoreTable, rows: Sequence[Stored], record: CommitRecord | No
 
 
 def clean_log(table: StoreTable) -> None:
-    """A Delta checkpoint, then entries behind it go, but for the one with the last position."""
+    """Write a Delta checkpoint, and delete older entries except the one with the last position."""
     delta = DeltaTable(table.path)
     delta.create_checkpoint()
     recorded = TableFiles(table.path).recorded
@@ -97,7 +99,7 @@ def clean_log(table: StoreTable) -> None:
 
 
 def vacuum(table: StoreTable) -> None:
-    """Data files that the newest version does not name go at once."""
+    """Delete all data files that the newest version does not reference."""
     named = set(pa.table(DeltaTable(table.path).get_add_actions()).column("path").to_pylist())
     for path in table.path.glob("*.parquet"):
         if path.name not in named:
@@ -105,14 +107,14 @@ def vacuum(table: StoreTable) -> None:
 
 
 def compact(table: StoreTable, record: CommitRecord | None = None) -> None:
-    """All live rows in one file, with no entry and no file of before left."""
+    """Write all live rows to one file, and delete all older entries and files."""
     rewrite(table, live_rows(table), record)
     clean_log(table)
     vacuum(table)
 
 
 def _ms(value: Any) -> Any:
-    """A time as ms since 1970, anything else as it is."""
+    """Convert a time to ms since 1970, and return other values unchanged."""
     return int(value.timestamp() * 1000) if hasattr(value, "timestamp") else value
 
 
@@ -122,7 +124,7 @@ def _answer(row: Stored, table: StoreTable) -> dict[str, Any]:
 
 
 def _rank(row: Stored, table: StoreTable) -> tuple[int, bool, bytes]:
-    """By revision; of equal ones a window before its removal, then the greater text."""
+    """Rank by revision, then a window above its removal, then the greater JSON."""
     fields = _answer(row, table)
     order = ["key", "window_start_ms", "window_end_ms", "n", "mean", "last", "all",
              "timestamp_ms", "final"]  # fmt: skip

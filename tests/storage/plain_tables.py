@@ -1,4 +1,4 @@
-"""Tables that tests write one batch after the other."""
+"""Tables that tests write batch by batch."""
 
 from pathlib import Path
 from typing import Any
@@ -24,12 +24,12 @@ START_MS = 1_357_034_400_123
 
 
 def opened(folder: Path) -> Table:
-    """Open or make the table."""
+    """Open the table, or create it."""
     return open_table(folder, store_schema(AGGREGATES), {"oriel.store": "{}"}, sync=True)
 
 
 def rows(batch: int, *windows: tuple[str, int]) -> pa.Table:
-    """Rows of windows (key, start) as the engine emits them."""
+    """Return rows of windows (key, start), as the engine emits them."""
     starts = [start for _, start in windows]
     changes = pa.table(
         {
@@ -59,5 +59,5 @@ def keys_and_revisions(folder: Path, **options: Any) -> list[tuple[str, int]]:
 
 
 def entry(folder: Path, version: int) -> Path:
-    """The log entry of a version."""
+    """Return the path of a version's log entry."""
     return folder / "_delta_log" / f"{version:020d}.json"

@@ -1,7 +1,7 @@
 """Random queries against sorted lists: ``python -m tests.storage.query_campaign --queries 100000``.
 
-Stores of random windows, with and without retention; each query is asked of the index, of the
-table and of the list (``oriel.testing``), and their answers are compared.
+The stores have random windows, with and without retention. Each query runs on the index, on the
+table and on the list (``oriel.testing``), and the results are compared.
 """
 
 import argparse
@@ -23,14 +23,14 @@ from tests.storage.written_tables import table_stores
 
 _KEYS = ("", "a", "a\x00", "a\x00b", "ab", "b", "é", "é" * 300 + "1", "é" * 300 + "2", "\U0010ffff")
 _QUERIES_A_STORE = 2000
-#: Of so many queries one is asked of the table, too: it reads files for each.
+#: One of this many queries also runs on the table, because each one reads files there.
 _OF_THE_TABLE = 10
 
 Query = Callable[[Any], Any]
 
 
 def main() -> int:
-    """Ask; stop at the first answer that differs and print its seed."""
+    """Run the queries. Stop at the first different result, and print its seed."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--queries", type=int, default=100_000)
     parser.add_argument("--seed", type=int, default=0)
@@ -49,7 +49,7 @@ def main() -> int:
 
 
 def check_store(seed: int) -> int:
-    """Compare the answers of one store; returns how many were asked of the table."""
+    """Compare the results of one store, and return the number of queries on the table."""
     chance = random.Random(seed)
     window = (SLIDING, SESSION, NONE)[seed % 3]
     retention_ms = chance.choice([None, 30, 100]) if window.is_windowed else None
@@ -87,17 +87,17 @@ def _puts(chance: random.Random, window: WindowSpec) -> list[Put]:
         start = chance.randrange(200) if window.is_windowed else 0
         length = chance.choice([0, 5, 90]) if window.kind.is_session else window.size_ms
         key, end = chance.choice(_KEYS), start + length
-        # In the form of the API: the index tells long keys apart by how the JSON begins.
+        # As in the API: the index distinguishes long keys by the first bytes of the JSON.
         fields = {"key": key, "window_start_ms": start, "window_end_ms": end, "n": number}
         windows[key, start, end] = Put(key, start, end, orjson.dumps(fields))
     return list(windows.values())
 
 
 def _query(chance: random.Random, window: WindowSpec) -> Query:
-    """A query at random, with pages and bounds of all sorts."""
+    """Return a random query with random pages and bounds."""
     key = chance.choice((*_KEYS, "none"))
     prefix = chance.choice(("", "a", "a\x00", "é", "é" * 300, "\U0010ffff", "z"))
-    # Whether there may be more keys is no promise, and long ones have no order of their own.
+    # Not compared: whether more keys can follow is only a hint, and long keys are unordered.
     keys: Query = lambda store: sorted(store.keys(prefix, 50).keys)  # noqa: E731
     if not window.is_windowed:
         return chance.choice([keys, lambda store: store.get(key)])

@@ -1,4 +1,4 @@
-"""That two stores give the same pages."""
+"""Compare the pages of two stores."""
 
 from typing import Any
 
@@ -9,9 +9,10 @@ from oriel.storage.contracts import UNBOUNDED
 def assert_same_pages(
     store: Any, model: Any, read: str, read_range: WindowRange | SessionRange | ScanRange
 ) -> None:
-    """Each page has what the model says that comes next, up to one of its bounds.
+    """Check that each page has the next windows of the model, up to one of its bounds.
 
-    The model knows nothing of looks: a page that they end may have fewer windows, even none.
+    The model does not limit how many records a page reads. A page that ends at this limit can have
+    fewer windows, or none.
     """
     expected: list[bytes] = []
     after = None

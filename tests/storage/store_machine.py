@@ -1,8 +1,9 @@
-"""A store's life as a state machine: what happens to its table and index, and what it answers.
+"""State machine of a store: changes of its table and index, and the results of queries after each.
 
-The pipeline commits; others append and delete; tables are compacted and cleaned up; writer and
-tailer crash and go on; the index is deleted. After each step index, table and a plain list of rows
-are asked the same, the table also as of earlier versions, and a copy is kept by the changes.
+The pipeline commits. Other programs append and delete rows. Tables are compacted and cleaned up.
+The writer and the tailer crash and recover. The index is deleted. After each step, the same queries
+run on the index, on the table, and on a plain list of rows. The table is also queried as of earlier
+versions, and a copy of the windows is updated from the changes.
 """
 
 import shutil
@@ -33,7 +34,7 @@ _RETENTION_MS = 30
 _KEYS = ("a", "a\x00", "b", "")
 
 
-#: Key, start, length of a session, an aggregate, whether the window is removed.
+#: Key, start, length of a session, an aggregate, and True if the window is removed.
 _ROWS = st.tuples(
     st.sampled_from(_KEYS), st.integers(0, 60), st.sampled_from([1, 5, 40]), st.integers(0, 9),
     st.sampled_from([False, False, True]),
@@ -41,7 +42,7 @@ _ROWS = st.tuples(
 
 
 class Written(NamedTuple):
-    """A row that is in the table."""
+    """A row of the table."""
 
     key: str
     start: int
@@ -51,17 +52,17 @@ class Written(NamedTuple):
     revision: int
 
     def row(self) -> Row:
-        """As tests write rows down; ``timestamp`` and the rest follow from it."""
+        """Return the row as tests write it, without ``timestamp`` and other derived fields."""
         return self._asdict()
 
 
 class StoreMachine(RuleBasedStateMachine):
-    """The steps; ``window`` is the kind of the store's windows."""
+    """The steps. ``window`` is the window definition of the store."""
 
     window: WindowSpec
 
     def __init__(self) -> None:
-        """Make the table in a folder of its own."""
+        """Create the table in a temporary directory."""
         super().__init__()
         self._folder = TemporaryDirectory()
         data = Path(self._folder.name)
@@ -72,25 +73,25 @@ class StoreMachine(RuleBasedStateMachine):
         self.rows: list[Written] = []
         self.observed_ms = -1
         self.past: dict[int, Any] = {}
-        #: Versions before this one may be gone.
+        #: Versions before this one can be deleted.
         self.cleaned_up = 0
-        #: Windows as whoever follows the changes has them, and up to which version.
+        #: The windows of a client that follows the changes, and the version that it has reached.
         self.copy: dict[tuple[str, int, int], Any] = {}
         self.through = -1
 
     def teardown(self) -> None:
-        """Leave no file open and none behind."""
+        """Close all files and delete the directory."""
         self.followed.tailer.close()
         self._folder.cleanup()
 
     @initialize()
     def begin(self) -> None:
-        """The first batch says the clock, so that no row of others does."""
+        """Commit a first batch with a stream time, so rows of other programs never determine it."""
         self.commit([("a", 1, 5, 1, False)])
 
     @rule(rows=st.lists(_ROWS, max_size=6))
     def commit(self, rows: list[Any]) -> None:
-        """The pipeline commits a batch: each window once."""
+        """Commit a batch of the pipeline, with each window once."""
         batch = self.table.batch + 1
         written = self._distinct(rows, batch)
         by_end = self.window.kind.expires_by_end
@@ -103,7 +104,7 @@ class StoreMachine(RuleBasedStateMachine):
 
     @rule(rows=st.lists(_ROWS, min_size=1, max_size=3), ahead=st.integers(-2, 3))
     def append_of_others(self, rows: list[Any], ahead: int) -> None:
-        """Rows of any revision, older and newer than what is there."""
+        """Append rows of any revision, older or newer than the existing rows."""
         written = self._distinct(rows, max(self.table.batch + ahead, 0))
         append(self.table, [row.row() for row in written])
         self.rows += written
@@ -111,7 +112,7 @@ class StoreMachine(RuleBasedStateMachine):
 
     @rule(key=st.sampled_from([key for key in _KEYS if "\x00" not in key]))
     def delete_of_others(self, key: str) -> None:
-        """All rows of a key go (delta-rs can't say a NUL in its SQL)."""
+        """Delete all rows of a key. The SQL of delta-rs cannot express a NUL."""
         before = DeltaTable(self.table.path).version()
         DeltaTable(self.table.path).delete(f"key = '{key}'")
         self.rows = [row for row in self.rows if row.key != key]
@@ -120,7 +121,7 @@ class StoreMachine(RuleBasedStateMachine):
 
     @rule(drops=st.booleans())
     def compact(self, drops: bool) -> None:
-        """All rows in one file, perhaps without those that don't count."""
+        """Rewrite all rows to one file, optionally without rows that do not count."""
         if drops:
             self.rows = list(self._counting().values())
         rows = [_stored(row.row(), self.followed) for row in self.rows]
@@ -129,26 +130,26 @@ class StoreMachine(RuleBasedStateMachine):
 
     @rule()
     def clean_up(self) -> None:
-        """Entries behind a checkpoint and files that left the table go, and of the past most."""
+        """Delete the entries before a checkpoint and all removed files. Few versions stay."""
         clean_log(self.table)
         vacuum(self.table)
         self.cleaned_up = max(self.past)
 
     @rule(content=st.sampled_from([b"", b"{", b'{"commitInfo":{"oriel_application":"x"}}\n']))
     def writer_crashes(self, content: bytes) -> None:
-        """It leaves a file that nobody names, and a torn entry, which its restart replaces."""
+        """Leave an unreferenced file and a torn entry, which the restarted writer replaces."""
         (self.table.path / "part-000000000099-left.parquet").write_bytes(b"PAR1")
         torn = self.table.entry(DeltaTable(self.table.path).version() + 1)
         torn.write_bytes(content)
         self.followed.catch_up()
         self.every_store_answers_as_the_list()
         torn.unlink()
-        # Later than what the tailer saw of the torn one, so it looks again.
+        # The new tailer has not seen the torn entry, so it reads the log again.
         self.followed.restart()
 
     @rule()
     def tailer_crashes(self) -> None:
-        """In the middle of a version: nothing of it is in the index."""
+        """Crash the tailer while it applies a version, so the index has nothing of this version."""
         with pytest.MonkeyPatch.context() as patched:
             patched.setattr(IndexState, "to_json", _crash)
             try:
@@ -158,18 +159,18 @@ class StoreMachine(RuleBasedStateMachine):
 
     @rule()
     def tailer_restarts(self) -> None:
-        """Another one goes on."""
+        """Replace the tailer by a new one."""
         self.followed.restart()
 
     @rule()
     def index_is_deleted(self) -> None:
-        """It is disposable."""
+        """Delete the index, which the tailer can rebuild at any time."""
         self.followed.tailer.close()
         shutil.rmtree(self.followed.folder.path, ignore_errors=True)
 
     @invariant()
     def every_store_answers_as_the_list(self) -> None:
-        """The index, and of the table the newest version, an older one and the oldest."""
+        """Compare the list with the index, and with the newest, a middle and the oldest version."""
         if not self.past:
             return
         self.followed.catch_up()
@@ -194,7 +195,7 @@ class StoreMachine(RuleBasedStateMachine):
                 assert _answers(Unpacked(store, orjson.loads)) == self.past[version]
 
     def _follow_changes(self, snapshot: Any) -> None:
-        """Bring the copy up to the snapshot, by its changes where the log still says them."""
+        """Update the copy by the changes up to the snapshot, or copy all if the log lacks them."""
         log, state = DeltaLog(self.table.path), snapshot.state
         windows = _every_window(snapshot)
         wanted = ChangeRange(self.through, 3)
@@ -226,7 +227,7 @@ class StoreMachine(RuleBasedStateMachine):
         return list(distinct.values())
 
     def _counting(self) -> Mapping[tuple[str, int, int], Written]:
-        """The one rule (docs/decisions/0030), row by row."""
+        """Return the row that counts for each window, by the rule of docs/decisions/0030."""
         counting: dict[tuple[str, int, int], Written] = {}
         for row in self.rows:
             stands = counting.get(row[:3])
@@ -235,7 +236,7 @@ class StoreMachine(RuleBasedStateMachine):
         return counting
 
     def _remember(self) -> None:
-        """What the version that is newest answers."""
+        """Save the results of all queries at the newest version."""
         definition = self.followed.definition
         puts = [
             Put(*row[:3], orjson.dumps(window_fields(row.row(), definition)))
@@ -250,7 +251,7 @@ class StoreMachine(RuleBasedStateMachine):
 
 
 class _Crash(Exception):
-    """The tailer's process ends here."""
+    """Raised where the tailer's process ends."""
 
 
 def _crash(_: IndexState) -> bytes:
@@ -269,7 +270,7 @@ def _model(window: WindowSpec, puts: list[Put]) -> Any:
 
 
 def _stored(row: Row, followed: Followed) -> dict[str, Any]:
-    """A row as ``rewrite`` takes it: all of the table's columns, times in ms."""
+    """Return a row with all columns of the table and times in ms, as ``rewrite`` accepts it."""
     fields = window_fields(row, followed.definition)
     times = {"timestamp": fields.pop("timestamp_ms")}
     if "final" in fields:
@@ -291,8 +292,8 @@ def _every_window(store: Any) -> dict[tuple[str, int, int], bytes]:
 
 
 def _answers(store: Any) -> list[Any]:
-    """What a store says to many questions, of whatever kind it is."""
-    # Whether there may be more keys is no promise: the next one may have expired.
+    """Return the results of many queries on a store of any kind."""
+    # Not compared: whether more keys can follow is only a hint, as the next key can be expired.
     answers: list[Any] = [store.keys(*span).keys for span in (("", 2), ("a", 9), ("", 9, "a"))]
     for key in (*_KEYS, "none"):
         if hasattr(store._store, "get"):

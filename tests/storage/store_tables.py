@@ -1,4 +1,4 @@
-"""Small store tables for tests, written by delta-rs with the contract's schema."""
+"""Small store tables for tests, which delta-rs writes with the schema of the contract."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -18,8 +18,8 @@ from oriel.storage import (
 )
 from oriel.storage.delta import arrow_type, store_schema
 
-#: A window as a test writes it down: key, start (but for a store without windows), and what
-#: differs from the defaults.
+#: The fields of a window in a test: the key, the start (except in a store without windows), and
+#: fields that differ from the defaults.
 Row = Mapping[str, Any]
 
 TUMBLING = WindowSpec(StoreKind.TUMBLING, 10, 5)
@@ -56,7 +56,7 @@ def make_definition(
 
 
 def make_record(batch: int, offset: int | None = None, **changes: Any) -> CommitRecord:
-    """Make the commit record of a batch that read partition 0 up to ``offset``."""
+    """Return the commit record of a batch that read partition 0 up to ``offset``."""
     end = 100 * (batch + 1) if offset is None else offset
     fields: dict[str, Any] = {
         "batch": batch,
@@ -69,10 +69,10 @@ def make_record(batch: int, offset: int | None = None, **changes: Any) -> Commit
 
 
 class StoreTable:
-    """A store's Delta table in a test; ``commit`` appends a batch."""
+    """A store's Delta table in a test."""
 
     def __init__(self, data: Path, definition: StoreDefinition) -> None:
-        """Make the table (version 0) below the data folder."""
+        """Create the table (version 0) in the data directory."""
         self.definition = definition
         self.path = data / "tables" / definition.name
         self.log = self.path / "_delta_log"
@@ -88,7 +88,7 @@ class StoreTable:
         )
 
     def commit(self, rows: Sequence[Row] = (), record: CommitRecord | None = None) -> int:
-        """Append the next batch's rows with its commit record; returns the new version."""
+        """Append the rows of the next batch with its commit record, and return the new version."""
         self.batch += 1
         properties = CommitProperties(
             custom_metadata={COMMIT_INFO_KEY: (record or make_record(self.batch)).to_json()},
@@ -104,7 +104,7 @@ class StoreTable:
         return DeltaTable(self.path).version()
 
     def arrow(self, rows: Sequence[Row]) -> Any:
-        """The rows as the table's Arrow type."""
+        """Return rows as an Arrow table with the schema of the store."""
         complete = [window_row(row, self.definition, self.batch) for row in rows]
         plain = pa.schema([
             pa.field(f.name, pa.int64() if pa.types.is_timestamp(f.type) else f.type)
@@ -113,12 +113,12 @@ class StoreTable:
         return pa.Table.from_pylist(complete, plain).cast(self.schema)
 
     def entry(self, version: int) -> Path:
-        """The log file of a version."""
+        """Return the path of a version's log entry."""
         return self.log / f"{version:020d}.json"
 
 
 def window_row(row: Row, definition: StoreDefinition, batch: int) -> dict[str, Any]:
-    """A full table row (times in microseconds) from what a test cares about."""
+    """Return a full table row, with times in microseconds, from the fields of a test."""
     windowed = definition.window.is_windowed
     start_ms = row["start"] if windowed else 0
     end_ms = row.get("end", start_ms + definition.window.size_ms)
@@ -139,7 +139,7 @@ def window_row(row: Row, definition: StoreDefinition, batch: int) -> dict[str, A
 
 
 def window_fields(row: Row, definition: StoreDefinition) -> dict[str, Any]:
-    """What the API answers for such a row, worked out without any of the product's code."""
+    """Return the API object of a row, computed without code of the product."""
     full = window_row(row, definition, 0)
     fields = {name: full[name] for name in ("key", "n", "mean", "last", "all")}
     fields["timestamp_ms"] = full["timestamp"] // 1000

@@ -1,4 +1,4 @@
-"""Types and rows of a store's table."""
+"""Tests of the types and rows of a store's table."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -12,7 +12,7 @@ EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def changes(*windows: tuple[str, int, int]) -> pa.Table:
-    """Changed windows (key, start, end) with one aggregate."""
+    """Return changed windows (key, start, end) with one aggregate."""
     keys, starts, ends = zip(*windows, strict=True) if windows else ((), (), ())
     return pa.table(
         {
@@ -38,13 +38,13 @@ def changes(*windows: tuple[str, int, int]) -> pa.Table:
     ],
 )
 def test_each_type_has_one_name(name: str, column_type: pa.DataType) -> None:
-    """Delta's name and Arrow's type turn into each other, nested lists too."""
+    """Each Delta type name converts to one Arrow type and back, including nested lists."""
     assert delta_type(column_type) == name
     assert arrow_type(name) == column_type
 
 
 def test_columns_stand_in_the_contract_order() -> None:
-    """Key and window in front (statistics are of those), aggregates, then what every row says."""
+    """Key and window are the first columns, then the aggregates, then the common columns."""
     schema = store_schema({"n": pa.int64()})
     assert schema.names == [
         "key", "window_start", "window_end", "n", "timestamp", "final", "deleted", "revision",
@@ -55,7 +55,7 @@ def test_columns_stand_in_the_contract_order() -> None:
 
 @pytest.mark.parametrize("start_ms", [0, 1, 999, 1_357_034_400_123, 253_402_300_799_989])
 def test_times_keep_their_milliseconds(start_ms: int) -> None:
-    """Integer ms become UTC timestamps exactly, up to the end of the year 9999."""
+    """Integer milliseconds convert exactly to UTC timestamps, up to the end of the year 9999."""
     rows = table_rows(changes(("a", start_ms, start_ms + 10)), {"n": pa.int64()}, 7)
     (row,) = rows.to_pylist()
     expected: dict[str, Any] = {
@@ -72,14 +72,14 @@ def test_times_keep_their_milliseconds(start_ms: int) -> None:
 
 
 def test_no_change_is_no_row() -> None:
-    """An empty batch gives an empty table with all columns."""
+    """A batch without changes returns an empty table with all columns."""
     rows = table_rows(changes(), {"n": pa.int64()}, 0)
     assert rows.num_rows == 0
     assert rows.schema == store_schema({"n": pa.int64()})
 
 
 def test_a_store_without_windows_has_no_column_of_them() -> None:
-    """No window start, no window end, and nothing is final."""
+    """A store without windows has no columns for window start, window end and ``final``."""
     aggregates = {"n": pa.int64(), "all": pa.list_(pa.string())}
     schema = store_schema(aggregates, windowed=False)
     assert schema.names == ["key", "n", "all", "timestamp", "deleted", "revision"]
@@ -97,7 +97,7 @@ def test_a_store_without_windows_has_no_column_of_them() -> None:
 
 @pytest.mark.parametrize("windowed", [True, False])
 def test_removed_windows_are_marked(windowed: bool) -> None:
-    """The engine's ``deleted`` is the table's; without that column nothing is removed."""
+    """The table gets the engine's ``deleted`` column, and without one no row is deleted."""
     both = changes(("a", 0, 5), ("b", 0, 5))
     marked = both.append_column("deleted", pa.array([True, False]))
     aggregates = {"n": pa.int64()}

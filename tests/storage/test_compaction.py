@@ -1,4 +1,4 @@
-"""Compaction: whatever is rewritten, whenever, table and index answer as a dictionary does."""
+"""Tests of compaction: after any rewrite, table and index return the rows of a dictionary."""
 
 import itertools
 import random
@@ -30,12 +30,12 @@ KINDS = {"sliding": SLIDING, "hopping": HOPPING, "session": SESSION, "none": NON
 
 
 def nothing() -> None:
-    """Nobody is in the way."""
+    """Do nothing: no condition stops the compaction."""
 
 
 @st.composite
 def batches(draw: st.DrawFn, window: WindowSpec) -> list[list[Row]]:
-    """Batches of a few windows, each window once a batch, some of them removals."""
+    """Draw batches of a few windows, with each window at most once per batch and some removals."""
     found = []
     for _ in range(draw(st.integers(1, 12))):
         rows: dict[Any, Row] = {}
@@ -58,7 +58,7 @@ def batches(draw: st.DrawFn, window: WindowSpec) -> list[list[Row]]:
 @given(data=st.data(), seed=st.integers(0, 2**32))
 @settings(max_examples=max(3, settings().max_examples // 5))
 def test_any_files_at_any_time_change_no_answer(kind: str, data: st.DataObject, seed: int) -> None:
-    """Random batches, and random files rewritten between them, next to each other or not."""
+    """Rewriting random files between random batches does not change any row, adjacent or not."""
     chance = random.Random(seed)
     window = KINDS[kind]
     retention_ms = data.draw(st.sampled_from([None, 1, 4]))
@@ -68,7 +68,7 @@ def test_any_files_at_any_time_change_no_answer(kind: str, data: st.DataObject, 
         for rows in data.draw(batches(window)):
             half = len(rows) // 2
             if says_clock:
-                # It may be ahead of all rows: of a window that was made and removed in a batch.
+                # It can be later than all rows, if a batch created and removed a window.
                 clocks_ms = [row.get("end", row["start"]) for row in rows]
                 observed_ms = max([observed_ms, *clocks_ms]) + chance.randint(0, 1)
             table.commit(rows[:half], rows[half:], observed_ms=observed_ms)
@@ -89,7 +89,7 @@ def test_any_files_at_any_time_change_no_answer(kind: str, data: st.DataObject, 
 
 @pytest.mark.parametrize("kind", ["sliding", "none"])
 def test_what_is_merged_whole_has_only_visible_rows(tmp_path: Path, kind: str) -> None:
-    """No superseded, removed or expired row is left in a table that is one run."""
+    """A table that is merged into one run has no superseded, removed or expired rows."""
     table = CompactedTable(tmp_path, KINDS[kind], None if kind == "none" else 5)
     for batch in range(20):
         table.commit([
@@ -103,7 +103,7 @@ def test_what_is_merged_whole_has_only_visible_rows(tmp_path: Path, kind: str) -
 
 
 def test_a_removal_stays_while_an_older_row_may_be_elsewhere(tmp_path: Path) -> None:
-    """A window that was removed must not come back because its removal was dropped."""
+    """A compaction keeps a removal while another file can have an older row of the window."""
     table = CompactedTable(tmp_path, NONE)
     table.commit([{"key": "m"}])
     table.commit([{"key": "m", "deleted": True}, {"key": "z"}])
@@ -118,7 +118,7 @@ def test_a_removal_stays_while_an_older_row_may_be_elsewhere(tmp_path: Path) -> 
 
 
 def test_an_expired_row_does_not_come_back_with_longer_retention(tmp_path: Path) -> None:
-    """A window's newest row is dropped with all older ones or not at all."""
+    """A compaction drops the newest row of a window with all its older rows, or not at all."""
     table = CompactedTable(tmp_path, SLIDING, 10)
     table.commit([{"key": "a", "start": 1, "n": 1}, {"key": "b", "start": 30}])
     table.commit([{"key": "a", "start": 1, "n": 2}])
@@ -130,7 +130,7 @@ def test_an_expired_row_does_not_come_back_with_longer_retention(tmp_path: Path)
 
 
 def test_the_greatest_time_stays_though_it_was_removed(tmp_path: Path) -> None:
-    """An index that is built of the compacted table has the same store clock."""
+    """An index that is built from the compacted table has the same stream time."""
     table = CompactedTable(tmp_path, SESSION, 10)
     table.commit([{"key": "a", "start": 1, "end": 5}, {"key": "b", "start": 30, "end": 40}])
     table.commit([{"key": "b", "start": 30, "end": 40, "deleted": True}])
@@ -145,8 +145,8 @@ def test_the_greatest_time_stays_though_it_was_removed(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("kind", ["sliding", "session"])
 def test_what_only_a_wrong_clock_hides_stays_in_the_table(tmp_path: Path, kind: str) -> None:
-    """A record of the year 9999 hides the others; a clock that is set back shows them again."""
-    # Long enough that a slow machine changes nothing: the next window expires 50 s later.
+    """Rows that a record of the year 9999 hides become visible when stream time is set back."""
+    # The next window expires 50 s later, so a slow machine does not change the result.
     table = CompactedTable(tmp_path, KINDS[kind], 600_000)
     right_ms = time.time_ns() // 1_000_000
     far_ms = 253_402_300_799_000
@@ -160,7 +160,7 @@ def test_what_only_a_wrong_clock_hides_stays_in_the_table(tmp_path: Path, kind: 
     dropped = worker.drop_expired(nothing)
     worker.merge(worker.runs(), nothing)
     table.assert_unchanged()
-    # Wall clock alone lets only those go that are too old by it.
+    # Only the rows that the wall-clock time expires are dropped.
     assert 1 <= dropped <= 3
     table.commit([], observed_ms=right_ms)
     assert table.expected()[:-1] == before[-5:]
@@ -168,7 +168,7 @@ def test_what_only_a_wrong_clock_hides_stays_in_the_table(tmp_path: Path, kind: 
 
 
 def test_rows_of_one_revision_are_decided_by_the_index(tmp_path: Path) -> None:
-    """Others append what they like; whether files were merged or not, one of them counts."""
+    """If other programs append equal revisions, a merge does not change which row counts."""
     table = CompactedTable(tmp_path, NONE)
     table.commit([{"key": "a", "n": 1}, {"key": "b", "n": 5, "deleted": True}])
     for rows in ([{"key": "a", "n": 3}], [{"key": "a", "n": 2}], [{"key": "a", "deleted": True}],
@@ -187,7 +187,7 @@ def test_rows_of_one_revision_are_decided_by_the_index(tmp_path: Path) -> None:
 def test_files_that_expired_as_a_whole_go_unread(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """They are known by their footers, and removed by one commit."""
+    """Files in which every row has expired are found by their footers and removed in one commit."""
     table = CompactedTable(tmp_path, SLIDING, 10)
     for batch in range(30):
         table.commit([{"key": "a", "start": batch}])
@@ -204,7 +204,7 @@ def test_files_that_expired_as_a_whole_go_unread(
 
 
 def test_files_are_bounded_and_each_row_is_written_few_times(tmp_path: Path) -> None:
-    """Of 300 batches: the files at any time, and the bytes that were written in all."""
+    """The number of files and the total of written bytes stay within bounds over 300 batches."""
     table = CompactedTable(tmp_path, SLIDING)
     limits = Limits(small_files=8, small_size=1 << 12)
     upkeep = table.upkeep(limits)
@@ -221,13 +221,13 @@ def test_files_are_bounded_and_each_row_is_written_few_times(tmp_path: Path) -> 
     assert figures.rows == 900
     levels = limits.level(figures.size) + 1
     assert most <= 8 + 8 // 4 + 3 * levels
-    # Rows alone: each once a level, and a few times until it is out of the small files.
+    # Bytes of rows only: once per level, and a few times while the files are small.
     assert written <= (levels + 8) * figures.size
     table.assert_unchanged()
 
 
 def test_a_commit_of_others_on_the_same_files_wins(tmp_path: Path) -> None:
-    """Two compactions at once: one is committed, the other deletes what it wrote."""
+    """If two compactions merge the same files, the second one is abandoned."""
     table = CompactedTable(tmp_path, SLIDING)
     for batch in range(6):
         table.commit([{"key": "a", "start": batch}])
@@ -241,7 +241,7 @@ def test_a_commit_of_others_on_the_same_files_wins(tmp_path: Path) -> None:
 
 
 def test_batches_in_between_are_no_conflict(tmp_path: Path) -> None:
-    """A batch that is committed while files are merged comes first, and stays."""
+    """A batch that is committed during a merge does not conflict, and its rows stay."""
     table = CompactedTable(tmp_path, SLIDING)
     for batch in range(6):
         table.commit([{"key": "a", "start": batch, "n": 1}])
@@ -254,13 +254,13 @@ def test_batches_in_between_are_no_conflict(tmp_path: Path) -> None:
     done = worker.merge(worker.runs(), nothing, between)
     assert done.version == committed[-1] + 1
     table.assert_unchanged()
-    # The writer goes on behind it.
+    # The writer continues after the compaction's version.
     assert table.commit([{"key": "a", "start": 9}]) == done.version + 1
     table.assert_unchanged()
 
 
 def test_rows_of_others_are_in_the_way(tmp_path: Path) -> None:
-    """An older row that somebody appended meanwhile could come back without the removal."""
+    """A merge that drops a removal is abandoned if another program appended rows meanwhile."""
     table = CompactedTable(tmp_path, NONE)
     table.commit([{"key": "m"}])
     table.commit([{"key": "m", "deleted": True}])
@@ -276,7 +276,7 @@ def test_rows_of_others_are_in_the_way(tmp_path: Path) -> None:
 
 
 def test_rows_of_others_that_were_there_before_are_merged(tmp_path: Path) -> None:
-    """Only rows that others append during a compaction stop it."""
+    """Rows that another program appended before the compaction are merged."""
     table = CompactedTable(tmp_path, SLIDING)
     for batch in range(4):
         table.commit([{"key": "a", "start": batch}])
@@ -292,7 +292,7 @@ def test_rows_of_others_that_were_there_before_are_merged(tmp_path: Path) -> Non
 def test_a_commit_that_failed_behind_its_entry_keeps_its_files(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The entry is there, only its folder could not be synced: its files are the table's."""
+    """If syncing fails after the entry was created, the new files belong to the table and stay."""
     table = CompactedTable(tmp_path, SLIDING)
     for batch in range(6):
         table.commit([{"key": "a", "start": batch % 3, "n": batch}])
@@ -313,14 +313,14 @@ def test_a_commit_that_failed_behind_its_entry_keeps_its_files(
 
 
 class _KilledError(Exception):
-    """Stands for the end of the process."""
+    """Raised where the process is killed."""
 
 
 @pytest.mark.parametrize("step", ["written", "refused", "committed"])
 def test_an_end_at_any_step_loses_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str
 ) -> None:
-    """Files that no version names are all that is left; the next compaction does the work."""
+    """A kill at any step leaves at most unreferenced files, and the next compaction succeeds."""
     table = CompactedTable(tmp_path, SLIDING)
     for batch in range(6):
         table.commit([{"key": "a", "start": batch % 3, "n": batch}])
@@ -352,11 +352,11 @@ def test_an_end_at_any_step_loses_nothing(
 
 
 def nothing_of(*_arguments: object) -> None:
-    """Do nothing, whatever is given."""
+    """Ignore all arguments and do nothing."""
 
 
 def test_compaction_beside_a_writer_in_threads(tmp_path: Path) -> None:
-    """One thread commits, two compact as much as they can: each batch is there once."""
+    """While one thread commits and two threads compact, the table gets each batch exactly once."""
     table = CompactedTable(tmp_path, SLIDING)
     table.commit([{"key": "a", "start": 0}])
     done = threading.Event()
@@ -385,7 +385,7 @@ def test_compaction_beside_a_writer_in_threads(tmp_path: Path) -> None:
 
 
 def test_a_tailer_that_follows_has_nothing_to_do(tmp_path: Path) -> None:
-    """A compaction moves the version, and the index stays the generation that it is."""
+    """A compaction advances the version of the index, which keeps its generation."""
     table = CompactedTable(tmp_path, SLIDING)
     folder = IndexFolder(tmp_path / "index")
     with check_in_this_process():
@@ -404,7 +404,7 @@ def test_a_tailer_that_follows_has_nothing_to_do(tmp_path: Path) -> None:
 
 
 def test_a_big_file_of_one_key_is_divided_by_starts(tmp_path: Path) -> None:
-    """A key with more rows than a piece is written as several files, in order."""
+    """A key with more rows than a piece is written as several files in order of the starts."""
     table = CompactedTable(tmp_path, SLIDING)
     for _ in range(2):
         table.commit([{"key": "hot", "start": start} for start in range(40)])
@@ -428,7 +428,7 @@ def _adds(folder: Path) -> list[dict[str, Any]]:
 
 
 def test_what_a_compaction_wrote_is_small_and_named(tmp_path: Path) -> None:
-    """The file's name says which batches its rows are of; rows are in order of key and start."""
+    """The names of compacted files contain the least and the greatest batch of their rows."""
     table = CompactedTable(tmp_path, SLIDING)
     for batch in range(5):
         table.commit([{"key": key, "start": 5 - batch} for key in "ba"])

@@ -1,4 +1,4 @@
-"""Damage to any file of a table: the result is the undamaged one, or an error that names a file."""
+"""Tests of damaged table files: the result is correct, or an error names a file."""
 
 import random
 import shutil
@@ -37,12 +37,12 @@ AGGREGATES = {
 }  # fmt: skip
 DEFINITION = make_definition(window=TUMBLING)
 BATCHES = 6
-#: Version 0 makes the table, so batch n is version n + 1. The checkpoint has the first three.
+#: Version 0 creates the table, so batch n is version n + 1. The checkpoint has the first three.
 CHECKPOINT = 3
 
 
 def opened_table(folder: Path) -> Table:
-    """Open or make the table, as the pipeline does."""
+    """Open or create the table, as the pipeline does."""
     properties = {STORE_PROPERTY: DEFINITION.to_json()}
     return open_table(folder, store_schema(AGGREGATES), properties, sync=False)
 
@@ -70,7 +70,7 @@ def commit(folder: Path, batch: int) -> None:
 
 
 def built_table(folder: Path, *, without_old_entries: bool) -> Path:
-    """Make a table with a checkpoint; old entries go once it has what they say."""
+    """Return a table with a checkpoint, optionally without the entries before the checkpoint."""
     for batch in range(BATCHES):
         commit(folder, batch)
         if batch + 1 == CHECKPOINT:
@@ -102,7 +102,7 @@ def followed(folder: Path) -> object:
     for version in range(CHECKPOINT + 1, BATCHES + 1):
         entry = log.read(version)
         if entry is None:
-            # The tailer waits for a torn entry, and reports it.
+            # The tailer waits for the rest of a torn entry, and reports it.
             message = f"{entry_path(folder, version)} is torn"
             raise CorruptLog(message)
         rows = [
@@ -135,13 +135,13 @@ def of_changes(folder: Path) -> object:
             for changes in [read_changes(log, DEFINITION, version, LogDigests())]
         ]
     except ResetNeeded as error:
-        # The client reads the store again, from the index.
+        # A client would read the store again, from the index.
         message = f"{folder}: {error}"
         raise CorruptLog(message) from error
 
 
 def compacted(folder: Path) -> object:
-    """Compact the table; its rows are those of the newest revision then."""
+    """Compact the table, which keeps only the row of the newest revision of each window."""
     upkeep = TableUpkeep(folder, UpkeepSettings(sync=False))
     upkeep.compact_all({})
     return rows_of(folder)
@@ -157,7 +157,7 @@ def committed(folder: Path) -> object:
 
 
 def rows_of(folder: Path) -> object:
-    """All rows of a table with its newest record, in order."""
+    """Return all rows of a table, sorted, and its newest commit record."""
     rows = open_with_files(folder).to_pyarrow_table()
     order = [(name, "ascending") for name in ("key", "window_start", "revision")]
     record = DeltaLog(folder).newest_record()
@@ -171,24 +171,24 @@ READERS: dict[str, Callable[[Path], object]] = {
 
 
 def entry_path(folder: Path, version: int) -> Path:
-    """The entry of a version."""
+    """Return the path of a version's log entry."""
     return folder / "_delta_log" / f"{version:020d}.json"
 
 
 def flipped(content: bytes, chance: random.Random) -> bytes:
-    """One bit of the file is another."""
+    """Return the content with one flipped bit."""
     damaged = bytearray(content)
     damaged[chance.randrange(len(content))] ^= 1 << chance.randrange(8)
     return bytes(damaged)
 
 
 def cut_off(content: bytes, chance: random.Random) -> bytes:
-    """The file ends at a multiple of seven bytes."""
+    """Return the content up to a random multiple of seven bytes."""
     return content[: chance.randrange(0, len(content), 7)]
 
 
 def with_zeros(content: bytes, chance: random.Random) -> bytes:
-    """A page of the file has zeros."""
+    """Return the content with one page of zeros."""
     start = chance.randrange(0, len(content), 4096)
     page = content[start : start + 4096]
     return content[:start] + bytes(len(page)) + content[start + 4096 :]
@@ -202,13 +202,13 @@ KINDS = {
 
 
 class Campaign:
-    """A table, what each reader returns for it, and copies of it with damage."""
+    """A table, the result of each reader for it, and damaged copies of it."""
 
     def __init__(self, folder: Path, *, without_old_entries: bool) -> None:
         self.folder = folder
         self.table = built_table(folder / "whole", without_old_entries=without_old_entries)
         self.right = {name: self.answer(name, self.copy()) for name in READERS}
-        # As before the newest batch, which a power loss may take back.
+        # The results without the newest batch, which a power loss can undo.
         before = self.copy()
         entry_path(before, BATCHES).unlink()
         self.before = {
@@ -222,20 +222,20 @@ class Campaign:
         return self.copied(self.table)
 
     def copied(self, table: Path) -> Path:
-        """Return a copy of this table at a path of its own."""
+        """Return a copy of this table at a unique path."""
         target = self.folder / f"{uuid.uuid4()}"
         shutil.copytree(table, target)
         return target
 
     def answer(self, reader: str, table: Path) -> object:
-        """Return what a reader returns; the error's text if it is one that it may raise."""
+        """Return the result of a reader, or its error if the reader is allowed to raise it."""
         try:
             return READERS[reader](table)
         except (StorageError, TableNotFoundError) as error:
             return error
 
     def check(self, reader: str, table: Path, *, is_torn: bool) -> None:
-        """Compare a reader's answer for a damaged table to the right one."""
+        """Check that a damaged table has the correct result or an error with its path."""
         answer = self.answer(reader, table)
         if isinstance(answer, StorageError):
             assert str(table) in str(answer), answer
@@ -246,7 +246,7 @@ class Campaign:
 
 @pytest.fixture(params=[False, True], ids=["all entries", "checkpoint needed"], scope="module")
 def campaign(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Campaign:
-    """Tables with all entries, and with entries that only the checkpoint has."""
+    """Return a campaign, with all log entries or without the entries before the checkpoint."""
     return Campaign(tmp_path_factory.mktemp("damage"), without_old_entries=request.param)
 
 
@@ -256,7 +256,7 @@ def campaign(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
 def test_damage_is_named_or_has_no_effect(
     campaign: Campaign, kind: str, damage: Callable[[bytes, random.Random], bytes], number: int
 ) -> None:
-    """A damaged file never changes an answer without an error that names the table."""
+    """Damage to a file has no effect on the result, or it raises an error that names the table."""
     count = number if damage is flipped else number // 4
     for seed in range(count):
         chance = random.Random(f"{kind} {damage.__name__} {seed}")
@@ -272,7 +272,7 @@ def test_damage_is_named_or_has_no_effect(
 @pytest.mark.parametrize("reader", READERS)
 @pytest.mark.parametrize("kind", ["data", "entries"])
 def test_files_in_each_others_place_are_named(campaign: Campaign, kind: str, reader: str) -> None:
-    """Two files of a table, or of two tables, that have each other's names."""
+    """If a file has the content of another file, its reader raises an error or is not affected."""
     other = campaign.folder / "other"
     if not other.exists():
         built_table(other, without_old_entries=False)
@@ -285,8 +285,8 @@ def test_files_in_each_others_place_are_named(campaign: Campaign, kind: str, rea
 
 @pytest.mark.parametrize("reader", READERS)
 def test_a_directory_in_the_place_of_a_file_is_named(campaign: Campaign, reader: str) -> None:
-    """Whichever file it is: an error that names it, or no effect."""
-    # What writes checkpoints reports the system's error, which names the file.
+    """If a directory replaces a file, readers raise an error that names it or are not affected."""
+    # Readers that write checkpoints raise the system's error, which names the file.
     kinds = KINDS.keys() - ({"checkpoints"} if reader in {"compacted", "committed"} else set())
     for kind in sorted(kinds):
         for path in sorted(campaign.table.glob(KINDS[kind])):
@@ -298,7 +298,7 @@ def test_a_directory_in_the_place_of_a_file_is_named(campaign: Campaign, reader:
 
 
 def test_a_torn_newest_entry_does_not_keep_compaction_busy(campaign: Campaign) -> None:
-    """The version of a torn entry is taken, so the compaction gives up."""
+    """A compaction is abandoned if the next version has a torn entry."""
     table = campaign.copy()
     entry = entry_path(table, BATCHES)
     entry.write_bytes(entry.read_bytes()[:300])
@@ -306,7 +306,7 @@ def test_a_torn_newest_entry_does_not_keep_compaction_busy(campaign: Campaign) -
 
 
 def compacted_version(folder: Path) -> int | None:
-    """Compact a table; the version that it made."""
+    """Compact a table and return the new version, or None if the commit was abandoned."""
     done = TableUpkeep(folder, UpkeepSettings(sync=False)).compact_all({})
     assert done is not None
     return done.version
@@ -315,7 +315,7 @@ def compacted_version(folder: Path) -> int | None:
 def test_an_entry_of_another_table_is_named_although_a_checkpoint_has_its_files(
     campaign: Campaign,
 ) -> None:
-    """The position is read from the entry, also if the rows are not."""
+    """An entry of another table is rejected, because it is read for the position."""
     table, other = campaign.copy(), campaign.folder / "foreign"
     built_table(other, without_old_entries=False)
     add_checkpoint(table)
@@ -333,7 +333,7 @@ def opened_version(folder: Path) -> object:
 
 @pytest.mark.parametrize("reader", READERS)
 def test_a_missing_checkpoint_is_named_or_not_needed(campaign: Campaign, reader: str) -> None:
-    """The pointer to the newest checkpoint still names it."""
+    """A missing checkpoint that the pointer names is reported by name."""
     table = campaign.copy()
     checkpoint = table / "_delta_log" / f"{CHECKPOINT:020d}.checkpoint.parquet"
     checkpoint.unlink()
@@ -352,7 +352,7 @@ def test_a_missing_checkpoint_is_named_or_not_needed(campaign: Campaign, reader:
 def test_a_missing_data_file_is_named_with_what_replaces_it(
     campaign: Campaign, name: str, action: str
 ) -> None:
-    """A table of dead letters cannot be rebuilt."""
+    """The error for a missing data file proposes a rebuild, except for dead letters."""
     table = campaign.copy().rename(campaign.folder / name)
     path = max(table.glob("*.parquet"))
     path.unlink()

@@ -1,4 +1,4 @@
-"""Store definitions as tables record them."""
+"""Tests of store definitions, as tables save them."""
 
 from dataclasses import replace
 
@@ -29,14 +29,14 @@ DEFINITION = StoreDefinition(
 @pytest.mark.parametrize("window", [TUMBLING, HOPPING, SLIDING, SESSION, NONE])
 @pytest.mark.parametrize("emit", ["window-update", "window-close"])
 def test_a_definition_comes_back_as_it_was(window: WindowSpec, emit: str) -> None:
-    """The table property holds all of it, for every kind."""
+    """A definition of any kind is equal after a round trip through the table property."""
     definition = replace(DEFINITION, window=window, emit=emit)
     assert StoreDefinition.from_json(definition.to_json()) == definition
     assert definition.format == 3
 
 
 def test_only_a_store_of_other_keys_than_texts_has_a_format_that_says_it() -> None:
-    """What was written before stays as it is, and older programs refuse what they can't read."""
+    """String keys keep format 3 without ``key_type``, and other key types need format 4."""
     fields = orjson.loads(DEFINITION.to_json())
     assert "key_type" not in fields
     assert fields["format"] == 3
@@ -50,7 +50,7 @@ def test_only_a_store_of_other_keys_than_texts_has_a_format_that_says_it() -> No
 
 
 def test_format_1_is_read() -> None:
-    """It had sliding windows only, and rows at each update; it stays what it says it is."""
+    """A definition of format 1 is read and keeps its format."""
     text = (
         '{"aggregates":[{"function":"count()","name":"n","type":"long"}],"application":"app",'
         '"format":1,"grouped_by":"key","key_groups":64,"name":"s","retention_ms":1000,"topic":"t",'
@@ -68,19 +68,19 @@ def test_format_1_is_read() -> None:
     ],
 )
 def test_a_window_is_of_a_known_kind(kind: str, advance_ms: int | None, message: str) -> None:
-    """Hopping windows, and only these, have an advance."""
+    """Unknown kinds are rejected, and only hopping windows have an advance."""
     with pytest.raises(InvalidDefinition, match=message):
         WindowSpec(StoreKind(kind), 10, 5, advance_ms)
 
 
 def test_only_a_store_of_kind_none_has_no_windows() -> None:
-    """All others have rows of windows."""
+    """Each kind except ``none`` has windows."""
     windowed = {w.kind: w.is_windowed for w in (TUMBLING, HOPPING, SLIDING, SESSION, NONE)}
     assert windowed == {kind: kind != "none" for kind in StoreKind}
 
 
 def test_a_kind_is_the_text_that_the_table_has() -> None:
-    """Its text is read as the kind, and written as the text."""
+    """A kind is saved as its string, and the string is read as the kind."""
     definition = replace(DEFINITION, window=SESSION)
     recorded = orjson.loads(definition.to_json())
     assert recorded["window"]["kind"] == "session"
@@ -102,7 +102,7 @@ def test_a_kind_is_the_text_that_the_table_has() -> None:
 def test_a_kind_says_how_its_windows_end_and_expire(
     kind: StoreKind, has_inclusive_end: bool, expires_by: str | None
 ) -> None:
-    """Sliding windows and sessions include their end; sessions alone expire by it."""
+    """Sliding windows and sessions include their end, and only sessions expire by their end."""
     assert kind.has_inclusive_end == has_inclusive_end
     assert (kind.expires_by_start, kind.expires_by_end) == (
         expires_by == "start", expires_by == "end",
@@ -111,13 +111,13 @@ def test_a_kind_says_how_its_windows_end_and_expire(
 
 
 def test_an_unknown_way_to_emit_is_refused() -> None:
-    """The two ways are named."""
+    """The error for an unknown emit strategy names the two valid ones."""
     with pytest.raises(InvalidDefinition, match="'window-update' or 'window-close'"):
         replace(DEFINITION, emit="sometimes")
 
 
 def test_a_newer_format_is_refused() -> None:
-    """An old version says that it is too old."""
+    """A definition with a newer format is rejected with the advice to upgrade."""
     newer = orjson.loads(DEFINITION.to_json()) | {"format": 99}
     with pytest.raises(InvalidDefinition, match="Upgrade Oriel"):
         StoreDefinition.from_json(orjson.dumps(newer))
@@ -125,7 +125,7 @@ def test_a_newer_format_is_refused() -> None:
 
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"format": 1, "name": "s"}'])
 def test_something_else_is_no_definition(text: str) -> None:
-    """Any other text is refused, not half read."""
+    """A text that is not a definition is rejected."""
     with pytest.raises(InvalidDefinition, match="the store definition is not valid"):
         StoreDefinition.from_json(text)
 
@@ -134,14 +134,14 @@ def test_something_else_is_no_definition(text: str) -> None:
     ("names", "message"), [(("final",), "are reserved"), (("n", "n"), "have the same name")]
 )
 def test_aggregate_names_must_be_free(names: tuple[str, ...], message: str) -> None:
-    """No aggregate hides another column."""
+    """An aggregate cannot have the name of another column or of another aggregate."""
     specs = tuple(AggregateSpec(name, "count()", "long") for name in names)
     with pytest.raises(InvalidDefinition, match=message):
         replace(DEFINITION, aggregates=specs)
 
 
 def test_what_a_definition_says_reads_well() -> None:
-    """Messages show windows and aggregates as their users would write them down."""
+    """Windows and aggregates are formatted for messages as users write them."""
     assert (
         str(WindowSpec(StoreKind.HOPPING, 10, 5, 2)) == "hopping (10 ms, advance 2 ms, grace 5 ms)"
     )

@@ -1,4 +1,4 @@
-"""Following a Delta log entry by entry, and reading a whole version; also when it is torn."""
+"""Tests of following a Delta log entry by entry and of reading whole versions, also if torn."""
 
 import shutil
 from pathlib import Path
@@ -19,12 +19,12 @@ from tests.storage.store_tables import StoreTable, make_definition, make_record
 
 @pytest.fixture
 def table(tmp_path: Path) -> StoreTable:
-    """A store's table at version 0, in a folder whose name needs encoding in addresses."""
+    """Return a store's table at version 0, in a directory whose name needs encoding in URLs."""
     return StoreTable(tmp_path / "data 100%", make_definition())
 
 
 def test_the_first_entry_has_the_definition(table: StoreTable) -> None:
-    """Version 0 carries the metadata, no rows and no position."""
+    """Version 0 has the metadata with the definition, no rows and no position."""
     entry = DeltaLog(table.path).read(0)
     assert entry is not None
     assert entry.metadata is not None
@@ -33,7 +33,7 @@ def test_the_first_entry_has_the_definition(table: StoreTable) -> None:
 
 
 def test_a_batch_has_its_files_and_its_position(table: StoreTable) -> None:
-    """An appended file is named as it is on disk, the commit record comes back whole."""
+    """The entry of a batch has the file name as on disk and the complete commit record."""
     table.commit([{"key": "a", "start": 1}])
     entry = DeltaLog(table.path).read(1)
     assert entry is not None
@@ -43,7 +43,7 @@ def test_a_batch_has_its_files_and_its_position(table: StoreTable) -> None:
 
 
 def test_a_batch_without_rows_moves_the_position(table: StoreTable) -> None:
-    """Zero files are fine."""
+    """The entry of a batch without files still has a commit record."""
     table.commit()
     entry = DeltaLog(table.path).read(1)
     assert entry is not None
@@ -51,7 +51,7 @@ def test_a_batch_without_rows_moves_the_position(table: StoreTable) -> None:
 
 
 def test_compaction_changes_no_rows(table: StoreTable) -> None:
-    """Rewritten files are no new rows, and removing the old ones removes none."""
+    """The entry of a compaction has no new rows and no removed rows."""
     table.commit([{"key": "a", "start": 1}])
     table.commit([{"key": "b", "start": 2}])
     DeltaTable(table.path).optimize.compact()
@@ -61,7 +61,7 @@ def test_compaction_changes_no_rows(table: StoreTable) -> None:
 
 
 def test_deleting_rows_is_noticed(table: StoreTable) -> None:
-    """A delete by anybody removes rows."""
+    """The entry of a DELETE by another program removes rows."""
     table.commit([{"key": "a", "start": 1}])
     DeltaTable(table.path).delete("key = 'a'")
     entry = DeltaLog(table.path).read(2)
@@ -71,7 +71,7 @@ def test_deleting_rows_is_noticed(table: StoreTable) -> None:
 
 @pytest.mark.parametrize("cut", [0, 1, 40, -1, -2])
 def test_a_torn_entry_is_not_there_yet(table: StoreTable, cut: int) -> None:
-    """Empty, or cut off anywhere inside its last line: as if it were missing."""
+    """An entry that is empty or cut off inside its last line is read as missing."""
     table.commit([{"key": "a", "start": 1}])
     entry = table.entry(1)
     content = entry.read_bytes().rstrip(b"\n")
@@ -82,7 +82,7 @@ def test_a_torn_entry_is_not_there_yet(table: StoreTable, cut: int) -> None:
 
 
 def test_the_snapshot_leaves_a_torn_newest_entry_out(table: StoreTable) -> None:
-    """The version before it is the newest whole one."""
+    """If the newest entry is torn, the snapshot has the version before it."""
     table.commit([{"key": "a", "start": 1}])
     table.commit([{"key": "a", "start": 2}])
     table.entry(2).write_bytes(b'{"commitInfo":{"time')
@@ -91,7 +91,7 @@ def test_the_snapshot_leaves_a_torn_newest_entry_out(table: StoreTable) -> None:
 
 
 def test_the_snapshot_has_files_definition_and_position(table: StoreTable) -> None:
-    """File names are as on disk; the position comes from the newest commit that has one."""
+    """A snapshot has the names of files on disk, the definition and the newest position."""
     table.commit([{"key": "a", "start": 1}])
     table.commit([{"key": "b", "start": 2}])
     DeltaTable(table.path).optimize.compact()
@@ -102,7 +102,7 @@ def test_the_snapshot_has_files_definition_and_position(table: StoreTable) -> No
 
 
 def test_the_snapshot_uses_a_checkpoint_when_old_entries_are_gone(table: StoreTable) -> None:
-    """A log that was cleaned up still gives all rows."""
+    """A snapshot has all files although the entries before a checkpoint were deleted."""
     for start in range(3):
         table.commit([{"key": "a", "start": start}])
     DeltaTable(table.path).create_checkpoint()
@@ -113,7 +113,7 @@ def test_the_snapshot_uses_a_checkpoint_when_old_entries_are_gone(table: StoreTa
 
 
 def test_a_hole_in_the_log_is_corrupt(table: StoreTable) -> None:
-    """A missing entry with a later one and no checkpoint can't be read around."""
+    """A missing entry before a later one, without a checkpoint, raises CorruptLog."""
     table.commit([{"key": "a", "start": 1}])
     table.commit([{"key": "a", "start": 2}])
     table.entry(1).unlink()
@@ -122,7 +122,7 @@ def test_a_hole_in_the_log_is_corrupt(table: StoreTable) -> None:
 
 
 def test_a_missing_entry_with_the_position_is_corrupt(table: StoreTable) -> None:
-    """A checkpoint has the rows of the missing entry, but not its position."""
+    """A missing entry with the position raises CorruptLog, although a checkpoint has its rows."""
     for start in range(3):
         table.commit([{"key": "a", "start": start}])
     rewrite(table, [], None)
@@ -135,7 +135,7 @@ def test_a_missing_entry_with_the_position_is_corrupt(table: StoreTable) -> None
 def test_a_listing_that_lacks_an_entry_is_no_hole(
     table: StoreTable, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The entry was written while the directory was listed."""
+    """An entry that was written while the directory was listed is found by a second listing."""
     for start in range(3):
         table.commit([{"key": "a", "start": start}])
     rewrite(table, [], None)
@@ -147,7 +147,7 @@ def test_a_listing_that_lacks_an_entry_is_no_hole(
 
 
 def test_no_table_is_not_ready(tmp_path: Path) -> None:
-    """A folder that isn't there is no error of the log."""
+    """A missing directory has no versions, and its snapshot raises StoreNotReady."""
     log = DeltaLog(tmp_path / "nothing")
     assert (log.versions(), log.stamp(0), log.read(0)) == ([], None, None)
     with pytest.raises(StoreNotReady):
@@ -155,14 +155,14 @@ def test_no_table_is_not_ready(tmp_path: Path) -> None:
 
 
 def test_a_table_of_others_is_no_store(tmp_path: Path, table: StoreTable) -> None:
-    """Without our property there is no definition to go by."""
+    """A table without the property of a store definition is rejected."""
     write_deltalake(tmp_path / "other", table.arrow([{"key": "a", "start": 1}]))
     with pytest.raises(InvalidDefinition, match=r"oriel\.store"):
         DeltaLog(tmp_path / "other").snapshot()
 
 
 def test_an_unreadable_position_leaves_the_rows(table: StoreTable) -> None:
-    """A commit whose record can't be read counts as one without a record."""
+    """An entry with an invalid commit record is read as an entry without one."""
     table.commit([{"key": "a", "start": 1}])
     entry = table.entry(1)
     entry.write_bytes(entry.read_bytes().replace(b'\\"batch\\"', b'\\"botch\\"'))
@@ -173,9 +173,9 @@ def test_an_unreadable_position_leaves_the_rows(table: StoreTable) -> None:
 
 
 def test_a_deletion_vector_removes_rows(table: StoreTable) -> None:
-    """Reading such a file as it is would bring deleted rows back: which are left, a snapshot says.
+    """An added file with a deletion vector removes rows, even without a remove action (RESTORE).
 
-    Also where the file is not removed in the same entry (RESTORE).
+    The file still has the deleted rows. Only a snapshot shows which rows remain.
     """
     table.commit([{"key": "a", "start": 1}])
     entry = table.entry(1)
@@ -188,7 +188,7 @@ def test_a_deletion_vector_removes_rows(table: StoreTable) -> None:
 
 
 def test_the_stamp_tells_a_replaced_entry(table: StoreTable) -> None:
-    """Another file of the same name has another identity, and other content another digest."""
+    """A replaced entry has another file identity and another digest."""
     table.commit([{"key": "a", "start": 1}])
     log = DeltaLog(table.path)
     before, entry = log.stamp(1), log.read(1)
@@ -214,7 +214,7 @@ def test_the_stamp_tells_a_replaced_entry(table: StoreTable) -> None:
 def test_names_that_lead_out_of_the_table_are_refused(
     table: StoreTable, path: str, action: str
 ) -> None:
-    """To read such a file is to serve it, to clean it up is to delete it."""
+    """A path outside of the table is rejected, so that no such file is served or deleted."""
     table.commit([{"key": "a", "start": 1}])
     named = {"path": path, "size": 1, "modificationTime": 1, "deletionTimestamp": 1}
     files = TableFiles(table.path)
@@ -231,5 +231,5 @@ def test_names_that_lead_out_of_the_table_are_refused(
 
 @pytest.mark.parametrize("path", ["part-1.parquet", "a..b/c.parquet", "t=10%3A00/c.parquet", "%25"])
 def test_odd_names_inside_the_table_are_good(path: str) -> None:
-    """Two dots in a name, an encoded colon, a percent sign."""
+    """Double dots in a name, encoded colons and percent signs are valid in paths."""
     assert file_in_table(path) == unquote(path)

@@ -1,4 +1,4 @@
-"""Digests of files."""
+"""Tests of file digests."""
 
 from pathlib import Path
 
@@ -9,14 +9,14 @@ from oriel.storage.files import digest, file_digest
 
 
 def test_a_digest_names_its_algorithm() -> None:
-    """The text has the name of the algorithm and 16 hexadecimal digits."""
+    """A digest has the name of the algorithm and 16 hexadecimal digits."""
     assert digest(b"") == "xxh3:2d06800538d394c2"
     assert digest(b"oriel") == f"xxh3:{xxhash.xxh3_64_hexdigest(b'oriel')}"
     assert digest(memoryview(b"oriel")) == digest(pa.py_buffer(b"oriel")) == digest(b"oriel")
 
 
 def test_a_file_has_the_digest_of_its_content(tmp_path: Path) -> None:
-    """The digest covers every byte, also of a file of several blocks."""
+    """The digest of a file includes every byte, also if the file has several blocks."""
     content = bytes(range(256)) * 10_000
     path = tmp_path / "file"
     path.write_bytes(content)

@@ -1,4 +1,4 @@
-"""The forms of files for tests do what they say, so that tests may rely on them."""
+"""Tests of the fake file systems with failures that other tests use."""
 
 import errno
 from pathlib import Path
@@ -17,7 +17,7 @@ from oriel.storage.files import (
 
 
 def test_files_are_in_place_for_a_block(tmp_path: Path) -> None:
-    """All effects go through them, and behind the block through those from before."""
+    """All file operations in the block use the given files, and later ones the previous files."""
     before = current_files()
     with use_files(CountingFiles()) as files:
         assert current_files() is files
@@ -32,7 +32,7 @@ def test_files_are_in_place_for_a_block(tmp_path: Path) -> None:
 
 
 def test_every_nth_effect_fails_and_nothing_else(tmp_path: Path) -> None:
-    """In turn, with the error that was asked for; reading always works."""
+    """Every third write fails with the given error, and reads never fail."""
     files = FailingFiles(3, errno.EACCES)
     told = []
     for number in range(6):
@@ -49,7 +49,7 @@ def test_every_nth_effect_fails_and_nothing_else(tmp_path: Path) -> None:
 
 
 def test_an_effect_may_be_there_though_it_failed(tmp_path: Path) -> None:
-    """Done, or half of it: a draft, or half a file that nothing refers to."""
+    """A failed write can be complete or half done, as a draft or as an unreferenced file."""
     with pytest.raises(OSError, match="Input/output error"):
         FailingFiles(1, errno.EIO, when="after").create(tmp_path / "a", b"12", sync=True)
     assert (tmp_path / "a").read_bytes() == b"12"
@@ -65,7 +65,7 @@ def test_an_effect_may_be_there_though_it_failed(tmp_path: Path) -> None:
 
 
 def written(files: ForgettingFiles, folder: Path) -> dict[str, Path]:
-    """Files in every state between written and on disk."""
+    """Create files in every state between written and synced, and return their paths."""
     paths = {name: folder / name for name in ("synced", "named", "content", "old", "deleted")}
     for name in ("old", "deleted"):
         paths[name].write_bytes(b"before")
@@ -79,12 +79,12 @@ def written(files: ForgettingFiles, folder: Path) -> dict[str, Path]:
 
 
 def content(path: Path) -> bytes | None:
-    """The content of a file, None where there is none."""
+    """Return the content of a file, or None if it does not exist."""
     return path.read_bytes() if path.exists() else None
 
 
 def test_a_power_loss_takes_what_was_not_synced(tmp_path: Path) -> None:
-    """A name that is on disk without its content is empty; what was before comes back."""
+    """A power loss empties files with unsynced content and undoes unsynced names."""
     files = ForgettingFiles()
     paths = written(files, tmp_path)
     lost = files.lose_power()
@@ -96,7 +96,7 @@ def test_a_power_loss_takes_what_was_not_synced(tmp_path: Path) -> None:
 
 
 def test_a_power_loss_may_cut_what_was_not_synced(tmp_path: Path) -> None:
-    """Names that were not synced may be there all the same, with half the content."""
+    """A power loss can keep unsynced names and cut unsynced content in half."""
     files = ForgettingFiles()
     paths = written(files, tmp_path)
     files.lose_power("cut")
@@ -106,7 +106,7 @@ def test_a_power_loss_may_cut_what_was_not_synced(tmp_path: Path) -> None:
 
 
 def test_a_new_folder_is_on_disk_with_its_name(tmp_path: Path) -> None:
-    """Each folder that was made has its name synced in the one above it."""
+    """For each created directory, its parent directory is synced."""
     (tmp_path / "a").mkdir()
     synced: list[Path] = []
 

@@ -1,4 +1,4 @@
-"""The ranges of a data file: they decide which files compaction merges and which rows it reads."""
+"""Tests of data file ranges, which decide what compaction merges and which rows it reads."""
 
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ _STARTS = [10, 20, 10, 5, 15, 40]
 
 
 def _table(unit: str = "us") -> pa.Table:
-    """Windows of 10 ms in the order of a store, which two row groups divide after the third."""
+    """Return windows of 10 ms in the order of a store, for two row groups of three rows."""
     time = pa.timestamp(unit, tz="UTC")
     milliseconds = pa.timestamp("ms", tz="UTC")
     starts = pa.array(_STARTS, milliseconds).cast(time)
@@ -51,7 +51,7 @@ def _written(folder: Path, table: pa.Table, **options: Any) -> Path:
 def test_the_ranges_are_those_of_the_rows(
     tmp_path: Path, unit: str, options: dict[str, Any]
 ) -> None:
-    """If a file of another writer has no statistics or other types, its rows are read."""
+    """Ranges are correct for any writer. Without usable statistics, the rows are read."""
     ranges = file_ranges(_written(tmp_path, _table(unit), **options), StoreKind.TUMBLING)
     assert ranges.rows == 6
     assert ranges.keys == Range(b"a", "é".encode())
@@ -61,14 +61,14 @@ def test_the_ranges_are_those_of_the_rows(
 
 
 def test_a_session_expires_by_its_end(tmp_path: Path) -> None:
-    """Its clock column is the end, and a store without windows has no clock."""
+    """Sessions use their end as `clock`, and a store without windows has no `clock`."""
     path = _written(tmp_path, _table())
     assert file_ranges(path, StoreKind.SESSION).clock == Range(15_000, 50_000)
     assert file_ranges(path, StoreKind.NONE).clock is None
 
 
 def test_places_of_row_groups(tmp_path: Path) -> None:
-    """The windows of a group with one key are divided by their start, others by key only."""
+    """A row group with one key is bounded by key and start, and other groups by key only."""
     first, second = file_ranges(_written(tmp_path, _table()), StoreKind.TUMBLING).groups
     assert (first.first, first.last) == ((b"a", -(2**63)), (b"b", 2**63 - 1))
     key = "é".encode()
@@ -79,7 +79,7 @@ def test_places_of_row_groups(tmp_path: Path) -> None:
 
 
 def test_a_file_without_rows_or_of_no_store_has_no_ranges(tmp_path: Path) -> None:
-    """Its row groups are counted."""
+    """An empty file, or a file of a table without a store, has row counts and no ranges."""
     path = _written(tmp_path, _table())
     ranges = file_ranges(path, None)
     assert (ranges.rows, ranges.keys, ranges.clock, ranges.revisions) == (6, None, None, None)
@@ -110,7 +110,7 @@ def _ranges(keys: Range | None, clock: Range | None) -> FileRanges:
 def test_two_files_share_windows_if_keys_and_times_overlap(
     keys: Range | None, clock: Range | None, shared: bool
 ) -> None:
-    """Both ends of a range are inclusive, and a file without rows shares nothing."""
+    """Both ends of a range are inclusive, and a file without rows shares no windows."""
     one, other = _ranges(Range(b"b", b"c"), Range(10, 20)), _ranges(keys, clock)
     assert one.may_share_windows(other) is shared
     assert other.may_share_windows(one) is shared

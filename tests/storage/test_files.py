@@ -1,4 +1,4 @@
-"""Files that must survive a power loss: replaced whole, synced before anyone relies on them."""
+"""Tests of files that must survive a power loss: replaced as a whole and synced before use."""
 
 import os
 from collections.abc import Callable
@@ -11,7 +11,7 @@ from oriel.storage.files import create_file
 
 
 def test_a_replaced_file_holds_the_new_content_and_nothing_is_left(tmp_path: Path) -> None:
-    """The content is exact, also when it is shorter or empty, and no draft stays."""
+    """A replaced file has exactly the new content, even if it is shorter, and no draft remains."""
     path = tmp_path / "f.json"
     for content in (b"long content", b"s", b""):
         replace_file(path, content, sync=True)
@@ -22,7 +22,7 @@ def test_a_replaced_file_holds_the_new_content_and_nothing_is_left(tmp_path: Pat
 def test_a_write_that_fails_leaves_the_old_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A full disk before the rename does not touch what was there."""
+    """A full disk before the rename leaves the old file unchanged."""
     path = tmp_path / "f.json"
     replace_file(path, b"old", sync=True)
 
@@ -37,7 +37,7 @@ def test_a_write_that_fails_leaves_the_old_file(
 
 
 def test_a_created_file_is_never_overwritten(tmp_path: Path) -> None:
-    """Whoever comes second is told, and the content of the first stays; no draft is left."""
+    """A second create raises FileExistsError and leaves the first content and no draft."""
     path = tmp_path / "f.json"
     create_file(path, b"first", sync=True)
     with pytest.raises(FileExistsError):
@@ -51,7 +51,7 @@ def test_a_created_file_is_never_overwritten(tmp_path: Path) -> None:
 def test_content_is_on_disk_before_its_name_is(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sync: bool, write: Callable[..., None]
 ) -> None:
-    """With ``sync`` the order is content, name, folder; without it nothing is forced."""
+    """With ``sync``, the content is synced before the rename and the directory after it."""
     path = tmp_path / "f.json"
     effects: list[str] = []
     real_fsync = os.fsync

@@ -1,4 +1,4 @@
-"""What `Files` promise, of a folder and of a bucket alike; and what is a bucket's own."""
+"""Tests of `Files`: the contract for directories and buckets, and behavior of buckets only."""
 
 import argparse
 import threading
@@ -20,7 +20,7 @@ _ROWS = pa.table({"v": range(50_000)})
 
 @pytest.fixture(params=["folder", "bucket"])
 def folder(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
-    """Give a folder that is not there yet, on this machine and in a bucket."""
+    """Return a path that does not exist yet, on this machine or in a bucket."""
     if request.param == "folder":
         return tmp_path / "data"
     store: ObjectStore = request.getfixturevalue("object_store")
@@ -28,10 +28,10 @@ def folder(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
 
 
 class TestFiles:
-    """One contract, wherever the files are."""
+    """The contract, which is the same for every place."""
 
     def test_what_is_not_there(self, folder: Path) -> None:
-        """It is told as on any file system, and to delete it is no error."""
+        """Reads of missing files raise FileNotFoundError, and deletes of missing files succeed."""
         files = current_files()
         files.reach(folder)
         for read in (files.read, files.open, files.map):
@@ -45,7 +45,7 @@ class TestFiles:
         files.delete_folder(folder)
 
     def test_a_created_file_is_never_overwritten(self, folder: Path) -> None:
-        """The second is told, and the content of the first stays."""
+        """A second create raises FileExistsError, and the first content stays."""
         files = current_files()
         files.make_folder(folder, sync=True)
         files.create(folder / "f", b"first", sync=True)
@@ -54,7 +54,7 @@ class TestFiles:
         assert files.read(folder / "f") == b"first"
 
     def test_a_replaced_file_is_another_one(self, folder: Path) -> None:
-        """It has the new content, and its stamp says that it changed."""
+        """A replaced file has the new content and another identity."""
         files = current_files()
         files.make_folder(folder, sync=False)
         files.replace(folder / "f", b"old", sync=False)
@@ -64,7 +64,7 @@ class TestFiles:
         assert files.stamp(folder / "f") != stamp
 
     def test_names_of_files_and_folders(self, folder: Path) -> None:
-        """Of what is in a folder, not below it nor beside it; sizes of files."""
+        """Listings have the direct children only, and the sizes of files."""
         files = current_files()
         for name in ("in/a", "in/b", "in/below/c", "inner/d"):
             path = folder / name
@@ -77,7 +77,7 @@ class TestFiles:
         assert files.names(folder) == ["inner"]
 
     def test_a_written_file_is_read_in_part_or_mapped(self, folder: Path) -> None:
-        """Also by a process that didn't write it; a copy outlives what it was made of."""
+        """A new process can open or map a copied file after the original was deleted."""
         files = current_files()
         files.make_folder(folder, sync=False)
         written = files.write(folder / "t.parquet", _fill, sync=True)
@@ -97,14 +97,14 @@ def _fill(sink: pa.NativeFile) -> None:
 
 
 def _race(path: Path, writers: int) -> bytes:
-    """Let so many create a file at once; the content of the one that did."""
+    """Create one file in many threads at once, and return the content of the successful thread."""
     won: list[bytes] = []
     start = threading.Barrier(writers)
 
     def create(content: bytes) -> None:
         start.wait()
         try:
-            # Each with a client of its own, as processes have.
+            # Each thread has its own client, as processes have.
             FilesByPlace().create(path, content, sync=False)
         except FileExistsError:
             return
@@ -121,7 +121,7 @@ def _race(path: Path, writers: int) -> bytes:
 
 @pytest.mark.slow
 def test_one_of_eight_creates_an_object(object_store: ObjectStore) -> None:
-    """Of those that try at once exactly one succeeds, and the object is its own."""
+    """If eight threads create an object, one succeeds, and the object has its content."""
     for number in range(25):
         path = object_store.data("race") / f"{number}.json"
         winner = _race(path, 8)
@@ -129,7 +129,7 @@ def test_one_of_eight_creates_an_object(object_store: ObjectStore) -> None:
 
 
 def test_an_own_create_that_is_repeated_is_no_conflict(object_store: ObjectStore) -> None:
-    """The client puts again if an answer is lost: the second finds the first one's content."""
+    """A create that repeats the same content succeeds, as when the client retries a request."""
     path = object_store.data("repeated") / "f"
     current_files().create(path, b"of process 7", sync=True)
     current_files().create(path, b"of process 7", sync=True)
@@ -139,7 +139,7 @@ def test_an_own_create_that_is_repeated_is_no_conflict(object_store: ObjectStore
 def test_a_mapped_object_is_fetched_once(
     object_store: ObjectStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The copy is read again, also by another process of the run, though the object is gone."""
+    """A mapped object is cached for all processes of a run, even if the object changes."""
     monkeypatch.setenv("ORIEL_CACHE", str(tmp_path / "cache"))
     monkeypatch.setenv("ORIEL_CACHE_RUN", "one")
     path = object_store.data("mapped") / "f.arrow"
@@ -154,7 +154,7 @@ def test_a_mapped_object_is_fetched_once(
 def test_copies_are_bounded_by_bytes(
     object_store: ObjectStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What was used last stays; what is mapped goes on being read."""
+    """The cache evicts the least recently used copies, and mapped copies stay readable."""
     monkeypatch.setenv("ORIEL_CACHE", str(tmp_path / "cache"))
     monkeypatch.setenv("ORIEL_CACHE_BYTES", "4000")
     files, folder = FilesByPlace(), object_store.data("bounded")
@@ -183,7 +183,7 @@ def test_copies_are_bounded_by_bytes(
     ],
 )
 def test_folders_as_they_are_named(text: str, folder: str) -> None:
-    """By a path or a URI; an object's is told as it was named."""
+    """A data directory is a path or a URI, and an object path has the URI that you passed."""
     assert data_folder(text) == Path(folder)
     assert not text.startswith("s3://") or uri(Path(folder)) == text
 
@@ -192,7 +192,7 @@ def test_folders_as_they_are_named(text: str, folder: str) -> None:
     "text", ["hdfs://head/data", "gs://bucket/data", "s3a://bucket/data", "s3://", "file://host/a"]
 )
 def test_other_places_are_refused(text: str) -> None:
-    """With the way out."""
+    """Other URI schemes are rejected with the supported ones."""
     with pytest.raises(
         argparse.ArgumentTypeError, match=r"is not on a supported file system.* s3://BUCKET"
     ):
@@ -214,7 +214,7 @@ def _refused(store: ObjectStore, patch: pytest.MonkeyPatch) -> Path:
 
 
 class _Refusing(BaseHTTPRequestHandler):
-    """Answers as S3 does to a secret that is wrong."""
+    """Responds as S3 does to an invalid secret."""
 
     def do_GET(self) -> None:
         content = b"<Error><Code>SignatureDoesNotMatch</Code><Message>No.</Message></Error>"
@@ -224,7 +224,7 @@ class _Refusing(BaseHTTPRequestHandler):
         self.wfile.write(content)
 
     def log_message(self, *_: object) -> None:
-        """Say nothing."""
+        """Log nothing."""
 
 
 def _refusing_server() -> str:
@@ -251,7 +251,7 @@ def test_what_is_wrong_is_told_in_one_line(
     place: Callable[[ObjectStore, pytest.MonkeyPatch], Path],
     told: str,
 ) -> None:
-    """With the way out, by the first look and by any effect that comes before it."""
+    """A problem of the object store is reported in one line with a solution."""
     folder = place(object_store, monkeypatch)
     with pytest.raises(ObjectStoreFailed, match=told) as raised:
         FilesByPlace().reach(folder)

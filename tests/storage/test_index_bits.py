@@ -1,7 +1,7 @@
-"""A bit of an index that flips is never served: each answer is right, or an error.
+"""Tests of flipped bits in an index: each result is correct or an error.
 
-What reads the garbled copies are processes of their own: LMDB may crash on them, and then the
-supervisor asks for a look through the index (``tests/app/test_serve.py``).
+Subprocesses read the damaged copies, because LMDB can crash on them. After a crash, the supervisor
+requests a verification of the index (``tests/app/test_serve.py``).
 """
 
 import os
@@ -28,14 +28,14 @@ from tests.storage.written_index import write_index
 
 pytestmark = pytest.mark.slow
 
-#: Random bits that are flipped, one a copy.
+#: The number of copies, each with one flipped random bit.
 _FLIPS = int(os.environ.get("ORIEL_FLIPS", "40"))
 _ERROR = "error"
 _KEYS = [f"key {number}" for number in range(12)]
 
 
 def answers(folder: IndexFolder, *, is_session: bool) -> dict[str, object]:
-    """What each read of every key says, ``_ERROR`` where it says that it can't."""
+    """Return the result of each read of every key, or ``_ERROR`` if the read fails."""
     reader = IndexReader(folder)
     reads: dict[str, Callable[[Any], object]] = {"keys": lambda s: s.keys("", 1000)}
     for key in [*_KEYS, "none"]:
@@ -60,7 +60,7 @@ def answers(folder: IndexFolder, *, is_session: bool) -> dict[str, object]:
 
 
 def make_index(path: Path, window: Any) -> IndexFolder:
-    """An index of some 30 pages; sessions of any length."""
+    """Create an index of about 30 pages. Sessions have different lengths."""
     folder = IndexFolder(path / "index" / "store")
     if window == SESSION:
         puts: Iterable[Put] = [
@@ -75,7 +75,7 @@ def make_index(path: Path, window: Any) -> IndexFolder:
 
 
 def flipped(folder: IndexFolder, to: Path, bit: int) -> IndexFolder:
-    """A copy of an index in which one bit is another."""
+    """Return a copy of an index with one flipped bit."""
     copy = IndexFolder(to / "index" / "store")
     shutil.rmtree(to, ignore_errors=True)
     shutil.copytree(folder.path, copy.path)
@@ -91,10 +91,10 @@ def flipped(folder: IndexFolder, to: Path, bit: int) -> IndexFolder:
 
 @pytest.mark.parametrize("window", [SLIDING, SESSION], ids=["windows", "sessions"])
 def test_a_flipped_bit_is_never_served(tmp_path: Path, window: Any) -> None:
-    """Each answer of each copy is the right one or an error; or the look through finds the bit.
+    """Each result of a damaged copy is correct or an error, or the verification finds the bit.
 
-    Only the last is left for the few bits of a page's head and of the pages above the records:
-    those say where records are, and have no checksum.
+    The verification is only needed for the few bits of page headers and inner pages. They locate
+    records and have no checksum.
     """
     folder = make_index(tmp_path / "whole", window)
     right = answers(folder, is_session=window == SESSION)
@@ -104,7 +104,7 @@ def test_a_flipped_bit_is_never_served(tmp_path: Path, window: Any) -> None:
     chooser = random.Random(7)
     missed, errors = [], 0
     for _ in range(_FLIPS):
-        # The two pages of heads are told by the size alone, or have no say.
+        # The two header pages are skipped: the size shows their damage, or it has no effect.
         bit = chooser.randrange(2 * 4096 * 8, bits)
         copy = flipped(folder, tmp_path / "copy", bit)
         child = os.fork()
@@ -124,7 +124,7 @@ def test_a_flipped_bit_is_never_served(tmp_path: Path, window: Any) -> None:
 
 
 def test_each_bit_of_a_record_counts() -> None:
-    """Of key and value, wherever it stands among other records."""
+    """A flipped bit in a key or a value is found, at any position among other records."""
     records = [(key, with_checksum(key, b'{"n":%d}' % n)) for n, key in enumerate([b"a", b"b\0"])]
     check(records)
     for number, record in enumerate(records):
@@ -138,12 +138,12 @@ def test_each_bit_of_a_record_counts() -> None:
 
 
 def test_what_is_garbled_is_marked_for_a_rebuild(tmp_path: Path) -> None:
-    """The reader says so and leaves word; a page with the garbled row in it is no answer."""
+    """A reader that finds a damaged row raises an error and marks the index as damaged."""
     folder = make_index(tmp_path, SLIDING)
     generation = folder.current()
     assert generation is not None
     path = generation / "data.mdb"
-    # Everywhere, for there may be older copies of pages.
+    # Replace every occurrence, because the file can have older copies of pages.
     path.write_bytes(
         path.read_bytes().replace(
             b'"key 3","window_start_ms":77,', b'"key 3","window_start_ms":78,'
@@ -163,7 +163,7 @@ def test_what_is_garbled_is_marked_for_a_rebuild(tmp_path: Path) -> None:
 
 
 def test_the_look_through_finds_a_number_that_changed(tmp_path: Path) -> None:
-    """Though the structure is whole and the value is JSON."""
+    """The verification finds a changed value, although structure and JSON are valid."""
     folder = make_index(tmp_path, SLIDING)
     generation = folder.current()
     assert generation is not None

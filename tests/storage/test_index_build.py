@@ -1,4 +1,4 @@
-"""An index that is built from runs on disk is that of one run in memory, and of the plain rule."""
+"""Tests of building an index from sorted runs on disk: the result equals a build in memory."""
 
 import random
 from pathlib import Path
@@ -13,7 +13,7 @@ from tests.storage.store_tables import NONE, SESSION, SLIDING, Row
 
 
 def _fill(followed: Followed, chooser: random.Random) -> list[Row]:
-    """Commit rows of few windows in many files; gives the windows that are left."""
+    """Commit rows of few windows in many files, and return the remaining windows."""
     left: dict[tuple[str, int], Row] = {}
     keys = ["", "a", "a\x00", "ab", "k" * 600, *(f"key {n}" for n in range(20))]
     for batch in range(12):
@@ -35,7 +35,7 @@ def _fill(followed: Followed, chooser: random.Random) -> list[Row]:
 def test_runs_on_disk_are_merged_to_the_same_index(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, window: WindowSpec, seed: int
 ) -> None:
-    """With runs and blocks of a few rows; nothing of the runs is left."""
+    """Small runs on disk are merged to the correct index, and the runs are deleted."""
     followed = Followed(tmp_path, window=window)
     left = _fill(followed, random.Random(seed))
     monkeypatch.setattr(build, "_RUN_BYTES", 1 << (11 + seed))
@@ -56,7 +56,7 @@ def test_runs_on_disk_are_merged_to_the_same_index(
 
 
 def test_rows_come_in_the_order_of_their_keys_once(tmp_path: Path) -> None:
-    """What LMDB is given can be appended: it would pass over what is out of order."""
+    """A build appends the rows in key order, because LMDB would skip a row out of order."""
     followed = Followed(tmp_path)
     left = _fill(followed, random.Random(9))
     followed.catch_up()

@@ -1,4 +1,4 @@
-"""The scrub compares the rows of an index with those of its table, once a day."""
+"""Tests of the daily comparison of an index with its table."""
 
 import os
 import signal
@@ -44,7 +44,7 @@ def _record_key(store: Followed) -> bytes:
 
 
 def _apply(store: Followed, key: bytes, value: bytes, *, deleted: bool = False) -> None:
-    """Write one record as a tailer with a defect would, so that all checksums are right."""
+    """Write one record with valid checksums, as a tailer with a defect would."""
     store.tailer.close()
     writer = IndexWriter(store.generation())
     state = writer.state()
@@ -78,7 +78,7 @@ def _differences(store: Followed, shard: Shard = ALL_KEYS) -> list[str]:
 
 
 def _compare(scrubbed: Scrubbed) -> None:
-    """Let a comparison begin and end."""
+    """Start a comparison and wait until it ends."""
     scrubbed.wall_seconds += COMPARE_SECONDS
     scrubbed.seconds += EVERY_SECONDS
     assert scrubbed.is_looking()
@@ -96,7 +96,7 @@ def test_a_sound_index_with_a_wrong_row_is_rebuilt(
     counts: str,
     window: str,
 ) -> None:
-    """It is withdrawn from readers, and one line says how many rows differ and which one."""
+    """The index is withdrawn and rebuilt, and one log line has the counts and an example."""
     defect(scrubbed)
     scrubbed.catch_up()
     generation = scrubbed.generation()
@@ -114,7 +114,7 @@ def test_a_sound_index_with_a_wrong_row_is_rebuilt(
 
 @pytest.mark.slow
 def test_an_intact_index_stays_while_batches_are_committed(scrubbed: Scrubbed) -> None:
-    """It is compared with the version that it had, however many follow."""
+    """An index is compared with the table version that it had, although new versions follow."""
     generation = scrubbed.generation()
     compared = start_comparison(generation, scrubbed.table.path, ALL_KEYS)
     batches = 0
@@ -128,7 +128,7 @@ def test_an_intact_index_stays_while_batches_are_committed(scrubbed: Scrubbed) -
 
 @pytest.mark.slow
 def test_comparisons_are_a_day_apart(scrubbed: Scrubbed) -> None:
-    """Also over restarts; the first follows within a day, at a time that restarts don't change."""
+    """Comparisons are a day apart, also after a restart, and the first one is within a day."""
     compared_at = scrubbed.folder.compared_at()
     assert compared_at is not None
     assert -COMPARE_SECONDS <= compared_at <= 0
@@ -143,7 +143,7 @@ def test_comparisons_are_a_day_apart(scrubbed: Scrubbed) -> None:
 
 @pytest.mark.slow
 def test_comparisons_and_looks_take_turns(scrubbed: Scrubbed) -> None:
-    """A comparison that is due again does not keep damage from being found."""
+    """A due comparison does not delay the next verification."""
     _compare(scrubbed)
     scrubbed.wall_seconds += COMPARE_SECONDS
     scrubbed.seconds += EVERY_SECONDS
@@ -156,7 +156,7 @@ def test_comparisons_and_looks_take_turns(scrubbed: Scrubbed) -> None:
 def test_a_comparison_that_fails_is_repeated(
     scrubbed: Scrubbed, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """A vacuum can take a file from it: the index stays, and an hour later it is compared."""
+    """A comparison that lacks a file is repeated an hour later, and the index stays in use."""
     (data_file,) = scrubbed.table.path.glob("*.parquet")
     data_file.rename(data_file.with_suffix(".away"))
     generation = scrubbed.generation()
@@ -177,7 +177,7 @@ def test_a_comparison_that_fails_is_repeated(
 
 @pytest.mark.slow
 def test_a_full_disk_is_no_reason_to_skip_it(small_disk: Path) -> None:
-    """A comparison writes no file."""
+    """A comparison works on a full disk, because it writes no file."""
     store = Scrubbed(small_disk)
     _remove(store)
     files = sorted(small_disk.rglob("*"))
@@ -204,9 +204,9 @@ compared.wait()
 
 @pytest.mark.slow
 def test_a_tailer_that_is_killed_leaves_no_comparison(scrubbed: Scrubbed) -> None:
-    """Its process, which harms no other, ends, and it has left no file."""
+    """If the tailer is killed, its comparison ends and leaves no file."""
     scrubbed.tailer.close()
-    # A process that reads it blocks forever.
+    # A process that reads a FIFO without a writer blocks forever.
     entry = scrubbed.table.entry(1)
     entry.unlink()
     os.mkfifo(entry)
@@ -229,14 +229,14 @@ def test_a_tailer_that_is_killed_leaves_no_comparison(scrubbed: Scrubbed) -> Non
 
 
 def test_a_crash_of_a_comparison_is_no_finding(tmp_path: Path) -> None:
-    """It can be the table that crashes it, which a rebuild would read as well."""
+    """A crashed comparison does not mark the index, because the table can be the cause."""
     with pytest.raises(StoreNotReady, match="cannot be compared with its table"):
         outcome_of_look(tmp_path / "generation", -signal.SIGSEGV, "", "", is_comparison=True)
 
 
 @pytest.fixture(params=[SLIDING, TUMBLING, SESSION, NONE], ids=lambda one: str(one.kind))
 def kind(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Followed]:
-    """A store of each kind, whose index has followed, with removed and expired rows."""
+    """Return a store of each kind with an index that has followed removed and expired rows."""
     window: WindowSpec = request.param
     store = Followed(tmp_path, retention_ms=50, window=window)
     rows: list[Row] = [{"key": f"k{n % 3}", "start": n, "end": n + 10} for n in range(40)]
@@ -250,7 +250,7 @@ def kind(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Followed]:
 
 
 def test_an_index_of_each_kind_equals_its_table(kind: Followed) -> None:
-    """Also if its expired rows were not removed yet, and after the table was written again."""
+    """An index equals its table with and without expired records, and after an empty batch."""
     assert _differences(kind) == []
     kind.catch_up()
     kind.table.commit()
@@ -275,7 +275,7 @@ def test_many_rows_are_compared_part_by_part(
 
 
 def test_windows_of_one_revision_are_accepted(tmp_path: Path) -> None:
-    """Others can write these: which of them counts is decided by their whole content."""
+    """Rows of other programs with equal revisions do not count as differences."""
     store = Followed(tmp_path)
     for row in ({"n": 1}, {"n": 2}, {"deleted": True}):
         store.table.commit([{"key": "a", "start": 5, "revision": 0, **row}])
@@ -285,7 +285,7 @@ def test_windows_of_one_revision_are_accepted(tmp_path: Path) -> None:
 
 
 def test_an_index_of_a_shard_is_compared_with_its_keys(tmp_path: Path) -> None:
-    """The other keys of the table are not missing."""
+    """The index of a shard is compared with the keys of the shard only."""
     store = Followed(tmp_path)
     store.table.commit([{"key": f"k{n}", "start": n} for n in range(50)])
     shard = Shard(2, 3)
@@ -297,7 +297,7 @@ def test_an_index_of_a_shard_is_compared_with_its_keys(tmp_path: Path) -> None:
 
 
 def test_a_session_that_only_its_own_search_misses_is_found(tmp_path: Path) -> None:
-    """A search by ends goes by the sessions in the order of their lengths."""
+    """A session that is only missing in the order of lengths is found."""
     store = Followed(tmp_path, window=SESSION)
     store.table.commit([{"key": "a", "start": n, "end": n + 5} for n in range(3)])
     store.catch_up()
@@ -311,7 +311,7 @@ def test_a_session_that_only_its_own_search_misses_is_found(tmp_path: Path) -> N
 
 
 def test_an_index_of_another_position_is_found(tmp_path: Path) -> None:
-    """Its rows are those of its table."""
+    """A wrong position is found, although the rows are equal."""
     store = Followed(tmp_path)
     store.table.commit([{"key": "a", "start": 5}])
     store.table.commit()
@@ -327,7 +327,7 @@ def test_an_index_of_another_position_is_found(tmp_path: Path) -> None:
 
 
 def test_an_index_of_a_table_that_was_replaced_is_not_compared(tmp_path: Path) -> None:
-    """The tailer notices that by itself."""
+    """The comparison rejects a replaced table, which the tailer detects itself."""
     store, other = Followed(tmp_path / "one"), Followed(tmp_path / "other")
     for one in (store, other):
         one.table.commit([{"key": "a", "start": 5}])

@@ -1,4 +1,4 @@
-"""A damaged index is an error with a message, never a crash, and the tailer gets word of it."""
+"""Tests of damaged indexes: reads raise an error and mark the index, and never crash."""
 
 import subprocess
 import sys
@@ -33,7 +33,7 @@ _PAGE_BYTES = 4096
 
 @pytest.fixture
 def folder(tmp_path: Path) -> IndexFolder:
-    """An index of 5,000 windows, closed."""
+    """Return a closed index with 5,000 windows."""
     index = IndexFolder(tmp_path / "index" / "store")
     write_index(index, [put(f"key {i % 50}", i) for i in range(5_000)], None, SLIDING)
     return index
@@ -74,7 +74,7 @@ _VISIBLE_IN_THE_HEADER = {
 
 @pytest.mark.parametrize("kind", _VISIBLE_IN_THE_HEADER)
 def test_a_reader_refuses_a_cut_off_file_and_leaves_word(folder: IndexFolder, kind: str) -> None:
-    """The reader lives, says that the index is damaged, and marks it for the tailer."""
+    """A reader of a damaged file raises IndexDamaged and marks the index for the tailer."""
     _VISIBLE_IN_THE_HEADER[kind](_data_file(folder))
     reader = IndexReader(folder)
     with pytest.raises(IndexDamaged):
@@ -86,14 +86,14 @@ def test_a_reader_refuses_a_cut_off_file_and_leaves_word(folder: IndexFolder, ki
 
 @pytest.mark.parametrize("kind", _VISIBLE_IN_THE_HEADER)
 def test_a_writer_refuses_it_too(folder: IndexFolder, kind: str) -> None:
-    """The tailer must not go on with it (LMDB takes an empty file for a new one)."""
+    """A writer rejects a damaged file, also an empty one, which LMDB would accept as new."""
     _VISIBLE_IN_THE_HEADER[kind](_data_file(folder))
     with pytest.raises(IndexDamaged):
         IndexWriter(_data_file(folder).parent).state()
 
 
 def test_a_file_cut_off_under_an_open_reader_is_noticed(folder: IndexFolder) -> None:
-    """Each snapshot compares the size first, so that no page behind the end is touched."""
+    """Each snapshot checks the file size first, so that no page after the end is read."""
     reader = IndexReader(folder)
     with reader.snapshot() as snapshot:
         assert snapshot.latest("key 1") is not None
@@ -105,7 +105,7 @@ def test_a_file_cut_off_under_an_open_reader_is_noticed(folder: IndexFolder) -> 
 
 
 def test_a_file_cut_off_under_an_open_writer_is_noticed(folder: IndexFolder) -> None:
-    """The tailer's look around finds it."""
+    """The writer's size check finds a truncated or deleted file."""
     writer = IndexWriter(_data_file(folder).parent)
     writer.check_size()
     _truncate_to(3 * _PAGE_BYTES)(_data_file(folder))
@@ -118,7 +118,7 @@ def test_a_file_cut_off_under_an_open_writer_is_noticed(folder: IndexFolder) -> 
 
 
 def test_an_index_of_an_older_format_is_built_anew(folder: IndexFolder) -> None:
-    """It lacks a database: readers say so, and the tailer gets word."""
+    """Readers report an index that lacks a database, and mark it for a rebuild."""
     generation = _data_file(folder).parent
     with lmdb.open(str(generation), max_dbs=3) as env, env.begin(write=True) as txn:
         txn.drop(env.open_db(b"ahead", txn=txn))
@@ -128,7 +128,7 @@ def test_an_index_of_an_older_format_is_built_anew(folder: IndexFolder) -> None:
 
 
 def test_an_intact_index_passes_the_check(folder: IndexFolder) -> None:
-    """No false alarm."""
+    """The check finds no damage in an intact index."""
     generation = _data_file(folder).parent
     assert find_damage(generation) is None
     check_in_own_process(generation)
@@ -136,13 +136,13 @@ def test_an_intact_index_passes_the_check(folder: IndexFolder) -> None:
 
 @pytest.mark.parametrize("page", range(12, 60, 7))
 def test_the_check_finds_garbled_pages(folder: IndexFolder, page: int) -> None:
-    """A page of rubbish anywhere is found, in a process of its own."""
+    """The check finds a page of random bytes anywhere in the file."""
     _garble(page * _PAGE_BYTES, _PAGE_BYTES)(_data_file(folder))
     assert find_damage(_data_file(folder).parent) is not None
 
 
 def test_the_check_finds_a_value_that_is_no_json(folder: IndexFolder) -> None:
-    """Also where the structure of the file is whole."""
+    """The check finds a value that is not JSON, although the structure of the file is valid."""
     path = _data_file(folder)
     path.write_bytes(path.read_bytes().replace(b'{"key":"key 7"', b'?"key":"key 7"'))
     assert find_damage(path.parent) is not None
@@ -151,7 +151,7 @@ def test_the_check_finds_a_value_that_is_no_json(folder: IndexFolder) -> None:
 
 
 def test_a_revision_that_changed_is_damage(folder: IndexFolder) -> None:
-    """Revisions that are ahead of the pipeline decide which row of a window counts."""
+    """A changed revision in the `ahead` database is damage for the check and for the writer."""
     generation = _data_file(folder).parent
     rows = IndexRows([b"key"], [b"{}"], np.zeros(1, np.bool_), np.full(1, 7), Extent())
     writer = IndexWriter(generation)
@@ -171,7 +171,7 @@ def test_a_revision_that_changed_is_damage(folder: IndexFolder) -> None:
 
 
 def test_the_check_is_a_command(folder: IndexFolder) -> None:
-    """It says what it found and exits with 1."""
+    """The check as a command prints the damage and exits with 1."""
     path = _data_file(folder)
     _truncate_to(5 * _PAGE_BYTES)(path)
     command = [sys.executable, "-m", "oriel.storage.index", str(path.parent)]
@@ -197,7 +197,7 @@ _KILLED = "import os; os.kill(os.getpid(), {number})"
 def test_a_check_that_could_not_be_made_is_no_damage(
     folder: IndexFolder, monkeypatch: pytest.MonkeyPatch, script: str, error: type[StoreNotReady]
 ) -> None:
-    """Only what it found, or died of by reading, says that the index is damaged."""
+    """Only a finding or a crash by a read shows damage. A killed check does not."""
     run = subprocess.run
 
     def run_script(command: list[str], **options: Any) -> Any:
@@ -211,13 +211,13 @@ def test_a_check_that_could_not_be_made_is_no_damage(
 
 @pytest.mark.parametrize("content", [None, b"", b"{", b"{}", b'{"format":0}', b"[]"])
 def test_a_state_that_cannot_be_read_is_damage(content: bytes | None) -> None:
-    """Absent, torn, incomplete, or of another format."""
+    """A state that is absent, torn, incomplete or of another format is damage."""
     with pytest.raises(IndexDamaged):
         IndexState.from_json(content)
 
 
 def test_a_state_reads_back() -> None:
-    """Definition, record and clock come back whole, with and without a record."""
+    """A state is equal after a round trip through JSON, with and without a commit record."""
     state = IndexState("table", 3, "digest", make_definition(), make_record(2), Extent(99, 7))
     assert IndexState.from_json(state.to_json()) == state
     fresh = IndexState("table", 0, "digest", make_definition(), None)
@@ -235,7 +235,7 @@ def test_a_state_reads_back() -> None:
     ],
 )
 def test_errors_that_pass_are_not_damage(error: lmdb.Error, tmp_path: Path) -> None:
-    """A full disk, a full reader table or no descriptor left say nothing about the file."""
+    """A full disk, a full reader table or missing descriptors do not show damage."""
     translated = storage_error(error, tmp_path / "generation")
     assert type(translated) is StoreNotReady
 
@@ -244,12 +244,12 @@ def test_errors_that_pass_are_not_damage(error: lmdb.Error, tmp_path: Path) -> N
     "error", [lmdb.CorruptedError("x"), lmdb.PageNotFoundError("x"), lmdb.InvalidError("x")]
 )
 def test_errors_of_the_file_are_damage(error: lmdb.Error, tmp_path: Path) -> None:
-    """These ask for a rebuild."""
+    """Errors of the file's content become IndexDamaged."""
     assert type(storage_error(error, tmp_path / "generation")) is IndexDamaged
 
 
 def test_an_lmdb_error_inside_a_snapshot_becomes_damage(folder: IndexFolder) -> None:
-    """Whatever read met it, the caller sees one error and the tailer gets word."""
+    """An LMDB error in a snapshot becomes IndexDamaged and marks the index."""
     reader = IndexReader(folder)
 
     def read() -> None:
@@ -264,13 +264,13 @@ def test_an_lmdb_error_inside_a_snapshot_becomes_damage(folder: IndexFolder) -> 
 
 
 def test_no_index_is_not_ready(tmp_path: Path) -> None:
-    """Before the first build there is nothing to read, and that passes."""
+    """A reader raises StoreNotReady before the index is built."""
     with pytest.raises(StoreNotReady, match="being built"):
         IndexReader(IndexFolder(tmp_path / "store")).snapshot()
 
 
 def test_a_deleted_index_answers_until_its_successor_is_there(folder: IndexFolder) -> None:
-    """What is mapped stays readable; the next generation is taken up when it is published."""
+    """A reader serves a deleted index until the next generation is published."""
     reader = IndexReader(folder)
     with reader.snapshot() as snapshot:
         assert snapshot.latest("key 1") is not None

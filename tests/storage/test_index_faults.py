@@ -1,4 +1,4 @@
-"""File effects of building an index fail one after the other: readers never lose what they had."""
+"""Tests of failing file operations during an index build: readers keep the old index."""
 
 import errno
 import shutil
@@ -16,7 +16,7 @@ from oriel.storage.index import folder as marks
 from oriel.storage.tailer.store import StoreTailer
 from tests.storage.store_tables import StoreTable, make_definition
 
-#: Every effect of building and publishing, in the order in which they happen.
+#: Every file operation of building and publishing, in their order.
 _EFFECTS = [
     "oriel.storage.tailer.store.IndexFolder.new_generation",
     "oriel.storage.index.writer.IndexWriter.append",
@@ -31,7 +31,7 @@ _EFFECTS = [
 
 @pytest.fixture
 def tailer(tmp_path: Path) -> Iterator[StoreTailer]:
-    """A tailer whose index was published and then marked for a rebuild."""
+    """Return a tailer with a published index of a table with one batch."""
     table = StoreTable(tmp_path, make_definition())
     table.commit([{"key": "a", "start": 1}])
     store_tailer = StoreTailer(DeltaLog(table.path), IndexFolder(tmp_path / "index" / "store"))
@@ -58,7 +58,7 @@ def _latest(tailer: StoreTailer) -> bytes | None:
 def test_a_rebuild_that_fails_leaves_the_old_index_and_no_rubbish(
     tailer: StoreTailer, monkeypatch: pytest.MonkeyPatch, effect: str
 ) -> None:
-    """The disk is full at that point; later it isn't, and the rebuild succeeds."""
+    """A rebuild on a full disk keeps the old index, and a later rebuild leaves no other files."""
     before = tailer.folder.current()
     with monkeypatch.context() as patched:
         patched.setattr(effect, _disk_full)
@@ -76,7 +76,7 @@ def test_a_rebuild_that_fails_leaves_the_old_index_and_no_rubbish(
 def test_a_failing_publication_after_the_pointer_is_no_loss(
     tailer: StoreTailer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The old generation could not be removed: the new one is served all the same."""
+    """If the old generation cannot be deleted, the new generation is still served."""
     before = tailer.folder.current()
     with monkeypatch.context() as patched:
         patched.setattr("oriel.storage.index.folder.IndexFolder.remove_others", _disk_full)
@@ -89,7 +89,7 @@ def test_a_failing_publication_after_the_pointer_is_no_loss(
 def test_a_version_that_cannot_be_written_is_written_later(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """LMDB reports a full disk: nothing of the version is there, and the index isn't damaged."""
+    """On a full disk, no part of a version is applied, and the index is not damaged."""
     table = StoreTable(tmp_path, make_definition())
     tailer = StoreTailer(DeltaLog(table.path), IndexFolder(tmp_path / "index" / "store"))
     tailer.step()
@@ -114,7 +114,7 @@ def test_a_version_that_cannot_be_written_is_written_later(
 def test_an_index_deleted_while_it_is_rebuilt_is_built_by_the_next_step(
     tailer: StoreTailer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What is missing then is no file of the table: no other snapshot is taken for it."""
+    """If the index is deleted during a rebuild, no other snapshot is tried until the next step."""
     snapshots = []
 
     def delete(*_: object) -> Any:
@@ -135,7 +135,7 @@ def test_an_index_deleted_while_it_is_rebuilt_is_built_by_the_next_step(
 def test_files_that_vanish_are_an_error_and_not_an_empty_version(
     tailer: StoreTailer, lost: str
 ) -> None:
-    """Vacuumed or removed while being read: the last version stays."""
+    """If data files vanish during a rebuild, it raises an error and the last version stays."""
     table = tailer.log.table
     if lost == "the whole table":
         shutil.rmtree(table)
@@ -148,7 +148,7 @@ def test_files_that_vanish_are_an_error_and_not_an_empty_version(
 
 
 def test_marks_on_a_generation_that_is_gone_are_no_error(tmp_path: Path) -> None:
-    """Between the crash and the mark, the generation may have been replaced."""
+    """Marking a deleted generation is not an error, because it can be replaced before the mark."""
     effects: list[Callable[[Path], object]] = [
         lambda path: marks.mark_damaged(path, "x"),
         lambda path: marks.mark_suspect(path, "x"),

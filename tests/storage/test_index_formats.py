@@ -1,4 +1,4 @@
-"""Two versions of the program on one data folder leave each other's indexes alone."""
+"""Tests of two program versions with one data directory: each keeps the other's indexes."""
 
 import os
 import time
@@ -22,7 +22,7 @@ def _age(path: Path, seconds: float) -> None:
 
 @pytest.fixture
 def layout(tmp_path: Path) -> DataLayout:
-    """A data folder with an index of ours, of a later format and of the time before formats."""
+    """Return a data directory with an index of this format, of a later one and without a format."""
     made = DataLayout(tmp_path)
     for folder in (made.index("store"), made.index_formats / "_format-99" / "store",
                    made.index_formats / "store"):  # fmt: skip
@@ -33,7 +33,7 @@ def layout(tmp_path: Path) -> DataLayout:
 
 
 def test_the_format_stands_in_the_folders_name(layout: DataLayout) -> None:
-    """So another version looks elsewhere, for the status and the lock as well."""
+    """The index directory and the lock file have the index format in their names."""
     assert layout.indexes.name == f"_format-{INDEX_FORMAT}"
     lock = take_lock(layout.root, wait=False)
     assert lock is not None
@@ -42,7 +42,7 @@ def test_the_format_stands_in_the_folders_name(layout: DataLayout) -> None:
 
 
 def test_other_formats_stay_while_somebody_uses_them(layout: DataLayout) -> None:
-    """Their tailers' heartbeats say so; the age of the indexes says nothing."""
+    """Old indexes of another format stay while their tailer updates its status file."""
     for folder in layout.index_formats.iterdir():
         _age(folder, 10 * SILENT_SECONDS)
     for heartbeat in layout.index_formats.rglob("_tailer.json"):
@@ -51,7 +51,7 @@ def test_other_formats_stay_while_somebody_uses_them(layout: DataLayout) -> None
 
 
 def test_other_formats_go_when_they_are_given_up(layout: DataLayout) -> None:
-    """Older ones and, after a step back, newer ones; ours stays whatever its age."""
+    """Unused older and newer formats are deleted, and the own format stays at any age."""
     for path in [*layout.index_formats.rglob("_tailer.json"), *layout.index_formats.iterdir()]:
         _age(path, SILENT_SECONDS + 60)
     removed = remove_other_formats(layout)
@@ -62,7 +62,7 @@ def test_other_formats_go_when_they_are_given_up(layout: DataLayout) -> None:
 
 
 def test_what_is_no_index_is_left_alone(layout: DataLayout) -> None:
-    """Somebody's folder beside them."""
+    """A directory that is not an index is never deleted."""
     other = layout.index_formats / "notes"
     other.mkdir()
     _age(other, 10 * SILENT_SECONDS)

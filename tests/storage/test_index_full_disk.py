@@ -1,4 +1,4 @@
-"""A full disk kills no tailer: it says so, keeps the last version, and continues later."""
+"""Tests of a full disk: the tailer reports it, keeps the last version, and continues later."""
 
 import errno
 import os
@@ -27,7 +27,7 @@ def _full(*_: object, **__: object) -> Any:
 
 
 def test_the_lock_file_has_all_its_blocks(tmp_path: Path) -> None:
-    """LMDB maps it: a block that the disk can't give would end the process with SIGBUS."""
+    """The lock file has all its blocks. LMDB maps it, so a missing block would cause SIGBUS."""
     writer = IndexWriter(IndexFolder(tmp_path).new_generation())
     lock_file = (writer.generation / "lock.mdb").stat()
     writer.close()
@@ -37,7 +37,7 @@ def test_the_lock_file_has_all_its_blocks(tmp_path: Path) -> None:
 def test_no_room_for_the_lock_file_is_an_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The generation can't be opened now; a retry may do."""
+    """If the lock file cannot be allocated, opening raises StoreNotReady, which allows a retry."""
     monkeypatch.setattr(os, "posix_fallocate", _full)
     generation = IndexFolder(tmp_path).new_generation()
     with pytest.raises(StoreNotReady) as raised:
@@ -54,7 +54,7 @@ def _caused(cause: Exception) -> StoreNotReady:
 def test_a_full_disk_is_named_with_its_solution(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whether the system, LMDB or LMDB's word for a write that was cut short says so."""
+    """Errors of the system and of LMDB on a full disk are reported with a solution."""
     cut_short = _caused(lmdb.Error("mdb_txn_commit: Input/output error"))
     assert problem_of(cut_short, tmp_path).startswith("StoreNotReady: ")
     monkeypatch.setattr(failures, "is_full", lambda _: True)
@@ -67,7 +67,7 @@ def test_a_full_disk_is_named_with_its_solution(
 def test_the_status_is_overwritten_on_a_full_disk(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """In the blocks that the file has. A longer one, or a first one, is an error."""
+    """On a full disk, a status is written in place if it fits into the existing file."""
     file = StatusFile(DataLayout(tmp_path))
     file.write({"store": StoreStatus("following", 1, "longer than what follows")})
     monkeypatch.setattr(status, "replace_file", _full)
@@ -82,7 +82,7 @@ def test_the_status_is_overwritten_on_a_full_disk(
 def test_a_silent_tailer_on_a_full_disk_has_a_reason(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It could not write even its first status."""
+    """If the tailer has no status and the disk is full, the message has the reason."""
     StoreTable(tmp_path, make_definition())
     silence = StatusFile(DataLayout(tmp_path)).read().silence
     assert silence == "the tailer has not reported its status"
@@ -94,7 +94,7 @@ def test_a_silent_tailer_on_a_full_disk_has_a_reason(
 
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """A disk of 4 MiB."""
+    """Mount a disk of 4 MiB."""
     disk = tmp_path / "disk"
     disk.mkdir()
     mount = ["mount", "-t", "tmpfs", "-o", "size=4m", "tmpfs", str(disk)]
@@ -106,7 +106,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 
 @pytest.mark.slow
 def test_a_tailer_survives_a_full_disk(small_disk: Path) -> None:
-    """It starts without a byte free, and builds the index as soon as there is space."""
+    """A tailer starts on a full disk, and builds the index when space becomes free."""
     StoreTable(small_disk, make_definition()).commit([{"key": "a", "start": 1}])
     filler = small_disk / "filler"
     with suppress(OSError), filler.open("wb", buffering=0) as file:

@@ -1,4 +1,4 @@
-"""Errors of the system are no damage; maps grow; few files are open, however many stores."""
+"""Tests of system errors, growing maps and the limit of open indexes."""
 
 import errno
 import os
@@ -26,7 +26,7 @@ from tests.storage.written_index import write_index
 
 @contextmanager
 def descriptors_left(count: int) -> Iterator[None]:
-    """Leave this process so many file descriptors."""
+    """Leave this number of free file descriptors to the process."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     taken = [os.dup(0) for _ in range(8)]
     resource.setrlimit(resource.RLIMIT_NOFILE, (max(taken) + 1, hard))
@@ -47,7 +47,7 @@ def descriptors_left(count: int) -> Iterator[None]:
 
 @pytest.mark.parametrize("left", range(6))
 def test_few_descriptors_are_no_damage(tmp_path: Path, left: int) -> None:
-    """A reader says that it can't now, or answers; no mark is left, and later it answers."""
+    """A reader without descriptors raises StoreNotReady and does not mark the index."""
     folder = IndexFolder(tmp_path / "store")
     write_index(folder, [put("a", 1)], None, SLIDING)
     generation = folder.current()
@@ -73,7 +73,7 @@ def test_few_descriptors_are_no_damage(tmp_path: Path, left: int) -> None:
 
 @pytest.mark.parametrize("left", range(6))
 def test_a_tailer_with_few_descriptors_rebuilds_nothing(tmp_path: Path, left: int) -> None:
-    """It fails with the system's word, and goes on when there are more."""
+    """A tailer without descriptors fails, keeps the index, and later continues with it."""
     followed = Followed(tmp_path)
     followed.table.commit([{"key": "a", "start": 1}])
     followed.catch_up()
@@ -94,7 +94,7 @@ def test_a_tailer_with_few_descriptors_rebuilds_nothing(tmp_path: Path, left: in
 def test_errors_of_the_system_say_nothing_about_the_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int
 ) -> None:
-    """LMDB meets them, or we do: not ready, with the system's word."""
+    """System errors, in LMDB or in our code, raise StoreNotReady with the system's message."""
     folder = IndexFolder(tmp_path / "store")
     write_index(folder, [put("a", 1)], None, SLIDING)
     generation = folder.current()
@@ -120,7 +120,7 @@ def test_errors_of_the_system_say_nothing_about_the_file(
 def test_a_map_grows_for_its_writer_and_for_readers(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """In processes of their own; a reader that has a snapshot open keeps it."""
+    """A map grows in the writer's process and in the processes of readers."""
     monkeypatch.setattr("oriel.storage.index.generation._MAP_BYTES_MIN", 1 << 17)
     monkeypatch.setattr("oriel.storage.index.generation._MAP_FACTOR", 1)
     followed = Followed(tmp_path)
@@ -150,7 +150,7 @@ def test_a_map_grows_for_its_writer_and_for_readers(
 
 
 def test_few_indexes_stay_open(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The one that was used longest ago is closed; a snapshot that is open answers on."""
+    """The least recently used index is closed, and an open snapshot stays readable."""
     monkeypatch.setattr(readers, "open_indexes_max", lambda: 3)
     folders = [IndexFolder(tmp_path / f"store{n}") for n in range(8)]
     for number, folder in enumerate(folders):
@@ -162,7 +162,7 @@ def test_few_indexes_stay_open(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
             reader._pointer_seen_at = 0.0
             with reader.snapshot() as snapshot:
                 assert snapshot.fetch_window("a", number) is not None
-            # One that has a snapshot open is not closed.
+            # A reader with an open snapshot is not closed.
             assert len(readers._open_readers) <= 3
     with first:
         assert first.fetch_window("a", 0) is not None
@@ -171,5 +171,5 @@ def test_few_indexes_stay_open(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     for folder in folders:
         generation = folder.current()
         assert generation is not None
-        # LMDB knows what is open in this process: nothing is left.
+        # LMDB rejects a second open environment, so all files are closed.
         IndexWriter(generation).close()

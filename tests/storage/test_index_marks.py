@@ -1,4 +1,4 @@
-"""Damaged marks and replaced files of an index: responses are correct, or it is rebuilt."""
+"""Tests of damaged marker files and replaced index files: reads are correct, or it is rebuilt."""
 
 import shutil
 from collections.abc import Callable, Iterator
@@ -29,7 +29,7 @@ def _folder(path: Path) -> None:
 
 def _written(content: bytes) -> Callable[[Path], None]:
     def damage_file(path: Path) -> None:
-        # Not in place: a mapped file that becomes shorter ends each process that reads it.
+        # Not in place, because a truncated mapped file kills each process that reads it.
         path.unlink(missing_ok=True)
         path.write_bytes(content)
 
@@ -62,13 +62,13 @@ def _fast_looks() -> Iterator[None]:
 def test_a_replaced_file_of_an_index_harms_nothing(
     store: AtRest, name: str, damage_file: Callable[[Path], None], *, is_running: bool
 ) -> None:
-    """Readers get windows or an error of ours; afterwards the index has all windows."""
+    """Readers return windows or StoreNotReady, and the recovered index has all windows."""
     if is_running:
         store.catch_up()
     generation = store.generation()
     damage_file((store.folder.path if name == "CURRENT" else generation) / name)
     if is_running:
-        # As it does when nothing changes: a process opens an LMDB file only once.
+        # As after a pause without changes, because a process opens an LMDB file only once.
         store.tailer._rest()
     else:
         store.restart()

@@ -1,4 +1,4 @@
-"""The scrub finds damage of an index while it is used, and the index is rebuilt."""
+"""Tests of the scrub, which finds damage of an index in use, so that it is rebuilt."""
 
 import os
 from collections.abc import Iterator
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.slow
 
 
 class Scrubbed(AtRest):
-    """A store with a scrub, whose clock the test sets."""
+    """A store with a scrub, whose times the test sets."""
 
     def __init__(self, data: Path) -> None:
         super().__init__(data)
@@ -29,12 +29,12 @@ class Scrubbed(AtRest):
         self.scrub.step(self.stores)
 
     def is_looking(self) -> bool:
-        """Step; whether a look is under way."""
+        """Step, and return True while a verification runs."""
         self.scrub.step(self.stores)
         return self.scrub._look is not None
 
     def look(self) -> None:
-        """Let a look begin and end."""
+        """Start a verification and wait until it ends."""
         self.seconds += EVERY_SECONDS
         assert self.is_looking()
         wait_for(False, self.is_looking, "the end of the look")
@@ -42,7 +42,7 @@ class Scrubbed(AtRest):
 
 @pytest.fixture
 def scrubbed(tmp_path: Path) -> Iterator[Scrubbed]:
-    """A store that is followed."""
+    """Return a followed store with a scrub."""
     made = Scrubbed(tmp_path)
     yield made
     made.scrub.close()
@@ -51,7 +51,7 @@ def scrubbed(tmp_path: Path) -> Iterator[Scrubbed]:
 
 @pytest.mark.parametrize("is_at_rest", [False, True], ids=["open", "at rest"])
 def test_a_look_finds_a_hidden_record(scrubbed: Scrubbed, *, is_at_rest: bool) -> None:
-    """A page header says one record less than the page has: no checksum of a record tells."""
+    """A verification finds a page header with a wrong number of records."""
     if is_at_rest:
         scrubbed.tailer.close()
     scrubbed.look()
@@ -66,7 +66,7 @@ def test_a_look_finds_a_hidden_record(scrubbed: Scrubbed, *, is_at_rest: bool) -
 
 
 def _hide_records(path: Path) -> None:
-    """Take the last record from every page of records (``mp_lower`` counts pointers to them)."""
+    """Hide the last record of each leaf page (``mp_lower`` counts the pointers to records)."""
     content = bytearray(path.read_bytes())
     for page in range(2 * 4096, len(content), 4096):
         if content[page + 10] == 2 and int.from_bytes(content[page + 12 : page + 14], "little") > 2:
@@ -75,7 +75,7 @@ def _hide_records(path: Path) -> None:
 
 
 def test_looks_use_a_bounded_share(scrubbed: Scrubbed) -> None:
-    """After a look, a pause of 19 times its length; an unverified index is due at once."""
+    """After a verification, the scrub pauses for 19 times its duration."""
     scrubbed.seconds += EVERY_SECONDS
     assert scrubbed.is_looking()
     scrubbed.seconds += 10
@@ -92,7 +92,7 @@ def test_looks_use_a_bounded_share(scrubbed: Scrubbed) -> None:
 
 
 def test_a_look_is_no_damage_where_a_writer_commits(scrubbed: Scrubbed) -> None:
-    """It reads one version, however many follow."""
+    """A verification reads one version, and new versions during it are not damage."""
     generation = scrubbed.generation()
     look = start_look(generation)
     start = 1_000
@@ -105,7 +105,7 @@ def test_a_look_is_no_damage_where_a_writer_commits(scrubbed: Scrubbed) -> None:
 
 
 def test_readers_that_have_a_withdrawn_index_open_stop(scrubbed: Scrubbed) -> None:
-    """What the scrub found is wrong must not be served until the rebuild ends."""
+    """Readers with an open index stop serving it when the scrub withdraws it."""
     scrubbed.tailer.close()
     reader = IndexReader(scrubbed.folder)
     with reader.snapshot() as snapshot:
@@ -118,7 +118,7 @@ def test_readers_that_have_a_withdrawn_index_open_stop(scrubbed: Scrubbed) -> No
 
 
 def test_a_look_that_was_killed_is_no_damage(scrubbed: Scrubbed) -> None:
-    """The system ended it, for want of memory: it is made again later."""
+    """A verification that the system kills does not mark the index, and is repeated later."""
     look = start_look(scrubbed.generation())
     os.kill(look.pid, 9)
     with pytest.raises(StoreNotReady, match="cannot be checked"):

@@ -1,4 +1,4 @@
-"""An index that another process left is verified before a reader uses it."""
+"""Tests of indexes that another process left: they are verified before a reader uses them."""
 
 import os
 import random
@@ -33,13 +33,13 @@ from tests.storage.test_tables_away import Rounds
 from tests.storage.waiting import wait_for
 
 _PAGE_BYTES = 4096
-#: Flips, one a copy. A campaign sets more.
+#: The number of copies, each with one flipped bit. A campaign sets a larger number.
 _FLIPS = int(os.environ.get("ORIEL_FLIPS", "200"))
 _ROWS: list[Row] = [{"key": f"key {n % 20}", "start": n} for n in range(600)]
 
 
 class AtRest(Followed):
-    """A store whose index lies where the service has it, at rest."""
+    """A store with a closed index at the path where the service has it."""
 
     def __init__(self, data: Path) -> None:
         super().__init__(data)
@@ -51,13 +51,13 @@ class AtRest(Followed):
         self.tailer.close()
 
     def restart(self) -> None:
-        """Start a service, as far as its index is concerned."""
+        """Start a new tailer as a started service does."""
         self.tailer.close()
         require_verifications(self.layout)
         self.tailer = StoreTailer(DeltaLog(self.table.path), self.folder)
 
     def kill(self) -> None:
-        """Leave the index as a writer that is killed leaves it."""
+        """Leave the index as a killed writer leaves it."""
         writer = IndexWriter(self.generation())
         mark = self.generation() / "WRITTEN"
         left = mark.read_text()
@@ -65,14 +65,14 @@ class AtRest(Followed):
         mark.write_text(left)
 
     def assert_readers_wait(self) -> None:
-        """A reader that opens the index gets an error that passes."""
+        """Check that a reader of the index gets a temporary error."""
         with pytest.raises(StoreNotReady, match=r"'store' is being verified\. Send"):
             IndexReader(self.folder).snapshot()
 
 
 @pytest.fixture
 def store(tmp_path: Path) -> Iterator[AtRest]:
-    """A store whose index is at rest."""
+    """Return a store with a closed index."""
     made = AtRest(tmp_path)
     yield made
     made.tailer.close()
@@ -91,7 +91,7 @@ def _change(path: Path, at: int, content: bytes) -> None:
 def test_readers_wait_until_a_sound_index_is_verified(
     store: AtRest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """By its digest alone: nothing is read record by record."""
+    """A closed index is verified by its digest, without reading each record."""
     monkeypatch.setattr(trust, "check_in_own_process", _no_look)
     generation = store.generation()
     store.restart()
@@ -103,7 +103,7 @@ def test_readers_wait_until_a_sound_index_is_verified(
 
 
 def test_readers_of_a_running_service_do_not_wait_for_another(store: AtRest) -> None:
-    """Its tailer has the lock and has verified the index."""
+    """A second service does not require a verification while the first one has the lock."""
     lock = take_lock(store.data, wait=False)
     assert lock is not None
     require_verifications(store.layout)
@@ -122,11 +122,11 @@ def _flip(bit: int) -> Callable[[Path], None]:
 
 
 def _damages(path: Path) -> list[Callable[[Path], None]]:
-    """Flip bits of every kind of page and every place in it, cut the file off, zero pages."""
+    """Return functions that flip bits in all parts of pages, truncate the file, or zero pages."""
     chooser = random.Random(32)
     size = path.stat().st_size
     pages = range(0, size, _PAGE_BYTES)
-    # Half of them in page headers and pointers to records, where bits have the most effect.
+    # Half of the bits are in page headers and record pointers, where they have the most effect.
     heads = [8 * (chooser.choice(pages) + chooser.randrange(64)) for _ in range(_FLIPS // 2)]
     anywhere = [chooser.randrange(8 * size) for _ in range(_FLIPS // 2)]
     bits = [bit + chooser.randrange(8) for bit in heads] + anywhere
@@ -138,7 +138,7 @@ def _damages(path: Path) -> list[Callable[[Path], None]]:
 
 
 def test_no_damage_at_rest_is_served(store: AtRest, tmp_path: Path) -> None:
-    """Whatever bit or page it is: readers wait, and the index is rebuilt from its table."""
+    """After any damage to a closed index, readers wait and the index is rebuilt."""
     whole = tmp_path / "whole"
     shutil.copytree(store.folder.path, whole)
     data_file = whole / store.generation().name / "data.mdb"
@@ -149,7 +149,7 @@ def test_no_damage_at_rest_is_served(store: AtRest, tmp_path: Path) -> None:
         damaged = store.generation()
         damage_file(damaged / "data.mdb")
         if (damaged / "data.mdb").read_bytes() == content:
-            # Zeros that were zeros.
+            # The page was already zero.
             continue
         store.restart()
         store.assert_readers_wait()
@@ -164,7 +164,7 @@ def test_no_damage_at_rest_is_served(store: AtRest, tmp_path: Path) -> None:
 def test_an_index_whose_writer_was_killed_is_looked_through(
     store: AtRest, *, is_damaged: bool
 ) -> None:
-    """A file of up to 32 MiB has no digest then, so readers wait for the look."""
+    """A small index of a killed writer has no digest, so readers wait for a full verification."""
     store.kill()
     generation = store.generation()
     if is_damaged:
@@ -181,7 +181,7 @@ def test_an_index_whose_writer_was_killed_is_looked_through(
 def test_a_large_index_whose_writer_was_killed_is_served_meanwhile(
     store: AtRest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A service that is killed often must stay available; the scrub begins with this index."""
+    """A large index of a killed writer is served at once, and the scrub verifies it first."""
     monkeypatch.setattr(trust, "SMALL_BYTES", 0)
     monkeypatch.setattr(trust, "check_in_own_process", _no_look)
     store.kill()
@@ -194,7 +194,7 @@ def test_a_large_index_whose_writer_was_killed_is_served_meanwhile(
 def test_a_restarted_tailer_makes_no_reader_wait(
     store: AtRest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The tailer alone was killed: it damages nothing, and readers have the index open."""
+    """After a kill of the tailer alone, readers do not wait, because the index stays sound."""
     monkeypatch.setattr(trust, "check_in_own_process", _no_look)
     store.kill()
     store.tailer = StoreTailer(DeltaLog(store.table.path), store.folder)
@@ -203,7 +203,7 @@ def test_a_restarted_tailer_makes_no_reader_wait(
 
 
 def test_an_index_of_before_a_crash_of_the_machine_is_looked_through(store: AtRest) -> None:
-    """LMDB may have lost its last commit: the digest differs, but the index is whole."""
+    """After a reboot, an index with a wrong digest is verified by its records and kept."""
     generation = store.generation()
     mark = generation / "WRITTEN"
     state, _, size, _ = mark.read_text().split()
@@ -215,7 +215,7 @@ def test_an_index_of_before_a_crash_of_the_machine_is_looked_through(store: AtRe
 
 
 def _die_while_reading(folder: IndexFolder) -> int:
-    """Let a process crash inside a read transaction; returns its id."""
+    """Crash a subprocess in a read transaction, and return its process id."""
     child = os.fork()
     if child == 0:
         signal.signal(signal.SIGSEGV, signal.SIG_DFL)
@@ -228,7 +228,7 @@ def _die_while_reading(folder: IndexFolder) -> int:
 
 @pytest.mark.parametrize("is_freed", [False, True], ids=["at once", "after the tailer's look"])
 def test_a_crash_is_put_down_to_the_index_that_was_read(store: AtRest, *, is_freed: bool) -> None:
-    """By LMDB's table of readers, also where the tailer has freed the place."""
+    """LMDB's reader table shows which index a crashed process read, also after a cleanup."""
     process = _die_while_reading(store.folder)
     generation = store.generation()
     if is_freed:
@@ -241,7 +241,7 @@ def test_a_crash_is_put_down_to_the_index_that_was_read(store: AtRest, *, is_fre
 def test_the_first_crash_asks_for_a_look_the_second_for_a_rebuild(
     store: AtRest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The look found nothing, and yet a process crashed again."""
+    """The first crash of a reader causes a verification, and the second one a rebuild."""
     generation = store.generation()
     store.restart()
     store.catch_up()
@@ -262,7 +262,7 @@ def test_the_first_crash_asks_for_a_look_the_second_for_a_rebuild(
 
 @pytest.mark.parametrize("is_damaged", [False, True], ids=["sound", "damaged"])
 def test_an_index_without_its_table_is_verified_too(store: AtRest, *, is_damaged: bool) -> None:
-    """While the table is away the index answers, so it must be sound."""
+    """An index is also verified while its table is missing, because it is still served."""
     generation = store.generation()
     if is_damaged:
         _flip(8 * (2 * _PAGE_BYTES + 100))(generation / "data.mdb")
@@ -279,7 +279,7 @@ def test_an_index_without_its_table_is_verified_too(store: AtRest, *, is_damaged
 
 
 def test_the_index_of_another_store_is_not_read(store: AtRest, tmp_path: Path) -> None:
-    """Somebody swaps the directories under the service: a reader names the owner."""
+    """If index directories are swapped, a reader names the store that owns the index."""
     other = IndexFolder(tmp_path / "other")
     shutil.copytree(store.folder.path, other.path)
 
@@ -291,7 +291,7 @@ def test_the_index_of_another_store_is_not_read(store: AtRest, tmp_path: Path) -
 
 
 def test_the_index_of_another_directory_is_rebuilt(store: AtRest, tmp_path: Path) -> None:
-    """Its marks and its digest are right, but its table is another one."""
+    """An index of another data directory is rebuilt, although its files are valid."""
     other = AtRest(tmp_path / "other")
     shutil.rmtree(store.folder.path)
     shutil.copytree(other.folder.path, store.folder.path)

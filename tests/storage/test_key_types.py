@@ -1,4 +1,4 @@
-"""Keys of each type: their order, their one text, and the same bytes one by one and by column."""
+"""Tests of key types: order, canonical strings, and equal bytes from scalar and vectorized code."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -53,7 +53,7 @@ def _comparable(values: Values) -> tuple[bytes | int, ...]:
 
 @st.composite
 def _composites(draw: st.DrawFn, count: int) -> tuple[KeyType, list[Values]]:
-    """A type, and keys of it as values."""
+    """Draw a composite type and keys of this type as values."""
     composite = key_type(draw(st.sampled_from(_TYPES)))
     components = [_COMPONENTS[name] for name in composite.name.strip("[]").split(", ")]
     return composite, [draw(st.tuples(*components)) for _ in range(count)]
@@ -61,7 +61,7 @@ def _composites(draw: st.DrawFn, count: int) -> tuple[KeyType, list[Values]]:
 
 @given(_LONGS, _LONGS)
 def test_the_bytes_of_longs_are_in_the_order_of_the_numbers(first: int, second: int) -> None:
-    """From the least to the greatest that 64 bits hold."""
+    """The bytes of `long` keys have the order of the numbers, from -2^63 to 2^63 - 1."""
     encoded = [record_key(str(each), 5, 9, LONG) for each in (first, second)]
     assert (encoded[0] < encoded[1]) == (first < second)
     assert decode_prefix(prefix_of(encoded[0]), LONG) == str(first)
@@ -71,7 +71,7 @@ def test_the_bytes_of_longs_are_in_the_order_of_the_numbers(first: int, second: 
 def test_the_bytes_of_composites_are_in_the_order_of_their_components(
     drawn: tuple[KeyType, list[Values]],
 ) -> None:
-    """By the first that differs, texts by UTF-8 bytes; of long keys each has its own bytes."""
+    """Short composites are ordered by their components, and each long one has its own bytes."""
     composite, (first, second) = drawn
     prefixes = [key_prefix(_text_of(values), composite) for values in (first, second)]
     if not any(map(is_long, prefixes)):
@@ -85,7 +85,7 @@ def test_the_bytes_of_composites_are_in_the_order_of_their_components(
 
 @given(_composites(1))
 def test_composites_read_back(drawn: tuple[KeyType, list[Values]]) -> None:
-    """Short ones whole, however much of them are zeros."""
+    """Short composites are decoded completely, with any number of zero bytes."""
     composite, (values,) = drawn
     prefix = key_prefix(_text_of(values), composite)
     assert decode_prefix(prefix, composite) == (None if is_long(prefix) else _text_of(values))
@@ -95,7 +95,7 @@ def test_composites_read_back(drawn: tuple[KeyType, list[Values]]) -> None:
 
 @given(_composites(2))
 def test_the_windows_of_a_composite_lie_together(drawn: tuple[KeyType, list[Values]]) -> None:
-    """No key's prefix begins another's."""
+    """The prefix of a composite is never a prefix of another key."""
     composite, (first, second) = drawn
     prefix = key_prefix(_text_of(first), composite)
     other = record_key(_text_of(second), 7, 9, composite)
@@ -106,7 +106,7 @@ def test_the_windows_of_a_composite_lie_together(drawn: tuple[KeyType, list[Valu
 def test_a_span_has_exactly_the_composites_between_its_bounds(
     drawn: tuple[KeyType, list[Values]], has_from: bool, has_to: bool
 ) -> None:
-    """However long they are; with a prefix those that begin with these components."""
+    """A span has exactly the composites between its bounds with its first components."""
     composite, (values, least, greatest) = drawn
     key_from = _text_of(least) if has_from else None
     key_to = _text_of(greatest) if has_to else None
@@ -128,7 +128,7 @@ def test_a_span_has_exactly_the_composites_between_its_bounds(
 def test_whole_columns_give_the_same_bytes(
     longs: list[int], drawn: tuple[KeyType, list[Values]]
 ) -> None:
-    """The vectorised way writes what the scalar way writes, and takes what it takes."""
+    """Vectorized and scalar encoding return the same bytes and accept the same keys."""
     composite, values = drawn
     for keys, of_type in (([*map(str, longs)], LONG), ([*map(_text_of, values)], composite)):
         column, times = pa.array(keys, pa.string()), np.arange(len(keys))
@@ -139,7 +139,7 @@ def test_whole_columns_give_the_same_bytes(
 
 @pytest.mark.parametrize("name", UNFIT_KEYS)
 def test_what_is_no_key_is_refused_one_by_one_and_in_columns(name: str) -> None:
-    """Also where a number or an array is written in another way than the one of its key."""
+    """Invalid keys are rejected by scalar and vectorized code, including non-canonical ones."""
     of_type = key_type(name)
     for key in UNFIT_KEYS[name]:
         with pytest.raises(UnfitKey, match="is not a key of this store"):
@@ -150,7 +150,7 @@ def test_what_is_no_key_is_refused_one_by_one_and_in_columns(name: str) -> None:
 
 
 def test_a_prefix_that_does_not_fit_is_told_what_fits() -> None:
-    """By an example, where there is one."""
+    """The error for an invalid prefix has an example of a valid one, if one exists."""
     with pytest.raises(UnfitKey, match=r'ends with a comma, for example \["a",1,$'):
         key_type("[text, long, text]").escaped_prefix('["a"')
     with pytest.raises(UnfitKey, match="only one component"):
@@ -158,7 +158,7 @@ def test_a_prefix_that_does_not_fit_is_told_what_fits() -> None:
 
 
 def test_a_key_that_is_spelled_otherwise_is_told_its_spelling() -> None:
-    """What a program's own JSON writer does with blanks and characters."""
+    """The error for JSON in another spelling has the canonical spelling."""
     with pytest.raises(UnfitKey, match=r'Write \["é",1\]'):
         key_type("[text, long]").escaped('["\\u00e9", 1]')
 
@@ -174,7 +174,7 @@ def test_a_key_that_is_spelled_otherwise_is_told_its_spelling() -> None:
     ],
 )
 def test_values_of_json_become_texts(of_type: KeyType, value: Any, key: str) -> None:
-    """As a request's body lists them."""
+    """JSON values in a request body are converted to key strings."""
     assert of_type.written(value) == key
 
 
@@ -187,7 +187,7 @@ def test_values_of_json_become_texts(of_type: KeyType, value: Any, key: str) -> 
     ],
 )  # fmt: skip
 def test_values_that_are_no_keys_are_refused(of_type: KeyType, value: Any) -> None:
-    """A text among numbers, a number among texts, too few or too many components."""
+    """JSON values with wrong types or a wrong number of components are rejected."""
     with pytest.raises(UnfitKey):
         of_type.written(value)
 
@@ -196,13 +196,13 @@ def test_values_that_are_no_keys_are_refused(of_type: KeyType, value: Any) -> No
     "name", ["", "int", "[]", "[int]", "[text,long]", "text, long", "[[text]]"]
 )
 def test_an_unknown_type_is_refused(name: str) -> None:
-    """The message names those that there are."""
+    """The error for an unknown key type names the valid types."""
     with pytest.raises(InvalidDefinition, match="text, long or a composite"):
         key_type(name)
 
 
 def test_the_bytes_are_what_the_documentation_says() -> None:
-    """Each example of docs/reference/keys.md."""
+    """Each example of docs/reference/keys.md has the documented bytes."""
     page = (Path(__file__).parents[2] / "docs" / "reference" / "keys.md").read_text()
     _, _, table = page.partition("| type | key | bytes |\n|---|---|---|\n")
     rows = [line.split("|")[1:4] for line in table.splitlines() if line]
@@ -214,19 +214,19 @@ def test_the_bytes_are_what_the_documentation_says() -> None:
 
 
 def test_a_string_key_only_must_not_be_null() -> None:
-    """Each string is a key of a store of strings."""
+    """Each string, but not null, is a key of type `text`."""
     assert TEXT.fitting(pa.array(["a", "", "\x00", None])).to_pylist() == [True, True, True, False]
 
 
 @pytest.mark.parametrize("name", ["[text, long]", "[long]", "[text]"])
 def test_bytes_that_no_key_has_are_refused(name: str) -> None:
-    """A damaged index is an error, not another key."""
+    """Bytes that no key can have raise an error instead of returning another key."""
     with pytest.raises(UnfitKey, match="00 00 00 are not a key of the type"):
         key_type(name).key_of(bytes(3))
 
 
 def test_a_composite_is_made_of_the_strings_of_its_components() -> None:
-    """A component that is a number is written in decimal, and its text stays a text."""
+    """A composite key is built from strings, with decimal numbers for `long` components."""
     of_type = key_type("[text, long]")
     assert isinstance(of_type, CompositeKeys)
     assert of_type.of_texts(["7", "-7"]) == '["7",-7]'

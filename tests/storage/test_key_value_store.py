@@ -1,4 +1,4 @@
-"""The index, the table and the model are key-value stores: one row a key."""
+"""Conformance tests of index, table and model as key-value stores, with one row per key."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,11 +13,11 @@ from tests.storage.written_tables import table_stores
 
 
 class TestModelIsAKeyValueStore(KeyValueStoreConformance):
-    """The model passes the suite that it is the measure of."""
+    """The reference model passes the suite."""
 
     @pytest.fixture
     def make_store(self) -> MakeKeyValueStore:
-        """Make a model."""
+        """Return a function that creates a model."""
         return ModelKeyValueStore
 
 
@@ -26,14 +26,14 @@ class TestIndexIsAKeyValueStore(KeyValueStoreConformance):
 
     @pytest.fixture
     def make_store(self, tmp_path: Path) -> Iterator[MakeKeyValueStore]:
-        """Make a snapshot of an index on disk."""
+        """Return a function that creates a snapshot of an index on disk."""
         with written_stores(tmp_path, NONE) as make:
             yield make
 
 
 @pytest.fixture(scope="module")
 def tables(tmp_path_factory: pytest.TempPathFactory) -> MakeKeyValueStore:
-    """Make stores of tables that all tests share."""
+    """Return a function that creates table stores, which all tests share."""
     return table_stores(tmp_path_factory.mktemp("tables"), NONE)
 
 
@@ -43,5 +43,5 @@ class TestTableIsAKeyValueStore(KeyValueStoreConformance):
 
     @pytest.fixture
     def make_store(self, tables: MakeKeyValueStore) -> MakeKeyValueStore:
-        """Make the store of a table on disk."""
+        """Return a function that creates the store of a table on disk."""
         return tables

@@ -1,4 +1,4 @@
-"""Drafts that a killed process left in a folder: the next one that writes there removes them."""
+"""Tests of drafts that a killed process left: the next process that writes there removes them."""
 
 import os
 import subprocess
@@ -11,7 +11,7 @@ from oriel.storage import replace_file
 
 
 def test_drafts_of_processes_that_are_gone_are_removed(tmp_path: Path) -> None:
-    """The first write into the folder cleans up, and touches nothing else."""
+    """The first write into a directory removes drafts of dead processes and no other file."""
     with subprocess.Popen([sys.executable, "-c", ""]) as killed:
         pass
     left = tmp_path / f".f.json.{killed.pid}.draft"
@@ -29,7 +29,7 @@ def test_drafts_of_processes_that_are_gone_are_removed(tmp_path: Path) -> None:
 
 
 def test_a_folder_is_looked_through_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A write costs the same in a folder of a million files: only the first one lists it."""
+    """Only the first write into a directory lists it, so later writes cost the same at any size."""
     listed: list[Path] = []
     scandir = os.scandir
 

@@ -1,4 +1,4 @@
-"""The live files of a table: one that follows the log knows what one that opens the table reads."""
+"""Tests of live files: following the log finds the same state as opening the table."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -21,7 +21,7 @@ Change = Callable[[StoreTable], None]
 
 @pytest.fixture
 def table(tmp_path: Path) -> StoreTable:
-    """A table with three batches."""
+    """Return a table with three batches."""
     made = StoreTable(tmp_path, make_definition("store"))
     for start in (1, 2, 3):
         made.commit([{"key": "a", "start": start}])
@@ -29,7 +29,7 @@ def table(tmp_path: Path) -> StoreTable:
 
 
 def _known(files: TableFiles) -> dict[str, Any]:
-    """What compaction and clean-up use of it."""
+    """Return the state that compaction and clean-up use."""
     return {
         "version": files.version,
         "live": {path: file.size for path, file in files.live.items()},
@@ -80,7 +80,7 @@ def _clean(table: StoreTable) -> None:
     ids=lambda changes: " ".join(change.__name__.strip("_") for change in changes),
 )  # fmt: skip
 def test_following_finds_what_opening_finds(table: StoreTable, changes: tuple[Change, ...]) -> None:
-    """Whoever commits, and also when the entries between are gone."""
+    """A follower has the state of the newest version, for any writer and with deleted entries."""
     follower = TableFiles(table.path)
     for change in changes:
         change(table)
@@ -89,7 +89,7 @@ def test_following_finds_what_opening_finds(table: StoreTable, changes: tuple[Ch
 
 
 def test_a_torn_entry_is_waited_for(table: StoreTable) -> None:
-    """The writer that wrote half of it writes it again."""
+    """A torn entry is ignored until its writer writes it again."""
     follower = TableFiles(table.path)
     before = _known(follower)
     torn = table.entry(follower.version + 1)
@@ -104,7 +104,7 @@ def test_a_torn_entry_is_waited_for(table: StoreTable) -> None:
 
 
 def test_a_table_that_stores_must_not_use_is_refused(table: StoreTable) -> None:
-    """Another program can raise the protocol while this one follows the table."""
+    """A follower rejects a table when another program raises its protocol version."""
     follower = TableFiles(table.path)
     protocol = {"minReaderVersion": 9, "minWriterVersion": 9}
     line = orjson.dumps({"protocol": protocol})
@@ -114,7 +114,7 @@ def test_a_table_that_stores_must_not_use_is_refused(table: StoreTable) -> None:
 
 
 def test_only_the_newest_batch_counts_as_the_position(table: StoreTable) -> None:
-    """Compaction repeats the record of a batch, and a record of an older batch changes nothing."""
+    """A repeated record of an older batch does not change the position."""
     follower = TableFiles(table.path)
     add_checkpoint(table.path, follower.version)
     newest = follower.recorded

@@ -1,4 +1,4 @@
-"""Commits wake the tailer, whatever happens to the directories of the logs."""
+"""Tests of log watches: commits wake the tailer, even if log directories are replaced."""
 
 import shutil
 from collections.abc import Iterator
@@ -16,7 +16,7 @@ from tests.storage.waiting import WAIT_SECONDS, wait_until
 
 @pytest.fixture
 def changes() -> Iterator[LogChanges[str]]:
-    """Changes of logs that nobody watches yet."""
+    """Return log changes without a watched log."""
     made: LogChanges[str] = LogChanges()
     yield made
     made.close()
@@ -28,7 +28,7 @@ def _log(folder: Path) -> Path:
 
 
 def test_an_entry_is_reported_for_its_store(changes: LogChanges[str], tmp_path: Path) -> None:
-    """An entry that is renamed, linked or written at its path. Other files are not reported."""
+    """An entry that is renamed, linked or written is reported, and other files are not."""
     draft = tmp_path / "draft"
     for store in "ab":
         changes.watch(store, _log(tmp_path / store))
@@ -47,7 +47,7 @@ def test_an_entry_is_reported_for_its_store(changes: LogChanges[str], tmp_path: 
 def test_a_log_at_the_path_of_another_is_watched(
     changes: LogChanges[str], tmp_path: Path, *, is_moved: bool
 ) -> None:
-    """The store is reported when its directory goes, and watched again on request."""
+    """A store is reported when its log disappears, and is watched again on request."""
     log = _log(tmp_path / "log")
     changes.watch("store", log)
     if is_moved:
@@ -62,7 +62,7 @@ def test_a_log_at_the_path_of_another_is_watched(
 
 
 def test_a_forgotten_store_is_not_reported(changes: LogChanges[str], tmp_path: Path) -> None:
-    """Forgetting twice, or a store that was never watched, does nothing."""
+    """A forgotten store is not reported, and forgetting an unwatched store has no effect."""
     log = _log(tmp_path / "log")
     changes.watch("store", log)
     for _ in range(2):
@@ -74,7 +74,7 @@ def test_a_forgotten_store_is_not_reported(changes: LogChanges[str], tmp_path: P
 def test_logs_that_cannot_be_watched_are_polled(
     changes: LogChanges[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The tailer works without reports of a log."""
+    """If a log cannot be watched, no error is raised, because the tailer polls it."""
     changes.watch("missing", tmp_path / "missing")
     monkeypatch.setattr(log_changes, "_LOGS_MAX", 0)
     changes.watch("too-many", tmp_path)
@@ -93,7 +93,7 @@ def test_logs_that_cannot_be_watched_are_polled(
 
 
 def test_a_commit_wakes_the_poller(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A store that is not due for a long time is polled again after a change of its log."""
+    """A change of the log causes a poll of its store before the pause ends."""
     monkeypatch.setattr(pools.StorePool, "_pause", lambda *_: 10 * WAIT_SECONDS)
     pool, store = StorePool(), FakeStore(has_work=False)
     store.local_log = _log(tmp_path / "log")

@@ -1,4 +1,4 @@
-"""What pipelines and tailer say of themselves, as an overview and as metrics."""
+"""Tests of the status of pipelines and tailer, as an overview and as metrics."""
 
 import os
 import re
@@ -65,13 +65,13 @@ def _status(**changes: object) -> RunStatus:
 
 @pytest.fixture(autouse=True)
 def _now(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let the wall clock stand still from the import of this module on."""
+    """Stop the wall clock at the import time of this module."""
     monkeypatch.setattr(time, "time_ns", lambda: NOW_MS * 1_000_000)
 
 
 @pytest.fixture(name="data")
 def _data(tmp_path: Path) -> Path:
-    """A data folder with one table, the pipeline that writes it, and a tailer that follows."""
+    """Return a data directory with one table, its pipeline's status and a following tailer."""
     table = StoreTable(tmp_path, make_definition())
     table.commit([{"key": "a", "start": 0}])
     layout = DataLayout(tmp_path)
@@ -84,13 +84,13 @@ def _data(tmp_path: Path) -> Path:
 
 
 def test_a_status_reads_back_as_it_was_written(data: Path) -> None:
-    """With its stores' commit records."""
+    """A status is equal after a round trip, including the commit records of its stores."""
     file = RunStatusFile(DataLayout(data).checkpoint("flights"))
     assert file.read() == (_status(), True)
 
 
 def test_a_pipeline_without_a_heartbeat_does_not_run(data: Path) -> None:
-    """It ended as it should, or was killed and is silent for too long."""
+    """A pipeline counts as stopped after its end, or if its status file is old."""
     file = RunStatusFile(DataLayout(data).checkpoint("flights"))
     long_ago = time.time() - HEARTBEAT_SECONDS_MAX - 1
     os.utime(DataLayout(data).checkpoint("flights") / "status.json", (long_ago, long_ago))
@@ -104,7 +104,7 @@ def test_a_pipeline_without_a_heartbeat_does_not_run(data: Path) -> None:
 
 @pytest.mark.parametrize("content", [b"", b"{", b"[]", b'{"application": "x"}'])
 def test_a_status_that_cannot_be_read_is_none(tmp_path: Path, content: bytes) -> None:
-    """A power loss may leave anything: nobody stumbles over it."""
+    """An invalid status file, for example after a power loss, is ignored."""
     layout = DataLayout(tmp_path)
     folder = layout.checkpoint("flights")
     folder.mkdir(parents=True)
@@ -115,7 +115,7 @@ def test_a_status_that_cannot_be_read_is_none(tmp_path: Path, content: bytes) ->
 
 @pytest.mark.parametrize("bit", range(8))
 def test_a_flipped_bit_changes_no_status(data: Path, bit: int) -> None:
-    """The pipeline's and the tailer's words are as they were written, or there are none."""
+    """A status file with a flipped bit is read unchanged or rejected."""
     layout = DataLayout(data)
     path = layout.checkpoint("flights") / "status.json"
     content = path.read_bytes()
@@ -135,7 +135,7 @@ def _flipped(content: bytes, at: int, bit: int) -> bytes:
 
 
 def test_a_directory_in_the_place_of_a_status_is_none(data: Path) -> None:
-    """The problem says what to do."""
+    """If a directory replaces a status file, the problem says how to fix it."""
     layout = DataLayout(data)
     for path in (layout.checkpoint("flights") / "status.json", layout.indexes / "_tailer.json"):
         path.unlink()
@@ -147,7 +147,7 @@ def test_a_directory_in_the_place_of_a_status_is_none(data: Path) -> None:
 
 
 def test_a_tailer_repairs_its_status_file(tmp_path: Path) -> None:
-    """Also if nothing has changed that it reports."""
+    """A tailer writes a damaged status file again, even if its status is unchanged."""
     layout, stores = DataLayout(tmp_path), {"store": StoreStatus("following", 1)}
     file = StatusFile(layout)
     file.write(stores)
@@ -161,7 +161,7 @@ def test_a_tailer_repairs_its_status_file(tmp_path: Path) -> None:
 
 
 def test_the_overview_puts_all_of_a_store_together(data: Path) -> None:
-    """Commit, state, partitions with their lag, index; and who holds windows open."""
+    """A store's overview has its commit, state, index, and partitions with lag."""
     seen = overview(data)
     (store,) = seen.stores
     assert (store.name, store.application, store.record) == ("store", "flights", RECORD)
@@ -173,7 +173,7 @@ def test_the_overview_puts_all_of_a_store_together(data: Path) -> None:
 
 
 def test_the_lag_in_time_is_that_of_records_that_are_to_come(data: Path) -> None:
-    """A partition that is read to its end has none; without the log's end it is not known."""
+    """A fully read partition has the time lag 0, and an unknown log end an unknown lag."""
     file = RunStatusFile(DataLayout(data).checkpoint("flights"))
     file.write(_status(log_ends={"events": {"0": 100}}))
     seen = overview(data)
@@ -191,7 +191,7 @@ _OUTDATED_MS = NOW_MS - 1000 * LOG_END_SECONDS_MAX - 1
     "changes", [{"has_ended": True}, {"log_ends_ms": _OUTDATED_MS}, {"log_ends_ms": 0}]
 )
 def test_an_outdated_log_end_makes_the_lag_unknown(data: Path, changes: dict[str, object]) -> None:
-    """The lag is unknown, never 0, if the pipeline is stopped or does not read the log's end."""
+    """The lag is unknown, never 0, if the pipeline is stopped or does not report the log end."""
     RunStatusFile(DataLayout(data).checkpoint("flights")).write(_status(**changes))
     seen = overview(data)
     partitions = seen.stores[0].partitions
@@ -207,7 +207,7 @@ def test_an_outdated_log_end_makes_the_lag_unknown(data: Path, changes: dict[str
 
 
 def test_the_lag_of_a_pipeline_counts_each_partition_once(data: Path) -> None:
-    """If several stores read a partition, the store that has read least of it counts."""
+    """If several stores read a partition, the lag of the slowest store counts."""
     layout = DataLayout(data)
     StoreTable(data, make_definition("other")).commit([{"key": "a", "start": 0}])
     ahead = replace(RECORD, offsets={"events": {"0": 90, "1": 10}})
@@ -252,7 +252,7 @@ _READ = {"events": {"0": 40, "1": 10}}
 def test_the_state_of_a_pipeline_follows_from_its_last_status(
     data: Path, changes: dict[str, object], state: str, problem: str
 ) -> None:
-    """A pipeline is running, starting, stopped or stuck, and each problem says what to do."""
+    """A pipeline is running, starting, stopped or stuck, and each problem has a solution."""
     file = RunStatusFile(DataLayout(data).checkpoint("flights"))
     started_ms = _STARTED_MS if changes["batch_ms"] == _STARTED_MS else 1_000
     file.write(_status(started_ms=started_ms, **changes))
@@ -270,7 +270,7 @@ def test_the_state_of_a_pipeline_follows_from_its_last_status(
     [(-1, "-"), (0, "1970-01-01 00:00:00"), (253402300799999, "9999-12-31 23:59:59")],
 )
 def test_times_are_utc(time_ms: int, text: str) -> None:
-    """Every time that a record can have is written in UTC."""
+    """Every time that a record can have is formatted in UTC."""
     assert time_text(time_ms) == text
 
 
@@ -279,14 +279,14 @@ def test_times_are_utc(time_ms: int, text: str) -> None:
     [(500, "0.5 s"), (90_000, "1.5 min"), (-7_200_000, "-2.0 h"), (129_600_000, "1.5 d")],
 )
 def test_durations_have_their_largest_unit(span_ms: int, text: str) -> None:
-    """A duration is written in one unit, and can be negative."""
+    """A duration is formatted in one unit, and can be negative."""
     assert duration_text(span_ms) == text
 
 
 def test_a_clock_ahead_of_wall_clock_time_has_no_lag_in_time(
     data: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Records wait, so 0 would be wrong."""
+    """If stream time is ahead of wall-clock time, the time lag is unknown instead of 0."""
     file = RunStatusFile(DataLayout(data).checkpoint("flights"))
     file.write(_status(log_ends={"events": {"0": 100}}))
     for now_ms, lag_ms in ((9_001, 1), (9_000, 0), (8_999, None)):
@@ -296,7 +296,7 @@ def test_a_clock_ahead_of_wall_clock_time_has_no_lag_in_time(
 
 
 def test_the_state_is_that_of_the_newest_generation(data: Path) -> None:
-    """What was computed anew has a folder of its own; an old one may still be removed."""
+    """The state size is the size of the newest generation, which has its own directory."""
     states = DataLayout(data).checkpoint("flights") / "state"
     for name, size in (("store@9", 5), ("store@10", 7), ("store2@11", 9)):
         (states / name).mkdir()
@@ -305,7 +305,7 @@ def test_the_state_is_that_of_the_newest_generation(data: Path) -> None:
 
 
 def test_a_store_whose_pipeline_says_nothing_is_read_from_its_log(data: Path) -> None:
-    """The newest commit has its position; what only the pipeline knows is missing."""
+    """Without a pipeline status, the position of a store is read from its newest commit."""
     (DataLayout(data).checkpoint("flights") / "status.json").unlink()
     (store,) = overview(data).stores
     assert store.record == make_record(0)
@@ -314,7 +314,7 @@ def test_a_store_whose_pipeline_says_nothing_is_read_from_its_log(data: Path) ->
 
 
 def test_a_topic_that_is_read_twice_is_as_late_as_its_slower_reading(data: Path) -> None:
-    """Its clocks are NAME and NAME#2; the partition is one."""
+    """If a topic is read twice, its partition has the lower of the two stream times."""
     record = replace(
         RECORD, stream_time_ms={"events": {"0": 9, "1": 8}, "events#2": {"0": 5, "1": 8}}
     )
@@ -325,7 +325,7 @@ def test_a_topic_that_is_read_twice_is_as_late_as_its_slower_reading(data: Path)
 
 
 def _samples(seen: Overview) -> dict[tuple[str, ...], float]:
-    """Name and label values of each sample -> its value."""
+    """Return the value of each sample by its name and label values."""
     families = text_string_to_metric_families(metrics_text(seen).decode())
     return {
         (sample.name, *(value for _, value in sorted(sample.labels.items()))): sample.value
@@ -335,7 +335,7 @@ def _samples(seen: Overview) -> dict[tuple[str, ...], float]:
 
 
 def test_the_metrics_say_what_the_overview_says(data: Path) -> None:
-    """One of each kind."""
+    """Each kind of metric has the value of the overview."""
     samples = _samples(overview(data))
     assert samples["oriel_pipeline_up", "flights"] == 1
     assert samples["oriel_pipeline_batches_total", "flights"] == 4
@@ -359,7 +359,7 @@ def test_the_metrics_say_what_the_overview_says(data: Path) -> None:
 
 
 def test_the_outcomes_of_records_sum_up_to_the_input(data: Path) -> None:
-    """The sum of guarantees.md#3, as a dashboard adds it."""
+    """The outcomes of records add up to the input counter (guarantees.md#3)."""
     samples = _samples(overview(data))
     outcomes = [
         value for place, value in samples.items() if place[0] == "oriel_store_records_total"
@@ -369,7 +369,7 @@ def test_the_outcomes_of_records_sum_up_to_the_input(data: Path) -> None:
 
 @pytest.mark.parametrize("name", ["grafana/oriel.json", "prometheus/alerts.yml"])
 def test_dashboard_and_alerts_name_metrics_that_there_are(data: Path, name: str) -> None:
-    """A metric that nobody gives would be an empty panel, or an alert that never fires."""
+    """Dashboard and alerts only use metrics that the service exports."""
     path = _MONITORING / name
     served = {place[0] for place in _samples(overview(data))}
     named = set(

@@ -1,4 +1,4 @@
-"""Object stores that restart, are busy, never respond or respond slowly."""
+"""Tests of object stores that restart, are busy, never respond or respond slowly."""
 
 import threading
 from collections.abc import Callable, Iterator
@@ -19,15 +19,15 @@ from tests.storage.waiting import WAIT_SECONDS, wait_until
 
 pytestmark = pytest.mark.slow
 
-#: More than the client's own retries, which end after about four seconds.
+#: More than the client's own retries, which end after about 4 seconds.
 _ATTEMPTS = 25
 
 
 @pytest.fixture
 def gate(object_store: ObjectStore, monkeypatch: pytest.MonkeyPatch) -> Iterator[Gate]:
-    """Give an open gate to the object store, which is the endpoint of this process."""
+    """Return an open gate to the object store, which is the endpoint of this process."""
     monkeypatch.setattr(object_requests, "_outages", {})
-    # The files that are in place remember the endpoint of their first request.
+    # The current files would keep the endpoint of their first request.
     with gate_to(object_store.environment["AWS_ENDPOINT_URL"]) as gate, use_files(FilesByPlace()):
         monkeypatch.setenv("AWS_ENDPOINT_URL", gate.address)
         yield gate
@@ -55,7 +55,7 @@ _EFFECTS: dict[str, Callable[[FilesByPlace, Path], object]] = {
 def test_every_effect_outlives_a_restart_of_the_store(
     gate: Gate, object_store: ObjectStore, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """Each waits until the store responds again, and two lines report the outage once."""
+    """Each operation waits until the store responds, and two lines report the outage."""
     files = FilesByPlace()
     folders = {name: object_store.data(f"restart-{name}") for name in _EFFECTS}
     for folder in folders.values():
@@ -100,7 +100,7 @@ def test_a_store_that_never_responds_is_named(
     capfd: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """A request ends after a time without a byte, one line names it, and then it is an error."""
+    """A request without a response is reported in one line, and fails after the retry time."""
     monkeypatch.setattr(object_requests, "SILENT_SECONDS", 0.3)
     monkeypatch.setattr(object_requests, "RETRY_SECONDS", 1.0)
     path = object_store.data("silent") / "f"
@@ -113,7 +113,7 @@ def test_a_store_that_never_responds_is_named(
         f"object store {gate.address}: no response to the request to read s3://{BUCKET}/silent/f ("
     )
     assert line.endswith("). Trying again for 1 s. Check the object store and the network")
-    # A command's first request is not repeated for long, and its error says all.
+    # A command's first request is only repeated for a short time, and then raises the error.
     monkeypatch.setattr(object_requests, "FIRST_RETRY_SECONDS", 0.2)
     monkeypatch.setattr(object_requests, "RETRY_SECONDS", WAIT_SECONDS)
     with pytest.raises(ObjectStoreFailed, match=rf"at {gate.address} cannot be used for s3://"):
@@ -125,7 +125,7 @@ def test_a_store_that_never_responds_is_named(
 
 
 class _Dribbling(BaseHTTPRequestHandler):
-    """Sends an object in pieces, with a pause after each."""
+    """Sends an object in pieces, and pauses after each."""
 
     def do_GET(self) -> None:
         self.send_response(200)
@@ -138,14 +138,14 @@ class _Dribbling(BaseHTTPRequestHandler):
             _never.wait(0.2)
 
     def log_message(self, *_: object) -> None:
-        """Say nothing."""
+        """Log nothing."""
 
 
 _never = threading.Event()
 
 
 def test_a_slow_read_is_not_cut(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """An object can take longer than a silence that ends a request, while bytes arrive."""
+    """A slow read is not canceled while bytes arrive."""
     monkeypatch.setattr(object_requests, "SILENT_SECONDS", 0.6)
     monkeypatch.setattr(object_requests, "RETRY_SECONDS", 0.0)
     monkeypatch.setenv("ORIEL_CACHE", str(tmp_path))
@@ -168,7 +168,7 @@ def test_a_slow_read_is_not_cut(monkeypatch: pytest.MonkeyPatch, tmp_path: Path)
 def test_the_tailer_lives_while_the_store_never_responds(
     gate: Gate, object_store: ObjectStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its heartbeat doesn't stop, and its problem names the store."""
+    """The tailer keeps its heartbeat during an outage, and its problem names the object store."""
     monkeypatch.setattr(object_requests, "SILENT_SECONDS", 0.3)
     layout = DataLayout(object_store.data("tailed"), tmp_path / "index")
     gate.fall_silent()

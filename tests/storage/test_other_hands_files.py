@@ -1,4 +1,4 @@
-"""Files and entries that go from under the tailer: it takes newer ones, or says what is gone."""
+"""Tests of files and entries that disappear while the tailer needs them."""
 
 import logging
 import shutil
@@ -35,7 +35,7 @@ B1: Row = {"key": "b", "start": 1}
 def test_a_tailer_that_was_away_catches_up_from_what_is_left(
     followed: Followed, *, restart: bool
 ) -> None:
-    """Entries cleaned up and files vacuumed meanwhile: no step fails, the position is the last."""
+    """After clean-up and vacuum of versions that it missed, a tailer reaches the last position."""
     followed.table.commit([A1])
     followed.catch_up()
     for n in range(5):
@@ -53,7 +53,7 @@ def test_a_tailer_that_was_away_catches_up_from_what_is_left(
 def test_entries_that_went_behind_the_one_that_is_followed_are_noticed(
     followed: Followed,
 ) -> None:
-    """Clean-up keeps the newest entry that says a position; those between it and the next went."""
+    """A tailer rebuilds if clean-up deleted the entries after its last applied entry."""
     followed.table.commit([A1])
     followed.catch_up()
     for _ in range(3):
@@ -66,7 +66,7 @@ def test_entries_that_went_behind_the_one_that_is_followed_are_noticed(
 
 
 def test_files_that_a_follower_needs_may_be_vacuumed(followed: Followed) -> None:
-    """The entry is there, its file is not: a later version has the rows elsewhere."""
+    """If the file of an entry was vacuumed, a tailer reads its rows from a later version."""
     followed.table.commit([A1])
     followed.catch_up()
     followed.table.commit([B1])
@@ -78,7 +78,7 @@ def test_files_that_a_follower_needs_may_be_vacuumed(followed: Followed) -> None
 
 @pytest.mark.parametrize("restart", [False, True])
 def test_a_backup_that_is_put_back_is_followed_on(followed: Followed, *, restart: bool) -> None:
-    """Its versions go back, and other batches take the numbers of those that are lost."""
+    """A tailer follows a restored backup, in which other batches have the lost version numbers."""
     followed.table.commit([A1])
     followed.catch_up()
     backup = followed.data / "backup"
@@ -99,7 +99,7 @@ def test_a_backup_that_is_put_back_is_followed_on(followed: Followed, *, restart
 
 
 class _Snapshots:
-    """Counts the snapshots that a tailer takes, and lets something happen behind each."""
+    """Counts the snapshots of a tailer, and calls a function after each."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, then: Callable[[int], object]) -> None:
         self.taken = 0
@@ -117,7 +117,7 @@ class _Snapshots:
 def test_a_rebuild_whose_files_are_vacuumed_takes_a_newer_snapshot(
     followed: Followed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """While it reads; it fails nowhere."""
+    """If files are vacuumed during a rebuild, it uses a newer snapshot and succeeds."""
     followed.table.commit([A1])
     followed.table.commit([B1])
     snapshots = _Snapshots(
@@ -132,7 +132,7 @@ def test_a_rebuild_whose_files_are_vacuumed_takes_a_newer_snapshot(
 def test_a_rebuild_gives_up_after_five_snapshots(
     followed: Followed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It says what is gone, and leaves the index that answers and no rubbish."""
+    """A rebuild fails after five snapshots, and the old index stays."""
     followed.table.commit([A1])
     followed.catch_up()
     before = followed.generations()
@@ -150,7 +150,7 @@ def test_a_rebuild_gives_up_after_five_snapshots(
 def test_a_file_deleted_by_hand_is_named_once_a_try(
     followed: Followed, monkeypatch: pytest.MonkeyPatch, when: str
 ) -> None:
-    """Nothing is read again in vain; put back, it is followed; given up, its windows are gone."""
+    """A missing file is named by one snapshot, and the tailer continues when it is fixed."""
     followed.table.commit([A1])
     followed.catch_up()
     followed.table.commit([B1])
@@ -177,7 +177,7 @@ def test_a_file_deleted_by_hand_is_named_once_a_try(
 def test_a_failure_that_repeats_is_told_once_and_tried_more_and_more_rarely(
     followed: Followed, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The pause is bounded, and short again for another problem."""
+    """A repeated failure is logged once and retried after pauses of 1 to 30 seconds."""
     followed.table.commit([A1])
     followed.catch_up()
     followed.table.commit([B1])
@@ -201,7 +201,7 @@ def test_a_failure_that_repeats_is_told_once_and_tried_more_and_more_rarely(
 def test_the_old_index_answers_while_the_new_one_is_built(
     followed: Followed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A reader that was there before, and one that comes meanwhile; then both see the new one."""
+    """Existing and new readers use the old index until the new one is published."""
     followed.table.commit([A1])
     followed.catch_up()
     DeltaTable(followed.table.path).delete("key = 'a'")
@@ -219,7 +219,7 @@ def test_the_old_index_answers_while_the_new_one_is_built(
     def watched(table: Path, snapshot: TableSnapshot, generation: Path, *more: Any) -> IndexState:
         seen.append(read())
         state = build_generation(table, snapshot, generation, *more)
-        # One that comes while it is not published yet.
+        # A new reader before the publication.
         reader.close()
         seen.append(read())
         return state
@@ -241,7 +241,7 @@ _REMOVED = {
 
 @pytest.mark.parametrize("fault", _REMOVED)
 def test_files_that_are_no_rows_of_the_store_are_named(followed: Followed, fault: str) -> None:
-    """In one line with the way out; the index answers on, and goes on when they are removed."""
+    """A file with invalid rows is named in one line, and the old index stays in use."""
     followed.table.commit([A1])
     followed.catch_up()
     append(followed.table, [{**B1, "revision": 7}])
@@ -268,7 +268,7 @@ def _spoil(file: Path, change: Any) -> None:
 def test_an_error_of_the_system_is_no_damage(
     followed: Followed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A file that may not be read is waited for: nothing is built anew."""
+    """If a file cannot be read because of permissions, the tailer retries and does not rebuild."""
     followed.table.commit([A1])
     followed.catch_up()
     before = followed.generations()

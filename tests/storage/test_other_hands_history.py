@@ -1,6 +1,6 @@
-"""Whatever others do between the pipeline's batches: the index is the one rule over the live rows.
+"""Tests of any changes by other programs between batches: the index follows the one rule.
 
-And it is the same whether it was followed, restarted or built anew (docs/decisions/0030).
+The index is the same after following, a restart or a rebuild (docs/decisions/0030).
 """
 
 from dataclasses import dataclass, field
@@ -51,20 +51,20 @@ _EVENTS = st.one_of(
         ]),
         st.none(),
     ),
-    # Which files: one bit for each, by their names.
+    # One bit per file, in the order of their names.
     st.tuples(st.just("compact"), st.one_of(st.just(-1), st.integers(0, 255))),
 )  # fmt: skip
 
 
 @dataclass
 class History:
-    """A table to which things happen; ``records`` are those of the pipeline's batches."""
+    """A table with a history of events. ``records`` are the commit records of the batches."""
 
     followed: Followed
     records: list[CommitRecord] = field(default_factory=list)
 
     def happen(self, event: str, what: Any) -> None:
-        """Let one thing happen to the table, the tailer or the index."""
+        """Apply one event to the table, the tailer or the index."""
         table = self.followed.table
         if event == "batch":
             self._commit(what)
@@ -77,7 +77,7 @@ class History:
         elif event in {"compact", "drop expired"}:
             self._compact(event, what)
         elif event == "rewrite late":
-            # Maintenance that repeats the record of the batch before the last one.
+            # Maintenance that repeats the record of the second-newest batch.
             rewrite(table, live_rows(table), self.records[-2:][0])
         elif event == "clean log":
             clean_log(table)
@@ -87,11 +87,11 @@ class History:
             self._to_the_follower(event)
 
     def observed_ms(self) -> int:
-        """The store clock."""
+        """Return the stream time of the newest commit record."""
         return self.records[-1].observed_ms
 
     def assert_one_rule(self) -> None:
-        """The index is what the rule says of the live rows, and says the last position."""
+        """Check that the index has the rows that count by the rule, and the last position."""
         self.followed.catch_up()
         state, windows = self.followed.content()
         table = self.followed.table
@@ -107,7 +107,7 @@ class History:
         self.followed.table.commit(rows, self.records[-1])
 
     def _compact(self, event: str, which: int) -> None:
-        """As the pipeline does beside its batches: no answer changes by it."""
+        """Compact as the pipeline does, and check that no visible row changes."""
         table = self.followed.table
         before = expected(table, live_rows(table), self.observed_ms())
         compaction = Compaction(TableFiles(table.path), TINY, sync=False)
@@ -133,11 +133,11 @@ class History:
 
 
 def _nothing() -> None:
-    """Nobody is in the way."""
+    """Do nothing: no condition stops the compaction."""
 
 
 def test_a_removal_ahead_of_the_pipeline_stays(tmp_path: Path) -> None:
-    """Compaction may not drop it: the next batch's row of the window is older, and shows again."""
+    """Compaction keeps a removal with a later revision than the pipeline's next batch."""
     history = History(Followed(tmp_path, retention_ms=_RETENTION_MS))
     gone: Row = {"key": "b", "start": 1, "n": 0, "deleted": True, "revision": 2}
     with check_in_this_process():
@@ -160,7 +160,7 @@ def test_any_history_ends_in_the_one_rule(
     first: list[Row],
     events: list[tuple[tuple[str, Any], bool]],
 ) -> None:
-    """Batches, appends of any revision, deletes, rewrites, clean-ups, restarts, a lost index."""
+    """After any sequence of events, the index has exactly the rows that count by the rule."""
     followed = Followed(tmp_path_factory.mktemp("hands"), retention_ms=_RETENTION_MS)
     history = History(followed)
     with check_in_this_process():

@@ -1,7 +1,7 @@
-"""What others write to a store's table, and what the pipeline then says of position and clock.
+"""Tests of rows from other programs, and of position and stream time after them.
 
-What Spark does is in ``test_other_hands_spark.py``, files that go in
-``test_other_hands_files.py``, any sequence of it all in ``test_other_hands_history.py``.
+Changes by Spark are in ``test_other_hands_spark.py``, deleted files in
+``test_other_hands_files.py``, and any sequences in ``test_other_hands_history.py``.
 """
 
 from pathlib import Path
@@ -29,12 +29,12 @@ YEAR_9999_MS = 253_370_764_800_000
 def test_rewrites_of_any_size_are_skipped_without_a_look_at_their_files(
     followed: Followed,
 ) -> None:
-    """By the pipeline's maintenance, which repeats a position, or by others; none is built."""
+    """A tailer follows rewrites by any program without reading files or rebuilding."""
     followed.table.commit([A1])
     followed.table.commit([B1])
     followed.catch_up()
     before = followed.generations()
-    # The first is late with the position: a batch was committed before it.
+    # The first one repeats an old position, because a batch was committed before it.
     for record in (make_record(0), make_record(1), None):
         rewrite(followed.table, live_rows(followed.table), record)
     for file in followed.table.path.glob("*.parquet"):
@@ -50,7 +50,7 @@ def test_rewrites_of_any_size_are_skipped_without_a_look_at_their_files(
 
 
 def test_rows_ahead_of_the_pipeline_count_until_it_comes_to_them(followed: Followed) -> None:
-    """Followed without a rebuild: by revision, a removal too; of one revision the window counts."""
+    """Foreign rows with later revisions count, without a rebuild, until a batch reaches them."""
     followed.table.commit([A1, A2, B1])
     followed.catch_up()
     before = followed.generations()
@@ -60,7 +60,8 @@ def test_rows_ahead_of_the_pipeline_count_until_it_comes_to_them(followed: Follo
     contents = [[{**A1, "n": 70}, B1]]
     for n in (1, 2, 3):
         followed.table.commit([{**A1, "n": n}, {**A2, "n": n}])
-    # Batch 1 is below revision 2. Batch 2 ties: 70 is the greater text, a window beats its removal.
+    # Batch 1 is below revision 2. Batch 2 is equal: the greater JSON counts, and a window counts
+    # before its removal.
     contents += [
         [{**A1, "n": 70}, B1],
         [{**A1, "n": 70}, {**A2, "n": 2}, B1],
@@ -77,7 +78,7 @@ def test_rows_ahead_of_the_pipeline_count_until_it_comes_to_them(followed: Follo
 
 
 def test_a_row_of_the_year_9999_that_others_append_hides_nothing(tmp_path: Path) -> None:
-    """The store clock is the pipeline's; where it says none (an old table), the rows'."""
+    """Foreign rows do not advance stream time, unless no commit record has one (old tables)."""
     far = {"key": "z", "start": YEAR_9999_MS, "revision": 0}
     for observed_ms, visible in ((7, 2), (-1, 1)):
         followed = Followed(tmp_path / str(observed_ms), retention_ms=100)
@@ -93,7 +94,7 @@ def test_a_row_of_the_year_9999_that_others_append_hides_nothing(tmp_path: Path)
 
 
 def test_a_clock_that_is_set_back_brings_windows_back(tmp_path: Path) -> None:
-    """Also those that the sweep has taken from the index."""
+    """Setting stream time back shows hidden windows again, even those swept from the index."""
     followed = Followed(tmp_path, retention_ms=100)
     followed.table.commit([A1, {"key": "b", "start": 5000}], make_record(0, observed_ms=5000))
     followed.catch_up()
@@ -108,7 +109,7 @@ def test_a_clock_that_is_set_back_brings_windows_back(tmp_path: Path) -> None:
 def test_a_position_that_no_entry_says_any_more_is_unknown_until_the_next_batch(
     followed: Followed,
 ) -> None:
-    """The table still knows which batch it has, so nothing is built for the next one."""
+    """Without an entry that has the position, it is unknown until the next batch is applied."""
     for n in range(3):
         followed.table.commit([{**A1, "n": n}])
     rewrite(followed.table, live_rows(followed.table), None)
@@ -126,7 +127,7 @@ def test_a_position_that_no_entry_says_any_more_is_unknown_until_the_next_batch(
 
 
 def test_a_restored_version_has_the_position_of_then(followed: Followed) -> None:
-    """What the batches since said is no longer true; the next batch follows."""
+    """A restored version has its own position, and the next batch follows it."""
     followed.table.commit([A1])
     followed.table.commit([{**A1, "n": 8}, B1])
     followed.catch_up()
@@ -142,7 +143,7 @@ def test_a_restored_version_has_the_position_of_then(followed: Followed) -> None
 
 
 def test_a_column_that_is_added_is_no_concern_of_the_index(followed: Followed) -> None:
-    """It is followed; rows of others with that column are read without it."""
+    """A tailer follows an added column, and reads foreign rows without it."""
     followed.table.commit([A1])
     followed.catch_up()
     before = followed.generations()
@@ -163,7 +164,7 @@ def test_a_column_that_is_added_is_no_concern_of_the_index(followed: Followed) -
 
 
 def test_a_table_with_column_mapping_is_refused(followed: Followed) -> None:
-    """Its files' columns may be called anything: the message says how to undo it."""
+    """A table with column mapping is rejected with a solution."""
     followed.table.commit([A1])
     followed.catch_up()
     DeltaTable(followed.table.path).alter.set_table_properties(
@@ -179,7 +180,7 @@ def test_a_table_with_column_mapping_is_refused(followed: Followed) -> None:
 
 
 def test_the_rule_of_the_model_is_the_rule(followed: Followed) -> None:
-    """Fixed points of what the other tests compare with."""
+    """The reference implementation returns the expected rows of a fixed example."""
     followed.table.commit([{**A1, "n": 5}, {**B1, "deleted": True}])
     append(followed.table, [
         {**A1, "n": 6, "revision": 0}, {**A1, "n": 7, "revision": -1}, {**B1, "revision": 0},

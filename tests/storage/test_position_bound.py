@@ -1,4 +1,4 @@
-"""Position bounds: what satisfies them and how they are written."""
+"""Tests of position bounds: their syntax and what satisfies them."""
 
 import pytest
 
@@ -9,13 +9,13 @@ _OFFSETS = {"flights": {"0": 100, "1": 0}}
 
 
 def test_no_bound_is_always_satisfied() -> None:
-    """The default demands nothing, even of a store before its first batch."""
+    """An empty bound is satisfied, even by a store before its first batch."""
     assert PositionBound().missing(0, {}) == []
 
 
 @pytest.mark.parametrize(("version", "satisfied"), [(16, False), (17, True), (18, True)])
 def test_a_version_bound_is_inclusive(version: int, satisfied: bool) -> None:
-    """That version or a later one."""
+    """A version bound is satisfied by that version and every later one."""
     assert (PositionBound(17).missing(version, {}) == []) == satisfied
 
 
@@ -35,13 +35,13 @@ def test_an_offset_bound_needs_that_partition_to_be_as_far(
     offset: int,
     satisfied: bool,
 ) -> None:
-    """A topic or partition never seen is not reached (KIP-796)."""
+    """An offset bound on an unknown topic or partition is not satisfied (KIP-796)."""
     bound = PositionBound(min_offsets=(OffsetBound(topic, partition, offset),))
     assert (bound.missing(5, _OFFSETS) == []) == satisfied
 
 
 def test_all_bounds_must_hold_and_the_lacking_ones_are_named() -> None:
-    """The message says of each how far it is."""
+    """Each bound that is not satisfied is named with the current value."""
     bounds = (OffsetBound("flights", "0", 100), OffsetBound("flights", "1", 7))
     assert PositionBound(3, bounds).missing(2, _OFFSETS) == [
         "version 2 is less than 3",
@@ -63,5 +63,5 @@ def test_all_bounds_must_hold_and_the_lacking_ones_are_named() -> None:
     ],
 )
 def test_offset_bounds_are_topic_partition_offset(text: str, bound: OffsetBound | None) -> None:
-    """Other texts are no bound; partitions are numbers, so 007 is 7."""
+    """Only topic:partition:offset is a valid bound, and the partition 007 is 7."""
     assert parse_offset_bound(text) == bound

@@ -1,4 +1,4 @@
-"""All rows of a table replaced in one version, also beside others who write to it."""
+"""Tests of replacing all rows of a table in one version while other programs write to it."""
 
 from pathlib import Path
 from typing import Any
@@ -25,23 +25,23 @@ WIDER = {"n": pa.int64(), "mean": pa.float64()}
 
 
 def content(folder: Path) -> TableContent:
-    """One row with one more column, of revision 1."""
+    """Return content of one row of revision 1, with an additional column."""
     changes = pa.table({
         "key": ["b"], "window_start_ms": [0], "window_end_ms": [10], "n": [7], "mean": [0.5],
         "timestamp_ms": [3], "final": [True],
     })  # fmt: skip
-    # A name that is written otherwise in the log.
+    # The name is encoded in the log.
     file = write_file(folder, table_rows(changes, WIDER, 1), "part 100%", sync=False)
     return TableContent([file], store_schema(WIDER), {"oriel.store": "new"})
 
 
 def replaced(folder: Path) -> int:
-    """Replace the rows as batch 1 of ``app``, which the table has already."""
+    """Replace the rows as batch 1 of ``app``, which the table already has."""
     return replace_rows(folder, content(folder), "app", 1, {"oriel": '{"batch": 1}'}, sync=True)
 
 
 def test_the_rows_the_columns_and_the_properties_are_others(tmp_path: Path) -> None:
-    """The table is the same one: its id, its other properties, its history."""
+    """The replaced table has new rows and columns, and keeps its id, properties and history."""
     table = opened(tmp_path)
     for batch in range(2):
         commit(table, tmp_path, batch)
@@ -63,7 +63,7 @@ def test_the_rows_the_columns_and_the_properties_are_others(tmp_path: Path) -> N
 
 @pytest.mark.parametrize("is_open", [False, True])
 def test_the_writer_goes_on_from_its_batch(tmp_path: Path, is_open: bool) -> None:
-    """The batch that the table had before is the one that it has now."""
+    """The pipeline continues after the batch that the table had before."""
     table = opened(tmp_path)
     for batch in range(2):
         commit(table, tmp_path, batch)
@@ -84,7 +84,7 @@ def test_the_writer_goes_on_from_its_batch(tmp_path: Path, is_open: bool) -> Non
 def test_what_another_adds_meanwhile_is_replaced_too(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The version that was taken is read, and the next one is tried."""
+    """If another program commits first, its rows are also replaced, in the next version."""
     table = opened(tmp_path)
     commit(table, tmp_path, 0)
 

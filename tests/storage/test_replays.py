@@ -1,4 +1,4 @@
-"""The notes of replayed dead letters: damage is an error, never another record."""
+"""Tests of the notes of replayed dead letters: damage raises an error."""
 
 from pathlib import Path
 
@@ -21,7 +21,7 @@ _EXPECTED = Replays(
 @pytest.mark.parametrize("bit", range(8))
 @pytest.mark.parametrize("name", ["_dead_letters.jsonl", "_dead_letters/000000000000.jsonl"])
 def test_a_flipped_bit_changes_no_note(tmp_path: Path, name: str, bit: int) -> None:
-    """In the file of a directory, and in an object, whose first line is its id."""
+    """A flipped bit in a file or an object raises an error or has no effect."""
     path = tmp_path / "replayed" / name
     path.parent.mkdir(parents=True)
     content = b"".join([*([b'"0123abc"\n'] if "/" in name else []), *_LINES])
@@ -29,7 +29,7 @@ def test_a_flipped_bit_changes_no_note(tmp_path: Path, name: str, bit: int) -> N
     assert read_replays(DataLayout(tmp_path)) == _EXPECTED
     for at in range(len(content)):
         flipped = content[:at] + bytes([content[at] ^ 1 << bit]) + content[at + 1 :]
-        # A name of its own: notes are read once for each file.
+        # A new name, because the notes of a file are cached.
         path = path.rename(path.with_stem(f"{at}")) if "/" in name else path
         path.write_bytes(flipped)
         try:
@@ -43,7 +43,7 @@ def test_a_flipped_bit_changes_no_note(tmp_path: Path, name: str, bit: int) -> N
 
 
 def test_a_directory_in_the_place_of_the_file_is_named(tmp_path: Path) -> None:
-    """The error says what to do, as for other damage."""
+    """A directory in place of the file raises an error with a solution."""
     path = DataLayout(tmp_path).replayed
     path.mkdir(parents=True)
     with pytest.raises(CorruptLog, match=f"{path} is damaged: .*Restore it, or delete it"):
@@ -51,7 +51,7 @@ def test_a_directory_in_the_place_of_the_file_is_named(tmp_path: Path) -> None:
 
 
 def test_notes_of_earlier_versions_are_read(tmp_path: Path) -> None:
-    """They have no digest, and three to five items."""
+    """Notes of earlier versions, without a digest and with three to five items, are read."""
     path = tmp_path / "replayed" / "_dead_letters.jsonl"
     path.parent.mkdir()
     path.write_bytes(b'["t",0,1]\n["t",0,2,7]\n["t",0,2,7,9]\n["t",0,')

@@ -1,4 +1,4 @@
-"""The index, the table and the model are session stores; and they agree on random ones."""
+"""Conformance tests of index, table and model as session stores, and a comparison at random."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -25,11 +25,11 @@ from tests.storage.written_tables import table_stores
 
 
 class TestModelIsASessionStore(SessionStoreConformance):
-    """The model passes the suite that it is the measure of."""
+    """The reference model passes the suite."""
 
     @pytest.fixture
     def make_store(self) -> MakeSessionStore:
-        """Make a model."""
+        """Return a function that creates a model."""
         return ModelSessionStore
 
 
@@ -38,14 +38,14 @@ class TestIndexIsASessionStore(SessionStoreConformance):
 
     @pytest.fixture
     def make_store(self, tmp_path: Path) -> Iterator[MakeSessionStore]:
-        """Make a snapshot of an index on disk."""
+        """Return a function that creates a snapshot of an index on disk."""
         with written_stores(tmp_path, SESSION) as make:
             yield make
 
 
 @pytest.fixture(scope="module")
 def tables(tmp_path_factory: pytest.TempPathFactory) -> MakeSessionStore:
-    """Make stores of tables that all tests share."""
+    """Return a function that creates table stores, which all tests share."""
     return table_stores(tmp_path_factory.mktemp("tables"), SESSION)
 
 
@@ -55,7 +55,7 @@ class TestTableIsASessionStore(SessionStoreConformance):
 
     @pytest.fixture
     def make_store(self, tables: MakeSessionStore) -> MakeSessionStore:
-        """Make the store of a table on disk."""
+        """Return a function that creates the store of a table on disk."""
         return tables
 
 
@@ -78,7 +78,7 @@ _RANGES = st.builds(
 def test_index_and_model_agree(
     puts: list[Put], session_range: SessionRange, from_ms: int, retention_ms: int | None
 ) -> None:
-    """Every read of a random store gives what the model gives, page after page."""
+    """Every read of a random store returns the pages of the model."""
     model = ModelSessionStore(puts, retention_ms)
     key, earliest_ms, latest_ms, limit, _, _, bytes_max, records_max = session_range
     with TemporaryDirectory() as name:

@@ -1,4 +1,4 @@
-"""What a search for sessions by their end reads: few records, however long others are."""
+"""Tests of searches for sessions by end: they read few records, however long other sessions are."""
 
 import random
 from collections.abc import Iterable, Sequence
@@ -28,7 +28,7 @@ def _short(key: str) -> Iterable[Put]:
 
 
 class Reads:
-    """Counts the records that an index's reads look at: each is compared with its checksum."""
+    """Counts the records that an index reads, by their checksum checks."""
 
     def __init__(self, patched: pytest.MonkeyPatch) -> None:
         self.records = 0
@@ -66,7 +66,7 @@ def _found(folder: IndexFolder, session_range: SessionRange) -> list[list[bytes]
 def test_a_giant_session_makes_no_search_long(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, giants: list[Put]
 ) -> None:
-    """In both directions; what is found is what is there."""
+    """A search reads few records although another session is very long, in either direction."""
     folder = IndexFolder(tmp_path / "store")
     puts = [*_short("a"), *giants]
     write_index(folder, puts, None, SESSION)
@@ -83,7 +83,7 @@ def test_a_giant_session_makes_no_search_long(
 
 
 def test_classes_of_length_hold_what_they_say() -> None:
-    """One by one and for whole columns alike; no session is longer than its class."""
+    """Scalar and vectorized length keys are equal, and no session is longer than its class."""
     chooser = random.Random(3)
     edges = [2**n + d for n in range(1, 62) for d in (-1, 0, 1)]
     lengths = [0, *edges, *(chooser.randrange(2**62) for _ in range(200))]
@@ -101,7 +101,7 @@ def test_classes_of_length_hold_what_they_say() -> None:
 def test_removed_sessions_leave_the_classes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Merged away, expired, or built anew: a search finds what the windows say."""
+    """A search finds neither merged nor expired sessions, after following and after a rebuild."""
     followed = Followed(tmp_path, retention_ms=100, window=SESSION)
     long: dict[str, Any] = {"key": "a", "start": 0, "end": 400}
     short = [{"key": "a", "start": start, "end": start + 5} for start in (0, 20, 360)]

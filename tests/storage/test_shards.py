@@ -1,4 +1,4 @@
-"""Shards: every key has one, the same one key by key and column by column."""
+"""Tests of shards: each key has one shard, which scalar and vectorized code agree on."""
 
 import pyarrow as pa
 import pytest
@@ -21,7 +21,7 @@ KEYS = st.lists(st.text(st.characters(exclude_categories=["Cs"]), max_size=40), 
 
 @given(KEYS, st.integers(1, 12), st.integers(0, 3))
 def test_a_key_is_in_one_shard(keys: list[str], count: int, cut: int) -> None:
-    """And ``owner`` says which; a column may be in chunks and slices."""
+    """Exactly one mask has a key, and it belongs to ``owner``, also in chunks and slices."""
     column = pa.chunked_array(
         [
             pa.array(["x", *keys], pa.string())[1:],
@@ -34,21 +34,21 @@ def test_a_key_is_in_one_shard(keys: list[str], count: int, cut: int) -> None:
 
 
 def test_the_hash_is_murmurs() -> None:
-    """By known values of 32-bit MurmurHash2 with seed 0, as parts of a range of 2**32."""
-    # The finest division that there can be shows the hash's upper bits.
+    """The shard of a key follows from 32-bit MurmurHash2 with seed 0."""
+    # The largest number of shards shows the upper bits of the hash.
     for key, hashed in KNOWN.items():
         assert Shard(1, 9999).owner(key) == (hashed * 9999 >> 32) + 1
 
 
 @pytest.mark.parametrize("text", ["0/2", "3/2", "1", "a/b", "1/2/3", "-1/2", "", "1/99999"])
 def test_what_is_no_shard_is_told(text: str) -> None:
-    """With what to write."""
+    """The error for an invalid shard has the expected format."""
     with pytest.raises(ValueError, match="Write NUMBER/COUNT"):
         Shard.parse(text)
 
 
 def test_a_shard_is_written_as_it_is_read() -> None:
-    """For command lines and answers."""
+    """A shard is formatted as it is parsed."""
     assert str(Shard.parse("2/8")) == "2/8"
     assert ALL_KEYS.is_all
     assert not Shard.parse("2/8").is_all

@@ -1,4 +1,4 @@
-"""Tables on a mount that several machines share, and an index of each machine's own."""
+"""Tests of tables on a shared mount, with an index on each machine."""
 
 from functools import partial
 from pathlib import Path
@@ -12,7 +12,7 @@ from tests.storage.waiting import wait_for
 
 
 def test_each_machine_follows_linked_tables_into_an_index_of_its_own(tmp_path: Path) -> None:
-    """A folder with a link to ``tables`` is a data folder; nothing is written to the mount."""
+    """A data directory can link to shared ``tables``, and nothing is written to the mount."""
     mount = tmp_path / "mount"
     table = StoreTable(mount, make_definition())
     table.commit([{"key": "a", "start": 1}])

@@ -1,4 +1,4 @@
-"""A process that is asked to end does so, whatever it is at."""
+"""Tests of stopping a process by a signal."""
 
 import signal
 import subprocess
@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-#: Waits and waits, so that a signal comes in the middle of a wait.
+#: Waits in a loop, so that a signal arrives during a wait.
 _WAITS = """
 from oriel.storage import stop_on_signal
 
@@ -20,7 +20,7 @@ _PROCESSES = 12
 
 @pytest.mark.slow
 def test_a_signal_in_the_middle_of_a_wait_ends_it() -> None:
-    """Setting the event in the handler itself hung every second process for ever."""
+    """A signal during a wait ends the process. Setting the event in the handler would deadlock."""
     processes = [
         subprocess.Popen([sys.executable, "-c", _WAITS], stdout=subprocess.PIPE, text=True)
         for _ in range(_PROCESSES)

@@ -1,4 +1,4 @@
-"""The store's clock as commits tell it: what is visible follows it, forward and back."""
+"""Tests of stream time in commit records: visible windows follow it, forward and back."""
 
 from pathlib import Path
 
@@ -12,23 +12,23 @@ OLD, NEW, FAR = ("a", 100), ("b", 1000), ("bad", 10**9)
 
 @pytest.fixture
 def followed(tmp_path: Path) -> Followed:
-    """A store with a retention of 500 ms."""
+    """Return a store with a retention of 500 ms."""
     return Followed(tmp_path, retention_ms=500, window=TUMBLING)
 
 
 def row(place: tuple[str, int], revision: int) -> dict[str, object]:
-    """A window's row."""
+    """Return the row of a window."""
     key, start = place
     return {"key": key, "start": start, "revision": revision}
 
 
 def keys(followed: Followed) -> list[str]:
-    """The keys that have a visible window."""
+    """Return the keys that have a visible window."""
     return [window["key"] for window in followed.content()[1]]
 
 
 def test_the_clock_of_the_newest_commit_counts(followed: Followed) -> None:
-    """Windows that were put and removed in one batch are in no file, but the commit knows them."""
+    """The stream time of the newest commit counts. Without it, the rows determine stream time."""
     with check_in_this_process():
         followed.table.commit([row(OLD, 0)], make_record(0, observed_ms=100))
         followed.catch_up()
@@ -36,14 +36,14 @@ def test_the_clock_of_the_newest_commit_counts(followed: Followed) -> None:
         followed.table.commit([], make_record(1, observed_ms=1000))
         followed.catch_up()
         assert keys(followed) == []
-        # A commit of another release doesn't tell: then rows do.
+        # A commit of another release has no stream time, so the rows determine it.
         followed.table.commit([], make_record(2))
         followed.catch_up()
         assert keys(followed) == ["a"]
 
 
 def test_a_clock_that_is_set_back_brings_windows_back(followed: Followed) -> None:
-    """Also those that were swept, or left out when the index was built: it is built anew."""
+    """If stream time is set back, the index is rebuilt and swept windows are visible again."""
     with check_in_this_process():
         followed.table.commit([row(OLD, 0), row(NEW, 0)], make_record(0, observed_ms=1000))
         followed.table.commit([row(FAR, 1)], make_record(1, observed_ms=FAR[1]))

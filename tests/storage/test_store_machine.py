@@ -1,6 +1,6 @@
-"""Whatever happens to table and index, all stores answer alike.
+"""Tests of all stores after random changes of table and index.
 
-A few lives of each kind; ``ORIEL_STORE_LIVES=1000`` tries more.
+By default, there are a few examples per kind. ``ORIEL_STORE_LIVES=1000`` runs more.
 """
 
 import os
@@ -20,10 +20,10 @@ _LIVES = int(os.environ.get("ORIEL_STORE_LIVES", "2"))
 @pytest.mark.slow
 @pytest.mark.parametrize("window", [SLIDING, SESSION, NONE], ids=lambda window: window.kind)
 def test_every_store_answers_as_a_list_of_rows(window: WindowSpec) -> None:
-    """Index, table, its earlier versions and a copy that is kept by the changes."""
+    """Index, table, earlier versions and a copy from changes have the windows of a list of rows."""
 
     class Machine(StoreMachine):
-        """The life of a store of this kind."""
+        """The state machine of this kind."""
 
     Machine.window = window
     with check_in_this_process():

@@ -1,4 +1,4 @@
-"""Store tables as the pipeline writes them: plain Delta, one transaction a batch, crash-safe."""
+"""Tests of store tables that the pipeline writes: plain Delta, one crash-safe commit per batch."""
 
 from pathlib import Path
 
@@ -23,7 +23,7 @@ from tests.storage.plain_tables import (
 
 
 def test_each_commit_records_application_batch_and_position(tmp_path: Path) -> None:
-    """The transaction and our text are in the log entry, also of a commit without files."""
+    """Each log entry has the transaction and the commit info, also without files."""
     table = opened(tmp_path)
     assert table.recorded_batch(APPLICATION) is None
     assert commit(table, tmp_path, 0, ("a", 0)) == 1
@@ -41,7 +41,7 @@ def test_each_commit_records_application_batch_and_position(tmp_path: Path) -> N
     ids=["empty", "cut in a line", "cut between lines"],
 )
 def test_a_torn_newest_entry_is_set_aside_and_committed_again(tmp_path: Path, torn: bytes) -> None:
-    """After a power loss the unacknowledged version is gone and its batch takes its place."""
+    """A torn newest entry is renamed, and its batch is committed again with the same version."""
     table = opened(tmp_path)
     commit(table, tmp_path, 0, ("a", 0))
     commit(table, tmp_path, 1, ("b", 0))
@@ -54,14 +54,14 @@ def test_a_torn_newest_entry_is_set_aside_and_committed_again(tmp_path: Path, to
 
 
 def test_a_torn_first_entry_makes_the_table_anew(tmp_path: Path) -> None:
-    """A table that was never acknowledged is made again."""
+    """A table with a torn first entry is created again."""
     opened(tmp_path)
     entry(tmp_path, 0).write_bytes(b"")
     assert opened(tmp_path).version == 0
 
 
 def test_two_damaged_entries_are_not_guessed_around(tmp_path: Path) -> None:
-    """More than the newest entry torn is no power loss of ours: say so and stop."""
+    """Two torn entries raise CorruptLog, because a power loss tears only the newest one."""
     table = opened(tmp_path)
     commit(table, tmp_path, 0, ("a", 0))
     for version in (0, 1):
@@ -84,7 +84,7 @@ def test_statistics_never_hide_a_row(tmp_path: Path, key: str) -> None:
 
 
 def test_a_property_can_be_changed(tmp_path: Path) -> None:
-    """A changed property is a commit of its own and is there when the table is opened again."""
+    """A changed property is committed and is read when the table is opened again."""
     table = opened(tmp_path)
     table.set_property("oriel.store", '{"new": true}')
     assert opened(tmp_path).properties["oriel.store"] == '{"new": true}'
@@ -93,5 +93,5 @@ def test_a_property_can_be_changed(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["long", "double", "string", "boolean", "array<double>"])
 def test_types_have_one_name_each(name: str) -> None:
-    """Delta's names and Arrow's types turn into each other."""
+    """Delta type names convert to Arrow types and back."""
     assert delta_type(arrow_type(name)) == name

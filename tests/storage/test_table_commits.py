@@ -1,4 +1,4 @@
-"""Commits beside others: whoever writes to the table, a batch comes once and nothing is lost."""
+"""Tests of concurrent commits: each batch is committed once, and no commit is lost."""
 
 import os
 import subprocess
@@ -25,7 +25,7 @@ AGGREGATES = {"n": pa.int64()}
 
 
 def opened(folder: Path) -> Table:
-    """Open or make the table."""
+    """Open or create the table."""
     return open_table(folder, store_schema(AGGREGATES), {"oriel.store": "{}"}, sync=False)
 
 
@@ -41,12 +41,12 @@ def commit(table: Table, folder: Path, batch: int, application: str = "app") -> 
 
 
 def entry(folder: Path, version: int) -> Path:
-    """The log entry of a version."""
+    """Return the path of a version's log entry."""
     return folder / "_delta_log" / f"{version:020d}.json"
 
 
 def revisions(folder: Path) -> list[int]:
-    """The batches whose rows are in the table, read by delta-rs."""
+    """Return the batches of the table's rows, as delta-rs reads them."""
     batches: list[int] = DeltaTable(folder).to_pyarrow_table()["revision"].to_pylist()
     return sorted(batches)
 
@@ -54,7 +54,7 @@ def revisions(folder: Path) -> list[int]:
 def test_a_version_that_another_has_just_taken_is_theirs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Both commits are there, one after the other, though both aimed at the same version."""
+    """If two commits attempt one version, the second one gets the next version."""
     first, second = opened(tmp_path), opened(tmp_path)
     link = Path.hardlink_to
 
@@ -63,7 +63,7 @@ def test_a_version_that_another_has_just_taken_is_theirs(
         assert commit(second, tmp_path, 7, "other") == 1
         link(path, draft)
 
-    # The draft's name has the number of the process, which here is the same for both.
+    # The name of a draft has the process id, which must differ for the two writers.
     monkeypatch.setattr(Path, "hardlink_to", overtaken)
     numbers = iter((1, 2, 3))
     monkeypatch.setattr(os, "getpid", lambda: next(numbers))
@@ -74,7 +74,7 @@ def test_a_version_that_another_has_just_taken_is_theirs(
 
 
 def test_a_batch_that_another_has_committed_is_refused(tmp_path: Path) -> None:
-    """Two processes that run one pipeline: the later one is told, and its rows don't come twice."""
+    """A batch that another process committed is rejected, and its rows exist once."""
     first, second = opened(tmp_path), opened(tmp_path)
     commit(first, tmp_path, 0)
     with pytest.raises(ForeignCheckpoint, match="Another process"):
@@ -83,7 +83,7 @@ def test_a_batch_that_another_has_committed_is_refused(tmp_path: Path) -> None:
 
 
 def test_compaction_and_changed_properties_of_others_are_followed(tmp_path: Path) -> None:
-    """A version in between is read, not overwritten."""
+    """A writer reads versions of other programs and commits after them."""
     table = opened(tmp_path)
     for batch in range(3):
         commit(table, tmp_path, batch)
@@ -96,7 +96,7 @@ def test_compaction_and_changed_properties_of_others_are_followed(tmp_path: Path
 
 
 def test_entries_that_were_cleaned_away_are_not_written_again(tmp_path: Path) -> None:
-    """Others went on, made a checkpoint and removed old entries: the next version is behind it."""
+    """If older entries were deleted after a checkpoint, the writer commits the next version."""
     table, other = opened(tmp_path), opened(tmp_path)
     commit(table, tmp_path, 0)
     for batch in range(3):
@@ -112,7 +112,7 @@ def test_entries_that_were_cleaned_away_are_not_written_again(tmp_path: Path) ->
 
 @pytest.mark.parametrize("at", ["open", "commit"])
 def test_features_that_this_writer_lacks_are_refused(tmp_path: Path, at: str) -> None:
-    """A table that asks more of a commit than appends is not written to."""
+    """A table that requires unsupported writer features is rejected."""
     table = opened(tmp_path)
     DeltaTable(tmp_path).alter.add_constraint({"positive": "n >= 0"})
     with pytest.raises(CorruptLog, match="writer protocol"):
@@ -120,7 +120,7 @@ def test_features_that_this_writer_lacks_are_refused(tmp_path: Path, at: str) ->
 
 
 def test_an_entry_that_is_damaged_later_stops_the_writer(tmp_path: Path) -> None:
-    """Only at a start can the newest entry be one that a power loss tore."""
+    """A torn entry after the start stops the writer, because a power loss cannot be the cause."""
     table, other = opened(tmp_path), opened(tmp_path)
     commit(other, tmp_path, 0, "other")
     entry(tmp_path, 1).write_bytes(b'{"commitInfo"')
@@ -129,7 +129,7 @@ def test_an_entry_that_is_damaged_later_stops_the_writer(tmp_path: Path) -> None
 
 
 def test_an_entry_is_an_append_that_delta_understands(tmp_path: Path) -> None:
-    """The history says what was done, and the file's path is an address."""
+    """An entry is an append in Delta's history, with an encoded file path."""
     table = opened(tmp_path)
     commit(table, tmp_path, 0)
     newest = DeltaTable(tmp_path).history(1)[0]
@@ -143,7 +143,7 @@ def test_an_entry_is_an_append_that_delta_understands(tmp_path: Path) -> None:
 
 
 def test_a_commit_looks_at_no_older_entry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Version 40 costs what version 2 did: nothing is listed, and no entry is read again."""
+    """A commit neither lists the log nor reads older entries, so its cost stays constant."""
     table = opened(tmp_path)
     for batch in range(2):
         commit(table, tmp_path, batch)
@@ -164,7 +164,7 @@ def test_a_commit_looks_at_no_older_entry(tmp_path: Path, monkeypatch: pytest.Mo
     for batch in range(2, 40):
         assert table.recorded_batch("app") == batch - 1
         assert commit(table, tmp_path, batch) == batch + 1
-    # Each time the next version, which isn't there: once when asked and once for the commit.
+    # Both calls try to read the next version, which does not exist yet.
     assert read == [entry(tmp_path, batch + 1) for batch in range(2, 40) for _ in range(2)]
 
 
@@ -181,7 +181,7 @@ for batch in range(30):
 
 @pytest.mark.slow
 def test_processes_that_commit_at_once_lose_nothing(tmp_path: Path) -> None:
-    """Three processes, thirty batches each: ninety versions, each application in its order."""
+    """Three processes with 30 batches each create 90 versions, in order per application."""
     opened(tmp_path)
     names = ["a", "b", "c"]
     running = [
@@ -203,7 +203,7 @@ def test_processes_that_commit_at_once_lose_nothing(tmp_path: Path) -> None:
 
 
 def test_threads_that_commit_at_once_lose_nothing(tmp_path: Path) -> None:
-    """As the batches of a pipeline and its compaction do: each entry is of one of them, whole."""
+    """Two threads that commit at once create one complete entry per batch, in order."""
     opened(tmp_path)
     errors: list[BaseException] = []
 
@@ -233,7 +233,7 @@ def test_threads_that_commit_at_once_lose_nothing(tmp_path: Path) -> None:
 
 
 def test_a_checkpoint_beside_a_writer_is_of_one_version(tmp_path: Path) -> None:
-    """A listing of the log that missed an entry behind the version is no gap."""
+    """A checkpoint of an older version succeeds if the listing misses a later entry."""
     table = opened(tmp_path)
     for batch in range(3):
         commit(table, tmp_path, batch)

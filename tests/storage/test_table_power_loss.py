@@ -1,4 +1,4 @@
-"""Delta tables after a power loss: whatever the disk kept, nothing is lost, hidden or doubled."""
+"""Tests of tables after a power loss: no row is lost, hidden or duplicated."""
 
 import os
 import re
@@ -26,12 +26,12 @@ END_OF_TIME_MS = 253_402_300_799_999
 
 
 def opened(folder: Path) -> Table:
-    """Open or make the table."""
+    """Open or create the table."""
     return open_table(folder, store_schema(AGGREGATES), {"oriel.store": "{}"}, sync=True)
 
 
 def rows(batch: int, *windows: tuple[str, int, int]) -> pa.Table:
-    """Rows of windows (key, start, end)."""
+    """Return rows of windows (key, start, end)."""
     keys, starts, ends = zip(*windows, strict=True)
     changes = pa.table(
         {
@@ -47,30 +47,30 @@ def rows(batch: int, *windows: tuple[str, int, int]) -> pa.Table:
 
 
 def commit(table: Table, folder: Path, batch: int, *, letters: bool = False) -> int:
-    """Commit a batch of one row as the pipeline does: with its record, or like dead letters."""
+    """Commit a batch of one row with commit info, or like dead letters without it."""
     file = write_file(folder, rows(batch, ("a", batch, batch + 10)), "part", sync=True)
     info = {} if letters else {"oriel": f'{{"batch": {batch}}}'}
     return table.commit([file], "app", batch, info)
 
 
 def entry(folder: Path, version: int) -> Path:
-    """The log entry of a version."""
+    """Return the path of a version's log entry."""
     return folder / "_delta_log" / f"{version:020d}.json"
 
 
 def revisions(folder: Path) -> list[int]:
-    """The batches whose rows are in the table."""
+    """Return the batches of the table's rows."""
     batches: list[int] = DeltaTable(folder).to_pyarrow_table()["revision"].to_pylist()
     return sorted(batches)
 
 
 def cut_to_lines(number: int) -> Callable[[bytes], bytes]:
-    """Keep the first lines of an entry."""
+    """Return a function that keeps the first lines of an entry."""
     return lambda content: b"".join(content.splitlines(keepends=True)[:number])
 
 
 def without_seal(content: bytes) -> bytes:
-    """The entry as earlier versions wrote it."""
+    """Return an entry in the format of earlier versions."""
     return re.sub(rb'"oriel_(entry|table)":"[^"]*",', b"", content, count=2)
 
 
@@ -92,7 +92,7 @@ def without_seal(content: bytes) -> bytes:
 def test_a_batch_with_a_torn_entry_is_committed_once(
     tmp_path: Path, torn: Callable[[bytes], bytes], letters: bool
 ) -> None:
-    """However the newest entry was cut, its batch is committed again and is there once."""
+    """A batch with a torn entry is committed again, and its rows exist once."""
     table = opened(tmp_path)
     for batch in (0, 1):
         commit(table, tmp_path, batch, letters=letters)
@@ -105,7 +105,7 @@ def test_a_batch_with_a_torn_entry_is_committed_once(
 
 
 def test_every_cut_of_an_entry_is_torn(tmp_path: Path) -> None:
-    """At whatever byte a commit of the pipeline was cut off: only its last line's end may lack."""
+    """An entry that is cut off at any byte counts as torn."""
     commit(opened(tmp_path), tmp_path, 0)
     path = entry(tmp_path, 1)
     content = path.read_bytes()
@@ -114,7 +114,7 @@ def test_every_cut_of_an_entry_is_torn(tmp_path: Path) -> None:
 
 
 def test_reader_and_writer_agree_on_what_is_torn(tmp_path: Path) -> None:
-    """A blank line says nothing: the entry is whole for the tailer, so it must not be set aside."""
+    """An entry with blank lines does not count as torn, for the tailer and for the writer."""
     commit(opened(tmp_path), tmp_path, 0)
     path = entry(tmp_path, 1)
     path.write_bytes(without_seal(path.read_bytes()).replace(b"\n", b"\n\n"))
@@ -124,7 +124,7 @@ def test_reader_and_writer_agree_on_what_is_torn(tmp_path: Path) -> None:
 
 
 def test_every_entry_is_synced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """No entry is relied on before it is on disk: the first, a changed property's, a batch's."""
+    """The first entry, the entry of a property and the entry of a batch are synced."""
     synced: set[int] = set()
     fsync = os.fsync
 
@@ -141,7 +141,7 @@ def test_every_entry_is_synced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_a_lost_first_entry_is_a_clear_error(tmp_path: Path) -> None:
-    """A log that can't be read is a CorruptLog that says so, not an error of a library."""
+    """An empty first entry before others raises CorruptLog instead of a library error."""
     commit(opened(tmp_path), tmp_path, 0)
     entry(tmp_path, 0).write_bytes(b"")
     with pytest.raises(CorruptLog):
@@ -149,7 +149,7 @@ def test_a_lost_first_entry_is_a_clear_error(tmp_path: Path) -> None:
 
 
 def test_a_gap_in_the_log_is_a_clear_error(tmp_path: Path) -> None:
-    """A missing entry between others is a CorruptLog that says so, not an error of a library."""
+    """A missing entry between others raises CorruptLog instead of a library error."""
     table = opened(tmp_path)
     for batch in range(3):
         commit(table, tmp_path, batch)
@@ -160,7 +160,7 @@ def test_a_gap_in_the_log_is_a_clear_error(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("length", [0, 200], ids=["empty", "torn"])
 def test_a_torn_checkpoint_does_not_stop_the_writer(tmp_path: Path, length: int) -> None:
-    """A Delta checkpoint only saves reading: without it all is still there in the log."""
+    """A torn checkpoint does not stop the writer, because the log still has all entries."""
     table = opened(tmp_path)
     for batch in range(3):
         commit(table, tmp_path, batch)
@@ -175,7 +175,7 @@ def test_a_torn_checkpoint_does_not_stop_the_writer(tmp_path: Path, length: int)
 
 @pytest.mark.parametrize("text", [b"", b'{"version":'], ids=["empty", "half"])
 def test_a_torn_hint_of_the_last_checkpoint_is_no_obstacle(tmp_path: Path, text: bytes) -> None:
-    """``_last_checkpoint`` is only a hint."""
+    """A torn ``_last_checkpoint`` does not stop the writer, because it is only a hint."""
     table = opened(tmp_path)
     for batch in range(2):
         commit(table, tmp_path, batch)
@@ -185,7 +185,7 @@ def test_a_torn_hint_of_the_last_checkpoint_is_no_obstacle(tmp_path: Path, text:
 
 
 def test_windows_may_end_after_the_last_year(tmp_path: Path) -> None:
-    """Records at the latest time that is accepted have windows beyond it; they are kept."""
+    """A window can end after the greatest time of a record, and its row is kept."""
     table = opened(tmp_path)
     late = rows(0, ("a", END_OF_TIME_MS - 4, END_OF_TIME_MS + 6), ("b", 5, 15))
     table.commit([write_file(tmp_path, late, "part", sync=True)], "app", 0, {})
@@ -193,7 +193,7 @@ def test_windows_may_end_after_the_last_year(tmp_path: Path) -> None:
 
 
 def test_two_applications_append_to_one_table(tmp_path: Path) -> None:
-    """Pipelines share the dead-letter table: each finds its own batches again."""
+    """If two pipelines append to one table, each finds its own last batch."""
     first, second = opened(tmp_path), opened(tmp_path)
     for batch in range(3):
         commit(first, tmp_path, batch)

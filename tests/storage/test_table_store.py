@@ -1,4 +1,4 @@
-"""Versions of a table read without an index: what is read for an answer, and that it is right."""
+"""Tests of table versions that are read without an index: correct results from few reads."""
 
 import random
 from dataclasses import replace
@@ -45,13 +45,13 @@ from tests.storage.store_tables import (
 
 
 def opened(table: StoreTable, version: int | None = None) -> Any:
-    """A version, the newest by default, with a budget that no test needs."""
+    """Return the store of a version, by default of the newest, with a large read budget."""
     versions = TableVersions(table.path)
     return versions.open(versions.newest() if version is None else version, ReadBudget())
 
 
 def random_rows(chance: random.Random, count: int) -> list[Row]:
-    """Rows of few keys and windows, so that they meet; some remove theirs."""
+    """Return rows with few keys and windows, so that they overlap. Some are deleted."""
     rows = {}
     for _ in range(count):
         start = chance.randrange(0, 40)
@@ -65,7 +65,7 @@ def random_rows(chance: random.Random, count: int) -> list[Row]:
 
 
 def every_answer(store: Any) -> list[Any]:
-    """All that a store says, of whatever kind."""
+    """Return the results of all reads of a store of any kind."""
     keys = store.keys("", 100).keys
     if hasattr(store, "get"):
         return [keys, [store.get(key) for key in (*keys, "none")]]
@@ -97,7 +97,7 @@ def every_answer(store: Any) -> list[Any]:
 def test_each_version_reads_as_its_index_did(
     tmp_path: Path, window: Any, retention_ms: int | None
 ) -> None:
-    """JSON byte by byte: batches, rows of others, compaction; also long after."""
+    """Each version returns the same JSON bytes as the index that followed it."""
     chance = random.Random(f"{window.kind} {retention_ms}")
     then: list[list[Any]] = []
     with check_in_this_process():
@@ -122,7 +122,7 @@ def test_each_version_reads_as_its_index_did(
 
 
 def _of_kind(rows: list[Row], window: Any) -> list[Row]:
-    """Of a store without windows one row a key."""
+    """Return one row per key for a store without windows, and all rows for others."""
     return list({row["key"]: row for row in rows}.values()) if window is NONE else rows
 
 
@@ -134,7 +134,7 @@ def _in_ms(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _spoil_all_but(table: StoreTable, kept: str) -> None:
-    """Make all other data files unreadable: who opens one fails."""
+    """Damage all other data files, so that reading another file fails."""
     for path in table.path.glob("*.parquet"):
         if path.name != kept:
             path.write_bytes(b"no Parquet")
@@ -146,7 +146,7 @@ def _file_of(table: StoreTable, version: int) -> str:
 
 
 def test_only_files_that_can_have_the_windows_are_opened(tmp_path: Path) -> None:
-    """By keys, and by starts: all others could be anything."""
+    """A read only opens files whose keys and starts can include the windows."""
     table = StoreTable(tmp_path, make_definition())
     table.commit([{"key": "a", "start": 10}, {"key": "c", "start": 20}])
     table.commit([{"key": "x", "start": 10}, {"key": "z", "start": 20}])
@@ -165,7 +165,7 @@ def test_only_files_that_can_have_the_windows_are_opened(tmp_path: Path) -> None
 def test_only_row_groups_that_can_have_the_key_are_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Of a file of a hundred row groups one."""
+    """A read of one key reads one of a hundred row groups."""
     table = StoreTable(tmp_path, make_definition())
     rows = table.arrow([{"key": f"k{i:03}", "start": i} for i in range(1000)])
     write_deltalake(table.path, rows, mode="append")
@@ -187,7 +187,7 @@ def test_only_row_groups_that_can_have_the_key_are_read(
 
 @pytest.mark.parametrize("kind", ["string_view", "large_string"])
 def test_files_of_other_writers_are_read_and_skipped_alike(tmp_path: Path, kind: str) -> None:
-    """Whatever Arrow type they say that they have, as delta-rs' own rewriting does."""
+    """Files with other Arrow string types are read, as rewrites by delta-rs have them."""
     table = StoreTable(tmp_path, make_definition())
     table.commit([{"key": "a", "start": 1}, {"key": "b", "start": 2}])
     path = table.path / _file_of(table, 1)
@@ -202,7 +202,7 @@ def test_files_of_other_writers_are_read_and_skipped_alike(tmp_path: Path, kind:
 
 
 def test_a_version_is_opened_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Pages of one version read the log once; a table made anew is opened anew."""
+    """Several opens of a version read the log once, until its entry changes."""
     table = StoreTable(tmp_path, make_definition())
     table.commit([{"key": "a", "start": 10}])
     versions = TableVersions(table.path)
@@ -223,7 +223,7 @@ def test_a_version_is_opened_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
 
 def test_a_read_holds_no_more_than_it_may(tmp_path: Path) -> None:
-    """It ends with an error that says how to ask for less; what fits is answered."""
+    """A read that exceeds the byte budget raises an error with a solution."""
     table = StoreTable(tmp_path, make_definition())
     table.commit([{"key": "a", "start": s, "last": "x" * 1000} for s in range(2000)])
     store = TableVersions(table.path).open(1, ReadBudget(bytes_max=1 << 20))
@@ -234,7 +234,7 @@ def test_a_read_holds_no_more_than_it_may(tmp_path: Path) -> None:
 
 
 def test_a_read_ends_with_its_time(tmp_path: Path) -> None:
-    """Between two pieces that it reads."""
+    """A read that exceeds the time budget ends between two pieces."""
     table = StoreTable(tmp_path, make_definition())
     table.commit([{"key": "a", "start": 1}])
     store = TableVersions(table.path).open(1, ReadBudget(-1.0))
@@ -244,7 +244,7 @@ def test_a_read_ends_with_its_time(tmp_path: Path) -> None:
 
 
 def test_what_can_not_be_opened_is_told(tmp_path: Path) -> None:
-    """No table, no version, a version that was cleaned up, a log with a hole."""
+    """A missing table, an unknown or deleted version and a gap in the log raise their errors."""
     with pytest.raises(StoreNotReady, match="has no entry yet"):
         TableVersions(tmp_path / "none").newest()
     table = StoreTable(tmp_path, make_definition())
@@ -264,7 +264,7 @@ def test_what_can_not_be_opened_is_told(tmp_path: Path) -> None:
 
 
 def test_a_torn_newest_entry_is_not_there_yet(tmp_path: Path) -> None:
-    """As for who follows the log: the version before is the newest."""
+    """If the newest entry is torn, the version before it is the newest."""
     table = StoreTable(tmp_path, make_definition())
     table.commit([{"key": "a", "start": 1}])
     table.entry(2).write_bytes(b'{"commitInfo":{"time')
@@ -276,7 +276,7 @@ def test_a_torn_newest_entry_is_not_there_yet(tmp_path: Path) -> None:
 
 
 def test_keys_of_removed_and_expired_windows_are_passed_over(tmp_path: Path) -> None:
-    """However many lie before the next one that is visible."""
+    """Keys without a visible window are skipped, however many precede the next visible one."""
     table = StoreTable(tmp_path, make_definition(retention_ms=10))
     table.commit([{"key": f"k{i:02}", "start": 1 if i % 10 else 99} for i in range(50)])
     table.commit([{"key": "k10", "start": 99, "deleted": True}])
@@ -299,7 +299,7 @@ def test_keys_of_removed_and_expired_windows_are_passed_over(tmp_path: Path) -> 
 def test_prefixes_at_the_ends_of_the_code_points(
     tmp_path: Path, prefix: str, expected: list[str]
 ) -> None:
-    """What begins so is found, and nothing else."""
+    """A prefix at a limit of the code points finds exactly its keys."""
     table = StoreTable(tmp_path, make_definition())
     keys = ["\ud7ffa", "\U0010ffff", "\U0010ffffz", "a\U0010ffffb", "b", "\x00", "\ue000"]
     table.commit([{"key": key, "start": 1} for key in keys])
@@ -307,7 +307,7 @@ def test_prefixes_at_the_ends_of_the_code_points(
 
 
 def test_times_beyond_every_row(tmp_path: Path) -> None:
-    """Bounds that microseconds can't say leave nothing out and let nothing in."""
+    """Bounds that do not fit into microseconds include or exclude the correct windows."""
     table = StoreTable(tmp_path, make_definition(window=SESSION))
     table.commit([{"key": "a", "start": 1, "end": 2}])
     store = opened(table)
@@ -320,7 +320,7 @@ def test_times_beyond_every_row(tmp_path: Path) -> None:
 
 
 def test_rows_without_a_revision_are_refused(tmp_path: Path) -> None:
-    """As by the index: nobody can say which of them counts."""
+    """Rows without a revision are rejected, because it is undefined which row counts."""
     table = StoreTable(tmp_path, make_definition())
     table.commit([{"key": "a", "start": 1}])
     path = table.path / _file_of(table, 1)
@@ -333,7 +333,7 @@ def test_rows_without_a_revision_are_refused(tmp_path: Path) -> None:
 
 
 def test_rows_that_a_deletion_vector_leaves_out_are_not_read(tmp_path: Path) -> None:
-    """Of files that have one; the others are read as ever."""
+    """Rows that a deletion vector removes are not read."""
     table = StoreTable(tmp_path, make_definition())
     table.commit([{"key": "a", "start": 1}, {"key": "a", "start": 2}])
     table.commit([{"key": "a", "start": 3}])
@@ -350,7 +350,7 @@ def test_rows_that_a_deletion_vector_leaves_out_are_not_read(tmp_path: Path) -> 
 
 
 def test_a_version_whose_position_was_cleaned_up_is_gone(tmp_path: Path) -> None:
-    """Its clock would be guessed, and with it what had expired."""
+    """A version without a position raises VersionGone, because its stream time is unknown."""
     table = StoreTable(tmp_path, make_definition(retention_ms=10))
     table.commit([{"key": "a", "start": 1}])
     table.commit([{"key": "a", "start": 2}])

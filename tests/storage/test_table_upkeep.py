@@ -1,4 +1,4 @@
-"""Checkpoints, log entries and files that left a table: what goes, and what must stay."""
+"""Tests of table maintenance: which checkpoints, log entries and files are deleted or kept."""
 
 import os
 from pathlib import Path
@@ -36,18 +36,18 @@ APPLICATION = "store-app"
 
 @pytest.fixture
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Checkpoints every 10 versions, and folders are listed each time."""
+    """Write checkpoints every 10 versions, and list directories each time."""
     monkeypatch.setattr(cleanup, "CHECKPOINT_INTERVAL", 10)
     monkeypatch.setattr(cleanup, "_LISTING_MS", 0)
 
 
 def upkeep_of(table: CompactedTable, kept_ms: int) -> TableUpkeep:
-    """Keep entries and removed files for so long."""
+    """Return maintenance that keeps entries and removed files for this time."""
     return table.upkeep(log_retention_ms=kept_ms, deleted_file_retention_ms=kept_ms)
 
 
 def grown(tmp_path: Path, batches: int) -> CompactedTable:
-    """A table of so many batches."""
+    """Return a table with this number of batches."""
     table = CompactedTable(tmp_path, SLIDING)
     for batch in range(batches):
         table.commit([{"key": "a", "start": batch % 5, "n": batch}])
@@ -55,18 +55,18 @@ def grown(tmp_path: Path, batches: int) -> CompactedTable:
 
 
 def entries(table: CompactedTable) -> list[int]:
-    """Versions that have an entry."""
+    """Return the versions that have an entry."""
     return DeltaLog(table.folder).versions()
 
 
 def checkpoints(table: CompactedTable) -> list[int]:
-    """Versions that have a Delta checkpoint."""
+    """Return the versions that have a Delta checkpoint."""
     log = table.folder / "_delta_log"
     return sorted(int(path.name[:20]) for path in log.glob("*.checkpoint.parquet"))
 
 
 def finish(upkeep: TableUpkeep, batch: int, passes: int = 1) -> None:
-    """Do all that is to be done, so many times."""
+    """Step until nothing is due, this number of times."""
     for _ in range(passes):
         while upkeep.step({"": batch}):
             pass
@@ -75,7 +75,7 @@ def finish(upkeep: TableUpkeep, batch: int, passes: int = 1) -> None:
 @pytest.mark.slow
 @pytest.mark.usefixtures("quick")
 def test_log_checkpoints_and_files_stay_few(tmp_path: Path) -> None:
-    """However many batches: with no time to keep anything, a bounded number of each."""
+    """With minimum retention, the numbers of entries, checkpoints and files stay bounded."""
     table = CompactedTable(tmp_path, SLIDING)
     upkeep = upkeep_of(table, 1)
     counts = []
@@ -91,14 +91,14 @@ def test_log_checkpoints_and_files_stay_few(tmp_path: Path) -> None:
     versions = entries(table)
     assert versions == list(range(versions[0], versions[-1] + 1))
     table.assert_unchanged()
-    # The writer, and one that opens the table anew, go on.
+    # A table that is opened again has the last batch.
     again = open_table(table.folder, table.schema, table.properties, sync=False)
     assert again.recorded_batch(APPLICATION) == table.batch
 
 
 @pytest.mark.usefixtures("quick")
 def test_nothing_goes_before_its_time(tmp_path: Path) -> None:
-    """Entries, and files that left the table, are kept as long as the properties say."""
+    """Entries and removed files are kept for the times of the table properties."""
     table = grown(tmp_path, 30)
     before = table.names()
     finish(upkeep_of(table, 3_600_000), 29, passes=2)
@@ -109,13 +109,13 @@ def test_nothing_goes_before_its_time(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("quick")
 def test_the_last_position_stays_in_the_log(tmp_path: Path) -> None:
-    """Behind a batch there may be only compactions; a new index must still find its position."""
+    """The entry of the last batch stays, although many entries without a position follow."""
     table = grown(tmp_path, 12)
     upkeep = upkeep_of(table, 1)
     finish(upkeep, 11)
     recorded = next(v for v in reversed(entries(table)) if _has_position(table, v))
     for n in range(25):
-        # Commits without a position, as compactions are.
+        # Commits without a position, like compactions.
         table.table.commit([], "somebody", n, {})
         finish(upkeep, 11)
     assert entries(table)[0] <= recorded
@@ -126,7 +126,7 @@ def test_the_last_position_stays_in_the_log(tmp_path: Path) -> None:
 @pytest.mark.usefixtures("quick")
 @pytest.mark.parametrize("is_restored", [False, True])
 def test_the_position_that_counts_stays_in_the_log(tmp_path: Path, *, is_restored: bool) -> None:
-    """Maintenance may repeat an older one behind it, and a RESTORE goes back to one in front."""
+    """The position that counts stays after a repeated older record and after a RESTORE."""
     table = grown(tmp_path, 12)
     upkeep = upkeep_of(table, 1)
     if is_restored:
@@ -140,7 +140,7 @@ def test_the_position_that_counts_stays_in_the_log(tmp_path: Path, *, is_restore
     assert 0 < counts <= 11
     for n in range(25):
         table.table.commit([], "somebody", n, {})
-        # One that followed the table, and one that knows it from now on.
+        # Alternate between maintenance that followed the table and new maintenance.
         finish(upkeep if n % 2 else upkeep_of(table, 1), 11)
     assert _batch_of(table) == counts
 
@@ -158,7 +158,7 @@ def _has_position(table: CompactedTable, version: int) -> bool:
 
 @pytest.mark.usefixtures("quick")
 def test_entries_stay_until_a_checkpoint_is_known_to_be_on_disk(tmp_path: Path) -> None:
-    """A checkpoint of a process that was killed may be torn: it stands for nothing."""
+    """Entries before a checkpoint of another process stay, because it can be torn."""
     table = grown(tmp_path, 15)
     DeltaTable(table.folder).create_checkpoint()
     finish(upkeep_of(table, 1), 14)
@@ -170,7 +170,7 @@ def test_entries_stay_until_a_checkpoint_is_known_to_be_on_disk(tmp_path: Path) 
 def test_entries_of_a_log_of_very_many_go_early(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, entries_max: int, first: int
 ) -> None:
-    """Above twice the limit, entries before the newest checkpoint go after ten minutes."""
+    """Above twice the limit, entries before the newest checkpoint are deleted early."""
     monkeypatch.setattr(cleanup, "_ENTRIES_MAX", entries_max)
     monkeypatch.setattr(cleanup, "_CROWDED_MS", -1)
     table = grown(tmp_path, 31)
@@ -180,7 +180,7 @@ def test_entries_of_a_log_of_very_many_go_early(
 
 @pytest.mark.usefixtures("quick")
 def test_removed_files_of_an_earlier_run_go_with_their_time(tmp_path: Path) -> None:
-    """Short runs remember nothing: the log says when a file was removed, or that it is long ago."""
+    """A later run deletes files that an earlier run removed from the table, after their time."""
     table = grown(tmp_path, 12)
     worker = table.compaction()
     worker.merge(worker.runs(), lambda: None)
@@ -196,7 +196,7 @@ def test_removed_files_of_an_earlier_run_go_with_their_time(tmp_path: Path) -> N
 
 @pytest.mark.usefixtures("quick")
 def test_files_that_a_batch_may_still_commit_stay(tmp_path: Path) -> None:
-    """However old: its process may have been suspended. Of batches behind the table's they go."""
+    """Files of batches that can still be committed stay at any age, and orphans are deleted."""
     table = grown(tmp_path, 5)
     rows = table.rows([{"key": "z", "start": 1}])
 
@@ -212,13 +212,13 @@ def test_files_that_a_batch_may_still_commit_stay(tmp_path: Path) -> None:
     finish(upkeep_of(table, 1), 4)
     assert not orphans & table.names()
     assert waiting | foreign | {young} <= table.names()
-    # A prepared batch is committed with the file that waited.
+    # The batch of a waiting file can be prepared, so the file is kept for its commit.
     table.assert_unchanged()
 
 
 @pytest.mark.usefixtures("quick")
 def test_dead_letters_are_merged_as_they_are(tmp_path: Path) -> None:
-    """No row is dropped, and files of other pipelines' batches are left to them."""
+    """Merging dead letters drops no row, and files of other pipelines stay."""
     schema = pa.schema([
         pa.field("topic", pa.string(), nullable=False), pa.field("partition", pa.int32()),
         pa.field("offset", pa.int64()), pa.field("raw", pa.binary()),
@@ -246,7 +246,7 @@ def test_dead_letters_are_merged_as_they_are(tmp_path: Path) -> None:
     assert not (tmp_path / mine).exists()
     assert (tmp_path / other).exists()
     assert upkeep.figures().files < 12
-    # No entry says a position there, so none is kept for it.
+    # Entries of dead letters have no position, so all old entries are deleted.
     assert DeltaLog(tmp_path).versions()[0] > 0
     offsets = DeltaTable(tmp_path).to_pyarrow_table()["offset"].to_pylist()
     assert sorted(offsets) == [batch for batch in range(12) for _ in range(3)]
@@ -255,7 +255,7 @@ def test_dead_letters_are_merged_as_they_are(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("quick")
 def test_a_batch_costs_no_listing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Once it is opened, what a step reads does not depend on the table's history."""
+    """After the first step, a step does not list directories."""
     monkeypatch.setattr(cleanup, "_LISTING_MS", 3_600_000)
     monkeypatch.setattr(cleanup, "CHECKPOINT_INTERVAL", 1_000)
     table = grown(tmp_path, 20)
@@ -274,7 +274,7 @@ def test_a_batch_costs_no_listing(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
 
 def test_off_leaves_all_files_and_still_writes_checkpoints(tmp_path: Path) -> None:
-    """Readers start quickly, and nothing is merged or removed."""
+    """With compaction off, checkpoints are written, and files are neither merged nor deleted."""
     table = grown(tmp_path, 101)
     before = table.names()
     finish(table.upkeep(compacts=False, deleted_file_retention_ms=1), 100, passes=2)
@@ -283,7 +283,7 @@ def test_off_leaves_all_files_and_still_writes_checkpoints(tmp_path: Path) -> No
 
 
 def test_a_damaged_pointer_does_not_stop_checkpoints(tmp_path: Path) -> None:
-    """A flipped bit names a checkpoint of a version that the table does not have."""
+    """A pointer to a checkpoint of a nonexistent version does not prevent new checkpoints."""
     table = grown(tmp_path, 101)
     pointer = table.folder / "_delta_log" / "_last_checkpoint"
     pointer.write_bytes(b'{"version":900000,"size":1}')
@@ -292,7 +292,7 @@ def test_a_damaged_pointer_does_not_stop_checkpoints(tmp_path: Path) -> None:
 
 
 def test_a_writer_that_may_not_write_any_more_removes_nothing(tmp_path: Path) -> None:
-    """Who was overtaken by another process is told before each commit and removal."""
+    """After another process started, the step raises an error and removes no file."""
     table = grown(tmp_path, 12)
     before = table.names()
 
@@ -308,7 +308,7 @@ def test_a_writer_that_may_not_write_any_more_removes_nothing(tmp_path: Path) ->
 
 
 def test_a_writer_that_may_not_write_any_more_removes_no_entry(tmp_path: Path) -> None:
-    """It is checked before the first entry that a clean-up removes, and once per clean-up."""
+    """A clean-up checks once, before it deletes its first entry, that it is allowed to write."""
     table = grown(tmp_path, 12)
     DeltaTable(table.folder).alter.set_table_properties({LOG_RETENTION: interval(1)})
     clean = cleanup.Cleanup(TableFiles(table.folder), sync=False)
@@ -342,7 +342,7 @@ def test_each_time_can_be_set_alone(tmp_path: Path, name: str) -> None:
 
 
 def test_small_files_are_merged_when_there_are_enough(tmp_path: Path) -> None:
-    """`small_files` of them: one file less waits. A merged file counts as one."""
+    """Exactly `small_files` small files are merged, and a merged file is also a small file."""
     table = CompactedTable(tmp_path, SLIDING)
     for batch in range(TINY.small_files):
         assert table.compaction().due() == []
@@ -382,19 +382,19 @@ def test_dead_letters_are_merged_in_pieces(tmp_path: Path, rows: int, sizes: lis
     ],
 )  # fmt: skip
 def test_durations_of_delta_are_read(text: str, kept_ms: int) -> None:
-    """What is not understood is kept for long."""
+    """Delta intervals are parsed, and an unknown format keeps entries for 30 days."""
     assert log_retention_ms({"delta.logRetentionDuration": text}) == kept_ms
 
 
 @pytest.mark.parametrize("time_ms", [1, 999, 1000, 90_000, 3_600_000, 604_800_000])
 def test_durations_are_written_as_they_are_read(time_ms: int) -> None:
-    """In Delta's units; a table without the property has a default."""
+    """Intervals round-trip in Delta's units, and a table without the property has a default."""
     assert log_retention_ms({"delta.logRetentionDuration": interval(time_ms)}) == time_ms
     assert log_retention_ms({}) == 86_400_000
 
 
 def test_new_tables_say_how_long_things_are_kept(tmp_path: Path) -> None:
-    """The properties are Delta's, so that others' clean-up goes by them, too."""
+    """New tables have Delta's retention properties, so other programs also respect them."""
     table = CompactedTable(tmp_path, SLIDING)
     configuration = DeltaTable(table.folder).metadata().configuration
     assert configuration["delta.logRetentionDuration"] == "interval 1 days"

@@ -1,4 +1,4 @@
-"""Tables that are away for a while: indexes stay and answer, and go only with a deleted table."""
+"""Tests of unavailable tables: indexes stay in use, and only a deleted table deletes its index."""
 
 import os
 import shutil
@@ -17,7 +17,7 @@ from tests.storage.waiting import wait_for
 
 
 class Rounds:
-    """A tailer of a data folder in this process, with a clock that the test sets."""
+    """A tailer of a data directory in this process, with a time that the test sets."""
 
     def __init__(self, data: Path) -> None:
         self.layout = DataLayout(data)
@@ -25,22 +25,22 @@ class Rounds:
         self.tailer = Tailer(data, clock=lambda: self.seconds)
 
     def round(self, after_seconds: float = 1.0) -> TailerStatus:
-        """One round, so many seconds after the last one; gives what the tailer then says."""
+        """Run one round this number of seconds after the last one, and return the status."""
         self.seconds += after_seconds
         self.tailer.round()
         return StatusFile(self.layout).read()
 
     def state(self, store: str) -> str | None:
-        """One more round; the state of a store."""
+        """Run one round, and return the state of a store."""
         status = self.round().stores.get(store)
         return status.state if status else None
 
     def wait_for(self, store: str, state: str) -> None:
-        """Go on until a store has this state."""
+        """Run rounds until a store has this state."""
         wait_for(state, lambda: self.state(store), f"the state of {store}")
 
     def versions(self, *stores: str) -> list[int]:
-        """The versions that indexes answer from; the tailer ends, for it has their files open."""
+        """End the tailer, which has index files open, and return the versions of indexes."""
         self.tailer.end()
         found = []
         for store in stores:
@@ -51,14 +51,14 @@ class Rounds:
         return found
 
     def restart(self) -> None:
-        """Another tailer goes on, long after."""
+        """Replace the tailer by a new one, with the current time."""
         self.tailer.end()
         self.tailer = Tailer(self.layout.root, clock=lambda: self.seconds)
 
 
 @pytest.fixture
 def tables(tmp_path: Path) -> dict[str, StoreTable]:
-    """Two stores with one commit each."""
+    """Return two stores with one commit each."""
     made = {name: StoreTable(tmp_path, make_definition(name)) for name in ("one", "two")}
     for table in made.values():
         table.commit([{"key": "a", "start": 1}])
@@ -67,7 +67,7 @@ def tables(tmp_path: Path) -> dict[str, StoreTable]:
 
 @pytest.fixture
 def rounds(tmp_path: Path, tables: dict[str, StoreTable]) -> Iterator[Rounds]:
-    """A tailer that follows both; its index files are closed, so that a test can read them."""
+    """Return a tailer that has followed both stores, with closed indexes that a test can read."""
     made = Rounds(tmp_path)
     for name in tables:
         made.wait_for(name, "following")
@@ -77,7 +77,7 @@ def rounds(tmp_path: Path, tables: dict[str, StoreTable]) -> Iterator[Rounds]:
 
 
 def test_all_tables_away_and_back(rounds: Rounds, tables: dict[str, StoreTable]) -> None:
-    """As long as the folder is not there no index goes, whatever the time; then it goes on."""
+    """While the tables directory is unavailable, no index is deleted, and later all continue."""
     folder = rounds.layout.tables
     generations = {IndexFolder(rounds.layout.index(name)).current() for name in tables}
     away = folder.rename(folder.with_name("elsewhere"))
@@ -96,7 +96,7 @@ def test_all_tables_away_and_back(rounds: Rounds, tables: dict[str, StoreTable])
 
 @pytest.mark.parametrize("restart", [False, True])
 def test_an_empty_folder_in_the_place_of_the_tables(rounds: Rounds, *, restart: bool) -> None:
-    """As below an unmounted folder: it is another one than that in which tables were seen."""
+    """An empty directory in place of the tables, as without a mount, deletes no index."""
     rounds.round()
     folder = rounds.layout.tables
     folder.rename(folder.with_name("elsewhere"))
@@ -110,7 +110,7 @@ def test_an_empty_folder_in_the_place_of_the_tables(rounds: Rounds, *, restart: 
 
 
 def test_an_index_goes_when_its_table_stays_away(rounds: Rounds) -> None:
-    """Only after a while without a break, while the other table is there; then nothing is left."""
+    """An index is deleted when its table has been missing continuously for a time."""
     rounds.round()
     table, elsewhere = rounds.layout.table("two"), rounds.layout.root / "elsewhere"
     table.rename(elsewhere)
@@ -131,7 +131,7 @@ def test_an_index_goes_when_its_table_stays_away(rounds: Rounds) -> None:
 
 
 def test_the_last_table_that_is_deleted_takes_its_index_along(rounds: Rounds) -> None:
-    """Also after a restart: the folder is the one in which tables were seen."""
+    """Indexes of deleted tables are deleted, also of the last table and after a restart."""
     rounds.round()
     rounds.restart()
     for name in ("one", "two"):
@@ -145,7 +145,7 @@ def test_the_last_table_that_is_deleted_takes_its_index_along(rounds: Rounds) ->
 def test_a_table_that_can_not_be_looked_at_is_not_gone(
     rounds: Rounds, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """No permission, a dead device: its store says so itself, and no time counts."""
+    """A table that cannot be read has state `failed`, and its index is not deleted."""
     rounds.round()
     stat = Path.stat
 
@@ -165,7 +165,7 @@ def test_a_table_that_can_not_be_looked_at_is_not_gone(
 
 
 def test_a_folder_without_tables_is_no_problem(tmp_path: Path) -> None:
-    """The pipeline may be started later."""
+    """A data directory without tables is valid, because the pipeline can start later."""
     rounds = Rounds(tmp_path)
     assert rounds.round() == TailerStatus(None, os.getpid(), {}, None, None)
     rounds.tailer.end()

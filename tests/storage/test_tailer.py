@@ -1,4 +1,4 @@
-"""The tailer as a process: discovers stores, is the only one, survives and reports failures."""
+"""Tests of the tailer process: it finds stores, is the only one, recovers and reports failures."""
 
 import os
 import random
@@ -28,7 +28,7 @@ class Reading:
         self.reader = IndexReader(IndexFolder(DataLayout(data).index(store)))
 
     def version(self) -> int:
-        """The version of the index, -1 while there is none."""
+        """Return the version of the index, or -1 without an index."""
         try:
             with self.reader.snapshot() as snapshot:
                 return snapshot.state.version
@@ -36,13 +36,13 @@ class Reading:
             return -1
 
     def wait_for(self, version: int) -> None:
-        """Wait until the index has that version."""
+        """Wait until the index has this version."""
         wait_until(self.version, f"version {version}", lambda found: found >= version)
 
 
 @pytest.fixture
 def start(tmp_path: Path) -> Iterator[Start]:
-    """Start tailers of the test's data folder; all are ended with the test."""
+    """Return a function that starts tailers of the data directory, which end with the test."""
     started: list[subprocess.Popen[bytes]] = []
 
     def start_tailer(*options: str) -> "subprocess.Popen[bytes]":
@@ -61,7 +61,7 @@ def _status(data: Path, store: str = "store") -> StoreStatus | None:
 
 
 def test_new_stores_are_found_and_followed(tmp_path: Path, start: Start) -> None:
-    """Also those made after the start; each new version arrives."""
+    """Stores that are created after the start are followed."""
     start()
     first, second = (StoreTable(tmp_path, make_definition(name)) for name in ("first", "second"))
     readings = [Reading(tmp_path, name) for name in ("first", "second")]
@@ -75,7 +75,7 @@ def test_new_stores_are_found_and_followed(tmp_path: Path, start: Start) -> None
 
 @pytest.mark.slow
 def test_a_broken_store_stops_no_other(tmp_path: Path, start: Start) -> None:
-    """It is reported as failed with the reason."""
+    """A broken store is reported as failed, and other stores are followed."""
     broken = StoreTable(tmp_path, make_definition("broken"))
     broken.entry(0).write_text("{")
     good = StoreTable(tmp_path, make_definition("good"))
@@ -93,7 +93,7 @@ def test_a_broken_store_stops_no_other(tmp_path: Path, start: Start) -> None:
 
 @pytest.mark.slow
 def test_a_repaired_store_is_followed_again(tmp_path: Path, start: Start) -> None:
-    """Failing is not forever."""
+    """A failed store is followed again after its repair."""
     table = StoreTable(tmp_path, make_definition())
     whole = table.entry(0).read_bytes()
     table.entry(0).write_text("{")
@@ -108,7 +108,7 @@ def test_a_repaired_store_is_followed_again(tmp_path: Path, start: Start) -> Non
 
 
 def test_only_folders_with_a_log_and_a_good_name_are_stores(tmp_path: Path) -> None:
-    """The dead letters and half-made folders are not followed."""
+    """Only directories with log entries and a valid name count as stores."""
     StoreTable(tmp_path, make_definition())
     for name in ("_dead_letters", "bad name", "without_entries"):
         (tmp_path / "tables" / name / "_delta_log").mkdir(parents=True)
@@ -119,7 +119,7 @@ def test_only_folders_with_a_log_and_a_good_name_are_stores(tmp_path: Path) -> N
 
 @pytest.mark.slow
 def test_a_second_tailer_refuses_or_waits_for_its_turn(tmp_path: Path, start: Start) -> None:
-    """One data folder has one tailer; the one in reserve takes over."""
+    """A second tailer exits, or with ``--wait`` continues when the first one ends."""
     table = StoreTable(tmp_path, make_definition())
     first = start()
     reading = Reading(tmp_path)
@@ -135,7 +135,7 @@ def test_a_second_tailer_refuses_or_waits_for_its_turn(tmp_path: Path, start: St
 
 
 def test_a_directory_in_the_place_of_the_lock_is_an_error(tmp_path: Path) -> None:
-    """One line says what to do, without a traceback."""
+    """A directory in place of the lock file is reported in one line with a solution."""
     StoreTable(tmp_path, make_definition())
     (tmp_path / lock.LOCK_FILE).mkdir()
     command = [sys.executable, "-m", "oriel.storage.tailer", "--data", str(tmp_path)]
@@ -147,7 +147,7 @@ def test_a_directory_in_the_place_of_the_lock_is_an_error(tmp_path: Path) -> Non
 
 
 def test_it_ends_cleanly_when_told_to(tmp_path: Path, start: Start) -> None:
-    """SIGTERM is exit code 0."""
+    """SIGTERM ends the tailer with exit code 0."""
     StoreTable(tmp_path, make_definition())
     process = start()
     reading = Reading(tmp_path)
@@ -159,7 +159,7 @@ def test_it_ends_cleanly_when_told_to(tmp_path: Path, start: Start) -> None:
 
 @pytest.mark.slow
 def test_it_ends_with_its_parent(tmp_path: Path) -> None:
-    """Also when the parent is killed and can't tell it to."""
+    """The tailer ends when its parent process is killed."""
     StoreTable(tmp_path, make_definition())
     script = (
         "import os, signal, subprocess, sys\n"
@@ -180,7 +180,7 @@ def test_it_ends_with_its_parent(tmp_path: Path) -> None:
         wait_for(False, lambda: process_runs(child), "whether the tailer runs")
 
 
-#: How often the tailer is killed, in all runs together.
+#: The number of kills in all runs.
 _KILLS = int(os.environ.get("ORIEL_TAILER_KILLS", "6"))
 
 
@@ -189,7 +189,7 @@ _KILLS = int(os.environ.get("ORIEL_TAILER_KILLS", "6"))
 def test_killed_at_any_instant_it_goes_on_where_it_was(
     tmp_path: Path, start: Start, seed: int
 ) -> None:
-    """SIGKILL while versions are applied or the index is built: none lost, half there, or twice."""
+    """After a SIGKILL at any time, no version is lost, incomplete or applied twice."""
     chooser = random.Random(seed)
     table = StoreTable(tmp_path, make_definition())
     reading = Reading(tmp_path)
@@ -204,7 +204,7 @@ def test_killed_at_any_instant_it_goes_on_where_it_was(
             rows = [{"key": f"k{i}", "start": versions, "n": versions} for i in range(200)]
             table.commit(rows)
         reading.wait_for(chooser.randrange(versions + 1))
-        # A moment later, at whatever it then is.
+        # Kill it at a random time during its work.
         time.sleep(chooser.random() * 0.02)
         os.kill(process.pid, signal.SIGKILL)
         process.wait()
@@ -216,7 +216,7 @@ def test_killed_at_any_instant_it_goes_on_where_it_was(
 
 
 def _assert_whole(reading: Reading, seed: int) -> None:
-    """Each version up to the index's own is there with all of its 200 windows."""
+    """Check that the index has all 200 windows of each version up to its own."""
     try:
         with reading.reader.snapshot() as snapshot:
             assert snapshot.window_count() == 200 * snapshot.state.version, f"seed {seed}"

@@ -1,4 +1,4 @@
-"""The index follows tables of every store kind: sessions, time windows, one row a key."""
+"""Tests of indexes of every store kind: sessions, time windows and one row per key."""
 
 from pathlib import Path
 
@@ -14,7 +14,7 @@ from tests.storage.store_tables import HOPPING, NONE, SESSION, TUMBLING, Row, ma
 
 
 def _rebuild(followed: Followed) -> None:
-    """Throw the index away and build it from the table."""
+    """Delete the index and build it from the table."""
     followed.folder.remove()
     followed.catch_up()
 
@@ -25,7 +25,7 @@ def _session(start: int, end: int, **other: object) -> Row:
 
 @pytest.mark.parametrize("window", [TUMBLING, HOPPING])
 def test_time_windows_are_followed_and_rebuilt(tmp_path: Path, window: WindowSpec) -> None:
-    """As sliding ones are, retention by start too."""
+    """Tumbling and hopping windows are followed, rebuilt and expired by their start."""
     followed = Followed(tmp_path, retention_ms=20, window=window)
     followed.table.commit([{"key": "a", "start": start} for start in (0, 10, 20)])
     followed.catch_up()
@@ -37,7 +37,7 @@ def test_time_windows_are_followed_and_rebuilt(tmp_path: Path, window: WindowSpe
 
 
 def test_a_session_that_grows_replaces_the_ones_it_merged(tmp_path: Path) -> None:
-    """The merged ones go in the version in which the new one comes; a rebuild agrees."""
+    """A merged session replaces its parts in one version, also after a rebuild."""
     followed = Followed(tmp_path, window=SESSION)
     followed.table.commit([_session(0, 5), _session(20, 25)])
     followed.catch_up()
@@ -53,7 +53,7 @@ def test_a_session_that_grows_replaces_the_ones_it_merged(tmp_path: Path) -> Non
 
 
 def test_a_removed_session_may_come_back(tmp_path: Path) -> None:
-    """Removed, made again and removed again: the last word counts, in a rebuild too."""
+    """A session that is removed and created again has its last row, also after a rebuild."""
     followed = Followed(tmp_path, window=SESSION)
     for n, deleted in ((1, False), (2, True), (3, False), (4, True), (5, False)):
         followed.table.commit([_session(0, 5, n=n, deleted=deleted), _session(n, n)])
@@ -68,7 +68,7 @@ def test_a_removed_session_may_come_back(tmp_path: Path) -> None:
 
 
 def test_sessions_expire_by_their_end(tmp_path: Path) -> None:
-    """A long session outlives a short one inside it; sweep and rebuild leave the same."""
+    """A long session expires after a short one inside it. A sweep and a rebuild agree."""
     followed = Followed(tmp_path, retention_ms=100, window=SESSION)
     followed.table.commit([_session(0, 150), _session(20, 40), _session(30, 90), _session(60, 100)])
     followed.catch_up()
@@ -87,7 +87,7 @@ def test_sessions_expire_by_their_end(tmp_path: Path) -> None:
 
 
 def test_a_removed_session_moves_the_clock(tmp_path: Path) -> None:
-    """The greatest end counts, of removed sessions too (semantics.md#7); a rebuild agrees."""
+    """The greatest end of any session counts, also of a removed one (semantics.md#7)."""
     followed = Followed(tmp_path, retention_ms=50, window=SESSION)
     followed.table.commit([_session(0, 10), _session(40, 80)])
     followed.table.commit([_session(40, 80, deleted=True)])
@@ -99,7 +99,7 @@ def test_a_removed_session_moves_the_clock(tmp_path: Path) -> None:
 
 
 def test_a_store_without_windows_has_one_row_a_key(tmp_path: Path) -> None:
-    """Each update replaces it, a removal removes it, and it may come back; nothing expires."""
+    """A store without windows has the newest row of each key, and no row expires."""
     followed = Followed(tmp_path, retention_ms=1, window=NONE)
     followed.table.commit([{"key": "a", "n": 1, "timestamp": 7}, {"key": "b"}])
     followed.catch_up()
@@ -141,7 +141,7 @@ _BATCHES = st.lists(
 def test_any_history_of_sessions_ends_in_the_same_index(
     tmp_path_factory: pytest.TempPathFactory, batches: list[list[Row]], events: list[str]
 ) -> None:
-    """Followed, restarted, rebuilt or compacted in between: the dict of last rows is the index."""
+    """After any order of follow, restart, rebuild and compaction, the index has the last rows."""
     followed = Followed(tmp_path_factory.mktemp("sessions"), window=SESSION)
     last: dict[tuple[str, int, int], Row] = {}
     with check_in_this_process():

@@ -1,4 +1,4 @@
-"""One loop and few threads for all stores: none waits for one that hangs, idle ones cost little."""
+"""Tests of the store pool: a store that hangs delays no other, and idle stores cost little."""
 
 import threading
 import time
@@ -15,10 +15,15 @@ from tests.storage.waiting import wait_for, wait_until
 
 
 class FakeStore:
-    """Stands for a store's tailer: counts what is asked of it, and may hang until it is let go."""
+    """Replaces a store's tailer: counts calls, and can hang until it is released."""
 
     def __init__(self, *, has_work: bool = True, hangs_in: str = "") -> None:
-        """It has something to do at each look, or nothing; ``hangs_in`` is ``look`` or a step."""
+        """Create a fake store.
+
+        Args:
+            has_work: The result of each ``look``.
+            hangs_in: ``look`` or ``step`` to hang there.
+        """
         self.looks = self.steps = self.closed = 0
         self.moved_at = self.changed_at = 0.0
         self.status = StoreStatus("following", 7)
@@ -30,10 +35,10 @@ class FakeStore:
         self._at_work = threading.Lock()
 
     def spread(self, around_seconds: float, stores: int) -> None:
-        """Nothing to spread."""
+        """Do nothing."""
 
     def look(self) -> bool:
-        """Count it."""
+        """Count the call."""
         with self._alone():
             self.looks += 1
             if self._hangs_in == "look":
@@ -41,7 +46,7 @@ class FakeStore:
             return self._has_work
 
     def advance(self) -> float:
-        """Count it."""
+        """Count the call."""
         with self._alone():
             self.steps += 1
             if self._hangs_in == "step":
@@ -49,7 +54,7 @@ class FakeStore:
             return 0.0
 
     def close(self) -> None:
-        """Count it."""
+        """Count the call."""
         self.closed += 1
 
     def _alone(self) -> threading.Lock:
@@ -59,7 +64,7 @@ class FakeStore:
 
 @pytest.fixture
 def pool() -> Iterator[StorePool]:
-    """A pool without stores, which supervises itself."""
+    """Return a pool without stores that a thread supervises."""
     made, stop = StorePool(), threading.Event()
 
     def supervise() -> None:
@@ -85,7 +90,7 @@ def _add(pool: StorePool, name: str, store: FakeStore) -> FakeStore:
 def test_stores_that_hang_hold_no_other(
     pool: StorePool, monkeypatch: pytest.MonkeyPatch, where: str
 ) -> None:
-    """More of them than there are threads; they are told, and followed again when they can be."""
+    """Hanging stores, more than the threads, are reported as held and later followed again."""
     monkeypatch.setattr(pools, "BLOCKED_SECONDS", 0.05)
     hanging = [_add(pool, f"bad{n}", FakeStore(hangs_in=where)) for n in range(6)]
     good = _add(pool, "good", FakeStore())
@@ -106,7 +111,7 @@ def test_stores_that_hang_hold_no_other(
 
 
 def test_a_store_that_is_removed_is_closed(pool: StorePool) -> None:
-    """By whoever has it next; it is not looked at any more."""
+    """A removed store is closed once and never polled again."""
     store = _add(pool, "store", FakeStore(has_work=False))
     wait_until(lambda: store.looks, "a look")
     pool.remove("store")
@@ -118,7 +123,7 @@ def test_a_store_that_is_removed_is_closed(pool: StorePool) -> None:
 
 
 def test_the_end_closes_all() -> None:
-    """Those that nobody is at."""
+    """The end of the pool closes all stores that no thread uses."""
     pool = StorePool()
     stores = [_add(pool, f"store{n}", FakeStore(has_work=False)) for n in range(5)]
     pool.supervise()
@@ -128,7 +133,7 @@ def test_the_end_closes_all() -> None:
 
 
 def test_a_store_that_is_behind_or_held_is_told(tmp_path: Path) -> None:
-    """Only beyond the bound, and a problem of its own comes first."""
+    """A store is stale above the bound or blocked if held, unless it has its own problem."""
     tailer, store = Tailer(tmp_path, stale_seconds=60), FakeStore()
 
     def told(*, is_held: bool = False) -> StoreStatus:

@@ -1,6 +1,6 @@
-"""One store's tailer: every table version arrives once, and every mishap ends in the same index.
+"""Tests of one store's tailer: each version is applied once, and every failure recovers.
 
-After each step the index is compared with what a plain dict of the table's rows says.
+After each step, the index is compared with a plain dict of the table's rows.
 """
 
 import shutil
@@ -26,7 +26,7 @@ B1: Row = {"key": "b", "start": 1}
 
 
 def test_versions_are_applied_one_after_the_other(followed: Followed) -> None:
-    """Rows and position of each batch arrive; the same window is replaced."""
+    """Rows and position of each batch are applied in order, and a window's row is replaced."""
     followed.catch_up()
     followed.table.commit([A1, B1])
     followed.catch_up()
@@ -43,7 +43,7 @@ def test_versions_are_applied_one_after_the_other(followed: Followed) -> None:
 
 
 def test_an_index_is_opened_again_without_building_it(followed: Followed) -> None:
-    """A restart goes on where the index is."""
+    """A restarted tailer continues with the existing index."""
     followed.table.commit([A1])
     followed.catch_up()
     generation = followed.generation()
@@ -56,7 +56,7 @@ def test_an_index_is_opened_again_without_building_it(followed: Followed) -> Non
 
 
 def test_deleted_rows_leave_the_index(followed: Followed) -> None:
-    """`deleted` removes the window, in a later batch and when building."""
+    """`deleted` removes the window when the tailer follows a batch and in a rebuild."""
     followed.table.commit([A1, A2])
     followed.catch_up()
     followed.table.commit([{**A1, "deleted": True}, B1])
@@ -68,7 +68,7 @@ def test_deleted_rows_leave_the_index(followed: Followed) -> None:
 
 
 def test_the_highest_revision_wins_within_one_batch_and_when_building(followed: Followed) -> None:
-    """Whatever the order of rows and files."""
+    """The row with the highest revision counts, in any order of rows and files."""
     newer, older = {**A1, "n": 2, "revision": 9}, {**A1, "n": 1, "revision": 3}
     followed.catch_up()
     followed.table.commit([newer, older])
@@ -82,7 +82,7 @@ def test_the_highest_revision_wins_within_one_batch_and_when_building(followed: 
 
 
 def test_compaction_changes_nothing_but_the_version(followed: Followed) -> None:
-    """Position and windows stay, also when the old files are gone and the index is rebuilt."""
+    """A compaction only changes the version, also after a vacuum and a rebuild."""
     followed.table.commit([A1])
     followed.table.commit([{**A1, "n": 5}, B1])
     followed.catch_up()
@@ -101,7 +101,7 @@ def test_compaction_changes_nothing_but_the_version(followed: Followed) -> None:
 
 @pytest.mark.parametrize("content", [b"", b'{"commitInfo":{"timestamp":1,"oper'])
 def test_a_torn_newest_entry_is_waited_for(followed: Followed, content: bytes) -> None:
-    """The last good version is served; the entry counts once it is whole."""
+    """A torn entry is ignored until it is complete, and the version before it is served."""
     followed.table.commit([A1])
     followed.catch_up()
     followed.table.commit([A2])
@@ -116,7 +116,7 @@ def test_a_torn_newest_entry_is_waited_for(followed: Followed, content: bytes) -
 
 
 def test_an_applied_entry_that_turns_out_torn_is_taken_back(followed: Followed) -> None:
-    """After a power loss the log may lack what the index has: the log is right."""
+    """If an applied entry is torn after a power loss, the index follows the log back."""
     followed.table.commit([A1])
     followed.table.commit([A2])
     followed.catch_up()
@@ -126,7 +126,7 @@ def test_an_applied_entry_that_turns_out_torn_is_taken_back(followed: Followed) 
 
 
 def test_an_applied_entry_that_was_replaced_is_read_again(followed: Followed) -> None:
-    """The writer set the torn entry aside and committed the batch again under its version."""
+    """An applied entry that the writer replaced is read again."""
     followed.table.commit([A1])
     followed.table.commit([A2])
     followed.catch_up()
@@ -139,7 +139,7 @@ def test_an_applied_entry_that_was_replaced_is_read_again(followed: Followed) ->
 
 @pytest.mark.parametrize("restart", [False, True])
 def test_a_replaced_table_replaces_the_index(followed: Followed, restart: bool) -> None:
-    """Another table id, versions from 0 again; noticed while following and at the start."""
+    """A table with another id replaces the index, while following and after a restart."""
     followed.table.commit([A1])
     followed.table.commit([A2])
     followed.catch_up()
@@ -153,7 +153,7 @@ def test_a_replaced_table_replaces_the_index(followed: Followed, restart: bool) 
 
 
 def test_a_longer_table_in_its_place_replaces_the_index_too(followed: Followed) -> None:
-    """The version alone can't tell: the new table has gone past it already."""
+    """A replaced table with more versions than the old one also replaces the index."""
     followed.table.commit([A1])
     followed.catch_up()
     shutil.rmtree(followed.table.path)
@@ -165,7 +165,7 @@ def test_a_longer_table_in_its_place_replaces_the_index_too(followed: Followed) 
 
 
 def test_a_gap_in_the_log_is_bridged_by_a_checkpoint(followed: Followed) -> None:
-    """Entries cleaned up before they were read: the whole version is read instead."""
+    """If unread entries were deleted after a checkpoint, the whole version is read."""
     followed.table.commit([A1])
     followed.catch_up()
     followed.table.commit([A2])
@@ -178,7 +178,7 @@ def test_a_gap_in_the_log_is_bridged_by_a_checkpoint(followed: Followed) -> None
 
 
 def test_a_hole_in_the_log_fails_and_leaves_the_last_version(followed: Followed) -> None:
-    """Nothing can be read beyond it; readers keep what there is."""
+    """A gap in the log without a checkpoint raises CorruptLog, and the last version stays."""
     followed.table.commit([A1])
     followed.catch_up()
     followed.table.commit([A2])
@@ -190,7 +190,7 @@ def test_a_hole_in_the_log_fails_and_leaves_the_last_version(followed: Followed)
 
 
 def test_rows_of_others_make_it_build_anew(followed: Followed) -> None:
-    """An append without our record, or a delete: the revisions decide."""
+    """After an append or a delete by another program, the index follows the revisions."""
     followed.table.commit([{**A1, "revision": 5}])
     followed.catch_up()
     write_deltalake(
@@ -206,7 +206,7 @@ def test_rows_of_others_make_it_build_anew(followed: Followed) -> None:
 
 
 def test_a_batch_that_goes_backwards_makes_it_build_anew(followed: Followed) -> None:
-    """Then the order of commits is not the order of revisions."""
+    """After a batch with a lower number, the index still follows the revisions."""
     followed.table.commit([{**A1, "n": 1, "revision": 7}], make_record(7))
     followed.catch_up()
     followed.table.commit([{**A1, "n": 2, "revision": 3}], make_record(3))
@@ -215,7 +215,7 @@ def test_a_batch_that_goes_backwards_makes_it_build_anew(followed: Followed) -> 
 
 
 def test_a_changed_definition_makes_it_build_anew(followed: Followed) -> None:
-    """The new definition is served."""
+    """After a change of the definition, the index has the new definition."""
     followed.table.commit([A1])
     followed.catch_up()
     changed = make_definition(retention_ms=50)
@@ -227,7 +227,7 @@ def test_a_changed_definition_makes_it_build_anew(followed: Followed) -> None:
 
 
 def test_a_deleted_index_is_built_anew(followed: Followed) -> None:
-    """While following, without a restart."""
+    """A deleted index is rebuilt while the tailer follows, without a restart."""
     followed.table.commit([A1])
     followed.catch_up()
     shutil.rmtree(followed.folder.path)
@@ -238,7 +238,7 @@ def test_a_deleted_index_is_built_anew(followed: Followed) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("mishap", ["cut off", "marked", "garbled", "garbled and suspect"])
 def test_a_damaged_index_is_built_anew(followed: Followed, mishap: str) -> None:
-    """While following, or when it is opened next."""
+    """A damaged index is rebuilt while the tailer follows, or when it is opened next."""
     followed.table.commit([A1, B1])
     followed.catch_up()
     damaged = followed.generation()
@@ -264,7 +264,7 @@ def test_a_damaged_index_is_built_anew(followed: Followed, mishap: str) -> None:
 
 @pytest.mark.slow
 def test_a_suspect_index_that_is_intact_stays(followed: Followed) -> None:
-    """Suspicion costs a check, no rebuild."""
+    """An intact index that is suspect is verified and not rebuilt."""
     followed.table.commit([A1])
     followed.catch_up()
     generation = followed.generation()
@@ -275,7 +275,7 @@ def test_a_suspect_index_that_is_intact_stays(followed: Followed) -> None:
 
 
 def test_what_a_dead_tailer_left_unfinished_is_removed(followed: Followed) -> None:
-    """A generation that was never published takes no space for long."""
+    """A generation that a killed tailer did not publish is deleted."""
     followed.table.commit([A1])
     followed.catch_up()
     followed.tailer.close()
@@ -287,7 +287,7 @@ def test_what_a_dead_tailer_left_unfinished_is_removed(followed: Followed) -> No
 
 
 def test_expired_windows_are_deleted_in_the_background(tmp_path: Path) -> None:
-    """They are invisible at once, and gone after the next sweep; a rebuild leaves them out."""
+    """Expired windows are invisible at once, and the next sweep deletes them."""
     followed = Followed(tmp_path, retention_ms=100)
     followed.table.commit([{"key": key, "start": start} for key in "ab" for start in (0, 50)])
     followed.catch_up()
@@ -304,7 +304,7 @@ def test_expired_windows_are_deleted_in_the_background(tmp_path: Path) -> None:
 
 
 def test_no_table_yet_is_not_ready(tmp_path: Path) -> None:
-    """The step fails with a reason, and the next one may succeed."""
+    """Without a table, a step raises StoreNotReady."""
     tailer = StoreTailer(DeltaLog(tmp_path / "tables" / "store"), IndexFolder(tmp_path / "index"))
     with pytest.raises(StoreNotReady):
         tailer.step()
@@ -324,7 +324,7 @@ _BATCHES = st.lists(
 def test_any_history_ends_in_the_same_index(
     tmp_path_factory: pytest.TempPathFactory, batches: list[list[Row]], events: list[str]
 ) -> None:
-    """Followed, restarted, rebuilt or compacted in between: the index is the dict of last rows."""
+    """After any order of follow, restart, rebuild and compaction, the index has the last rows."""
     followed = Followed(tmp_path_factory.mktemp("history"))
     windows: dict[tuple[str, int], Row] = {}
     with check_in_this_process():

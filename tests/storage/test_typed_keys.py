@@ -1,4 +1,4 @@
-"""Stores of every kind and of each implementation, with keys of every type."""
+"""Conformance tests of stores of every kind and implementation, with keys of every type."""
 
 import re
 from collections.abc import Callable, Iterable, Iterator
@@ -38,20 +38,20 @@ _KINDS = (SLIDING, SESSION, NONE)
 
 
 class TestModelsHaveTypedKeys(TypedKeyConformance):
-    """The models pass the suite that they are the measure of."""
+    """The reference models with windows pass the suite."""
 
     @pytest.fixture(params=[ModelWindowStore, ModelSessionStore])
     def make_typed_store(self, request: pytest.FixtureRequest) -> MakeTypedStore:
-        """Make a model with windows."""
+        """Return a function that creates a model with windows."""
         return lambda puts, key_type: request.param(puts, key_type=key_type)
 
 
 class TestModelOfRowsHasTypedKeys(TypedKeyConformance):
-    """The model without windows passes the suite, too."""
+    """The reference model without windows passes the suite."""
 
     @pytest.fixture
     def make_typed_store(self) -> MakeTypedStore:
-        """Make a model without windows."""
+        """Return a function that creates a model without windows."""
         return ModelKeyValueStore
 
 
@@ -62,7 +62,7 @@ class TestIndexHasTypedKeys(TypedKeyConformance):
     def make_typed_store(
         self, tmp_path: Path, request: pytest.FixtureRequest
     ) -> Iterator[MakeTypedStore]:
-        """Make a snapshot of an index on disk."""
+        """Return a function that creates a snapshot of an index on disk."""
         with written_stores(tmp_path, request.param) as make:
 
             def make_typed(puts: Iterable[Put], key_type: str) -> ReadOnlyStore:
@@ -77,7 +77,7 @@ Tables = dict[StoreKind, Callable[..., Any]]
 
 @pytest.fixture(scope="module")
 def tables(tmp_path_factory: pytest.TempPathFactory) -> Tables:
-    """By kind: make stores of tables that all tests share."""
+    """Return functions that create table stores, which all tests share, by kind."""
     return {
         window.kind: table_stores(tmp_path_factory.mktemp("tables"), window) for window in _KINDS
     }
@@ -89,7 +89,7 @@ class TestTableHasTypedKeys(TypedKeyConformance):
 
     @pytest.fixture(params=_KINDS, ids=lambda window: str(window.kind))
     def make_typed_store(self, tables: Tables, request: pytest.FixtureRequest) -> MakeTypedStore:
-        """Make the store of a table on disk."""
+        """Return a function that creates the store of a table on disk."""
         make = tables[request.param.kind]
 
         def make_typed(puts: Iterable[Put], key_type: str) -> ReadOnlyStore:
@@ -101,7 +101,7 @@ class TestTableHasTypedKeys(TypedKeyConformance):
 
 @pytest.mark.parametrize("key_type", ORDERED_KEYS)
 def test_an_index_is_in_one_order_followed_and_built(tmp_path: Path, key_type: str) -> None:
-    """And the changes that lead to it come in the same, page after page."""
+    """A followed and a rebuilt index have the same key order, and so have the changes."""
     keys = ORDERED_KEYS[key_type]
     followed = Followed(tmp_path, key_type=key_type)
     followed.table.commit([{"key": key, "start": 0} for key in keys[::-2]])
@@ -126,7 +126,7 @@ def test_an_index_is_in_one_order_followed_and_built(tmp_path: Path, key_type: s
 
 @pytest.mark.parametrize("key_type", UNFIT_KEYS)
 def test_rows_of_others_with_keys_of_another_type_are_named(tmp_path: Path, key_type: str) -> None:
-    """In one line with the file, the type and such a key; the index answers on."""
+    """Foreign rows with keys of another type raise an error with the type and a key."""
     followed = Followed(tmp_path, key_type=key_type)
     followed.table.commit([{"key": ORDERED_KEYS[key_type][0], "start": 0}])
     followed.catch_up()
@@ -145,7 +145,7 @@ _LIMITS = st.integers(1, 6)
 
 @st.composite
 def _reads(draw: st.DrawFn) -> tuple[str, list[Put], str, ScanRange]:
-    """A type, windows of random lengths of its keys, one of these, and a range of keys."""
+    """Draw a key type, windows with such keys, one of the keys, and a range of keys."""
     key_type = draw(st.sampled_from([*ORDERED_KEYS]))
     keys = st.sampled_from(ORDERED_KEYS[key_type])
     lengths = st.sampled_from([0, 1, 9, 300, 70_000])
@@ -165,7 +165,7 @@ def _reads(draw: st.DrawFn) -> tuple[str, list[Put], str, ScanRange]:
 def test_index_and_model_agree_on_sessions_of_typed_keys(
     reads: tuple[str, list[Put], str, ScanRange], retention_ms: int | None
 ) -> None:
-    """Searches by start, by end and of many keys, page after page, both directions."""
+    """Searches by start, by end and for many keys return the pages of the model."""
     key_type, puts, key, scan_range = reads
     model = ModelSessionStore(puts, retention_ms, key_type=key_type)
     with TemporaryDirectory() as name:
@@ -182,13 +182,13 @@ def test_index_and_model_agree_on_sessions_of_typed_keys(
                 overlap = SessionRange(key, scan_range.from_ms, scan_range.to_ms, scan_range.limit)
                 assert_same_pages(index, model, by_end, overlap)
             assert index.latest(key) == model.latest(key)
-            # A page that is full may say that there may be more where the rest has expired.
+            # Read all keys, because a full page can announce more keys that have all expired.
             assert index.keys(scan_range.prefix, 99) == model.keys(scan_range.prefix, 99)
         reader.close()
 
 
 def test_an_index_of_texts_is_written_as_it_was_before_there_were_types() -> None:
-    """So programs of both ages may have one data folder; that of another type says it."""
+    """The state of an index with `text` keys is as before key types, so older programs read it."""
     state = IndexState("table", 1, "", make_definition(), None)
     assert "key_type" not in orjson.loads(state.to_json())["definition"]
     for key_type in ("text", *ORDERED_KEYS):

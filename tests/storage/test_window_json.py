@@ -1,4 +1,4 @@
-"""Windows as JSON: every type, every odd value, equal to what the json module reads back."""
+"""Tests of windows as JSON: the json module reads each value of each type back."""
 
 import json
 import math
@@ -27,13 +27,13 @@ def _finite(value: float | None) -> float | None:
 
 @given(st.lists(_LONGS))
 def test_integers_keep_all_digits(values: list[int | None]) -> None:
-    """64 bits come back whole; null is null."""
+    """64-bit integers and nulls are read back equal."""
     assert _read(pa.int64(), values) == values
 
 
 @given(st.lists(_DOUBLES))
 def test_doubles_read_back_equal_and_odd_ones_are_null(values: list[float | None]) -> None:
-    """Each finite double reads back as itself and as a float; NaN and infinities are null."""
+    """Finite doubles are read back equal as floats, and NaN and infinities are null."""
     read = _read(pa.float64(), values)
     assert read == [_finite(value) for value in values]
     assert [value for value in read if not (value is None or isinstance(value, float))] == []
@@ -44,25 +44,25 @@ def test_doubles_read_back_equal_and_odd_ones_are_null(values: list[float | None
     [(12.0, "12.0"), (0.1, "0.1"), (-0.0, "-0.0"), (1e300, "1e+300"), (5e-324, "5e-324")],
 )
 def test_doubles_are_as_short_as_can_be(value: float, text: str) -> None:
-    """The shortest digits that read back equal; whole doubles keep a point."""
+    """A double has the shortest digits that read back equal, and whole ones keep a point."""
     assert json_texts(pa.array([value])).to_pylist() == [text]
 
 
 @given(st.lists(_TEXTS))
 def test_strings_are_escaped(values: list[str | None]) -> None:
-    """Any text reads back as itself."""
+    """Each string is read back equal."""
     assert _read(pa.string(), values) == values
 
 
 def test_every_control_character_is_escaped() -> None:
-    """All of them at once, with quote and backslash."""
+    """A string with all control characters, quote and backslash is read back equal."""
     text = "".join(map(chr, range(32))) + '\\"\x7f\u2028é😀'
     assert _read(pa.string(), [text]) == [text]
 
 
 @given(st.lists(_BOOLEANS))
 def test_booleans(values: list[bool | None]) -> None:
-    """True, false, null."""
+    """Booleans and nulls are read back equal."""
     assert _read(pa.bool_(), values) == values
 
 
@@ -77,7 +77,7 @@ def test_booleans(values: list[bool | None]) -> None:
 )
 @given(data=st.data())
 def test_lists_of_each_type(column_type: Any, items: Any, data: st.DataObject) -> None:
-    """Null lists, empty lists and nulls in lists stay apart."""
+    """Null lists, empty lists and nulls in lists are read back equal."""
     values = data.draw(st.lists(st.one_of(st.none(), st.lists(items, max_size=4)), max_size=6))
     expected = [
         None
@@ -89,13 +89,13 @@ def test_lists_of_each_type(column_type: Any, items: Any, data: st.DataObject) -
 
 
 def test_a_slice_of_a_list_column_has_its_own_items() -> None:
-    """Offsets of a slice don't begin at zero."""
+    """A slice of a list column, whose offsets do not start at 0, has its own items."""
     column = pa.array([[1], None, [2, 3], []], pa.list_(pa.int64())).slice(1)
     assert json_texts(column).to_pylist() == ["null", "[2,3]", "[]"]
 
 
 def test_a_window_is_one_flat_object_in_column_order() -> None:
-    """Names and values come in the order given, without spaces."""
+    """A window is one JSON object without spaces, with names in the order of the columns."""
     columns = [
         ("key", pa.array(['q"', "b"])),
         ("n", pa.array([1, None])),
@@ -108,6 +108,6 @@ def test_a_window_is_one_flat_object_in_column_order() -> None:
 
 
 def test_other_types_are_refused() -> None:
-    """A type that no store has is an error that names it."""
+    """A type that no store has raises an error with its name."""
     with pytest.raises(TypeError, match="date32"):
         json_texts(pa.array([], pa.date32()))

@@ -1,4 +1,4 @@
-"""The index, the table and the model are window stores; and they agree on random ones."""
+"""Conformance tests of index, table and model as window stores, and a comparison at random."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -22,11 +22,11 @@ from tests.storage.written_tables import table_stores
 
 
 class TestModelIsAWindowStore(WindowStoreConformance):
-    """The model passes the suite that it is the measure of."""
+    """The reference model passes the suite."""
 
     @pytest.fixture
     def make_store(self) -> MakeStore:
-        """Make a model."""
+        """Return a function that creates a model."""
         return ModelWindowStore
 
 
@@ -35,14 +35,14 @@ class TestIndexIsAWindowStore(WindowStoreConformance):
 
     @pytest.fixture
     def make_store(self, tmp_path: Path) -> Iterator[MakeStore]:
-        """Make a snapshot of an index on disk."""
+        """Return a function that creates a snapshot of an index on disk."""
         with written_stores(tmp_path, SLIDING) as make:
             yield make
 
 
 @pytest.fixture(scope="module")
 def tables(tmp_path_factory: pytest.TempPathFactory) -> MakeStore:
-    """Make stores of tables that all tests share."""
+    """Return a function that creates table stores, which all tests share."""
     return table_stores(tmp_path_factory.mktemp("tables"), SLIDING)
 
 
@@ -52,7 +52,7 @@ class TestTableIsAWindowStore(WindowStoreConformance):
 
     @pytest.fixture
     def make_store(self, tables: MakeStore) -> MakeStore:
-        """Make the store of a table on disk."""
+        """Return a function that creates the store of a table on disk."""
         return tables
 
 
@@ -81,7 +81,7 @@ _SCANS = st.builds(
 def test_index_and_model_agree(
     puts: list[Put], window_range: WindowRange, scan_range: ScanRange, retention_ms: int | None
 ) -> None:
-    """Every read of a random store gives what the model gives, page after page."""
+    """Every read of a random store returns the pages of the model."""
     model = ModelWindowStore(puts, retention_ms)
     with TemporaryDirectory() as name:
         folder = IndexFolder(Path(name) / "store")
@@ -106,7 +106,7 @@ def test_index_and_model_agree(
 def test_current_ends_at_the_newest_record_of_windows_that_records_made(
     records: list[tuple[str, int]], size_ms: int, grace_ms: int, retention_ms: int | None
 ) -> None:
-    """For every kind, also where late records were left out of windows that were closed."""
+    """`current` of the index equals the model for every kind, also with late records."""
     kinds = (StoreKind.SLIDING, None), (StoreKind.TUMBLING, None), (StoreKind.HOPPING, 2)
     for kind, advance_ms in kinds:
         size = size_ms if advance_ms is None else size_ms + advance_ms

@@ -9,14 +9,14 @@ from typing import Any, TypeVar
 
 Seen = TypeVar("Seen")
 
-#: Seconds after which a wait fails. It costs nothing when the condition holds, and a process of a
-#: loaded machine can be that slow.
+#: Seconds after which a wait fails. It ends as soon as the condition is true, and a process on a
+#: loaded machine can be this slow.
 WAIT_SECONDS = 60.0
-#: The same for the work of a process that starts Spark.
+#: The time limit for the work of a process that starts Spark.
 RUN_SECONDS = 600.0
 
-#: Pauses between two looks: the first one, and the longest. Most looks are requests to a service,
-#: so looking all the time slows down the process that the test waits for.
+#: The first and the longest pause between two polls. Most polls are requests to a service, so
+#: polling without pauses would slow down the process that the test waits for.
 _FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.005, 0.03
 #: Characters of the last state that a failure shows.
 _STATE_LENGTH = 3_000
@@ -32,17 +32,25 @@ def wait_until(  # noqa: PLR0913 - most have a default
     seconds: float = WAIT_SECONDS,
     longest_pause_seconds: float = _LONGEST_PAUSE_SECONDS,
 ) -> Seen:
-    """Call ``look`` until ``holds`` is true for what it returns, and return that.
+    """Poll until a condition is true.
 
-    An error of ``passing`` means that the condition does not hold yet. The wait fails after
-    ``seconds`` with ``what`` and the last state. If a ``process`` does the work, the wait fails as
-    soon as the process ends, or after ten minutes.
+    Args:
+        look: Returns the current state.
+        what: The condition, for the failure message.
+        holds: Returns true for a state that satisfies the condition.
+        passing: Exceptions of ``look`` that mean that the condition is not true yet.
+        process: A process that does the work. The wait fails when it ends, or after 10 minutes.
+        seconds: The time limit without a process.
+        longest_pause_seconds: The longest pause between two polls.
+
+    Returns:
+        The state that satisfies the condition.
     """
     seconds = seconds if process is None else RUN_SECONDS
     deadline = time.monotonic() + seconds
     pause_seconds = _FIRST_PAUSE_SECONDS
     while True:
-        # Before the look, because the condition can come true just before the end.
+        # Check this before the poll, because the condition can become true just before the end.
         has_ended = process is not None and process.poll() is not None
         is_late = time.monotonic() >= deadline
         state: object
@@ -61,14 +69,14 @@ def wait_until(  # noqa: PLR0913 - most have a default
 
 
 def wait_for(wanted: object, look: Callable[[], object], what: str) -> None:
-    """Wait until ``look`` returns the wanted value; a failure shows the last value."""
+    """Wait until ``look`` returns the wanted value. A failure shows the last value."""
     wait_until(look, f"{what} to be {wanted!r}", lambda seen: seen == wanted)
 
 
 async def wait_in_loop(
     look: Callable[[], Seen], what: str, holds: Callable[[Seen], object] = bool
 ) -> Seen:
-    """Do what ``wait_until`` does, while other coroutines run."""
+    """Wait like ``wait_until``, while other coroutines run."""
     deadline = time.monotonic() + WAIT_SECONDS
     while not holds(seen := look()):
         assert time.monotonic() < deadline, f"waited for {what}. Last state: {seen!r}"
@@ -77,7 +85,7 @@ async def wait_in_loop(
 
 
 def process_runs(pid: int) -> bool:
-    """Whether a process runs; one that ended and was not fetched by its parent yet doesn't."""
+    """Return True if a process runs. A zombie does not count."""
     try:
         state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
     except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""Indexes written straight from puts, without a table, for the conformance suites."""
+"""Indexes that are written from puts, without a table, for the conformance suites."""
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -23,7 +23,7 @@ def write_index(
     window: WindowSpec,
     keys: str = "text",
 ) -> None:
-    """Publish an index that holds these puts, whose keys are of the type of this name."""
+    """Publish an index with these puts. ``keys`` is the name of the key type."""
     windows = {record_key(p.key, p.start_ms, p.end_ms, key_type(keys)): p for p in puts}
     count = len(windows)
     extent = _extent(windows.values(), window)
@@ -41,7 +41,7 @@ def write_index(
 
 @contextmanager
 def written_stores(data: Path, window: WindowSpec) -> Iterator[Callable[..., Any]]:
-    """Give a function that makes a snapshot of an index of puts, with a retention."""
+    """Yield a function that creates a snapshot of an index of puts, with a retention."""
     opened: list[IndexReader] = []
 
     def make(

@@ -1,7 +1,8 @@
-"""Tables written straight from puts, read as stores, for the conformance suites.
+"""Tables that are written from puts and read as stores, for the conformance suites.
 
-The windows of a table are JSON of its columns. Where a put's value is the JSON of a window without
-aggregates, so is the table's; any other text goes into a column, and is taken out of each answer.
+The JSON of a table's window is created from its columns. If the value of a put is the JSON of a
+window without aggregates, the table has the same columns. Other values are stored in a string
+column, and each result is replaced by this column.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -18,14 +19,14 @@ from tests.storage.store_tables import StoreTable
 
 
 class Unpacked:
-    """A store with something else in place of each window's JSON, by default what was put."""
+    """A store whose results have another value for each window's JSON, by default the put value."""
 
     def __init__(self, store: Any, unpack: Callable[[bytes], Any] | None = None) -> None:
         self._store = store
         self._unpack = unpack or (lambda window: orjson.loads(window)["last"].encode())
 
     def __getattr__(self, name: str) -> Any:
-        """A property as it is, a read with its answer unpacked."""
+        """Return a property unchanged, or a read that unpacks its result."""
         found = getattr(self._store, name)
         if not callable(found):
             return found
@@ -47,7 +48,7 @@ def table_of(
     has_text: bool = True,
     key_type: str = "text",
 ) -> StoreTable:
-    """A table whose one aggregate is a text, ``last``, or that has none."""
+    """Return a table with the string aggregate ``last``, or without aggregates."""
     definition = StoreDefinition(
         name="store", topic="events", grouped_by="key", window=window, key_groups=4,
         aggregates=(AggregateSpec("last", "last(v)", "string"),) if has_text else (),
@@ -57,7 +58,7 @@ def table_of(
 
 
 def put_row(put: Put, *, has_text: bool = True) -> dict[str, Any]:
-    """The row of a put, as ``StoreTable.commit`` takes it."""
+    """Return the row of a put, as ``StoreTable.commit`` accepts it."""
     row = {"key": put.key, "start": put.start_ms, "end": put.end_ms}
     if has_text:
         return {**row, "last": put.value.decode()}
@@ -66,7 +67,7 @@ def put_row(put: Put, *, has_text: bool = True) -> dict[str, Any]:
 
 
 def _is_plain(put: Put) -> bool:
-    """Whether the value is the JSON of a window without aggregates."""
+    """Return True if the value is the JSON of a window without aggregates."""
     try:
         fields = orjson.loads(put.value)
     except orjson.JSONDecodeError:
@@ -77,9 +78,9 @@ def _is_plain(put: Put) -> bool:
 
 
 def table_stores(data: Path, window: WindowSpec) -> Callable[..., Any]:
-    """A function that makes the store of a table of puts, in two commits, with a retention.
+    """Return a function that creates the store of a table of puts, in two commits.
 
-    Who asks for the same table again gets that one, opened anew: nobody writes to it.
+    A second call with equal arguments opens the same table again, because no test writes to it.
     """
     written: dict[Any, tuple[TableVersions, bool]] = {}
 

@@ -10,10 +10,10 @@ _CLONE_NEWNET = 0x40000000
 
 @contextmanager
 def inside_network(network: Path) -> Iterator[None]:
-    """Connect from inside a network namespace, also the processes that are started here.
+    """Connect from inside a network namespace, including processes that the block starts.
 
-    Only for code whose threads end with it. Another thread, for example of PyArrow's pool, would
-    stay in that network, and later tests could not connect to their servers.
+    The code of the block must not leave threads. Another thread, for example of PyArrow's pool,
+    would stay in that network, and later tests could not connect to their servers.
     """
     with Path("/proc/thread-self/ns/net").open() as outside, network.open() as inside:
         _enter(inside.fileno())

@@ -1,4 +1,4 @@
-"""Rows as the engine gives them, for the tests of the read-only stores."""
+"""Rows as the engine returns them, for the tests of the read-only stores."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -14,35 +14,35 @@ from oriel.testing import WindowedValue
 
 Changed = dict[str, Any]
 
-#: In the order of their UTF-8 bytes; the last two are reversed in UTF-16.
+#: Sorted by their UTF-8 bytes. In UTF-16, the last two have the reverse order.
 KEYS = ("", "a", "a!", "aa", "b", "z", "ä", "€", "\uffff", "😀")
 
 TIME_MAX = 2**63 - 1
 
-#: Neither a time nor convertible to one.
+#: Values that are not times and cannot be converted to times.
 NO_TIMES = (None, True, 1.0, "1", 2**63, -(2**63) - 1)
 
 
 def changed(key: str, start_ms: int, end_ms: int, **aggregates: Any) -> Changed:
-    """A row of a window that was put; its newest record is at its end."""
+    """Return the changed row of a window whose newest record is at its end."""
     fixed = {"key": key, "window_start_ms": start_ms, "window_end_ms": end_ms}
     return {**fixed, **aggregates, "timestamp_ms": end_ms, "final": False, "deleted": False}
 
 
 def removed(key: str, start_ms: int, end_ms: int) -> Changed:
-    """A row of a session that was merged away."""
+    """Return the row of a session that was merged into another one."""
     return {**changed(key, start_ms, end_ms), "deleted": True}
 
 
 def entry(key: str, timestamp_ms: int = 0, **aggregates: Any) -> Changed:
-    """A row of a grouping without windows."""
+    """Return a row of a grouping without windows."""
     return {**changed(key, 0, FOREVER_MS, **aggregates), "timestamp_ms": timestamp_ms}
 
 
 def stored(
     *rows: Changed, retention_ms: int | None = None, clock: str = "window_start_ms"
 ) -> StoreRows:
-    """A store's content after these rows; retention counts from their greatest ``clock``."""
+    """Return a store after these rows. Its retention counts from their greatest ``clock``."""
     content = StoreRows(retention_ms)
     content.apply(rows)
     content.observed_ms = max((row[clock] for row in rows), default=-1)
@@ -50,12 +50,12 @@ def stored(
 
 
 def places(windows: list[WindowedValue]) -> list[tuple[str, int, int]]:
-    """Which windows these are, in their order."""
+    """Return key, start and end of each window, in the same order."""
     return [(w.key, w.window_start_ms, w.window_end_ms) for w in windows]
 
 
 def random_rows(random: Random, spans: Callable[[Random], tuple[int, int]]) -> list[Changed]:
-    """Puts and removals of windows of a few keys, so that many hit the same window."""
+    """Return random updates and removals of windows of few keys, so that windows repeat."""
     rows = []
     for number in range(random.randint(0, 60)):
         key, (start_ms, end_ms) = random.choice(KEYS), spans(random)
@@ -65,7 +65,7 @@ def random_rows(random: Random, spans: Callable[[Random], tuple[int, int]]) -> l
 
 
 def left_over(rows: list[Changed]) -> list[WindowedValue]:
-    """What is in a store after ``rows``, looked for from the back; in no order."""
+    """Return the rows of a store after ``rows``, found from the end backward and unsorted."""
     found, seen = [], set()
     for row in reversed(rows):
         place = row["key"], row["window_start_ms"], row["window_end_ms"]
@@ -79,20 +79,20 @@ def left_over(rows: list[Changed]) -> list[WindowedValue]:
 
 
 def inside(key: str, key_from: str | None, key_to: str | None) -> bool:
-    """Whether a key lies in a range, by its bytes."""
+    """Return whether a key is in a range, compared by its bytes."""
     after = key_from is None or key.encode() >= key_from.encode()
     return after and (key_to is None or key.encode() <= key_to.encode())
 
 
 def key_ranges() -> Iterator[tuple[str | None, str | None]]:
-    """Every range between two keys, those without a bound and the wrong way round too."""
+    """Yield every range between two keys, including unbounded and reversed ranges."""
     bounds = (None, *KEYS)
     return product(bounds, bounds)
 
 
 @contextmanager
 def one_warning(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
-    """Check that what runs inside logs the warning of a range of keys the wrong way round."""
+    """Check that the block logs one warning about a reversed range of keys."""
     caplog.clear()
     yield
     assert [record.levelname for record in caplog.records] == ["WARNING"]

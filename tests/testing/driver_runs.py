@@ -1,4 +1,4 @@
-"""Short ways to define a topology, to pipe records into it and to tell what a store holds."""
+"""Helpers that define a topology, pipe records into it and return the rows of its stores."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -18,10 +18,10 @@ from oriel.pipeline.language.windowed import TimeWindowedKStream
 from oriel.pipeline.windows import Windows
 from oriel.testing import Record, TopologyTestDriver, WindowedValue
 
-#: ``t`` is the record's own time, ``s`` a text.
+#: ``t`` is the record's own time, ``s`` a string.
 SCHEMA = "t BIGINT, s STRING"
 
-#: Windows as key, start and end with the times of their records.
+#: Windows as (key, start, end) with the times of their records.
 Told = dict[tuple[str, int, int], list[int]]
 
 tumbling = TimeWindows.of_size_and_grace
@@ -30,17 +30,17 @@ sessions = SessionWindows.of_inactivity_gap_and_grace
 
 
 def hopping(size: int, advance: int, grace: int = 0) -> TimeWindows:
-    """Hopping windows in one call."""
+    """Return hopping windows."""
     return tumbling(size, grace).advance_by(advance)
 
 
 def grouped(builder: StreamsBuilder, topic: str = "t", schema: str = SCHEMA) -> KGroupedStream:
-    """A topic grouped by its records' own keys."""
+    """Return a topic grouped by its records' own keys."""
     return builder.stream(topic, schema).group_by_key()
 
 
 def driver_of(define: Callable[[StreamsBuilder], object]) -> TopologyTestDriver:
-    """A driver of the topology that ``define`` tells the builder."""
+    """Return a driver of the topology that ``define`` adds to the builder."""
     builder = StreamsBuilder()
     define(builder)
     return TopologyTestDriver(builder.build(), collect_function_errors=True)
@@ -53,7 +53,7 @@ def driver_with(
     closed: bool = False,
     schema: str = SCHEMA,
 ) -> TopologyTestDriver:
-    """A driver of one store ``s`` over topic ``t``; ``closed`` emits final windows only."""
+    """Return a driver of one store ``s`` over topic ``t``. ``closed`` emits final windows only."""
 
     def define(builder: StreamsBuilder) -> None:
         stream: KGroupedStream | TimeWindowedKStream = grouped(builder, schema=schema)
@@ -69,14 +69,17 @@ def driver_with(
 
 
 def times_driver(windows: Windows | None = None, *, closed: bool = False) -> TopologyTestDriver:
-    """A driver whose store tells the times of each window's records."""
+    """Return a driver whose store collects the times of each window's records."""
     return driver_with(
         lambda stream: stream.aggregate(n=count(), times=collect_list("t")), windows, closed=closed
     )
 
 
 def records(text: str) -> list[Record]:
-    """Records ``KEY:TIME`` or ``KEY:TIME=WORD``; without a key it is ``k``, ``*`` is none."""
+    """Return the records of a string of ``KEY:TIME`` or ``KEY:TIME=WORD`` items.
+
+    The default key is ``k``. ``*`` is a record without a key.
+    """
     found = []
     for entry in text.split():
         place, _, word = entry.partition("=")
@@ -94,7 +97,11 @@ def pipe(
     partition: int = 0,
     one_by_one: bool = True,
 ) -> list[list[dict[str, Any]]]:
-    """Pipe records, a batch each or all in one; return what each batch wrote to store ``s``."""
+    """Pipe records in one batch each, or all in one batch.
+
+    Returns:
+        The rows that each batch wrote to store ``s``.
+    """
     batch = records(piped) if isinstance(piped, str) else list(piped)
     outputs = []
     for part in [[record] for record in batch] if one_by_one else [batch]:
@@ -104,19 +111,19 @@ def pipe(
 
 
 def windows_of(driver: TopologyTestDriver, kind: str) -> list[WindowedValue]:
-    """All windows or sessions of store ``s``."""
+    """Return all windows or sessions of store ``s``."""
     if kind == "session":
         return driver.session_store("s").all()
     return driver.window_store("s").all()
 
 
 def told(found: Sequence[WindowedValue]) -> Told:
-    """Each window's bounds and member times."""
+    """Return the times of each window's records, by key and bounds."""
     return {(w.key, w.window_start_ms, w.window_end_ms): w.value["times"] for w in found}
 
 
 def told_rows(rows: Sequence[dict[str, Any]]) -> Told:
-    """Each written row's bounds and member times, without the deleted ones."""
+    """Return the times of each written row's records, without the deleted rows."""
     return {
         (row["key"], row["window_start_ms"], row["window_end_ms"]): row["times"]
         for row in rows
@@ -125,7 +132,7 @@ def told_rows(rows: Sequence[dict[str, Any]]) -> Told:
 
 
 def held(driver: TopologyTestDriver, kind: str) -> list[Any]:
-    """The aggregates and timestamps of all rows."""
+    """Return the aggregates and timestamps of all rows."""
     if kind == "none":
         return [(row.value, row.timestamp_ms) for row in driver.key_value_store("s").all()]
     return [(row.value, row.timestamp_ms) for row in windows_of(driver, kind)]

@@ -1,4 +1,4 @@
-"""Aggregations as tables, and steps behind joined tables, in the test driver (decision 0071)."""
+"""Aggregations as tables, and steps after joined tables, in the test driver (decision 0071)."""
 
 from random import Random
 from typing import Any
@@ -18,23 +18,23 @@ ORDERS, USERS = "user STRING, cost BIGINT", "city STRING"
 
 
 def order(time: int, user: str, cost: int) -> Record:
-    """An order, under a key of its own."""
+    """Return an order with a key of its own."""
     return Record(f"order-{time}", {"user": user, "cost": cost}, time)
 
 
 def user(time: int, name: str, city: str | None) -> Record:
-    """A user's row, or that it is gone."""
+    """Return a user's row, or its tombstone."""
     return Record(name, None if city is None else {"city": city}, time)
 
 
 def spent(builder: StreamsBuilder) -> Any:
-    """How many orders a user has, and what they cost."""
+    """Return the number of each user's orders and their total cost."""
     orders = builder.stream("orders", ORDERS).group_by("user")
     return orders.aggregate(n=count(), cost=sum_of("cost"))
 
 
 def run(topology: Topology, *batches: tuple[str, list[Record]]) -> TopologyTestDriver:
-    """A driver behind these batches of topics."""
+    """Return a driver that has processed these batches of topics."""
     driver = TopologyTestDriver(topology)
     for topic, records in batches:
         driver.pipe_input(topic, records)
@@ -42,7 +42,7 @@ def run(topology: Topology, *batches: tuple[str, list[Record]]) -> TopologyTestD
 
 
 def told(driver: TopologyTestDriver, topic: str) -> list[tuple[str | None, Any, int]]:
-    """Key, value and time of what is written to a topic from now on."""
+    """Return key, value and time of each record that the driver wrote to a topic."""
     records = driver.create_output_topic(topic).read_records()
     return [(one.key, one.value, one.timestamp_ms) for one in records]
 
@@ -50,7 +50,7 @@ def told(driver: TopologyTestDriver, topic: str) -> list[tuple[str | None, Any, 
 @pytest.mark.java
 @pytest.mark.parametrize("is_left", [False, True])
 def test_an_aggregation_stands_on_either_side_of_a_join(*, is_left: bool) -> None:
-    """The newest row of each, also of a key whose records come from two partitions."""
+    """A join with an aggregation, on either side, has the newest row of each key."""
     builder = StreamsBuilder()
     users = builder.table("users", USERS)
     joined = spent(builder).outer_join(users) if is_left else users.outer_join(spent(builder))
@@ -71,7 +71,7 @@ def test_an_aggregation_stands_on_either_side_of_a_join(*, is_left: bool) -> Non
 
 @pytest.mark.java
 def test_groups_of_an_aggregation_follow_its_rows() -> None:
-    """How many users have how many orders: a row of all partitions leaves its group."""
+    """A row of several partitions leaves its group when the grouped column changes."""
     builder = StreamsBuilder()
     spent(builder).group_by("n").aggregate(users=count(), cost=sum_of("cost")).materialize("s")
 
@@ -97,7 +97,10 @@ def test_groups_of_an_aggregation_follow_its_rows() -> None:
 
 @pytest.mark.java
 def test_rows_of_windows_are_grouped_as_a_table_by_key_and_window() -> None:
-    """What the error says: a row that goes to another group, with its window, is subtracted."""
+    """If a windowed row changes its group, its old value is subtracted from the old group.
+
+    The table of windowed rows is created as the error message suggests.
+    """
     builder = StreamsBuilder()
     views = builder.stream("views", "industry STRING").group_by_key().windowed_by(tumbling(10, 100))
     counted = views.aggregate(n=count(), industry=last("industry"))
@@ -117,7 +120,7 @@ def test_rows_of_windows_are_grouped_as_a_table_by_key_and_window() -> None:
 
 @pytest.mark.java
 def test_elements_and_changes_have_places_of_their_own() -> None:
-    """Several updates of one record, told and grouped one by one, each named by its own text."""
+    """If one record causes several updates, each of them is emitted and grouped."""
     builder = StreamsBuilder()
     lines = builder.stream("lines", "line STRING")
     words = lines.flat_map_values(word="split(line, ' ')").group_by("word").count()
@@ -145,7 +148,10 @@ def test_elements_and_changes_have_places_of_their_own() -> None:
 
 @pytest.mark.java
 def test_a_filter_tells_once_that_a_row_is_gone() -> None:
-    """Behind aggregations, with windows too, and joined tables: so windows count no more (0071)."""
+    """A filter on an aggregation, windowed aggregation or join emits one tombstone per removed row.
+
+    A window over the emitted rows counts that tombstone once (decision 0071).
+    """
     builder = StreamsBuilder()
     totals = spent(builder).filter("cost > 0").map_values("cost")
     totals.to_stream().to("totals")
@@ -169,7 +175,10 @@ def test_a_filter_tells_once_that_a_row_is_gone() -> None:
 
 @pytest.mark.java
 def test_a_record_that_a_function_raised_on_passes_the_steps_behind() -> None:
-    """To its dead letter; a column of the old name and another type has none of its values."""
+    """A record on which a function raises is dead-lettered, although steps follow the aggregation.
+
+    A step can replace a column by one with the same name and another type.
+    """
 
     def added(_key: str, value: dict[str, Any], total: int) -> int:
         return total + 10 // int(value["cost"])
@@ -193,7 +202,7 @@ def test_a_record_that_a_function_raised_on_passes_the_steps_behind() -> None:
 
 @pytest.mark.java
 def test_joined_tables_are_tables_again() -> None:
-    """Filtered, with other columns, joined once more, grouped, and looked up by a stream."""
+    """A joined table can be filtered, mapped, joined again, grouped, and joined with a stream."""
     builder = StreamsBuilder()
     a, b, c = (builder.table(topic, f"{topic} BIGINT") for topic in "abc")
     both = a.join(b).filter("a + b > 10").map_values(total="a + b")
@@ -219,7 +228,10 @@ def test_joined_tables_are_tables_again() -> None:
 
 @pytest.mark.java
 def test_rows_name_aggregations_by_a_foreign_key() -> None:
-    """Elements of records too, each counted; what has no row leaves nulls."""
+    """A foreign key can reference an aggregation of flattened records.
+
+    Each flattened record counts, and a left join without a match has nulls.
+    """
     builder = StreamsBuilder()
     tags = builder.stream("posts", "tags STRING").flat_map_values(tag="split(tags, ' ')")
     users = builder.table("users", USERS)
@@ -238,7 +250,7 @@ def test_rows_name_aggregations_by_a_foreign_key() -> None:
 @pytest.mark.slow
 @seeds(1, 4)
 def test_any_cut_gives_the_same_rows(seed: int) -> None:
-    """Of tables and aggregations, joined, filtered and grouped; one topic after the other."""
+    """Joined, filtered and grouped tables have the same rows, however the topics are batched."""
     random = Random(seed)
     builder = StreamsBuilder()
     joined = spent(builder).outer_join(builder.table("users", USERS))
@@ -269,7 +281,7 @@ def test_any_cut_gives_the_same_rows(seed: int) -> None:
 
 @pytest.mark.java
 def test_what_is_no_table_is_told_with_a_way_out() -> None:
-    """Windows, and steps of rows that Arrow does not run."""
+    """A join or grouping of windowed tables, or with a step that Arrow cannot run, is rejected."""
     builder = StreamsBuilder()
     users, orders = builder.table("users", USERS), builder.stream("orders", ORDERS)
     windowed = orders.group_by_key().windowed_by(tumbling(5, 0)).count()
@@ -289,7 +301,7 @@ PAIRS_OF = "v BIGINT", "w BIGINT"
 
 
 def near(builder: StreamsBuilder) -> KStream:
-    """Pairs of two topics' records."""
+    """Return the join of two topics."""
     left, right = (
         builder.stream(topic, schema) for topic, schema in zip("ab", PAIRS_OF, strict=True)
     )
@@ -297,13 +309,13 @@ def near(builder: StreamsBuilder) -> KStream:
 
 
 def counted(stream: KStream) -> KTable:
-    """How many there are of a key, and their sum."""
+    """Return the number of records of each key, and their sum."""
     return stream.group_by_key().aggregate(n=count(), total=sum_of("w"))
 
 
 @pytest.mark.java
 def test_joined_rows_of_pairs_are_kept_and_filtered() -> None:
-    """As a store, and behind steps of the rows."""
+    """A table of stream join results can be joined, stored and filtered."""
     builder = StreamsBuilder()
     joined = counted(near(builder)).join(builder.table("users", USERS))
     joined.materialize("s")

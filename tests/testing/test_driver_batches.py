@@ -1,4 +1,4 @@
-"""A batch of the test driver counts as a whole, as a commit of the pipeline does."""
+"""A batch of the test driver is atomic, like a commit of the pipeline."""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ from oriel.testing import Counters, KeyValue, Record, TopologyTestDriver
 
 
 def test_a_batch_that_fails_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Neither the store nor its state, counters or dead letters; the next batch goes on."""
+    """A failed batch changes no store, counter or dead letter, and the next batch succeeds."""
     builder = StreamsBuilder()
     builder.stream("t", "v INT").group_by_key().aggregate(n=count()).materialize("s")
     driver = TopologyTestDriver(builder.build())
@@ -33,7 +33,7 @@ def test_a_batch_that_fails_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_a_batch_without_records_makes_its_partition_known() -> None:
-    """It writes nothing, counts nothing, and another batch may follow."""
+    """An empty batch writes and counts nothing, and another batch can follow."""
     builder = StreamsBuilder()
     builder.stream("t", "v INT").group_by_key().aggregate(n=count()).materialize("s")
     driver = TopologyTestDriver(builder.build())

@@ -1,4 +1,4 @@
-"""Branches that are merged again: they are the stream, in its order and with its clock."""
+"""Merged branches behave like the original stream, with its order and its stream time."""
 
 from collections.abc import Callable, Mapping
 from random import Random
@@ -18,19 +18,19 @@ Branches = Mapping[str, KStream]
 
 
 def branched(stream: KStream) -> Branches:
-    """Negative ones, small ones and others."""
+    """Return branches of negative, small and other values."""
     return stream.split().branch("v < 0", "negative").branch("v < 3", "small").default_branch("0")
 
 
 def record(value: int | None, time_ms: int, key: str = "k") -> Record:
-    """A record that says its value as a text, too."""
+    """Return a record with its value as a number and as a string."""
     return Record(key, {"v": value, "w": str(value)}, time_ms)
 
 
 @pytest.mark.java
 @pytest.mark.slow
 def test_the_newest_value_is_that_of_the_newest_record() -> None:
-    """Whichever branch it took, by a ``reduce`` and as a table."""
+    """A ``reduce`` and a table keep the newest record, whichever branch it took."""
 
     def define(builder: StreamsBuilder) -> None:
         ways = branched(builder.stream("t", SCHEMA))
@@ -58,7 +58,7 @@ def test_the_newest_value_is_that_of_the_newest_record() -> None:
 @pytest.mark.java
 @pytest.mark.slow
 def test_functions_see_the_order_of_the_log() -> None:
-    """Without a merger, in one batch: they are the records of one partition."""
+    """Without a merger, functions see merged branches in log order, because it is one partition."""
 
     def define(builder: StreamsBuilder) -> None:
         ways = branched(builder.stream("t", SCHEMA))
@@ -76,7 +76,10 @@ def test_functions_see_the_order_of_the_log() -> None:
 
 @pytest.mark.java
 def test_a_silent_branch_holds_no_window_open_and_one_clock_says_what_is_late() -> None:
-    """An error branch may be silent for days."""
+    """An idle branch does not keep a window from becoming final.
+
+    All branches share a stream time.
+    """
 
     def define(builder: StreamsBuilder) -> None:
         ways = branched(builder.stream("t", SCHEMA))
@@ -88,13 +91,13 @@ def test_a_silent_branch_holds_no_window_open_and_one_clock_says_what_is_late() 
     driver.pipe_input("t", record(-1, 1003))
     starts = [row.window_start_ms for row in driver.window_store("s").all()]
     assert starts == [0, 1000]
-    # Who takes neither branch moves no clock, as a record that is filtered out.
+    # A record that takes no merged branch does not advance the stream time, like a filtered one.
     assert driver.counters("s") == Counters(5, applied=3, late=1, dropped=0, filtered=1)
 
 
 @pytest.mark.java
 def test_a_partner_is_awaited_by_the_clock_of_all_branches() -> None:
-    """A left record is alone when the stream's clock has passed it."""
+    """A left record is unmatched when the stream time of all branches has passed it."""
 
     def define(builder: StreamsBuilder) -> None:
         ways = branched(builder.stream("t", SCHEMA).map_values(right="v", v="v"))
@@ -115,7 +118,7 @@ def _windows(kind: str) -> Any:
 
 
 def _whole(stream: KStream) -> KStream:
-    """What ``_parted`` is, without branches."""
+    """Return the same stream as ``_parted``, without branches."""
     tens = "CASE WHEN v < 0 THEN v * 10 WHEN v < 3 THEN v + 10 ELSE v END"
     return stream.map(f"CASE WHEN {tens} > 4 THEN 'more' ELSE key END", v=tens, w="w").filter(
         "v IS NOT NULL AND v <> 11"
@@ -123,7 +126,7 @@ def _whole(stream: KStream) -> KStream:
 
 
 def _parted(stream: KStream) -> KStream:
-    """Maps in branches, a filter in one, branches of a branch, and a step behind some of them."""
+    """Return a stream with steps in branches, nested branches, and a step after a merge."""
     ways = branched(stream.filter("v IS NOT NULL"))
     again = ways["negative"].split().branch("v = -1", "one").default_branch("more")
     ways_of_negative = again["more"].merge(again["one"]).map_values("w", v="v * 10")
@@ -136,7 +139,7 @@ def _parted(stream: KStream) -> KStream:
 @pytest.mark.parametrize("kind", ["none", "tumbling", "sliding", "sessions"])
 @cases(1, 40)
 def test_branches_are_the_stream_whatever_the_cut(kind: str, number: int) -> None:
-    """Rows, what is late, and what functions make of it, as if the stream had never parted."""
+    """Rows, late counts and function results of merged branches equal those of the whole stream."""
     for seed in range(number):
         random = Random(f"{kind} {seed}")
         log = [
@@ -171,7 +174,7 @@ def _told(way: Callable[[KStream], KStream], kind: str, log: list[Record], cut: 
 @pytest.mark.slow
 @pytest.mark.parametrize("where", ["joined", "flattened"])
 def test_branches_part_behind_a_join_or_a_step_that_flattens(where: str) -> None:
-    """Their records are a stream's, too: rows that were looked up, or elements."""
+    """A stream can be split into branches after a table join or after a flattening step."""
 
     def define(builder: StreamsBuilder) -> None:
         stream = builder.stream("t", SCHEMA)
@@ -197,7 +200,7 @@ def test_branches_part_behind_a_join_or_a_step_that_flattens(where: str) -> None
 
 @pytest.mark.java
 def test_what_is_no_branch_stays_a_stream_of_its_own() -> None:
-    """Filters that a record may pass both of, other topics, and elements of one branch alone."""
+    """Overlapping filters, other topics and flattened branches stay separate inputs."""
     builder = StreamsBuilder()
     stream = builder.stream("t", SCHEMA)
     ways = branched(stream)
@@ -205,7 +208,7 @@ def test_what_is_no_branch_stays_a_stream_of_its_own() -> None:
         stream.filter("v > 1").merge(stream.filter("v < 5")),
         stream.filter("v > 1").merge(builder.stream("u", SCHEMA).filter_not("v > 1")),
         ways["0"].merge(ways["small"].flat_map_values("w", v="array(v)")),
-        # What the same words say of another value is no contrary.
+        # The same expression over a different value is not a complement.
         stream.map_values("w", v="-v").filter("v > 1").merge(stream.filter_not("v > 1")),
         ways["0"].select_key("v", "w").merge(ways["small"].select_key("v")),
     ]
@@ -217,7 +220,7 @@ def test_what_is_no_branch_stays_a_stream_of_its_own() -> None:
 
 @pytest.mark.java
 def test_branches_need_the_same_columns() -> None:
-    """The message has both forms and the way out."""
+    """The error about different columns names both schemas and the fix."""
     builder = StreamsBuilder()
     ways = branched(builder.stream("t", SCHEMA))
     ways["0"].merge(ways["small"].map_values("w", v="cast(v AS INT)")).to("out")

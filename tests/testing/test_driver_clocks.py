@@ -1,4 +1,4 @@
-"""Partitions, topics and their clocks in the test driver; cogroups; topics read twice."""
+"""Stream times of partitions and topics, cogroups, and topics read twice, in the test driver."""
 
 from typing import Any
 
@@ -32,7 +32,10 @@ from tests.testing.driver_runs import (
 
 
 def cogrouped(*, closed: bool = False) -> TopologyTestDriver:
-    """Two topics into tumbling windows of 10 without grace; each lists its own times."""
+    """Return a driver that cogroups two topics in tumbling windows of 10 ms without grace.
+
+    Each topic collects its own record times.
+    """
 
     def define(builder: StreamsBuilder) -> None:
         together = (
@@ -49,7 +52,10 @@ def cogrouped(*, closed: bool = False) -> TopologyTestDriver:
 
 
 def test_a_cogroup_has_a_clock_for_each_input() -> None:
-    """semantics.md#1-1: left 100, right 5 (taken into [0,10)), left 5 (late)."""
+    """Each input of a cogroup has its own stream time (semantics.md#1-1).
+
+    Left 100, right 5 (accepted into [0,10)), left 5 (late).
+    """
     driver = cogrouped()
     pipe(driver, "100", topic="left")
     (row,) = pipe(driver, "5", topic="right")[0]
@@ -61,7 +67,7 @@ def test_a_cogroup_has_a_clock_for_each_input() -> None:
 
 
 def test_a_window_of_a_cogroup_is_final_when_both_inputs_passed_it() -> None:
-    """Nothing closes before each topic has been heard of."""
+    """A window of a cogroup becomes final only after each topic has passed it."""
     driver = cogrouped(closed=True)
     assert pipe(driver, "1 100", topic="left") == [[], []]
     assert pipe(driver, "2", topic="right") == [[]]
@@ -70,7 +76,10 @@ def test_a_window_of_a_cogroup_is_final_when_both_inputs_passed_it() -> None:
 
 
 def test_a_cogroup_of_functions() -> None:
-    """semantics.md#9: one state, an aggregator for each input with its own columns."""
+    """A cogroup has one aggregate, and one aggregator per input (semantics.md#9).
+
+    Each aggregator receives the columns of its own input.
+    """
 
     def plus(_: str, value: Any, old: int) -> int:
         return old + int(value["t"])
@@ -98,7 +107,7 @@ def test_a_cogroup_of_functions() -> None:
 
 
 def test_partitions_have_clocks_of_their_own() -> None:
-    """semantics.md#1-1: what one partition has seen does not make another's records late."""
+    """The stream time of one partition does not make another's records late (semantics.md#1-1)."""
     driver = times_driver(tumbling(10, 0))
     driver.pipe_input("t", [], partition=1)
     pipe(driver, "100")
@@ -109,7 +118,7 @@ def test_partitions_have_clocks_of_their_own() -> None:
 
 
 def test_a_partition_that_appears_later_starts_at_the_slowest_clock() -> None:
-    """Final windows stay final; an empty batch tells of a partition before that."""
+    """A later partition starts at the slowest stream time, so final windows stay final."""
     driver = times_driver(tumbling(10, 0))
     pipe(driver, "5 100")
     pipe(driver, "6", partition=3)
@@ -118,7 +127,7 @@ def test_a_partition_that_appears_later_starts_at_the_slowest_clock() -> None:
 
 
 def test_a_window_is_final_when_every_partition_passed_it() -> None:
-    """The slowest partition decides, and an empty batch changes nothing."""
+    """A window is final when the slowest partition passes it. An empty batch changes nothing."""
     driver = times_driver(tumbling(10, 0), closed=True)
     driver.pipe_input("t", [], partition=1)
     assert pipe(driver, "1 100") == [[], []]
@@ -130,7 +139,7 @@ def test_a_window_is_final_when_every_partition_passed_it() -> None:
 
 
 def test_members_of_partitions_are_in_order_of_time_partition_and_offset() -> None:
-    """Whatever order they are piped in."""
+    """Members are sorted by time, partition and offset, in whatever order they are piped in."""
     driver = times_driver(tumbling(100, 0))
     for partition, times in ((1, "5 3"), (0, "5 4"), (1, "4")):
         pipe(driver, times, partition=partition, one_by_one=False)
@@ -139,7 +148,7 @@ def test_members_of_partitions_are_in_order_of_time_partition_and_offset() -> No
 
 
 def test_sessions_of_partitions_join_while_both_are_open() -> None:
-    """Decision 0009: at most the gap apart is one session, also across partitions."""
+    """Records at most the gap apart are one session, also across partitions (decision 0009)."""
     driver = times_driver(sessions(10, 100))
     pipe(driver, "10", partition=0)
     pipe(driver, "30", partition=1)
@@ -150,7 +159,7 @@ def test_sessions_of_partitions_join_while_both_are_open() -> None:
 
 
 def test_suppress_is_emission_on_close() -> None:
-    """Kafka's other name for it."""
+    """``suppress`` is another Kafka name for emission on window close."""
     driver = driver_with(
         lambda s: s.aggregate(times=collect_list("t")).suppress(until_window_closes()),
         sliding(10, 5),
@@ -162,7 +171,7 @@ def test_suppress_is_emission_on_close() -> None:
 
 
 def test_two_stores_over_one_topic() -> None:
-    """Each has its own windows, output and counters; output is of the last batch of all."""
+    """Stores have their own windows and counters. Output is of the last batch of any topic."""
 
     def define(builder: StreamsBuilder) -> None:
         grouped(builder).windowed_by(tumbling(10, 0)).count().materialize("windows")
@@ -184,7 +193,7 @@ def test_two_stores_over_one_topic() -> None:
 
 
 def test_a_topic_read_twice_has_a_clock_for_each_reading() -> None:
-    """Each reading counts every record, and its dead letters once."""
+    """Each reading of a topic counts every record, and dead-letters its own invalid records."""
 
     def define(builder: StreamsBuilder) -> None:
         (
@@ -198,7 +207,7 @@ def test_a_topic_read_twice_has_a_clock_for_each_reading() -> None:
 
     driver = driver_of(define)
     pipe(driver, [*records("1=a 2=b"), Record("k", {"t": "x", "s": "z"}, 3), *records("20 5")])
-    # The third record is bad for one reading's schema only.
+    # The third record is invalid for only one schema.
     assert [(w.window_start_ms, w.value) for w in driver.window_store("s").all()] == [
         (0, {"n": 2, "last": "z"}),
         (20, {"n": 1, "last": None}),
@@ -207,7 +216,7 @@ def test_a_topic_read_twice_has_a_clock_for_each_reading() -> None:
 
 
 def test_offsets_count_each_partition_of_each_topic() -> None:
-    """A dead letter tells where its record stood, over all batches."""
+    """A dead letter has its record's offset in the partition, counted over all batches."""
     driver = cogrouped()
     bad = Record(None, {}, 1)
     driver.pipe_input("left", [bad, *records("1")])
@@ -219,7 +228,10 @@ def test_offsets_count_each_partition_of_each_topic() -> None:
 
 
 def test_retention_hides_old_windows_and_changes_no_result() -> None:
-    """semantics.md#7: visible from the greatest start - R + 1 on; hidden rows still count on."""
+    """Retention R hides windows that start at or before the greatest start - R (semantics.md#7).
+
+    Hidden rows still aggregate.
+    """
     driver = driver_of(
         lambda b: (
             grouped(b)
@@ -239,7 +251,7 @@ def test_retention_hides_old_windows_and_changes_no_result() -> None:
 
 
 def test_retention_of_sessions_counts_by_ends() -> None:
-    """semantics.md#7: a session is visible while its end is."""
+    """A session is visible while its end is in the retention (semantics.md#7)."""
     driver = driver_of(
         lambda b: (
             grouped(b)
@@ -256,13 +268,13 @@ def test_retention_of_sessions_counts_by_ends() -> None:
 
 @pytest.mark.parametrize("partition", [-1, True, 1.0, "0", None])
 def test_a_partition_is_a_number_from_0(partition: Any) -> None:
-    """Anything else is refused by name."""
+    """A partition that is not an integer from 0 is rejected, and the error names the parameter."""
     with pytest.raises(IllegalArgument, match="partition must be an integer from 0"):
         times_driver().pipe_input("t", records("1"), partition=partition)
 
 
 def test_unknown_topics_and_stores_are_told_with_those_there_are() -> None:
-    """The message lists what there is."""
+    """The error about an unknown topic or store lists the existing ones."""
     driver = cogrouped()
     with pytest.raises(
         IllegalArgument, match=r"not read topic 'lift'\. Its topics are: left, right"
@@ -277,7 +289,7 @@ def test_unknown_topics_and_stores_are_told_with_those_there_are() -> None:
 
 
 def test_a_store_is_read_by_the_method_of_its_kind() -> None:
-    """Any other says which one fits."""
+    """The read method of another kind of store raises an error that names the right method."""
     kinds = {
         "window_store": tumbling(10, 0),
         "session_store": sessions(1, 0),
@@ -294,7 +306,7 @@ def test_a_store_is_read_by_the_method_of_its_kind() -> None:
 
 
 def test_what_is_read_is_a_copy() -> None:
-    """A test may change what it got; the driver's content stays, and stores follow it."""
+    """Changing a returned value does not change the driver, but store objects follow the driver."""
     with times_driver(tumbling(10, 0)) as driver:
         store = driver.window_store("s")
         pipe(driver, "1")
@@ -308,7 +320,7 @@ def test_what_is_read_is_a_copy() -> None:
 
 
 def test_one_record_needs_no_list() -> None:
-    """And any sequence of records does."""
+    """``pipe_input`` accepts one record or any sequence of records."""
     driver = times_driver()
     driver.pipe_input("t", Record("k", {"t": 1}, 1))
     driver.pipe_input("t", tuple(records("2 3")))

@@ -1,4 +1,4 @@
-"""The test driver reads record time by a column and headers as columns, as the pipeline does."""
+"""The test driver reads record times and headers from columns, like the pipeline."""
 
 from typing import Any
 
@@ -12,7 +12,7 @@ WINDOWS = TimeWindows.of_size_and_grace(10, 0)
 
 
 def test_time_by_a_column_and_headers_as_columns() -> None:
-    """Windows go by the column; serdes play no part, as records are given by value."""
+    """Windows use the time column. Serdes have no effect, because the test passes values."""
     builder = StreamsBuilder()
     consumed = Consumed(
         value_serde=Serdes.avro(), timestamp=FieldTimestamp("at"), headers={"trace": "trace_id"}
@@ -39,7 +39,7 @@ def test_time_by_a_column_and_headers_as_columns() -> None:
 
 
 def test_a_dead_letter_names_the_wrong_field() -> None:
-    """As the pipeline's table has it."""
+    """A dead letter names the field of the wrong type, as in the pipeline's table."""
     builder = StreamsBuilder()
     builder.stream("t", "v INT").group_by_key().count().materialize("s")
     with TopologyTestDriver(builder.build()) as driver:
@@ -54,7 +54,7 @@ def test_a_dead_letter_names_the_wrong_field() -> None:
     "headers", [{"h": "y"}, {"h": None}, {5: b"y"}, [("h", b"y")], [], "h"], ids=repr
 )
 def test_headers_that_are_no_dict_of_bytes_are_refused(headers: Any) -> None:
-    """A mistake in the test, told with what headers are; nothing of the batch is read."""
+    """Invalid headers raise an error with the right form, and no record of the batch is read."""
     builder = StreamsBuilder()
     builder.stream("t", "v INT").to("o")
     with TopologyTestDriver(builder.build()) as driver:
@@ -79,9 +79,10 @@ def test_headers_that_are_no_dict_of_bytes_are_refused(headers: Any) -> None:
 def test_a_single_value_is_given_by_its_column(
     schema: str, serde: Any, given: Any, told: str
 ) -> None:
-    """The pipeline would read it: a dead letter here would say what is not so.
+    """A bare value for a value column is a mistake of the test, so the error shows the right form.
 
-    Of JSON it is one there, too.
+    The pipeline would read such a value, so a dead letter would be wrong. For JSON the pipeline
+    dead-letters it, and so does the driver.
     """
     builder = StreamsBuilder()
     builder.stream("t", schema, Consumed(value_serde=serde)).to("o")

@@ -1,10 +1,8 @@
-"""The numeric examples of docs/reference/semantics.md through the test driver's public methods.
+"""The numeric examples of docs/reference/semantics.md, run with the test driver's public methods.
 
-The name of an example begins with its rule.
-
-An example names its input as ``KEY:TIME`` in order of arrival. A window is told as the
-times of its members. Where Kafka Streams does otherwise (retention decides, or a record
-that it accepted is lost), the comment says what it does.
+The name of an example begins with its rule. An example lists its input as ``KEY:TIME`` in arrival
+order, and each window as the times of its members. A comment says where Kafka Streams differs,
+because retention decides or because it loses an accepted record.
 """
 
 import pytest
@@ -26,7 +24,7 @@ from tests.testing.driver_runs import (
 
 
 def of(key: str, windows: dict[tuple[int, int], list[int]]) -> Told:
-    """The windows of one key."""
+    """Return the windows of one key."""
     return {(key, *bounds): times for bounds, times in windows.items()}
 
 
@@ -123,7 +121,7 @@ EXAMPLES: dict[str, tuple[str, Windows, Told, int]] = {
     "4: one ms more, and they are two": (
         "0 11", sessions(10, 20), of("k", {(0, 0): [0], (11, 11): [11]}), 0,
     ),
-    # Kafka's default retention gives A two sessions.
+    # Kafka's default retention leaves A with two sessions.
     "4: retention does not decide merges": (
         "A:0 B:10 A:10",
         sessions(10, 0),
@@ -146,7 +144,7 @@ EXAMPLES: dict[str, tuple[str, Windows, Told, int]] = {
 @pytest.mark.parametrize("one_by_one", [True, False], ids=["one by one", "in one batch"])
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_an_example_of_the_semantics(name: str, one_by_one: bool) -> None:
-    """The store holds the windows that the page says, whatever the batches."""
+    """A store has the windows of the page's example, however the records are batched."""
     text, windows, wanted, late = EXAMPLES[name]
     driver = times_driver(windows)
     pipe(driver, text, one_by_one=one_by_one)
@@ -163,7 +161,7 @@ EMITTED: dict[str, tuple[str, Windows, list[Told]]] = {
     "2.6: a jump of stream time loses nothing": (
         "10 181", sliding(10, 100), [{}, of("k", {(0, 10): [10]})],
     ),
-    # Kafka's suppress fires at once, and again with the next record.
+    # Kafka's ``suppress`` emits at once, and again with the next record.
     "2.6: a sliding window is final only when it is closed": (
         "10 10 12 21", SlidingWindows.of_time_difference_with_no_grace(10),
         [{}, {}, of("k", {(0, 10): [10, 10]}), of("k", {(2, 12): [10, 10, 12]})],
@@ -178,7 +176,7 @@ EMITTED: dict[str, tuple[str, Windows, list[Told]]] = {
         "1 25 37", tumbling(10, 0),
         [{}, of("k", {(0, 10): [1]}), of("k", {(20, 30): [25]})],
     ),
-    # Kafka emits nothing at all: whole segments are gone.
+    # Kafka emits nothing, because whole segments are deleted.
     "4: no session is lost": (
         "0 70000 200000", sessions(10, 0),
         [{}, of("k", {(0, 0): [0]}), of("k", {(70000, 70000): [70000]})],
@@ -191,7 +189,7 @@ EMITTED: dict[str, tuple[str, Windows, list[Told]]] = {
 
 @pytest.mark.parametrize("name", EMITTED)
 def test_what_is_emitted_when_windows_close(name: str) -> None:
-    """Each window is written once, final, with the record that closed it."""
+    """Each window is written once, as final, with the record that closes it."""
     text, windows, wanted = EMITTED[name]
     outputs = pipe(times_driver(windows, closed=True), text)
     assert [told_rows(rows) for rows in outputs] == wanted
@@ -201,7 +199,7 @@ def test_what_is_emitted_when_windows_close(name: str) -> None:
 
 @pytest.mark.parametrize("name", EMITTED)
 def test_one_batch_emits_the_same(name: str) -> None:
-    """In one batch all closed windows come out together, in the store too."""
+    """One batch writes all windows that it closes, and the store contains them."""
     text, windows, wanted = EMITTED[name]
     driver = times_driver(windows, closed=True)
     (rows,) = pipe(driver, text, one_by_one=False)
@@ -210,7 +208,7 @@ def test_one_batch_emits_the_same(name: str) -> None:
 
 
 def test_session_tombstones_come_before_the_merged_session() -> None:
-    """What a new record merges is deleted, in one batch with the new session (semantics.md#4-4)."""
+    """Merged sessions are deleted in the same batch as the new session (semantics.md#4-4)."""
     outputs = pipe(times_driver(sessions(10, 20)), "30 15 20 22")
     rows = [
         [(r["window_start_ms"], r["window_end_ms"], r["timestamp_ms"], r["deleted"]) for r in batch]
@@ -230,6 +228,6 @@ def test_session_tombstones_come_before_the_merged_session() -> None:
     ids=["no window", "size 10", "size 5"],
 )
 def test_result_timestamps_of_kip_259(windows: Windows | None, wanted: list[int]) -> None:
-    """semantics.md#5-1: the timestamp of a row is the greatest of its records."""
+    """The timestamp of a row is the greatest of its records (semantics.md#5-1)."""
     outputs = pipe(times_driver(windows), "1 2 5 6 4 3 7 9")
     assert [rows[0]["timestamp_ms"] for rows in outputs] == wanted

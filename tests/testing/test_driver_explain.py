@@ -1,4 +1,4 @@
-"""How a store is computed: ``TopologyTestDriver.explain``."""
+"""How a store is computed, as ``TopologyTestDriver.explain`` reports it."""
 
 import re
 from typing import Any
@@ -8,7 +8,7 @@ from tests.testing.test_driver_functions import KINDS, Value, texts
 
 
 def test_explain_names_the_reason_why_functions_are_called() -> None:
-    """A plain function is compiled over all windows, and a method or a loop is not."""
+    """A plain function is compiled. ``explain`` names the line with the call that prevents it."""
 
     def longer(kept: Any, new: Any) -> Any:
         return new if new["s"] > kept["s"] else kept

@@ -1,4 +1,4 @@
-"""Row-wise expressions in the test driver: the pipeline's own steps, on the shared session."""
+"""Row-wise expressions in the test driver, which runs the pipeline's own steps in Spark."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -29,12 +29,12 @@ SCHEMA = "carrier STRING, delay DOUBLE, words ARRAY<STRING>, m MAP<STRING, INT>"
 
 
 def flight(key: str | None, carrier: str | None, delay: float | None, time: int = 1) -> Record:
-    """A record of the topic."""
+    """Return a record of the topic."""
     return Record(key, {"carrier": carrier, "delay": delay, "m": {"x": 1}}, time)
 
 
 def test_a_filter_counts_and_moves_no_clock(spark: SparkSession) -> None:
-    """False and null are filtered; input is the sum of what became of the records."""
+    """Records whose filter is false or null count as filtered and do not advance stream time."""
     driver = driver_of(
         lambda b: (
             b.stream("t", SCHEMA)
@@ -63,7 +63,7 @@ def test_a_filter_counts_and_moves_no_clock(spark: SparkSession) -> None:
 
 
 def test_map_values_and_group_by_of_several(spark: SparkSession) -> None:
-    """Computed columns, and a key of several parts; a part that is null makes no key."""
+    """Keys can have several parts and computed columns. A null part makes the key null."""
     driver = driver_of(
         lambda b: (
             b.stream("t", SCHEMA)
@@ -89,7 +89,7 @@ def test_map_values_and_group_by_of_several(spark: SparkSession) -> None:
 
 
 def test_a_step_behind_a_join_is_checked(spark: SparkSession) -> None:
-    """What map_values left out is unknown behind it."""
+    """A step after a join cannot use a column that an earlier ``map_values`` removed."""
 
     def define(builder: StreamsBuilder) -> None:
         ours = builder.stream("left", "a STRING, n INT").filter("n > 0")
@@ -108,7 +108,7 @@ def test_a_step_behind_a_join_is_checked(spark: SparkSession) -> None:
 
 
 def test_results_of_a_join_go_through_steps(spark: SparkSession) -> None:
-    """Filtered results are not aggregated; a function that fails names the left record."""
+    """Join results pass through the steps, and filtered results are not aggregated."""
 
     def define(builder: StreamsBuilder) -> None:
         ours = builder.stream("left", "a STRING, n INT").filter("n > 0")
@@ -137,7 +137,7 @@ def test_results_of_a_join_go_through_steps(spark: SparkSession) -> None:
 
 
 def test_a_function_that_raises_behind_an_expression(spark: SparkSession) -> None:
-    """The dead letter has the record's bytes."""
+    """If a function raises after an expression, the dead letter has the record's bytes."""
     driver = driver_of(
         lambda b: (
             b.stream("t", "n INT")
@@ -157,7 +157,7 @@ def test_a_function_that_raises_behind_an_expression(spark: SparkSession) -> Non
 
 
 def test_null_values_pass_expressions_where_a_store_takes_them(spark: SparkSession) -> None:
-    """A filter sees null columns; what it lets through is counted."""
+    """A filter evaluates null values, and the store counts the records that pass."""
     driver = driver_of(
         lambda b: (
             b.stream("t", "n INT")
@@ -176,7 +176,7 @@ def test_null_values_pass_expressions_where_a_store_takes_them(spark: SparkSessi
 def test_a_filter_that_does_not_fit_is_told_when_the_driver_is_made(
     spark: SparkSession, condition: str
 ) -> None:
-    """The store and the step are named."""
+    """The error about an invalid filter names the store and the step."""
     with pytest.raises(InvalidTopology, match=r"store 's', step filter"):
         driver_of(
             lambda b: (
@@ -210,7 +210,7 @@ def test_a_filter_that_does_not_fit_is_told_when_the_driver_is_made(
 def test_an_expression_that_fails_on_a_record_is_named(
     spark: SparkSession, step: Callable[[KStream], Any], said: str
 ) -> None:
-    """One line with the store and the first step that fails, whatever Java makes of it."""
+    """The error is one line with the store and the first failing step, whatever Java reports."""
 
     def define(builder: StreamsBuilder) -> None:
         done = step(builder.stream("t", SCHEMA).filter("carrier = 'UA'"))
@@ -226,7 +226,7 @@ def test_an_expression_that_fails_on_a_record_is_named(
 
 
 def test_a_function_of_python_that_raises_tells_its_traces(spark: SparkSession) -> None:
-    """They say more than a line of ours; the store and the step are noted beside."""
+    """An exception of a Python function keeps its traceback, and a note names store and step."""
 
     def fail(_):  # type: ignore[no-untyped-def] # noqa: ANN001, ANN202 - Spark reads them
         raise KeyError("odd")  # noqa: EM101
@@ -250,7 +250,7 @@ def test_a_function_of_python_that_raises_tells_its_traces(spark: SparkSession) 
 
 
 def test_python_functions_may_be_any_expression(spark: SparkSession) -> None:
-    """Of all three kinds, in any step, with and without Spark's text beside them."""
+    """All three kinds of Python functions work in any step, also next to SQL expressions."""
 
     def upper(text):  # type: ignore[no-untyped-def] # noqa: ANN001, ANN202 - Spark reads them
         return None if text is None else text.upper()
@@ -282,7 +282,7 @@ def test_python_functions_may_be_any_expression(spark: SparkSession) -> None:
 
 
 def test_peek_shows_each_record_once_in_a_batch(spark: SparkSession, tmp_path: Path) -> None:
-    """As it is there: not those that are filtered out or bad; a dict, or None without a value."""
+    """``peek`` calls its function once per valid, unfiltered record: with a dict or with None."""
     seen = tmp_path / "seen"
 
     def note(key: str | None, value: dict[str, Any] | None, timestamp_ms: int) -> None:
@@ -306,7 +306,7 @@ def test_peek_shows_each_record_once_in_a_batch(spark: SparkSession, tmp_path: P
 
 
 def test_an_unknown_column_of_map_values_is_told_with_its_step(spark: SparkSession) -> None:
-    """Though it needs no expression."""
+    """The error about an unknown column of ``map_values`` names the step."""
     with pytest.raises(InvalidTopology, match=r"store 's', step map_values.*`nothing`"):
         driver_of(
             lambda b: (
@@ -316,11 +316,11 @@ def test_an_unknown_column_of_map_values_is_told_with_its_step(spark: SparkSessi
 
 
 def test_records_are_read_as_the_pipeline_reads_their_json(spark: SparkSession) -> None:
-    """Value and reason of every odd record are those of the event log's decoder."""
+    """The driver returns the same values and reasons for odd records as the event log's decoder."""
     values = [(name, given) for name, given, _ in GOOD if not hasattr(given, "dtype")]
-    # Spark writes doubles as text in its own way.
+    # Spark formats doubles as strings in its own way.
     values += [(name, given) for name, given in BAD if not isinstance(given, bytes)]
-    # The pipeline refuses TINYINT, which Spark's parser reads wrongly.
+    # The pipeline rejects TINYINT, because Spark's parser reads it wrongly.
     values = [(name, given) for name, given in values if name != "t"]
     columns = COLUMNS.replace("t TINYINT, ", "")
     given = [Record("k", {n: g}, 1) for n, g in values if type(g) is not object]
@@ -333,7 +333,7 @@ def test_records_are_read_as_the_pipeline_reads_their_json(spark: SparkSession) 
         spark_event_log_decoder(columns).decode(spark.createDataFrame(lines).coalesce(1)).toArrow()
     )
     for mine, read, record in zip(ours.to_pylist(), theirs.to_pylist(), given, strict=True):
-        # Spark only knows the field of a number that is out of range.
+        # For a number out of range, Spark knows only the field.
         codes = [(each["reason"] or "").partition(": ")[0] for each in (mine, read)]
         assert codes[0] == codes[1], record
         if mine["reason"] is None:
@@ -344,7 +344,7 @@ def test_records_are_read_as_the_pipeline_reads_their_json(spark: SparkSession) 
 def test_a_process_reads_the_same_steps_once(
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Spark reads nothing for the second driver, and each takes the columns that it uses."""
+    """The second driver does not analyze the same steps again. Each uses its own columns."""
 
     def driver(column: str) -> TopologyTestDriver:
         builder = StreamsBuilder()
@@ -361,7 +361,7 @@ def test_a_process_reads_the_same_steps_once(
 
 
 def test_a_function_that_is_registered_anew_is_read_anew(spark: SparkSession) -> None:
-    """As in a notebook: the text of the step is the same, and means something else."""
+    """If a function is registered again, a step with the same SQL is analyzed again."""
 
     def found() -> dict[str, Any]:
         builder = StreamsBuilder()

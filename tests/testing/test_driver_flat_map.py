@@ -1,4 +1,4 @@
-"""Streams that are flattened, in the test driver: elements of records, and what is counted."""
+"""Flattened streams in the test driver: flattened records and their counters."""
 
 import pytest
 
@@ -12,13 +12,13 @@ LINES = "user STRING, line STRING"
 
 
 def words(text: str, time: int = 1, user: str = "u") -> Record:
-    """A line of words."""
+    """Return a line of words."""
     return Record("k", {"user": user, "line": text}, time)
 
 
 @pytest.mark.java
 def test_words_are_counted() -> None:
-    """Each is a record of its own, under its own key, beside the columns that stay."""
+    """Each word becomes a record with its own key and the kept columns."""
 
     def define(builder: StreamsBuilder) -> None:
         lines = builder.stream("t", LINES)
@@ -42,7 +42,7 @@ def test_words_are_counted() -> None:
 
 @pytest.mark.java
 def test_elements_keep_their_order_and_the_records_key_and_time() -> None:
-    """Their order is that of the array, whatever they are; null is an element, too."""
+    """Flattened records keep the array's order, including nulls, and the record's key and time."""
 
     def define(builder: StreamsBuilder) -> None:
         flat_stream = builder.stream("t", "ns ARRAY<INT>").flat_map_values(n="ns")
@@ -55,14 +55,14 @@ def test_elements_keep_their_order_and_the_records_key_and_time() -> None:
     driver.pipe_input("t", [Record("k", {"ns": [3, 1, None, 2]}, 7), Record("k", {"ns": []}, 99)])
     driver.pipe_input("t", Record("k", {"ns": [0]}, 6))
     (window,) = driver.window_store("s").all()
-    # Within a window the time comes first; what is filtered out has moved no clock.
+    # Members are sorted by time first. The filtered record has not advanced the stream time.
     assert window.value == {"n": 5, "all": [0, 3, 1, 2], "t": 7}
     assert not window.final
 
 
 @pytest.mark.java
 def test_what_has_no_value_has_no_elements() -> None:
-    """Nor has a row of a table that a filter deletes; the updates are filtered out."""
+    """Null values and filtered table rows have no flattened records, and count as filtered."""
 
     def define(builder: StreamsBuilder) -> None:
         rows = builder.table("t", LINES).filter("user = 'u'").to_stream()
@@ -80,7 +80,10 @@ def test_what_has_no_value_has_no_elements() -> None:
 
 @pytest.mark.java
 def test_a_record_has_one_dead_letter_for_its_bad_elements() -> None:
-    """With its own place, key and bytes; each element is counted."""
+    """A record has one dead letter for all its invalid flattened records, and each of them counts.
+
+    The dead letter has the offset, key and bytes of the record.
+    """
 
     def define(builder: StreamsBuilder) -> None:
         builder.stream("t", LINES).flat_map(
@@ -102,7 +105,7 @@ def test_a_record_has_one_dead_letter_for_its_bad_elements() -> None:
 
 @pytest.mark.java
 def test_late_elements_are_counted_as_such() -> None:
-    """Whatever the windows; their record counts as applied."""
+    """Late flattened records count as late in any windows, and their record counts as applied."""
 
     def define(builder: StreamsBuilder) -> None:
         spoken = builder.stream("t", LINES).flat_map("word", word="split(line, ' ')")
@@ -122,7 +125,7 @@ def test_late_elements_are_counted_as_such() -> None:
 
 @pytest.mark.java
 def test_elements_look_a_table_up() -> None:
-    """Each by its own key; those that find nothing are filtered out."""
+    """Each flattened record joins a table by its own key. Unmatched ones are filtered out."""
 
     def define(builder: StreamsBuilder) -> None:
         orders = builder.stream("t", "items ARRAY<STRUCT<sku: STRING, n: INT>>")
@@ -144,7 +147,7 @@ def test_elements_look_a_table_up() -> None:
 
 @pytest.mark.java
 def test_merged_and_cogrouped_streams_may_be_flattened() -> None:
-    """Beside others that are not; each counts its own."""
+    """Flattened and plain streams can be merged and cogrouped, and each counts its own records."""
 
     def define(builder: StreamsBuilder) -> None:
         lines = builder.stream("t", LINES).flat_map("word", word="split(line, ' ')")
@@ -166,7 +169,7 @@ def test_merged_and_cogrouped_streams_may_be_flattened() -> None:
 
 @pytest.mark.java
 def test_elements_and_records_as_they_are_make_one_list() -> None:
-    """A record as it is has no place among elements; it stands where its own place is."""
+    """A list sorts flattened records and plain records together, by time and source offset."""
 
     def define(builder: StreamsBuilder) -> None:
         spoken = builder.stream("spoken", LINES).flat_map_values(word="split(line, ' ')")
@@ -186,7 +189,10 @@ def test_elements_and_records_as_they_are_make_one_list() -> None:
 
 @pytest.mark.java
 def test_what_cannot_be_flattened_is_refused() -> None:
-    """With the way out; what Spark has to know shows when the topology is run."""
+    """The error about a stream that cannot be flattened names the fix.
+
+    Some errors need Spark, so they occur when the topology runs.
+    """
     builder = StreamsBuilder()
     lines = builder.stream("t", LINES + ", tags ARRAY<STRING>")
     with pytest.raises(InvalidTopology, match="flat_map_values: compute an array column"):
@@ -212,7 +218,10 @@ def test_what_cannot_be_flattened_is_refused() -> None:
 @pytest.mark.java
 @pytest.mark.slow
 def test_elements_are_flattened_again() -> None:
-    """An element that has none is filtered out; the last ones have one order in their record."""
+    """A flattened record can be flattened again. The order inside the record is kept.
+
+    A flattened record with an empty or null array is filtered out.
+    """
 
     def define(builder: StreamsBuilder) -> None:
         sentences = builder.stream("t", LINES).flat_map_values(sentence="split(line, ';')")
@@ -237,7 +246,7 @@ def test_elements_are_flattened_again() -> None:
 
 @pytest.mark.java
 def test_pairs_are_flattened() -> None:
-    """Each element has the places of both records; a pair without one is filtered out."""
+    """A flattened join result has the positions of both records. An empty one is filtered out."""
     within = JoinWindows.of_time_difference_and_grace(10, 0)
 
     def define(builder: StreamsBuilder) -> None:
@@ -255,7 +264,8 @@ def test_pairs_are_flattened() -> None:
     driver.pipe_input("t", words("c", 100))
     found = {one.key: one.value["all"] for one in driver.window_store("s").all()}
     assert found == {"a": ["p", "q"], "b": ["p", "q"], "c": ["far"]}
-    # Both pairs of the record have two bad elements: it has one letter, each is counted.
+    # Both join results of the record have two invalid flattened records. The record has one dead
+    # letter, and each flattened record counts.
     letters = [(one["topic"], one["offset"], one["reason"]) for one in driver.dead_letters("s")]
     assert letters == [("t", 0, "null-key")]
     assert driver.counters("s").dropped_results == 4
@@ -265,7 +275,7 @@ def test_pairs_are_flattened() -> None:
 
 @pytest.mark.java
 def test_updates_of_tables_are_flattened() -> None:
-    """In the order in which they take effect; a row that is gone has no element."""
+    """Flattened updates keep their apply order. A deleted row has no flattened records."""
 
     def define(builder: StreamsBuilder) -> None:
         users = builder.table("u", "name STRING").join(builder.table("t", "tags STRING"))
@@ -296,7 +306,10 @@ def test_updates_of_tables_are_flattened() -> None:
 @pytest.mark.java
 @pytest.mark.slow
 def test_branches_of_elements_are_written_in_the_order_of_the_elements() -> None:
-    """Merged again they are one stream; what each branch flattens for itself comes as a whole."""
+    """Merged branches of a flattened stream keep the order of the array.
+
+    If branches flatten on their own, each branch's records of one line stay together.
+    """
 
     def define(builder: StreamsBuilder) -> None:
         spoken = builder.stream("t", LINES).flat_map_values(word="split(line, ' ')")

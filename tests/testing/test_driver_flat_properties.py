@@ -1,4 +1,4 @@
-"""Elements are as records that follow each other, by the slow models, in the test driver."""
+"""Flattened records equal consecutive records, by the slow models, in the test driver."""
 
 from dataclasses import replace
 from random import Random
@@ -35,9 +35,9 @@ NO_ELEMENTS: tuple[Any, ...] = ([], None)
 
 
 def packed(logs: Logs, random: Random) -> tuple[Logs, Logs]:
-    """Elements, and the records that hold them: some of none, the others of one to four.
+    """Return flattened records, and the records that contain none or one to four of them.
 
-    The elements of a record have its time; one without a value has columns of null.
+    The flattened records have the time of their record. A null value becomes columns of null.
     """
     nothing = dict.fromkeys(COLUMNS)
     elements: dict[int, list[Any]] = {}
@@ -51,16 +51,20 @@ def packed(logs: Logs, random: Random) -> tuple[Logs, Logs]:
             held = [(key, time, value or nothing) for key, _, value in run]
             elements[p] += held
             within: Any = [{"k": key, **value} for key, _, value in held]
-            # Whatever the record's key and time are, one without elements is none of a window.
+            # A record without flattened records is in no window, whatever its key and time.
             record_time = time if held else 10_000
             holders[p].append(("all", record_time, {"es": within or random.choice(NO_ELEMENTS)}))
     return elements, holders
 
 
 def flat(windows: Windows, aggregate: Any, place: str = "alone") -> TopologyTestDriver:
-    """A driver of the store ``s`` over the elements, made ``before`` or ``behind`` a lookup.
+    """Return a driver of a store ``s`` over flattened records.
 
-    ``again``: of arrays in an array, ``around`` a lookup of what the outer one holds.
+    Args:
+        windows: The windows of the store, or None.
+        aggregate: The aggregation.
+        place: Where the stream joins a table: ``before`` or ``behind`` the flattening. ``again``
+            flattens arrays in an array, and ``around`` also joins between both.
     """
     is_nested = place in {"again", "around"}
 
@@ -86,7 +90,10 @@ def flat(windows: Windows, aggregate: Any, place: str = "alone") -> TopologyTest
 def content_of_elements(
     driver: TopologyTestDriver, calls: list[Call]
 ) -> tuple[list[str], Counters, list[str]]:
-    """The content after all calls, the counters, which have to add up, and the dead letters."""
+    """Return the content after all calls, the counters, and the dead letters.
+
+    The function checks that the counters add up.
+    """
     for topic, partition, records in calls:
         driver.pipe_input(topic, records, partition)
     counters = driver.counters("s")
@@ -104,7 +111,7 @@ def content_of_elements(
 @pytest.mark.parametrize("place", ["alone", "before", "behind"])
 @pytest.mark.parametrize("kind", ["time", "sliding", "session", "none"])
 def test_elements_are_as_records_that_follow_each_other(kind: str, place: str, number: int) -> None:
-    """Any cut gives the slow model's windows, also in front of a lookup and behind one."""
+    """Any batching matches the slow model, also with a table join before or after flattening."""
     for seed in range(FIRST_SEED, FIRST_SEED + number):
         random = Random(seed + 7)
         elements, records = packed(finite(valued_logs(seed)), random)
@@ -115,10 +122,10 @@ def test_elements_are_as_records_that_follow_each_other(kind: str, place: str, n
 
 
 def check_elements(case: Case, records: Logs, place: str, random: Random) -> Counters:
-    """Two random cuts of the records give one result, the slow model's of elements; its counters.
+    """Check that two random batchings match the slow model, and return the counters.
 
     Raises:
-        AssertionError: they differ.
+        AssertionError: The results differ.
     """
     drivers = [flat(case.windows, every_aggregate, place) for _ in range(2)]
     results = [content_of_elements(driver, cut(records, random)) for driver in drivers]
@@ -131,7 +138,7 @@ def check_elements(case: Case, records: Logs, place: str, random: Random) -> Cou
 
 
 def nested(records: Logs, random: Random) -> tuple[Logs, int]:
-    """The records with their elements in arrays within one; how many of these hold none."""
+    """Return the records with nested arrays, and the number of empty inner arrays."""
     empty = 0
     of_partitions: dict[int, list[Any]] = {}
     for partition, log in records.items():
@@ -153,7 +160,7 @@ def nested(records: Logs, random: Random) -> tuple[Logs, int]:
 @pytest.mark.parametrize("place", ["again", "around"])
 @pytest.mark.parametrize("kind", ["time", "sliding", "session"])
 def test_elements_of_elements_follow_each_other(kind: str, place: str, number: int) -> None:
-    """In the order of both arrays; what holds none counts as one that is filtered out."""
+    """Nested arrays keep the order of both levels. An empty inner array counts as filtered."""
     for seed in range(FIRST_SEED, FIRST_SEED + number):
         random = Random(seed + 7)
         elements, holders = packed(finite(valued_logs(seed)), random)
@@ -167,7 +174,7 @@ def test_elements_of_elements_follow_each_other(kind: str, place: str, number: i
 @cases(1, 8)
 @pytest.mark.parametrize("windows", ["time", "sliding", "session", "table"])
 def test_functions_see_elements_in_their_order(windows: str, number: int) -> None:
-    """Record by record and element by element; where one raises, the others count."""
+    """Functions receive flattened records in order. If one raises, the others still count."""
     functions = FOLDS["aggregate"].functions
 
     def aggregate(stream: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Tables joined by a foreign key in the test driver: keys of all sorts, steps, joins beside it."""
+"""Foreign-key joins in the test driver: kinds of keys, steps, and combination with key joins."""
 
 from random import Random
 from typing import Any
@@ -13,13 +13,13 @@ ORDERS, USERS = "user STRING, item INT, n INT", "name STRING"
 
 
 def driver_of(builder: StreamsBuilder, table: SourceTable) -> TopologyTestDriver:
-    """A driver of the table, kept as ``store``."""
+    """Return a driver of the table, materialized as ``store``."""
     table.materialize("store")
     return TopologyTestDriver(builder.build())
 
 
 def rows(driver: TopologyTestDriver, *names: str) -> dict[str, tuple[Any, ...]]:
-    """The columns of these names of each row, and its time."""
+    """Return these columns of each row, and its time."""
     return {
         row.key: (*(row.value[name] for name in names), row.timestamp_ms)
         for row in driver.key_value_store("store").all()
@@ -27,17 +27,17 @@ def rows(driver: TopologyTestDriver, *names: str) -> dict[str, tuple[Any, ...]]:
 
 
 def order(key: str | None, time: int, *, user: str | None = None, item: int = 0) -> Record:
-    """An order of one user and item."""
+    """Return an order of one user and item."""
     return Record(key, {"user": user, "item": item, "n": time}, time)
 
 
 def named(key: str, name: str | None, time: int) -> Record:
-    """A row with a name, or its deletion."""
+    """Return a row with a name, or its tombstone."""
     return Record(key, None if name is None else {"name": name}, time)
 
 
 def test_a_row_follows_whom_it_names_in_one_batch_and_over_many() -> None:
-    """A user of many orders changes all of them; an order that names another leaves the old one."""
+    """A changed user updates all its orders, and an order that references another user moves."""
     builder = StreamsBuilder()
     orders, users = builder.table("orders", ORDERS), builder.table("users", USERS)
     driver = driver_of(builder, orders.join(users, foreign_key="user"))
@@ -49,7 +49,7 @@ def test_a_row_follows_whom_it_names_in_one_batch_and_over_many() -> None:
     driver.pipe_input("orders", order("b", 8, user="v"))
     driver.pipe_input("users", named("u", "anne", 9))
     assert rows(driver, "name") == {"a": ("anne", 9), "b": ("bob", 8)}
-    # There and back in one batch: nobody has to be told.
+    # The order moves to another user and back in one batch, so no other row changes.
     driver.pipe_input("orders", [order("a", 10, user="v"), order("a", 11, user="u")])
     assert rows(driver, "name", "n") == {"a": ("anne", 11, 11), "b": ("bob", 8, 8)}
     driver.pipe_input("orders", [Record("a", None, 12), order("b", 13)])
@@ -60,7 +60,7 @@ def test_a_row_follows_whom_it_names_in_one_batch_and_over_many() -> None:
 
 
 def test_only_rows_that_a_batch_changes_are_written() -> None:
-    """An order that changes is written, not the others of its user; each of a user that changes."""
+    """A changed order is the only one written. A changed user writes all its orders."""
     builder = StreamsBuilder()
     orders, users = builder.table("orders", ORDERS), builder.table("users", USERS)
     driver = driver_of(builder, orders.left_join(users, foreign_key="user"))
@@ -88,7 +88,7 @@ def test_only_rows_that_a_batch_changes_are_written() -> None:
     ids=str,
 )
 def test_keys_are_made_as_group_by_makes_them(foreign_key: Any, user: str) -> None:
-    """Of columns, the row's own key and expressions; several are one key."""
+    """A foreign key can use columns, the row's key and expressions. Several parts are one key."""
     builder = StreamsBuilder()
     orders, users = builder.table("orders", ORDERS), builder.table("users", USERS)
     driver = driver_of(builder, orders.join(users, foreign_key=foreign_key))
@@ -99,7 +99,7 @@ def test_keys_are_made_as_group_by_makes_them(foreign_key: Any, user: str) -> No
 
 @pytest.mark.java
 def test_a_deletion_names_nothing_whatever_its_expression_makes_of_none() -> None:
-    """Nor does a row that a filter leaves out."""
+    """A deleted or filtered row references nothing, even if its expression is not null."""
     builder = StreamsBuilder()
     orders, users = builder.table("orders", ORDERS), builder.table("users", USERS)
     orders = orders.filter("item > 0").map_values("item", who="coalesce(user, 'u')")
@@ -115,7 +115,7 @@ def test_a_deletion_names_nothing_whatever_its_expression_makes_of_none() -> Non
 
 @pytest.mark.slow
 def test_a_filter_of_the_right_table_takes_its_rows_away() -> None:
-    """As a deletion does."""
+    """A row that a filter of the right table drops is removed from the joined rows."""
     builder = StreamsBuilder()
     orders, users = builder.table("orders", ORDERS), builder.table("users", USERS)
     users = users.filter("name LIKE 'a%'").map_values(called="upper(name)")
@@ -129,7 +129,7 @@ def test_a_filter_of_the_right_table_takes_its_rows_away() -> None:
 
 @pytest.mark.java
 def test_rows_name_rows_of_several_tables_and_join_others_by_key() -> None:
-    """The first table has the foreign keys; further tables stand beside it by key, on any side."""
+    """A table can have several foreign keys and join further tables by key on either side."""
     builder = StreamsBuilder()
     orders, users = builder.table("orders", ORDERS), builder.table("users", USERS)
     items = builder.table("items", "title STRING")
@@ -148,7 +148,7 @@ def test_rows_name_rows_of_several_tables_and_join_others_by_key() -> None:
 
 @pytest.mark.java
 def test_a_table_names_rows_of_its_own() -> None:
-    """A row, and the one that it is below."""
+    """A table can reference its own rows, such as the row of a superior."""
     builder = StreamsBuilder()
     staff = builder.table("staff", "name STRING, boss STRING")
     bosses = staff.map_values(boss_name="name")
@@ -162,7 +162,7 @@ def test_a_table_names_rows_of_its_own() -> None:
 
 @pytest.mark.java
 def test_what_is_bad_is_told_and_counted_once() -> None:
-    """Left rows are read for their keys, too; only the table itself tells of them."""
+    """An invalid left record has one dead letter and counts once, although it is read twice."""
     builder = StreamsBuilder()
     orders, users = builder.table("orders", ORDERS), builder.table("users", USERS)
     joined = orders.left_join(users, foreign_key="user")
@@ -186,7 +186,7 @@ def test_what_is_bad_is_told_and_counted_once() -> None:
 
 @pytest.mark.java
 def test_what_does_not_fit_is_told_with_its_step() -> None:
-    """A column that is not there, or that two tables have."""
+    """The error about an unknown or duplicate column names the join step."""
 
     def joined(foreign_key: str, schema: str) -> TopologyTestDriver:
         builder = StreamsBuilder()
@@ -204,7 +204,7 @@ def test_what_does_not_fit_is_told_with_its_step() -> None:
 
 
 def test_it_is_described_with_what_is_read_for_it() -> None:
-    """The table, and behind it the rows that it names."""
+    """``describe`` shows the left table and the table that its foreign key references."""
     builder = StreamsBuilder()
     orders, users = builder.table("orders", ORDERS), builder.table("users", USERS)
     orders.join(users.filter("name > ''"), foreign_key=("user", "item")).materialize("store")
@@ -218,7 +218,7 @@ def test_it_is_described_with_what_is_read_for_it() -> None:
 
 @pytest.mark.slow
 def test_many_rows_of_one_foreign_key_end_as_they_are_in_any_order() -> None:
-    """A thousand orders and one user, piped in any cut."""
+    """A thousand orders of one user have the same rows in any order of batches."""
     ends = []
     for seed in range(3):
         random = Random(seed)

@@ -1,4 +1,4 @@
-"""The user's own functions in the test driver: semantics.md#9, and functions that fail."""
+"""User-defined functions in the test driver (semantics.md#9), including functions that fail."""
 
 from collections.abc import Callable
 from typing import Any
@@ -24,7 +24,7 @@ from tests.testing.driver_runs import (
 
 Value = dict[str, Any] | None
 
-#: A window of each kind that holds all records from 10 to 19, and is open for all of them.
+#: One window of each kind that contains, and stays open for, all records from 10 to 19.
 KINDS: dict[str, Windows | None] = {
     "none": None,
     "tumbling": tumbling(100, 0),
@@ -35,7 +35,10 @@ KINDS: dict[str, Windows | None] = {
 
 
 def added(_: str, value: Value, old: str) -> str | None:
-    """Concatenate; "-" gives null, "!" raises, "?" gives what no text column takes."""
+    """Append the word to the aggregate.
+
+    "-" returns None, "!" raises, and "?" returns a number, which a string column rejects.
+    """
     word = value["s"] if value else "null"
     if word == "!":
         message = f"no {word}"
@@ -46,7 +49,7 @@ def added(_: str, value: Value, old: str) -> str | None:
 
 
 def merged(_: str, left: str, right: str) -> str:
-    """Put two parts side by side."""
+    """Join two partial aggregates with a bar."""
     return f"{left}|{right}"
 
 
@@ -55,7 +58,7 @@ def texts(
     aggregator: Callable[..., Any] = added,
     merger: Callable[..., Any] | None = merged,
 ) -> TopologyTestDriver:
-    """A driver whose store concatenates the words of its records."""
+    """Return a driver whose store concatenates the words of its records."""
     return driver_with(
         lambda s: s.aggregate(lambda: "0", aggregator, merger, schema="text STRING"), windows
     )
@@ -64,7 +67,10 @@ def texts(
 @pytest.mark.parametrize("one_by_one", [True, False])
 @pytest.mark.parametrize("kind", ["none", "tumbling", "hopping"])
 def test_functions_are_called_in_order_of_arrival(kind: str, one_by_one: bool) -> None:
-    """semantics.md#9: arrival order, never time order; the timestamp is the greatest."""
+    """Functions see records in arrival order, not in time order (semantics.md#9).
+
+    The row has the greatest timestamp.
+    """
     driver = texts(KINDS[kind])
     pipe(driver, "19=a 11=b 15=c", one_by_one=one_by_one)
     assert held(driver, kind) == [({"text": "0+a+b+c"}, 19)]
@@ -72,14 +78,14 @@ def test_functions_are_called_in_order_of_arrival(kind: str, one_by_one: bool) -
 
 @pytest.mark.parametrize("one_by_one", [True, False])
 def test_the_merger_of_sessions_gets_the_initial_value_first(one_by_one: bool) -> None:
-    """semantics.md#4-1: sessions merge by their ends, each after the initial value."""
+    """Sessions merge by their ends, starting with the initial value (semantics.md#4-1)."""
     driver = texts(sessions(10, 100))
     pipe(driver, "20=b 0=a 10=c", one_by_one=one_by_one)
     assert held(driver, "session") == [({"text": "0|0+a|0+b+c"}, 20)]
 
 
 def test_updates_of_sliding_windows() -> None:
-    """The example of semantics.md#2-1, D = 10: every changed window comes once a batch."""
+    """A batch writes every changed sliding window once (semantics.md#2-1, difference 10)."""
     outputs = pipe(texts(sliding(10, 100)), "10=1 10=2 14=3 15=4 20=5")
     rows = [{(r["window_start_ms"], r["text"]) for r in batch} for batch in outputs]
     assert rows == [
@@ -95,7 +101,7 @@ def test_updates_of_sliding_windows() -> None:
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("bad", ["!", "?"], ids=["raises", "wrong type"])
 def test_a_function_that_fails_makes_a_dead_letter(kind: str, bad: str, one_by_one: bool) -> None:
-    """The letter names store, step and error; the other records count as if it were not there."""
+    """The dead letter names store, step and error. The other records aggregate as without it."""
     driver = texts(KINDS[kind])
     pipe(driver, f"10=a 11={bad} 12=b", one_by_one=one_by_one)
     assert ({"text": "0+a+b"} if kind != "session" else {"text": "0|0+a+b"}, 12) in held(
@@ -115,7 +121,7 @@ def test_a_function_that_fails_makes_a_dead_letter(kind: str, bad: str, one_by_o
 
 
 def two_at_most(_: str, value: Value, old: list[str]) -> list[str]:
-    """Keep words, but no third one."""
+    """Append the word, or raise if there are already two."""
     assert value is not None
     if len(old) > 1:
         message = f"no {value['s']} behind {old}"
@@ -126,7 +132,7 @@ def two_at_most(_: str, value: Value, old: list[str]) -> list[str]:
 @pytest.mark.parametrize("closed", [False, True], ids=["on update", "on close"])
 @pytest.mark.parametrize("one_by_one", [True, False])
 def test_what_is_left_out_of_a_sliding_window_is_told(one_by_one: bool, closed: bool) -> None:
-    """The record is applied, and each window without it makes a dead letter with its bytes."""
+    """The record is applied. Each window without it has a dead letter with the record's bytes."""
     driver = driver_with(
         lambda s: s.aggregate(list, two_at_most, schema="words ARRAY<STRING>"),
         sliding(10, 0),
@@ -149,7 +155,7 @@ def test_what_is_left_out_of_a_sliding_window_is_told(one_by_one: bool, closed: 
 
 
 def test_results_of_a_join_that_are_left_out_are_told() -> None:
-    """A later result of an earlier left record comes before what was there, and pushes it out."""
+    """A later result of an earlier left record can push existing members out of a window."""
 
     def define(builder: StreamsBuilder) -> None:
         left, right = builder.stream("l", "s STRING"), builder.stream("r", "n STRING")
@@ -171,7 +177,7 @@ def test_results_of_a_join_that_are_left_out_are_told() -> None:
 
 
 def test_letters_of_what_fails_late_have_the_key_that_they_are_grouped_by_and_their_time() -> None:
-    """A function that raises in a store that groups anew, and a join's result without a key."""
+    """A function that raises after a join, and a join result without a key, are dead-lettered."""
 
     def define(builder: StreamsBuilder) -> None:
         left, right = builder.stream("l", "s STRING"), builder.stream("r", "n STRING")
@@ -191,7 +197,7 @@ def test_letters_of_what_fails_late_have_the_key_that_they_are_grouped_by_and_th
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_an_initializer_that_raises_makes_dead_letters(kind: str) -> None:
-    """No record can be aggregated, and none is lost without a word."""
+    """If the initializer raises, every record is dead-lettered."""
     driver = driver_with(
         lambda s: s.aggregate(lambda: 1 // 0, added, merged, schema="text STRING"), KINDS[kind]
     )
@@ -203,7 +209,7 @@ def test_an_initializer_that_raises_makes_dead_letters(kind: str) -> None:
 
 @pytest.mark.java
 def test_a_merger_that_raises_in_a_session_makes_a_dead_letter() -> None:
-    """The record that would have joined the sessions is refused, and they stay."""
+    """If the merger raises, the record that joins the sessions is rejected, and they stay."""
 
     def never(_: str, left: str, right: str) -> str:
         if "b" in right:
@@ -221,7 +227,7 @@ def test_a_merger_that_raises_in_a_session_makes_a_dead_letter() -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_an_aggregator_that_changes_its_aggregate_harms_nothing(kind: str) -> None:
-    """Functions get copies: windows that share records do not share lists."""
+    """Functions receive copies, so windows that share records do not share lists."""
 
     def appended(_: str, value: Value, old: list[str]) -> list[str]:
         assert value is not None
@@ -247,7 +253,7 @@ def test_an_aggregator_that_changes_its_aggregate_harms_nothing(kind: str) -> No
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_several_columns_are_a_dict(kind: str) -> None:
-    """The functions see and give a dict; a wrong one is a dead letter."""
+    """Functions receive and return a dict. A dict without a column causes a dead letter."""
 
     def counted(_: str, value: Value, old: dict[str, Any]) -> dict[str, Any]:
         assert value is not None
@@ -271,7 +277,7 @@ def test_several_columns_are_a_dict(kind: str) -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_reduce_keeps_the_first_value_as_it_is(kind: str) -> None:
-    """semantics.md#9: the reducer is called from the second record on, with whole values."""
+    """The reducer is called from the second record on, with whole values (semantics.md#9)."""
     calls = []
 
     def later(old: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]:
@@ -287,7 +293,7 @@ def test_a_reduce_keeps_the_first_value_as_it_is(kind: str) -> None:
 
 
 def test_a_reducer_that_raises_makes_a_dead_letter() -> None:
-    """The step is named as the user wrote it."""
+    """The dead letter names the step ``reduce``."""
     driver = driver_with(lambda s: s.reduce(lambda old, _: old["nothing"]))
     pipe(driver, "10=a 11=b")
     (letter,) = driver.dead_letters("s")
@@ -296,7 +302,10 @@ def test_a_reducer_that_raises_makes_a_dead_letter() -> None:
 
 @pytest.mark.parametrize("kind", ["none", "tumbling", "hopping", "sliding"])
 def test_partitions_need_a_merger(kind: str) -> None:
-    """With a merger the lower partition stands left; without one the error says what to do."""
+    """The merger receives the lower partition as its left argument.
+
+    Without a merger, the error says what to do.
+    """
     driver = texts(KINDS[kind])
     pipe(driver, "12=b", partition=1)
     pipe(driver, "11=a", partition=0)
@@ -309,7 +318,7 @@ def test_partitions_need_a_merger(kind: str) -> None:
 
 
 def test_a_reduce_merges_partitions_by_itself() -> None:
-    """The reducer puts the partitions' values together."""
+    """The reducer also merges the aggregates of partitions."""
     driver = driver_with(lambda s: s.reduce(lambda old, new: {**new, "t": old["t"] + new["t"]}))
     pipe(driver, "1 2", partition=2)
     pipe(driver, "4", partition=0)
@@ -319,14 +328,14 @@ def test_a_reduce_merges_partitions_by_itself() -> None:
 
 
 def test_sessions_without_a_merger_are_refused_at_once() -> None:
-    """The topology says so, before any record."""
+    """The topology is rejected before any record is processed."""
     with pytest.raises(InvalidTopology, match="sessions merge, so pass merger="):
         texts(sessions(1, 0), merger=None)
 
 
 @pytest.mark.parametrize("kind", ["tumbling", "hopping", "session"])
 def test_an_aggregator_gets_none_for_a_record_without_a_value(kind: str) -> None:
-    """semantics.md#1-2: such records are aggregated in time windows and sessions."""
+    """Time windows and sessions aggregate records with a null value (semantics.md#1-2)."""
     driver = texts(KINDS[kind])
     driver.pipe_input("t", [*records("10=a"), Record("k", None, 11)])
     text = "0|0+a+null" if kind == "session" else "0+a+null"
@@ -334,7 +343,7 @@ def test_an_aggregator_gets_none_for_a_record_without_a_value(kind: str) -> None
 
 
 def _raising(error: Exception) -> Callable[..., Any]:
-    """A function that raises ``error``."""
+    """Return a function that raises ``error``."""
 
     def function(*_: Any) -> Any:
         raise error
@@ -343,7 +352,7 @@ def _raising(error: Exception) -> Callable[..., Any]:
 
 
 class Mute(Exception):
-    """An error that can't say anything."""
+    """An error without a message, because its ``__str__`` raises."""
 
     def __str__(self) -> str:
         raise KeyError
@@ -361,7 +370,7 @@ ODD_ERRORS: dict[str, tuple[Callable[..., Any], str]] = {
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("odd", ODD_ERRORS)
 def test_odd_errors_of_functions_make_dead_letters(kind: str, odd: str) -> None:
-    """Whatever a function returns or raises: one short line, and other records are applied."""
+    """Any return value or exception causes one short line, and other records are applied."""
     function, told = ODD_ERRORS[odd]
     driver = texts(KINDS[kind], lambda k, v, a: function() if v["s"] == "!" else added(k, v, a))
     pipe(driver, "10=a 11=! 12=b")
@@ -376,7 +385,7 @@ def test_odd_errors_of_functions_make_dead_letters(kind: str, odd: str) -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_function_that_raises_is_an_error_of_the_test(kind: str) -> None:
-    """The error names the first record, and the batch is processed as in a run."""
+    """The error names the first record. The batch is processed as in a run."""
     builder = StreamsBuilder()
     grouped_stream: Any = grouped(builder)
     windows = KINDS[kind]
@@ -403,9 +412,9 @@ def test_a_function_that_raises_is_an_error_of_the_test(kind: str) -> None:
 def test_a_reduce_behind_windows_says_how_to_rename_their_bounds(
     windows: Windows | None, is_store: bool
 ) -> None:
-    """It keeps whole values, which have the bounds: at the start, as it is written, with a way out.
+    """A reduce rejects values with the columns of window bounds, and the error says how to rename.
 
-    With the columns renamed as it says the values are kept.
+    With the columns renamed as in the error, the values are kept.
     """
 
     def define(builder: StreamsBuilder, *renaming: dict[str, str]) -> None:

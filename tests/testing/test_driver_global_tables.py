@@ -1,4 +1,4 @@
-"""Streams that look up a global table in the test driver: by any key, going on with their own."""
+"""Streams that join a global table by any key, in the test driver, and keep their own key."""
 
 from typing import Literal
 
@@ -18,7 +18,7 @@ FLIGHTS = "carrier STRING, delay INT"
 def looked_up(
     how: Literal["join", "left_join"], key: str | Column = "upper(carrier)"
 ) -> TopologyTestDriver:
-    """Flights by origin, with the names of their carriers."""
+    """Return a driver of flights by departure airport, joined with the names of their carriers."""
 
     def define(builder: StreamsBuilder) -> None:
         carriers = builder.global_table("carriers", "name STRING")
@@ -30,7 +30,7 @@ def looked_up(
 
 
 def flight(origin: str | None, carrier: str | None, delay: int) -> Record:
-    """A flight's delay."""
+    """Return a flight with its delay."""
     return Record(origin, {"carrier": carrier, "delay": delay}, delay)
 
 
@@ -42,7 +42,10 @@ FLOWN = [flight("EWR", "aa", 1), flight("JFK", "UA", 2), flight("EWR", "XX", 3),
 @pytest.mark.slow
 @pytest.mark.parametrize("whole", [True, False], ids=["one batch", "one by one"])
 def test_records_that_find_a_row_keep_their_own_key(whole: bool) -> None:
-    """Those that find none, or make no key, are filtered out; one without its own is dead."""
+    """Records without a match, or with a null join key, are filtered out.
+
+    A record without its own key is dead-lettered.
+    """
     driver = looked_up("join")
     driver.pipe_input("carriers", CARRIERS)
     for batch in [FLOWN] if whole else [[one] for one in FLOWN]:
@@ -58,7 +61,7 @@ def test_records_that_find_a_row_keep_their_own_key(whole: bool) -> None:
 
 @pytest.mark.java
 def test_a_left_join_keeps_all_also_without_a_key_to_ask_by() -> None:
-    """As in Kafka since 3.7 (KIP-962): null finds nothing, whatever the table holds."""
+    """A left join keeps all records. A null join key matches no row (Kafka 3.7, KIP-962)."""
     driver = looked_up("left_join")
     driver.pipe_input("carriers", [*CARRIERS, Record(NO_ROW_KEY, {"name": "nobody"}, 1)])
     driver.pipe_input("flights", FLOWN)
@@ -73,7 +76,7 @@ def test_a_left_join_keeps_all_also_without_a_key_to_ask_by() -> None:
 
 @pytest.mark.java
 def test_a_column_makes_the_key_too() -> None:
-    """As any expression may be one."""
+    """A Spark column can compute the join key, like any expression."""
     spark_session()
     driver = looked_up("join", F.concat(F.substring("carrier", 1, 1), F.lit("A")))
     driver.pipe_input("carriers", CARRIERS)
@@ -83,7 +86,7 @@ def test_a_column_makes_the_key_too() -> None:
 
 @pytest.mark.java
 def test_windows_behind_have_the_streams_clock_and_its_other_keys() -> None:
-    """A key that was selected before stays, elements ask one by one, '*' has no further column."""
+    """A selected key stays, flattened records join one by one, and late ones count."""
 
     def define(builder: StreamsBuilder) -> None:
         names = builder.global_table("names", "name STRING")
@@ -106,7 +109,7 @@ def test_windows_behind_have_the_streams_clock_and_its_other_keys() -> None:
 
 @pytest.mark.java
 def test_what_is_missing_or_too_much_is_refused() -> None:
-    """With the way out."""
+    """The errors about missing or superfluous arguments name the fix."""
     builder = StreamsBuilder()
     stream, table = builder.stream("t", "a INT"), builder.table("u", "b INT")
     everywhere = builder.global_table("g", "c INT")

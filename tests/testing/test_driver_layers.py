@@ -1,4 +1,4 @@
-"""Stores over stores in the test driver: a slow model, any cut, and what is refused."""
+"""Stores over stores in the test driver: a slow model, any batching, and what is rejected."""
 
 import builtins
 from collections.abc import Sequence
@@ -32,7 +32,7 @@ logs = st.lists(
 
 
 def layers(key: str) -> Topology:
-    """Tumbling windows over tumbling windows, whose rows get the key ``key``."""
+    """Return tumbling windows over tumbling windows whose rows have the key ``key``."""
     builder = StreamsBuilder()
     inner = (
         builder.stream("t", "v BIGINT")
@@ -54,10 +54,10 @@ def layers(key: str) -> Topology:
 
 
 def closed(log: Sequence[Entry], size_ms: int, grace_ms: int) -> list[tuple[str, int, int, int]]:
-    """Tumbling windows of Kafka's definition, record by record, as they close.
+    """Return the closed tumbling windows by Kafka's definition, record by record.
 
-    Key, start, greatest time and sum of each. Those that close with one record come by end, then
-    key.
+    Each is key, start, greatest time and sum. If one record closes several windows, they are sorted
+    by end, then by key.
     """
     windows: dict[tuple[int, str], tuple[int, int]] = {}
     stream_time, done, order = -1, set(), []
@@ -75,7 +75,7 @@ def closed(log: Sequence[Entry], size_ms: int, grace_ms: int) -> list[tuple[str,
 
 
 def layered_by_hand(log: Sequence[Entry], *, one_key: bool) -> dict[tuple[str, int], list[int]]:
-    """The starts of the rows that are in each window of the outer store, by key and start."""
+    """Return the starts of the rows in each window of the outer store, by key and start."""
     found: dict[tuple[str, int], list[int]] = {}
     stream_time = -1
     for key, start, latest, _ in closed(log, INNER_MS, INNER_GRACE_MS):
@@ -91,7 +91,7 @@ def layered_by_hand(log: Sequence[Entry], *, one_key: bool) -> dict[tuple[str, i
 def test_layers_are_what_a_slow_model_says(
     log: list[Entry], one_key: bool, cuts: list[int]
 ) -> None:
-    """In any cut; the model takes one record after the other, by definition."""
+    """The outer store matches a slow model that processes one record at a time, in any batching."""
     with TopologyTestDriver(layers("'all'" if one_key else "key")) as driver:
         left = [Record(key, {"v": value}, time) for key, time, value in log]
         for size in cuts:
@@ -112,7 +112,7 @@ def test_layers_are_what_a_slow_model_says(
 
 @pytest.mark.java
 def test_rows_without_a_key_are_dead_letters_of_their_store() -> None:
-    """They have the place that they have among its rows."""
+    """The dead letters have the offsets of the rows in the inner store."""
     with TopologyTestDriver(layers("CASE WHEN n > 1 THEN key END")) as driver:
         driver.pipe_input("t", [Record("a", {"v": 1}, time) for time in (0, 1, 6, 20, 40)])
         assert driver.dead_letters("outer") == [
@@ -128,7 +128,10 @@ def test_rows_without_a_key_are_dead_letters_of_their_store() -> None:
 
 @pytest.mark.java
 def test_final_rows_are_written_to_a_topic_and_steps_stand_in_front() -> None:
-    """What a filter leaves out is no record, and columns are those of the table."""
+    """Final rows can be filtered and mapped before a store or topic.
+
+    Filtered rows are not written.
+    """
     builder = StreamsBuilder()
     busy = (
         builder.stream("t", "v BIGINT")
@@ -153,7 +156,7 @@ def test_final_rows_are_written_to_a_topic_and_steps_stand_in_front() -> None:
 
 
 def test_what_has_no_final_rows_is_refused_with_the_way_out() -> None:
-    """A store that is missing."""
+    """The error about a table without a store says to call ``materialize``."""
     builder = StreamsBuilder()
     grouped = builder.stream("t", "v BIGINT").group_by_key()
     windowed = grouped.windowed_by(SessionWindows.of_inactivity_gap_and_grace(5, 0))
@@ -164,7 +167,7 @@ def test_what_has_no_final_rows_is_refused_with_the_way_out() -> None:
 
 
 def test_a_topology_with_layers_is_told_and_drawn() -> None:
-    """Each store with what it reads, topics or stores."""
+    """The description and the diagram show for each store the topics or stores that it reads."""
     topology = layers("key")
     assert topology.waves == (("inner",), ("outer",))
     assert "Input: store('inner').to_stream().select_key(key).group_by_key()" in topology.describe()

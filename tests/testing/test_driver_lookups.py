@@ -1,4 +1,4 @@
-"""Streams that look up a table in the test driver (semantics.md#5-3): the table as of now."""
+"""Streams that join a table in the test driver (semantics.md#5-3): the table's current rows."""
 
 from typing import Literal
 
@@ -11,7 +11,7 @@ from tests.testing.test_driver_joins import left, paired, pairs, right
 
 
 def looked_up(how: Literal["join", "left_join"]) -> TopologyTestDriver:
-    """A stream with a table."""
+    """Return a driver of a stream that joins a table."""
 
     def define(builder: StreamsBuilder) -> None:
         joined = getattr(builder.stream("left", "a STRING"), how)(
@@ -23,7 +23,7 @@ def looked_up(how: Literal["join", "left_join"]) -> TopologyTestDriver:
 
 
 def test_a_stream_finds_the_table_as_it_is_now() -> None:
-    """The example of semantics.md#5-3, and a row counts until it is deleted."""
+    """A record joins the current row until the row is deleted (example of semantics.md#5-3)."""
     driver = looked_up("join")
     driver.pipe_input("left", left("k", "early", 5))
     driver.pipe_input("right", right("k", "b", 50))
@@ -38,7 +38,7 @@ def test_a_stream_finds_the_table_as_it_is_now() -> None:
 
 
 def test_a_left_join_with_a_table_keeps_every_record() -> None:
-    """Without a row the table's columns are null."""
+    """A left join without a row has null columns."""
     driver = looked_up("left_join")
     driver.pipe_input("left", left("k", "a", 1))
     driver.pipe_input("right", right("k", "b", 50))
@@ -52,7 +52,10 @@ def test_a_left_join_with_a_table_keeps_every_record() -> None:
 def test_what_finds_no_row_or_is_filtered_behind_moves_no_clock(
     how: str,
 ) -> None:
-    """As in Kafka: windows see the results alone, partition by partition in offset order."""
+    """A record without a match, or filtered after the join, does not advance stream time.
+
+    As in Kafka, windows see only the results, partition by partition in offset order.
+    """
 
     def define(builder: StreamsBuilder) -> None:
         ours = builder.stream("left", "a STRING")
@@ -73,7 +76,7 @@ def test_what_finds_no_row_or_is_filtered_behind_moves_no_clock(
 
 
 def test_a_looked_up_record_without_a_group_is_a_dead_letter() -> None:
-    """It is a record of the stream, and counts as one."""
+    """An enriched record without a group key is dead-lettered and counted as a record."""
 
     def define(builder: StreamsBuilder) -> None:
         joined = builder.stream("left", "a STRING").left_join(builder.table("right", "b STRING"))
@@ -87,7 +90,7 @@ def test_a_looked_up_record_without_a_group_is_a_dead_letter() -> None:
 
 
 def test_a_table_needs_a_key() -> None:
-    """Without one there is no row that could change; without a value the row is deleted."""
+    """A table record without a key is dead-lettered. A null value deletes the row."""
     driver = looked_up("join")
     driver.pipe_input("right", [Record(None, {"b": "x"}, 1), right("k", None, 2)])
     assert driver.counters("s") == Counters(input=2, applied=1, late=0, dropped=1, filtered=0)

@@ -1,4 +1,4 @@
-"""Updates of sliding windows and sessions in the test driver: rows, steps, counters, letters."""
+"""Updates of sliding windows and sessions in the test driver: rows, steps and counters."""
 
 from random import Random
 from typing import Any
@@ -16,7 +16,10 @@ from tests.testing.test_driver_updates import SCHEMA, record, written
 
 
 def test_a_session_is_told_while_it_grows() -> None:
-    """Each that is joined goes first; a key may be made of the bounds of one that is gone."""
+    """Merged sessions are deleted before the update.
+
+    A key can use the bounds of a deleted session.
+    """
     builder = StreamsBuilder()
     visits = builder.stream("t", SCHEMA).group_by_key().windowed_by(sessions(10, 20)).count()
     visits.to_stream().select_key("window_start_ms").map_values("count").to("out")
@@ -34,7 +37,7 @@ def test_a_session_is_told_while_it_grows() -> None:
 
 @pytest.mark.java
 def test_updates_of_sessions_are_counted_as_elements() -> None:
-    """A row that is gone has no value: windows behind count it, others leave it out."""
+    """A tombstone counts in windows after the table, and other groupings ignore it."""
     builder = StreamsBuilder()
     updates = builder.stream("t", SCHEMA).group_by_key().windowed_by(sessions(5, 0)).count()
     told = updates.to_stream().map_values("count", at="window_start_ms").group_by_key()
@@ -42,7 +45,7 @@ def test_updates_of_sessions_are_counted_as_elements() -> None:
     told.windowed_by(sessions(100, 0)).aggregate(ats=collect_list("at"), n=count()).materialize("w")
     with TopologyTestDriver(builder.build()) as driver:
         driver.pipe_input("t", [record(time, 0) for time in (20, 24, 26, 12)])
-        # At 12 the close time is 21: it is late.
+        # At 12 the close time is 21, so the record is late.
         assert values(driver) == {"k": {"ats": [20, 20, 20], "counts": [1, 2, 3]}}
         assert [row.value for row in driver.session_store("w").all()] == [
             {"ats": [20, 20, 20], "n": 5}
@@ -55,7 +58,7 @@ def test_updates_of_sessions_are_counted_as_elements() -> None:
 
 @pytest.mark.java
 def test_a_filter_tells_sessions_that_it_had_told() -> None:
-    """That one is gone; what it left out before goes silently."""
+    """A filter emits a tombstone only for a session that it emitted before."""
     builder = StreamsBuilder()
     visits = builder.stream("t", SCHEMA).group_by_key().windowed_by(sessions(10, 20)).count()
     visits.filter("count <> 2").to_stream().map_values("count").to("out")
@@ -67,7 +70,10 @@ def test_a_filter_tells_sessions_that_it_had_told() -> None:
 
 @pytest.mark.java
 def test_sessions_that_begin_together_are_two_for_a_filter() -> None:
-    """One is closed for the record that lets the other begin with it; in any cut."""
+    """A filter distinguishes two sessions with equal starts, in any batching.
+
+    One of the sessions closes with the record that lets the other one start at the same time.
+    """
     builder = StreamsBuilder()
     visits = builder.stream("t", SCHEMA).group_by_key().windowed_by(sessions(5, 0)).count()
     told = visits.filter("count <> 3").to_stream()
@@ -84,7 +90,7 @@ def test_sessions_that_begin_together_are_two_for_a_filter() -> None:
 
 @pytest.mark.java
 def test_elements_that_a_function_rejects_have_places_of_their_own() -> None:
-    """A dead letter is the record's, and the other elements' rows stand."""
+    """A rejected flattened record causes one dead letter, and the others' rows stay."""
     builder = StreamsBuilder()
 
     def told(_: str, value: dict[str, Any] | None, text: str) -> str:
@@ -104,7 +110,7 @@ def test_elements_that_a_function_rejects_have_places_of_their_own() -> None:
 
 @pytest.mark.java
 def test_sessions_of_functions_are_told() -> None:
-    """The merger is called as in Kafka; one that is removed is told gone; one raises."""
+    """Functions over sessions emit merges and tombstones as in Kafka, and dead letters."""
     builder = StreamsBuilder()
 
     def told(_: str, value: dict[str, Any] | None, text: str) -> str | None:
@@ -129,7 +135,10 @@ def test_sessions_of_functions_are_told() -> None:
 @pytest.mark.java
 @pytest.mark.slow
 def test_a_record_tells_the_sliding_windows_that_it_changes() -> None:
-    """The example of semantics.md#2-2, over two batches; alerts before the windows close."""
+    """A record emits each sliding window that it changes (example of semantics.md#2-2).
+
+    A filter on the updates sees the windows before they close.
+    """
     builder = StreamsBuilder()
     windowed = builder.stream("t", SCHEMA).group_by_key().windowed_by(sliding(10, 100))
     told = windowed.aggregate(vs=collect_list("v")).to_stream()
@@ -151,7 +160,7 @@ def test_a_record_tells_the_sliding_windows_that_it_changes() -> None:
 
 
 def updates_of(stream: KStream, windows: Windows) -> KStream:
-    """Every update of the windows of a stream with a column ``v``, which has such a one again."""
+    """Return all updates of a stream's windows, with a column ``v`` like the stream."""
     summed = stream.group_by_key().windowed_by(windows).aggregate(v=sum_of("v"), n=count())
     return summed.to_stream().map_values(v="v + n")
 
@@ -168,7 +177,7 @@ def updates_of(stream: KStream, windows: Windows) -> KStream:
     ids=lambda chain: "-".join(windows.kind for windows in chain),
 )
 def test_windows_behind_windows_are_those_of_a_topic(chain: tuple[Windows, ...]) -> None:
-    """However many stand behind each other: as when a topic stood in front of the last of them."""
+    """Chained windows equal windows over a topic with the updates of the windows before."""
     builder, last = StreamsBuilder(), StreamsBuilder()
     stream = builder.stream("t", SCHEMA)
     for windows in chain[:-1]:
@@ -191,7 +200,7 @@ def test_windows_behind_windows_are_those_of_a_topic(chain: tuple[Windows, ...])
 
 @pytest.mark.java
 def test_pairs_tell_the_windows_that_they_change() -> None:
-    """Each all of them, one pair behind the other, also beside another stream."""
+    """Each join result updates all its windows, one result after the other, also in a cogroup."""
     builder = StreamsBuilder()
     left, right = builder.stream("l", "a INT"), builder.stream("r", "b INT")
     within = JoinWindows.of_time_difference_and_grace(5, 0)
@@ -218,7 +227,7 @@ def test_pairs_tell_the_windows_that_they_change() -> None:
             ]
             for name in ("hopping", "sessions", "both")
         }
-    # The pairs are (1, 3) at 3, (4, 3) at 4, then (4, 9) at 9.
+    # The join results are (1, 3) at 3, (4, 3) at 4, then (4, 9) at 9.
     assert told["hopping"] == [
         (3, 0, 3), (3, 3, 3), (15, 0, 4), (15, 3, 4), (36, 6, 9), (36, 9, 9),
     ]  # fmt: skip
@@ -230,7 +239,7 @@ def test_pairs_tell_the_windows_that_they_change() -> None:
 
 
 def test_a_value_with_a_name_that_the_stage_needs_is_refused() -> None:
-    """Not by an error of Arrow's when the topology runs."""
+    """A column name that the join stage reserves is rejected when the driver is created."""
     builder = StreamsBuilder()
     sides = builder.stream("t", "side STRING").group_by_key().aggregate(all=collect_list("side"))
     sides.to_stream().to("out")

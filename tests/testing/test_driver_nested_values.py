@@ -1,4 +1,4 @@
-"""Structs and maps in what users' functions see and return, and in what a test reads."""
+"""Structs and maps in the arguments and results of functions, and in what a test reads."""
 
 import warnings
 from collections.abc import Callable
@@ -29,7 +29,7 @@ KINDS: dict[str, Windows | None] = {
 
 
 def order(number: int) -> dict[str, Any]:
-    """A value of ``ORDERS``."""
+    """Return a value of ``ORDERS``."""
     parts = {"tea": number, "cup": None}
     return {"id": number, "address": {"city": f"c{number}"}, "parts": parts, "a": [parts, {}, None]}
 
@@ -40,7 +40,7 @@ def updated(
     windows: Windows | None = None,
     schema: str = ORDERS,
 ) -> tuple[list[Any], TopologyTestDriver]:
-    """The values of the updates of key ``k`` as they are written to a topic, in two batches."""
+    """Return the updates of key ``k`` that a topic receives, in two batches, and the driver."""
     builder = StreamsBuilder()
     grouped = builder.stream("orders", schema).group_by_key()
     stream = grouped if windows is None else grouped.windowed_by(windows)
@@ -53,7 +53,7 @@ def updated(
 
 
 def plain(values: list[Any]) -> list[Any]:
-    """Values without the columns of their windows."""
+    """Return values without the columns of their windows."""
     return [
         {name: item for name, item in value.items() if not name.startswith("window_")}
         for value in values
@@ -62,7 +62,7 @@ def plain(values: list[Any]) -> list[Any]:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_reduce_keeps_structs_and_maps(kind: str) -> None:
-    """The first value as it is, then what the reducer makes of two, in each kind of windows."""
+    """A reduce keeps structs and maps of the first value and of the reducer's results."""
 
     def merged(kept: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]:
         kept["parts"]["n"] = len(kept["parts"])
@@ -73,12 +73,12 @@ def test_a_reduce_keeps_structs_and_maps(kind: str) -> None:
     assert driver.dead_letters("to(o)") == []
     tea = {"tea": 1, "cup": None}
     kept = {"parts": {**tea, "n": 2}, "a": [tea, {}, None, {"tea": 2, "cup": None}]}
-    # A session that grows replaces its row: the old one goes first, if its bounds change.
+    # A session that grows replaces its row. If its bounds change, the old row is deleted first.
     assert plain(values) == [order(1), {**order(2), **kept}]
 
 
 def test_the_best_ads_are_an_array_of_structs() -> None:
-    """As in the top N of Kafka's examples."""
+    """An aggregate can be an array of structs, as in the top N of Kafka's examples."""
 
     def ranked(_: str, value: Any, top: list[dict[str, Any]]) -> list[dict[str, Any]]:
         return sorted([*top, value], key=lambda ad: -ad["clicks"])[:2]
@@ -95,7 +95,7 @@ def test_the_best_ads_are_an_array_of_structs() -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_map_is_counted_up(kind: str) -> None:
-    """Its functions see a dict, which is theirs: whatever they change of it."""
+    """Functions receive a map as a dict that they can change."""
 
     def counted(_: str, value: Any, counts: dict[str, int]) -> dict[str, int]:
         counts[value["word"]] = counts.get(value["word"], 0) + 1
@@ -104,7 +104,7 @@ def test_a_map_is_counted_up(kind: str) -> None:
     def merged(_: str, left: dict[str, int], right: dict[str, int]) -> dict[str, int]:
         return {w: left.get(w, 0) + right.get(w, 0) for w in sorted({*left, *right})}
 
-    # One word is named like the column.
+    # One word equals the name of the column.
     values, driver = updated(
         lambda s: s.aggregate(dict, counted, merged, schema="m MAP<STRING, BIGINT>"),
         [{"word": word} for word in ("m", "b", "m")],
@@ -116,7 +116,7 @@ def test_a_map_is_counted_up(kind: str) -> None:
 
 
 def test_a_table_of_structs_is_added_and_subtracted() -> None:
-    """Adders and subtractors see the same dicts."""
+    """Adders and subtractors receive the same dicts."""
     builder = StreamsBuilder()
     users = builder.table("users", "city STRING, tags MAP<STRING, INT>")
 
@@ -155,7 +155,7 @@ WRONG: list[tuple[str, Any, str]] = [
 
 @pytest.mark.parametrize(("schema", "returned", "told"), WRONG)
 def test_a_wrong_field_is_told_with_its_place(schema: str, returned: Any, told: str) -> None:
-    """The record is a dead letter, as with a column of another type."""
+    """The dead letter names the field of the wrong type inside the value."""
     values, driver = updated(
         lambda s: s.aggregate(lambda: None, lambda *_: returned, schema=schema), [order(1)]
     )
@@ -168,7 +168,7 @@ def test_a_wrong_field_is_told_with_its_place(schema: str, returned: Any, told: 
 
 
 def test_a_map_is_read_as_it_was_piped() -> None:
-    """From a topic and from a stream, also inside structs, arrays and maps."""
+    """A map read from a topic or stream equals the piped one, also in structs, arrays and maps."""
     nested = "s STRUCT<m: MAP<STRING, INT>, n: INT>, d MAP<STRING, ARRAY<MAP<STRING, STRING>>>"
     builder = StreamsBuilder()
     stream = builder.stream("t", f"{ORDERS}, {nested}")
@@ -183,7 +183,10 @@ def test_a_map_is_read_as_it_was_piped() -> None:
 
 
 def test_of_a_key_that_a_map_has_twice_the_last_one_counts() -> None:
-    """JSON may repeat a name; no warning is given, which a test might make an error of."""
+    """If a map repeats a key, the last value counts, without a Python warning.
+
+    JSON can repeat a name, and pytest can turn a warning into an error.
+    """
     map_type = pa.map_(pa.string(), pa.int32())
     twice = pa.array([[("a", 1), ("b", 2), ("a", 3)], [], None], map_type)
     with warnings.catch_warnings():
@@ -194,7 +197,7 @@ def test_of_a_key_that_a_map_has_twice_the_last_one_counts() -> None:
 
 
 def test_a_map_with_keys_that_python_can_not_hash_is_pairs() -> None:
-    """There is no dict of them."""
+    """A map with keys that Python cannot hash is a list of pairs."""
     map_type = pa.map_(pa.struct([("a", pa.int32())]), pa.map_(pa.string(), pa.int32()))
     column = pa.array([[({"a": 1}, {"x": 2})]], map_type)
     assert python_values(column) == [[({"a": 1}, {"x": 2})]]
@@ -202,7 +205,7 @@ def test_a_map_with_keys_that_python_can_not_hash_is_pairs() -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_aggregators_see_maps_as_dicts(kind: str) -> None:
-    """In values, also those of stores, which tell final rows and not updates."""
+    """Aggregators receive maps as dicts, also in stores, which emit only final rows."""
     seen: list[Any] = []
 
     def look(_: str, value: Any, old: int) -> int:
@@ -220,7 +223,7 @@ def test_aggregators_see_maps_as_dicts(kind: str) -> None:
 
 @pytest.mark.slow
 def test_peek_shows_maps_as_dicts(spark: SparkSession, tmp_path: Path) -> None:
-    """As the aggregators see them."""
+    """``peek`` receives maps as dicts."""
     seen = tmp_path / "seen"
     builder = StreamsBuilder()
     shown = builder.stream("t", ORDERS).peek(lambda _k, value, _t: seen.write_text(repr(value)))

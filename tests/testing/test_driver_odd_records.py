@@ -1,4 +1,4 @@
-"""Records that users get wrong, and those without a key or a value, in the test driver."""
+"""Invalid records, and records without a key or a value, in the test driver."""
 
 import math
 from collections.abc import Callable
@@ -53,7 +53,10 @@ COLUMNS = (
 
 
 def seen_by(value: Any, schema: str = COLUMNS) -> list[Any]:
-    """What an aggregator sees of a record with this value; nothing if it is a dead letter."""
+    """Return what an aggregator receives for a record with this value.
+
+    The list is empty if the record is a dead letter.
+    """
     seen = []
 
     def look(_: str, found: Any, old: int) -> int:
@@ -99,7 +102,7 @@ GOOD: list[tuple[str, Any, Any]] = [
 @pytest.mark.java
 @pytest.mark.parametrize(("name", "given", "wanted"), GOOD)
 def test_a_value_is_read_as_from_json_reads_it(name: str, given: Any, wanted: Any) -> None:
-    """Each type takes what JSON of it gives; columns that are missing are null."""
+    """A column of each type accepts what ``from_json`` accepts, and missing columns are null."""
     (seen,) = seen_by({name: given})
     assert repr(seen[name]) == repr(wanted)
     others = {column: value for column, value in seen.items() if column != name}
@@ -136,25 +139,25 @@ BAD: list[tuple[str, Any]] = [
 
 @pytest.mark.parametrize(("name", "given"), BAD)
 def test_a_value_of_another_type_is_a_dead_letter(name: str, given: Any) -> None:
-    """A bool is no number, a number with a point no integer, nothing is cut to fit."""
+    """A value of another type is a dead letter: no conversion from bool, and no truncation."""
     assert seen_by({name: given}) == []
 
 
 @pytest.mark.parametrize("value", [5, "x", True, [], [("v", 1.0)], {"v"}])
 def test_a_value_that_is_no_mapping_is_a_dead_letter(value: Any) -> None:
-    """A record's value is a JSON object or nothing."""
+    """A record's value is a JSON object or null, so any other value is a dead letter."""
     assert seen_by(value) == []
 
 
 def test_a_value_may_be_any_mapping_and_is_copied() -> None:
-    """What the test does with it later has no influence."""
+    """A value can be any mapping. A later change of the mapping has no effect."""
     value = {"v": 1.0}
     (seen,) = seen_by(MappingProxyType(value), "v DOUBLE")
     assert seen == {"v": 1.0}
 
 
 def test_structs_and_maps_are_read_inside() -> None:
-    """Fields of a struct go by name, entries of a map by their types."""
+    """The fields of a struct and the entries of a map are checked by name and type."""
     schema = "r STRUCT<x: INT, y: STRING>, m MAP<STRING, INT>"
     (seen,) = seen_by({"r": {"x": 1}, "m": {"k": 1, "l": None}}, schema)
     assert seen == {"r": {"x": 1, "y": None}, "m": {"k": 1, "l": None}}
@@ -189,7 +192,7 @@ def test_a_column_that_the_schema_does_not_have_is_an_error(value: Any, message:
 
 
 def test_a_column_of_one_of_a_topics_schemas_is_known() -> None:
-    """Two streams can read different columns of one topic."""
+    """A column is known if one of the topic's schemas has it."""
     builder = StreamsBuilder()
     for store, schema in (("s", "a INT, r STRUCT<x: INT>"), ("u", "b INT, r STRUCT<y: INT>")):
         builder.stream("t", schema).group_by_key().count().materialize(store)
@@ -202,7 +205,7 @@ def test_a_column_of_one_of_a_topics_schemas_is_known() -> None:
 
 @pytest.mark.parametrize("given", [math.nan, math.inf, -math.inf, np.float64("nan"), "\ud800"])
 def test_what_json_can_not_hold_is_a_dead_letter(given: Any) -> None:
-    """No line of a topic could have NaN, an infinity or half a surrogate pair in it."""
+    """NaN, infinity and an unpaired surrogate are dead letters, as JSON cannot contain them."""
     driver = driver_with(lambda s: s.count(), tumbling(10, 0), schema="v STRING")
     driver.pipe_input("t", Record("k", {"v": given}, 1))
     (letter,) = driver.dead_letters("s")
@@ -210,7 +213,7 @@ def test_what_json_can_not_hold_is_a_dead_letter(given: Any) -> None:
 
 
 def test_formats_that_have_such_numbers_take_them() -> None:
-    """What Kafka's serializers write, and Avro: columns of the value, not what is inside of one."""
+    """Kafka's floating-point serdes and Avro accept NaN and infinity in a column of the value."""
     serdes: dict[ValueSerde, str] = {
         Serdes.double(): "value DOUBLE",
         Serdes.float(): "value FLOAT",
@@ -231,7 +234,7 @@ def test_formats_that_have_such_numbers_take_them() -> None:
 
 @pytest.mark.java
 def test_steps_leave_a_record_without_a_value_as_it_is() -> None:
-    """Kafka Streams calls the mapper with null, which may make a value of it."""
+    """A step leaves a null value as it is, but Kafka Streams calls the mapper with null."""
     builder = StreamsBuilder()
     stream = builder.stream("t", "s STRING")
     made = {
@@ -266,7 +269,10 @@ TIMES: list[tuple[Any, str]] = [
 def test_a_wrong_time_is_a_dead_letter_and_moves_no_clock(
     kind: str, time: Any, reason: str
 ) -> None:
-    """It is bad for every store, so the letter names none; a record after it is in time."""
+    """A wrong time is invalid for every store, so the dead letter names no store.
+
+    The record does not advance the stream time.
+    """
     driver = times_driver(KINDS[kind])
     driver.pipe_input("t", [Record("k", {"t": 1}, time), *records("1")])
     (letter,) = driver.dead_letters("s")
@@ -275,7 +281,7 @@ def test_a_wrong_time_is_a_dead_letter_and_moves_no_clock(
 
 
 def test_the_last_ms_of_the_year_9999_is_a_time() -> None:
-    """One more is too large, see above."""
+    """The last millisecond of the year 9999 is accepted. ``TIMES`` has the next one."""
     driver = times_driver()
     driver.pipe_input("t", Record("k", {"t": 1}, MAX_TIMESTAMP_MS))
     assert driver.counters("s").applied == 1
@@ -283,7 +289,10 @@ def test_the_last_ms_of_the_year_9999_is_a_time() -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_record_without_a_key_is_dropped_and_moves_no_clock(kind: str) -> None:
-    """semantics.md#1-1 and semantics.md#1-2: after it a record that would be late is in time."""
+    """A record without a key is dropped (semantics.md#1-2).
+
+    It does not advance the stream time, so an older record is not late (semantics.md#1-1).
+    """
     driver = times_driver(KINDS[kind])
     pipe(driver, "*:100 5")
     assert driver.counters("s") == Counters(input=2, applied=1, late=0, dropped=1, filtered=0)
@@ -294,7 +303,10 @@ def test_a_record_without_a_key_is_dropped_and_moves_no_clock(kind: str) -> None
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_record_without_a_value(kind: str) -> None:
-    """Time windows and sessions count it, and it moves their clock (semantics.md#1-2)."""
+    """A null value counts in time windows and sessions (semantics.md#1-2).
+
+    It also advances their stream time.
+    """
     driver = times_driver(KINDS[kind])
     driver.pipe_input("t", [Record("k", None, 100), *records("5")])
     if kind in TAKES_NULL:
@@ -310,7 +322,7 @@ def test_a_record_without_a_value(kind: str) -> None:
 
 
 def test_a_value_of_nulls_is_a_value() -> None:
-    """``{}`` is taken everywhere: only None is no value."""
+    """The value ``{}`` is accepted everywhere, because only ``None`` is a null value."""
     driver = times_driver()
     driver.pipe_input("t", Record("k", {}, 1))
     entry = driver.key_value_store("s").get("k")
@@ -320,14 +332,14 @@ def test_a_value_of_nulls_is_a_value() -> None:
 
 @pytest.mark.parametrize("key", ["", "ä/ \0", "😀", "a|b"])
 def test_any_text_is_a_key(key: str) -> None:
-    """An empty one, too: it is not a missing one."""
+    """Any string is a valid key, including the empty string."""
     driver = times_driver()
     driver.pipe_input("t", Record(key, {"t": 1}, 1))
     assert [entry.key for entry in driver.key_value_store("s").all()] == [key]
 
 
 def test_half_a_surrogate_pair_is_no_key() -> None:
-    """No JSON line and no table could hold it."""
+    """A key with an unpaired surrogate is a dead letter, as JSON cannot contain it."""
     driver = times_driver()
     driver.pipe_input("t", Record("\udfff", {"t": 1}, 1))
     (letter,) = driver.dead_letters("s")
@@ -337,7 +349,7 @@ def test_half_a_surrogate_pair_is_no_key() -> None:
 
 @pytest.mark.parametrize("given", [("k", {}, 1), {"key": "k"}, None, Record(5, {}, 1)])  # type: ignore[arg-type]
 def test_what_is_no_record_is_refused_and_changes_nothing(given: Any) -> None:
-    """A mistake in the test is an error in the test, before any record of the batch."""
+    """A value that is not a ``Record`` raises an error before any record of the batch is read."""
     driver = times_driver()
     with pytest.raises(TypeError, match="a record must be Record"):
         driver.pipe_input("t", [*records("1"), given])
@@ -349,7 +361,7 @@ def test_what_is_no_record_is_refused_and_changes_nothing(given: Any) -> None:
 
 @pytest.mark.parametrize("partition", [-1, 2**31, 2**40, 1.0, True, None])
 def test_what_is_no_partition_is_refused(partition: Any) -> None:
-    """A partition is a number of 31 bits; nothing is changed by another."""
+    """A partition is an integer of 31 bits. Any other value is rejected and changes nothing."""
     driver = times_driver()
     with pytest.raises(IllegalArgument, match=rf"from 0 to 2147483647, not {partition!r}$"):
         driver.pipe_input("t", records("1"), partition)
@@ -359,7 +371,7 @@ def test_what_is_no_partition_is_refused(partition: Any) -> None:
 
 
 def test_a_builder_is_no_topology() -> None:
-    """The message tells what was forgotten."""
+    """Passing a builder raises an error that says to call ``build()``."""
     builder = StreamsBuilder()
     builder.stream("t", "v INT").group_by_key().count().materialize("s")
     with pytest.raises(IllegalArgument, match=r"^TopologyTestDriver: .* builder\.build\(\), not <"):
@@ -388,14 +400,14 @@ SCHEMAS_OF: dict[str, Callable[[StreamsBuilder], object]] = {
 
 @pytest.mark.parametrize("place", SCHEMAS_OF)
 def test_a_schema_that_is_none_is_told_with_its_stream(place: str) -> None:
-    """The message begins with the step that gave it, as it is written."""
+    """The message begins with the step that has the invalid schema."""
     with pytest.raises(InvalidTopology) as caught:
         driver_of(SCHEMAS_OF[place])
     assert str(caught.value).startswith(f"{place}: schema 'a FOO': the type FOO is not supported")
 
 
 def test_bad_records_count_in_every_store_of_the_topic() -> None:
-    """Two stores over one topic each have their own counters and letters."""
+    """Two stores over one topic have separate counters and dead letters."""
 
     def define(builder: Any) -> None:
         grouped(builder).count().materialize("all")
@@ -411,7 +423,7 @@ def test_bad_records_count_in_every_store_of_the_topic() -> None:
 
 
 def test_columns_may_be_named_like_the_drivers_own() -> None:
-    """A topic may have them; such a column can be grouped by, too."""
+    """A topic's columns can have names that the driver uses, and a store can group by them."""
     schema = "reason STRING, raw STRING, value DOUBLE"
     driver = driver_of(
         lambda b: (
@@ -428,13 +440,13 @@ def test_columns_may_be_named_like_the_drivers_own() -> None:
 
 @pytest.mark.parametrize("name", ["reason", "offset", "partition", "raw", "close_ms"])
 def test_an_aggregated_column_may_not_hide_the_record(name: str) -> None:
-    """The error names the column and says how to rename it."""
+    """The error names the aggregated column and says how to rename it."""
     with pytest.raises(InvalidTopology, match=rf"store 's'.*\['{name}'\].*map_values"):
         driver_with(lambda s: s.aggregate(one=first(name)), schema=f"{name} BIGINT")
 
 
 @pytest.mark.parametrize("name", ["key", "Timestamp_ms", "__x"])
 def test_a_topic_may_not_have_columns_that_hide_the_record(name: str) -> None:
-    """As in the pipeline, and without Java."""
+    """Reserved column names are rejected as in the pipeline, without Java."""
     with pytest.raises(InvalidTopology, match=f"{name}.*names that the pipeline needs"):
         driver_with(lambda s: s.count(), schema=f"{name} BIGINT")

@@ -1,4 +1,4 @@
-"""What the test driver is given in one list, and what it wrote, read row by row."""
+"""Inputs of the test driver in one list, and its output, read row by row."""
 
 import pytest
 
@@ -8,20 +8,23 @@ from tests.testing.driver_runs import driver_of, tumbling
 
 
 def words(builder: StreamsBuilder) -> None:
-    """A store of words by key, and one of windows."""
+    """Add a store of words by key, and a store of words by window."""
     grouped = builder.stream("a", "s STRING").merge(builder.stream("b", "s STRING")).group_by_key()
     grouped.aggregate(all=collect_list("s")).materialize("words")
     grouped.windowed_by(tumbling(10, 0)).aggregate(all=collect_list("s")).materialize("windows")
 
 
 def word(key: str, text: str, time_ms: int) -> Record:
-    """A record with one word."""
+    """Return a record with one word."""
     return Record(key, {"s": text}, time_ms)
 
 
 @pytest.mark.java
 def test_a_reader_reads_each_row_once_in_the_order_of_batches() -> None:
-    """Over all calls; several readers are independent, and rows are copies."""
+    """A reader returns each row once, over all batches.
+
+    Readers are independent, and rows are copies.
+    """
     driver = driver_of(words)
     driver.pipe_input("a", word("k", "x", 1))
     first, second = (driver.create_output_reader("words") for _ in range(2))
@@ -43,7 +46,10 @@ def test_a_reader_reads_each_row_once_in_the_order_of_batches() -> None:
 
 
 def test_inputs_of_topics_and_partitions_come_in_the_order_of_the_list() -> None:
-    """What follows each other in one partition is a batch; ``read_output`` has all of them."""
+    """Consecutive records of one partition are one batch.
+
+    ``read_output`` returns all batches' rows.
+    """
     driver = driver_of(words)
     driver.pipe_inputs([
         ("a", word("k", "1", 1)),
@@ -61,7 +67,7 @@ def test_inputs_of_topics_and_partitions_come_in_the_order_of_the_list() -> None
 
 
 def test_nothing_of_a_list_with_a_wrong_topic_is_processed() -> None:
-    """So a test can't be half done."""
+    """A list with a wrong topic or partition is rejected before any record is processed."""
     driver = driver_of(words)
     for wrong in (("c", word("k", "2", 2)), ("a", word("k", "2", 2), -1)):
         with pytest.raises(IllegalArgument):
@@ -70,7 +76,7 @@ def test_nothing_of_a_list_with_a_wrong_topic_is_processed() -> None:
 
 
 def test_what_was_never_written_is_not_deleted() -> None:
-    """A window whose functions give nothing from the first record on leaves no row."""
+    """A window whose functions return null from the first record on has no row and no deletion."""
 
     def define(builder: StreamsBuilder) -> None:
         windows = SlidingWindows.of_time_difference_and_grace(10, 0)
@@ -88,7 +94,10 @@ def test_what_was_never_written_is_not_deleted() -> None:
 
 
 def test_all_wrong_arguments_have_one_base() -> None:
-    """Of the language, the driver and its stores; a wrong type is a TypeError, too."""
+    """All errors about arguments derive from ``IllegalArgument``.
+
+    Wrong types are also TypeErrors.
+    """
     builder = StreamsBuilder()
     words(builder)
     driver = TopologyTestDriver(builder.build())
@@ -104,7 +113,7 @@ def test_all_wrong_arguments_have_one_base() -> None:
 
 
 def test_a_wrong_type_is_told_with_field_value_and_schema() -> None:
-    """Also where the value is no object at all."""
+    """The detail has field, value and schema, also if the value is not an object."""
     driver = driver_of(lambda b: b.stream("t", "v INT").group_by_key().count().materialize("s"))
     values = ["x", {"v": "y"}]
     driver.pipe_input("t", [Record("k", value, 1) for value in values])  # type: ignore[arg-type]

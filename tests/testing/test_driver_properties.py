@@ -1,4 +1,4 @@
-"""Property tests of the test driver: random topologies and logs, any cut, the slow models."""
+"""Property tests of the test driver: random topologies and batches against the slow models."""
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -33,15 +33,15 @@ from tests.windows.test_fold_properties import KINDS as FOLDS
 from tests.windows.test_fold_properties import MAKERS as FOLD_CASES
 from tests.windows.test_fold_properties import left_out_of, with_values
 
-#: Random topologies by the hundred: for CI, not for the inner loop.
+#: Hundreds of random topologies: these tests run in CI, not during development.
 pytestmark = pytest.mark.slow
 
-#: How many random topologies are tried: in every run, and in the long one.
+#: How many random topologies each test tries: in every run, and in the long run.
 some_cases = cases(1, 30)
 FIRST_SEED = 9_100_000
 SCHEMA = "v DOUBLE, x DOUBLE, i BIGINT, j INT, s STRING"
 
-#: How the letters begin that are of a record in one sliding window.
+#: Prefix of a dead letter's detail, if the record is missing in one sliding window only.
 LEFT_OUT = "left out of the window "
 
 #: One call of pipe_input: topic, partition, records.
@@ -52,14 +52,14 @@ Grouped = KGroupedStream | TimeWindowedKStream
 
 @dataclass(frozen=True)
 class Case:
-    """A random topology over topic ``t`` with its logs, and what the model says."""
+    """A random topology over topic ``t`` with its logs, and the model's result."""
 
     windows: Windows
     logs: Logs
     outcome: Outcome
 
     def driver(self, *, closed: bool = False) -> TopologyTestDriver:
-        """A driver of every declarative aggregate."""
+        """Return a driver of every declarative aggregate."""
         return driver_of(
             self.windows, lambda s: s.aggregate(None, None, None, None, **AGGREGATES), closed=closed
         )
@@ -68,7 +68,7 @@ class Case:
 def driver_of(
     windows: Windows, aggregated: Callable[[Grouped], KTable], *, closed: bool, schema: str = SCHEMA
 ) -> TopologyTestDriver:
-    """A driver of one store ``s``."""
+    """Return a driver of one store ``s``."""
     builder = StreamsBuilder()
     keyed = builder.stream("t", schema).group_by_key()
     if isinstance(windows, NoWindows):
@@ -81,7 +81,7 @@ def driver_of(
 
 
 def finite(logs: Mapping[int, Sequence[Any]]) -> Logs:
-    """The logs without numbers that no topic could have."""
+    """Return the logs with NaN and infinity replaced, because JSON topics cannot contain them."""
     return {
         p: [(k, t, None if value is None else _finite(value)) for k, t, value in log]
         for p, log in logs.items()
@@ -94,7 +94,7 @@ def _finite(value: Row) -> Row:
 
 
 def random_topology(kind: str, seed: int, logs: Logs | None = None) -> Case:
-    """The case of a window kind and a seed, whose logs are the seed's if none are given."""
+    """Return the case of a window kind and a seed. The default logs are the seed's."""
     case, random, logs = random_case(seed), Random(seed), logs or finite(valued_logs(seed))
     if kind == "session":
         outcome = expected_sessions(logs, case.difference, case.grace)
@@ -106,7 +106,7 @@ def random_topology(kind: str, seed: int, logs: Logs | None = None) -> Case:
         hopping = Hopping(size, random.randint(1, size), case.grace)
         windows = TimeWindows.of_size_and_grace(size, case.grace).advance_by(hopping.advance)
         return Case(windows, logs, expected_windows(logs, hopping))
-    # Records without a value are dropped here, and move no clock.
+    # Records with a null value are dropped here, and do not advance the stream time.
     with_value = with_values(logs)
     if kind == "none":
         return Case(NoWindows(), logs, table_rows(with_value))
@@ -115,7 +115,7 @@ def random_topology(kind: str, seed: int, logs: Logs | None = None) -> Case:
 
 
 def sliding_outcome(logs: Logs, difference: int, grace: int) -> Outcome:
-    """The slow model of sliding windows, with whole values as members."""
+    """Return the slow model's sliding windows, with whole records as members."""
     arrived = arrivals(logs, grace)
     numbers: dict[tuple[int, int], int] = {
         (record.partition, record.offset): place for place, record in enumerate(arrived)
@@ -135,7 +135,10 @@ def sliding_outcome(logs: Logs, difference: int, grace: int) -> Outcome:
 
 
 def cut(logs: Logs, random: Random, topic: Callable[[int], str] = lambda _: "t") -> list[Call]:
-    """Calls of pipe_input that take the logs in any interleaving; empty ones announce all first."""
+    """Return calls of pipe_input that interleave the logs at random.
+
+    Empty calls announce all partitions first.
+    """
     calls: list[Call] = [(topic(p), p, []) for p in logs]
     left = {p: [Record(*_arguments(entry)) for entry in log] for p, log in logs.items()}
     while any(left.values()):
@@ -154,7 +157,7 @@ def _arguments(entry: tuple[str, int, Any]) -> tuple[str, Any, int]:
 def after(
     driver: TopologyTestDriver, calls: Sequence[Call]
 ) -> tuple[list[str], Counters, list[str]]:
-    """The final content, counters and dead letters, checking what each batch writes."""
+    """Return the final content, counters and dead letters, and check what each batch writes."""
     content: dict[tuple[str, int, int], Row] = {}
     for topic, partition, records in calls:
         driver.pipe_input(topic, records, partition)
@@ -185,7 +188,7 @@ def _place(found: WindowedValue | KeyValue) -> tuple[str, int, int]:
 
 
 def everything(driver: TopologyTestDriver) -> list[WindowedValue] | list[KeyValue]:
-    """All rows of the store, whatever its kind."""
+    """Return all rows of the store, whatever its kind."""
     for read in (driver.window_store, driver.session_store):
         try:
             return read("s").all()
@@ -197,7 +200,7 @@ def everything(driver: TopologyTestDriver) -> list[WindowedValue] | list[KeyValu
 def check_content(
     found: Sequence[WindowedValue | KeyValue], outcome: Outcome, *, closed: bool
 ) -> None:
-    """The store holds the model's windows, value by value."""
+    """Check that the store contains the model's windows and values."""
     wanted = {
         (key, start, end) if found and isinstance(found[0], WindowedValue) else (key, 0, 0): window
         for (key, start, end), window in outcome.windows.items()
@@ -214,7 +217,7 @@ def check_content(
 @pytest.mark.parametrize("closed", [False, True], ids=["on update", "on close"])
 @pytest.mark.parametrize("kind", ["time", "sliding", "session", "none"])
 def test_any_cut_gives_the_content_of_the_slow_model(kind: str, closed: bool, number: int) -> None:
-    """Random topologies: any cut gives the same windows and counters, and they are the model's."""
+    """Any batching of a random topology's logs has the windows and counters of the model."""
     for seed in range(FIRST_SEED, FIRST_SEED + number):
         case, random = random_topology(kind, seed), Random(seed + 3)
         if kind == "none" and closed:
@@ -228,7 +231,7 @@ def test_any_cut_gives_the_content_of_the_slow_model(kind: str, closed: bool, nu
 
 
 def fold_driver(windows: Windows, kind: str, *, closed: bool) -> TopologyTestDriver:
-    """A driver of the user's functions ``kind``; a cogroup reads topics ``t0`` and ``t1``."""
+    """Return a driver of the functions ``kind``. A cogroup reads topics ``t0`` and ``t1``."""
     functions = FOLDS[kind].functions
     aggregators = functions.aggregators
     merger = functions.merger
@@ -257,7 +260,7 @@ def _cogroup_driver(windows: Windows, kind: str, *, closed: bool) -> TopologyTes
 
 
 def folds(kind: str, windows: str, number: int) -> Iterator[tuple[int, Any]]:
-    """Random cases of the user's functions; a cogroup needs partitions of both inputs."""
+    """Yield random cases of user-defined functions. A cogroup needs partitions of both inputs."""
     for seed in range(FIRST_SEED, FIRST_SEED + number):
         case = FOLD_CASES[windows](seed, kind)
         if kind != "cogroup" or len(case.logs) > 1:
@@ -267,7 +270,7 @@ def folds(kind: str, windows: str, number: int) -> Iterator[tuple[int, Any]]:
 def check_folded(
     found: Sequence[WindowedValue | KeyValue], outcome: FoldOutcome, *, closed: bool
 ) -> None:
-    """The store holds what the model's calls of the functions give."""
+    """Check that the store contains the results of the model's function calls."""
     wanted = {
         key: (folded.value if isinstance(folded.value, dict) else {"text": folded.value},
               folded.timestamp)
@@ -286,7 +289,7 @@ def check_folded(
 
 
 def is_left_out(letter: Mapping[str, Any]) -> bool:
-    """Whether a dead letter is of a record that counts as applied."""
+    """Return whether a dead letter is of a record that counts as applied."""
     return str(letter["detail"]).startswith(LEFT_OUT)
 
 
@@ -296,7 +299,10 @@ def is_left_out(letter: Mapping[str, Any]) -> bool:
 def test_any_cut_calls_the_functions_as_the_slow_model_does(
     windows: str, kind: str, number: int
 ) -> None:
-    """Functions that raise, give null or tell the order of calls; partitions merged in order."""
+    """Functions that raise, return null or record their calls match the model, in any batching.
+
+    The aggregates of the partitions are merged in order.
+    """
     topic: Callable[[int], str] = (lambda p: f"t{p % 2}") if kind == "cogroup" else (lambda _: "t")
     for seed, case in folds(kind, windows, number):
         random, outcome = Random(seed + 3), case.expected()
@@ -318,7 +324,7 @@ def test_any_cut_calls_the_functions_as_the_slow_model_does(
 
 
 def test_a_wrong_model_is_noticed() -> None:
-    """The canary: with another grace the model disagrees, so the comparison works."""
+    """A model with another gap or grace disagrees, which shows that the comparison works."""
     for seed in range(FIRST_SEED, FIRST_SEED + 50):
         case = random_topology("session", seed)
         gap = case.windows.length_ms

@@ -15,7 +15,7 @@ from tests.testing.driver_runs import (
     tumbling,
 )
 
-#: A window of each kind that holds all records from 10 to 99, and is open for all of them.
+#: One window of each kind that contains, and stays open for, all records from 10 to 99.
 KINDS: dict[str, Windows | None] = {
     "none": None,
     "tumbling": tumbling(100, 0),
@@ -25,17 +25,17 @@ KINDS: dict[str, Windows | None] = {
 
 
 def added(_: str, value: dict[str, Any], old: str) -> str | None:
-    """Concatenate; "-" gives null."""
+    """Append the word to the aggregate. "-" returns None."""
     return None if value["s"] == "-" else f"{old}+{value['s']}"
 
 
 def merged(_: str, left: str, right: str) -> str:
-    """Put two parts side by side; the initial value is neutral."""
+    """Join two partial aggregates with a bar. The initial value is neutral."""
     return f"{left}|{right}" if left != "0" else right
 
 
 def texts(windows: Windows | None) -> TopologyTestDriver:
-    """A driver whose store concatenates the words of its records."""
+    """Return a driver whose store concatenates the words of its records."""
     return driver_with(
         lambda s: s.aggregate(lambda: "0", added, merged, schema="text STRING"), windows
     )
@@ -43,7 +43,7 @@ def texts(windows: Windows | None) -> TopologyTestDriver:
 
 @pytest.mark.parametrize("kind", ["none", "tumbling", "hopping"])
 def test_a_null_result_deletes_the_row(kind: str) -> None:
-    """The row is removed, and the next record starts with its own time (semantics.md#9)."""
+    """A null result removes the row (semantics.md#9). The next record starts with its own time."""
     driver = texts(KINDS[kind])
     outputs = pipe(driver, "17=a 19=b 18=- 13=c")
     assert [(r["text"], r["deleted"]) for (r,) in outputs] == [
@@ -58,14 +58,14 @@ def test_a_null_result_deletes_the_row(kind: str) -> None:
 
 @pytest.mark.parametrize("kind", ["none", "tumbling", "hopping", "session"])
 def test_a_row_that_is_deleted_is_out_of_the_store(kind: str) -> None:
-    """After a null result a read finds nothing, in one batch or in several."""
+    """After a null result, the store has no row, in one batch or in several."""
     for one_by_one in (True, False):
         driver = texts(KINDS[kind])
         pipe(driver, "17=a 18=-", one_by_one=one_by_one)
         assert held(driver, kind) == []
 
 
-#: Records -> the time of the row that the last one deletes.
+#: Records -> the time of the row that the last record deletes.
 REMOVALS = {
     "the row's time is the greater": ("50=a 60=b 55=-", 60),
     "the record's time is the greater": ("50=a 60=-", 60),
@@ -80,9 +80,12 @@ REMOVALS = {
 def test_a_deleted_row_has_the_time_it_would_have_had(
     kind: str, given: str, wanted: int, one_by_one: bool
 ) -> None:
-    """semantics.md#9: the greater of the row's time and the record's, in any cut."""
+    """A deleted row has the greater of the row's time and the record's (semantics.md#9).
+
+    The batching does not matter.
+    """
     driver = texts(KINDS[kind])
-    # A row that was never told can't be deleted.
+    # A row that was never emitted cannot be deleted.
     first, rest = given.split(maxsplit=1)
     outputs = [*pipe(driver, first), *pipe(driver, rest, one_by_one=one_by_one)]
     (row,) = outputs[-1]
@@ -90,7 +93,7 @@ def test_a_deleted_row_has_the_time_it_would_have_had(
 
 
 def test_a_reducer_that_returns_none_deletes_the_row_at_its_time() -> None:
-    """semantics.md#9 for reduce."""
+    """A reducer that returns None deletes the row at its time (semantics.md#9)."""
     driver = driver_with(lambda s: s.reduce(lambda _, new: new if new["s"] != "-" else None))
     *_, (row,) = pipe(driver, "50=a 60=b 55=-")
     assert (row["s"], row["deleted"], row["timestamp_ms"]) == (None, True, 60)
@@ -98,7 +101,10 @@ def test_a_reducer_that_returns_none_deletes_the_row_at_its_time() -> None:
 
 @pytest.mark.parametrize("kind", ["none", "tumbling", "hopping"])
 def test_a_row_of_several_partitions_is_deleted_at_the_time_of_the_last_part(kind: str) -> None:
-    """While a partition's part is there the row has that one's time; then it counts alone."""
+    """A row has the greatest time of the partitions that still contribute to it.
+
+    The row is deleted at the time of the last removal.
+    """
     driver = texts(KINDS[kind])
     outputs = [
         pipe(driver, "60=a", partition=0),
@@ -117,7 +123,7 @@ def test_a_row_of_several_partitions_is_deleted_at_the_time_of_the_last_part(kin
 
 @pytest.mark.parametrize("one_by_one", [True, False])
 def test_a_null_result_tells_of_no_other_session(one_by_one: bool) -> None:
-    """The other sessions of the key are not written again."""
+    """A null result in one session does not write the key's other sessions again."""
     driver = texts(sessions(10, 1000))
     pipe(driver, "500=a 600=b 100=c", one_by_one=one_by_one)
     ((row,),) = pipe(driver, "100=-")
@@ -127,7 +133,10 @@ def test_a_null_result_tells_of_no_other_session(one_by_one: bool) -> None:
 
 @pytest.mark.parametrize("one_by_one", [True, False])
 def test_a_session_that_is_removed_with_a_record_of_another_time(one_by_one: bool) -> None:
-    """What was told is deleted at its own end; the one that never came about isn't told."""
+    """A removed session is deleted at its own end.
+
+    A session that was never emitted stays silent.
+    """
     driver = texts(sessions(10, 1000))
     pipe(driver, "100=a 500=b")
     outputs = pipe(driver, "105=- 107=-", one_by_one=one_by_one)
@@ -138,7 +147,10 @@ def test_a_session_that_is_removed_with_a_record_of_another_time(one_by_one: boo
 
 
 def test_a_null_result_leaves_what_other_partitions_made_of_a_session() -> None:
-    """Told anew are those that had the removed part: shorter ones, and ones of the same bounds."""
+    """A removal emits the sessions that contained the removed partial aggregate.
+
+    They are shorter, or have the same bounds.
+    """
     driver = texts(sessions(10, 1000))
     pipe(driver, "100=a 300=c 500=e")
     outputs = pipe(driver, "100=b 300=d 305=d2 310=d3", partition=1, one_by_one=False)

@@ -1,4 +1,4 @@
-"""What retention counts from: the greatest window that was ever put, however batches were cut."""
+"""Retention counts from the greatest window ever put, in whatever batches the records arrive."""
 
 from random import Random
 from typing import Any
@@ -29,14 +29,14 @@ KINDS: dict[str, Windows] = {
 
 
 def kept(_key: str, value: Any, aggregate: Any) -> Any:
-    """Count; a text of ``x`` removes the window, and one of ``!`` is a dead letter."""
+    """Count the records. ``x`` removes the window, and ``!`` causes a dead letter."""
     if value["s"] == "!":
         raise ValueError
     return None if value["s"] == "x" else (aggregate or 0) + 1
 
 
 def driver_of(kind: str, *, folded: bool, closed: bool = False) -> TopologyTestDriver:
-    """A store ``s`` of this kind, of aggregates or of functions that remove windows."""
+    """Return a driver of a store ``s``, with aggregates or with functions that remove windows."""
     builder = StreamsBuilder()
     windowed = builder.stream("t", SCHEMA).group_by_key().windowed_by(KINDS[kind])
     if closed:
@@ -51,7 +51,7 @@ def driver_of(kind: str, *, folded: bool, closed: bool = False) -> TopologyTestD
 
 
 def random_log(seed: int) -> list[tuple[int, Record]]:
-    """Records of two partitions, some behind the grace, some that remove or raise."""
+    """Return records of two partitions: some late, some that remove, some that raise."""
     random, now, log = Random(seed), 0, []
     for _ in range(random.randint(1, 30)):
         now += random.choice((0, 1, 3, 9))
@@ -62,12 +62,12 @@ def random_log(seed: int) -> list[tuple[int, Record]]:
 
 
 def observed_ms(driver: TopologyTestDriver) -> int:
-    """What the store's retention counts from."""
+    """Return the time from which the store's retention counts."""
     return driver._stores["s"].content.observed_ms
 
 
 def clock_after(kind: str, time: int) -> int:
-    """The greatest start (of a session the end) of a window that one record defines by itself."""
+    """Return the greatest start (for a session the end) of the windows that one record defines."""
     windows = KINDS[kind]
     if isinstance(windows, SlidingWindows):
         return max(0, time - windows.time_difference_ms)
@@ -77,7 +77,7 @@ def clock_after(kind: str, time: int) -> int:
 
 
 def right_start(times: list[int]) -> int:
-    """The greatest start of a window right behind a record of a key; -1 if there is none."""
+    """Return the greatest start of a right window of a key, or -1."""
     length = KINDS["sliding"].length_ms
     starts = (t + 1 for t in times if any(t < other <= t + 1 + length for other in times))
     return max(starts, default=-1)
@@ -89,7 +89,10 @@ def right_start(times: list[int]) -> int:
 def test_any_cut_gives_the_clock_of_one_record_a_batch(
     kind: str, folded: bool, number: int
 ) -> None:
-    """Also where a function makes and removes a window in one batch."""
+    """Retention counts from the same time in any batching as with one record per batch.
+
+    A function can also create and remove a window in one batch.
+    """
     for seed in range(number):
         log, random = random_log(seed), Random(seed + 1)
         singly, cut = (driver_of(kind, folded=folded) for _ in range(2))
@@ -121,7 +124,10 @@ def test_any_cut_gives_the_clock_of_one_record_a_batch(
 @pytest.mark.parametrize("folded", [False, True], ids=["aggregates", "functions"])
 @pytest.mark.parametrize("kind", KINDS)
 def test_on_close_only_final_windows_are_put(kind: str, folded: bool, number: int) -> None:
-    """The clock is the greatest start (of a session the end) of a final window."""
+    """With emission on close, retention counts from the greatest start of a final window.
+
+    For sessions, the end counts.
+    """
     name = "window_end_ms" if kind == "session" else "window_start_ms"
     for seed in range(number):
         driver, wanted = driver_of(kind, folded=folded, closed=True), -1
@@ -134,7 +140,10 @@ def test_on_close_only_final_windows_are_put(kind: str, folded: bool, number: in
 
 
 def test_a_window_that_a_function_removes_at_once_hides_old_ones() -> None:
-    """With retention, as in Kafka Streams, whether the two came in one batch or not."""
+    """A window that a function removes immediately still advances retention, as in Kafka Streams.
+
+    The batching does not matter.
+    """
     for cut in (0, 1, 2):
         builder = StreamsBuilder()
         windowed = builder.stream("t", SCHEMA).group_by_key().windowed_by(tumbling(10, 0))

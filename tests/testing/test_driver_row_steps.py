@@ -1,6 +1,6 @@
-"""``filter``, ``filter_not`` and ``map_values`` behind an aggregation, by the test driver.
+"""``filter``, ``filter_not`` and ``map_values`` after an aggregation, in the test driver.
 
-What Kafka Streams' own tables come to is compared in tests/windows/topologies.
+tests/windows/topologies has the comparison with the results of Kafka Streams' own tables.
 """
 
 from collections.abc import Callable, Mapping
@@ -41,7 +41,7 @@ STRATEGIES = {
 def driver_of_table(
     of: Callable[[KTable], KTable], windows: Windows | None = None, **aggregates: Any
 ) -> TopologyTestDriver:
-    """A driver of one store ``s`` of topic ``t``, of what ``of`` makes of an aggregation."""
+    """Return a driver of one store ``s`` with the table that ``of`` derives from an aggregation."""
 
     def define(builder: StreamsBuilder) -> None:
         stream = grouped(builder)
@@ -53,13 +53,13 @@ def driver_of_table(
 
 
 def piped(driver: TopologyTestDriver, *records: tuple[str, int | None, int]) -> None:
-    """Pipe records (key, ``t``, time), a batch each."""
+    """Pipe records (key, ``t``, time) in one batch each."""
     for key, number, time_ms in records:
         driver.pipe_input("t", Record(key, {"t": number}, time_ms))
 
 
 def told(driver: TopologyTestDriver) -> list[tuple[Any, ...]]:
-    """The rows of the last batch: key, window start, ``n``, final, deleted."""
+    """Return key, window start, ``n``, final and deleted of each row of the last batch."""
     return [
         tuple(row.get(name) for name in ("key", "window_start_ms", "n", "final", "deleted"))
         for row in driver.read_output("s")
@@ -73,7 +73,10 @@ def told(driver: TopologyTestDriver) -> list[tuple[Any, ...]]:
 def test_rows_are_those_of_the_whole_aggregation_that_pass(
     kind: str, emit: str, number: int
 ) -> None:
-    """Over random logs in random batches, of one row or many; nothing is taken away twice."""
+    """The filtered store equals the passing rows of the aggregation, and deletes none twice.
+
+    The logs and batches are random.
+    """
     builder = StreamsBuilder()
     windowed = grouped(builder).windowed_by(WINDOWS[kind]).emit(STRATEGIES[emit])
     whole: dict[str, Any] = {"n": count(), "total": sum("t"), "all": collect_list("t")}
@@ -114,7 +117,7 @@ def test_rows_are_those_of_the_whole_aggregation_that_pass(
             place: ({name: row[name] for name in ("n", "all", "twice", "behind")}, row["final"])
             for place, row in there.items()
         }
-    # Final rows never leave; of sliding windows and sessions others take the place, too.
+    # With emission on close, final rows are never removed. On update, rows are removed.
     assert (left > 0) == (emit == "update")
 
 
@@ -132,7 +135,7 @@ def _rows(driver: TopologyTestDriver, store: str, kind: str) -> dict[tuple[str, 
 
 
 def _passing(whole: Mapping[tuple[str, int, int], Any]) -> dict[tuple[str, int, int], Any]:
-    """What the steps should leave, row by row."""
+    """Return the rows that pass the steps."""
     left = {}
     for (key, start_ms, end_ms), (value, final) in whole.items():
         twice = value["total"] * 2
@@ -149,7 +152,7 @@ def _passing(whole: Mapping[tuple[str, int, int], Any]) -> dict[tuple[str, int, 
 
 @pytest.mark.java
 def test_a_row_leaves_and_comes_back() -> None:
-    """Without windows: the state keeps all, so a row is what it would be without the filter."""
+    """A filter without windows keeps the whole state, so a row that passes again is complete."""
     driver = driver_of_table(lambda table: table.filter("total > 3"))
     piped(driver, ("a", 5, 1), ("a", -4, 2), ("a", -1, 3), ("a", 9, 4))
     assert [
@@ -161,7 +164,7 @@ def test_a_row_leaves_and_comes_back() -> None:
 
 @pytest.mark.java
 def test_final_rows_are_written_once_or_not_at_all() -> None:
-    """On update a row that passes gets its final row; one that doesn't is never told."""
+    """A row that passes the filter also has a final row. A row that never passes is not emitted."""
     driver = driver_of_table(lambda table: table.filter("n > 1"), tumbling(10, 0))
     piped(driver, ("a", 1, 0), ("b", 1, 1), ("a", 1, 2))
     assert told(driver) == [("a", 0, 2, False, False)]
@@ -181,7 +184,7 @@ def test_final_rows_are_written_once_or_not_at_all() -> None:
     ids=["in front", "behind", "behind two"],
 )
 def test_suppress_stands_in_front_of_steps_or_behind(of: Callable[[KTable], KTable]) -> None:
-    """Of final rows those are written that pass."""
+    """``suppress`` works before or after steps, and emits the final rows that pass."""
     driver = driver_of_table(of, tumbling(10, 0))
     piped(driver, ("a", 1, 0), ("b", 1, 1), ("a", 1, 2))
     assert told(driver) == []
@@ -191,7 +194,7 @@ def test_suppress_stands_in_front_of_steps_or_behind(of: Callable[[KTable], KTab
 
 @pytest.mark.java
 def test_a_session_that_another_takes_in_is_removed_as_ever() -> None:
-    """Also where the new one doesn't pass."""
+    """A merged session is removed, even if the new session does not pass the filter."""
     driver = driver_of_table(lambda table: table.filter("n < 3"), sessions(5, 20))
     piped(driver, ("a", 1, 10), ("a", 1, 20))
     assert told(driver) == [("a", 20, 1, False, False)]
@@ -202,7 +205,7 @@ def test_a_session_that_another_takes_in_is_removed_as_ever() -> None:
 
 @pytest.mark.java
 def test_retention_counts_windows_that_a_filter_leaves_out() -> None:
-    """What expires does not depend on the steps."""
+    """Filtered windows also count for retention, so it does not depend on the steps."""
     builder = StreamsBuilder()
     windowed = grouped(builder).windowed_by(tumbling(10, 0))
     windowed.count().filter("key = 'a'").materialize("s", retention_ms=30)
@@ -213,7 +216,7 @@ def test_retention_counts_windows_that_a_filter_leaves_out() -> None:
 
 @pytest.mark.java
 def test_steps_follow_each_other() -> None:
-    """Names of columns go on, change and end; a name may come again with another meaning."""
+    """Chained steps keep, change and drop columns. A later step can reuse a name."""
     driver = driver_of_table(
         lambda table: (
             table.map_values("*", mean="total / n")
@@ -229,7 +232,7 @@ def test_steps_follow_each_other() -> None:
 
 
 def test_columns_without_expressions_are_chosen_without_spark() -> None:
-    """A filter is not the only step."""
+    """Selecting columns without expressions needs no Spark."""
     driver = driver_of_table(lambda table: table.map_values("total"))
     piped(driver, ("a", 1, 1))
     assert driver.key_value_store("s").all() == [KeyValue("a", {"total": 1}, 1)]
@@ -237,7 +240,7 @@ def test_columns_without_expressions_are_chosen_without_spark() -> None:
 
 @pytest.mark.java
 def test_constants_nulls_and_narrow_types() -> None:
-    """Columns are as wide as a table's; null is not true; a constant is one for each row."""
+    """Columns keep their narrow types, null is not true, and a constant fills each row."""
     driver = driver_of_table(
         lambda table: table.filter_not("most = 7").map_values(
             one="1", small="CAST(n AS TINYINT)", half="CAST(n / 2 AS FLOAT)", most="most"
@@ -254,7 +257,7 @@ def test_constants_nulls_and_narrow_types() -> None:
 
 @pytest.mark.java
 def test_rows_of_functions() -> None:
-    """A row that a function removes has no value for a step, whatever that makes of null."""
+    """A row that a function removes stays removed, even if a step maps null to a value."""
 
     def add(_: str, value: dict[str, Any], text: str) -> str | None:
         return None if value["t"] == 0 else f"{text}{value['t']}"
@@ -275,7 +278,7 @@ def test_rows_of_functions() -> None:
 
 @pytest.mark.java
 def test_rows_of_a_cogroup() -> None:
-    """Steps see the columns of all streams."""
+    """Steps after a cogroup can use the columns of all streams."""
     builder = StreamsBuilder()
     first, second = grouped(builder), grouped(builder, "u")
     both = first.cogroup(n=count()).cogroup(second, m=count()).windowed_by(tumbling(10, 0))
@@ -288,7 +291,7 @@ def test_rows_of_a_cogroup() -> None:
 
 @pytest.mark.java
 def test_groups_of_a_table_that_are_empty_can_be_left_out() -> None:
-    """A group keeps its row when its last member goes: HAVING takes it away."""
+    """A filter removes an empty group, whose row otherwise stays (like HAVING)."""
     builder = StreamsBuilder()
     users = builder.table("t", "country STRING")
     users.group_by("country").count().filter("count > 0").materialize("s")
@@ -300,7 +303,7 @@ def test_groups_of_a_table_that_are_empty_can_be_left_out() -> None:
 
 @pytest.mark.java
 def test_typed_keys_are_texts_to_a_step() -> None:
-    """As to any other one."""
+    """A typed key is a string in the expressions of a step."""
     builder = StreamsBuilder()
     table = builder.stream("t", "t BIGINT").group_by("t").count()
     table.filter("key <> '7'").materialize("s", key_serde=Serdes.long())
@@ -311,7 +314,7 @@ def test_typed_keys_are_texts_to_a_step() -> None:
 
 @pytest.mark.java
 def test_one_aggregation_may_have_several_stores() -> None:
-    """Each with steps of its own; a table that is materialized may go on."""
+    """One aggregation can have several stores with their own steps."""
     builder = StreamsBuilder()
     counts = grouped(builder).count()
     counts.materialize("whole")
@@ -360,7 +363,7 @@ REFUSED: Mapping[str, tuple[Callable[[KTable], KTable], str]] = {
 @pytest.mark.slow
 @pytest.mark.parametrize("what", REFUSED)
 def test_steps_that_do_not_fit_are_refused(what: str) -> None:
-    """When the topology is run; the message names the store and the step."""
+    """The error about an invalid step occurs when the topology runs, and names store and step."""
     of, message = REFUSED[what]
     with pytest.raises(InvalidTopology, match=message):
         driver_of_table(of)
@@ -393,14 +396,14 @@ REFUSED_AT_ONCE: Mapping[str, tuple[Callable[[KTable], KTable], str]] = {
 
 @pytest.mark.parametrize("what", REFUSED_AT_ONCE)
 def test_arguments_that_do_not_fit_are_refused(what: str) -> None:
-    """Where they stand."""
+    """Invalid arguments are rejected in the call that has them."""
     of, message = REFUSED_AT_ONCE[what]
     with pytest.raises(InvalidTopology, match=message):
         of(grouped(StreamsBuilder()).count())
 
 
 def test_steps_without_a_store_are_refused() -> None:
-    """The message has the aggregation with its steps."""
+    """The message about a missing store names the aggregation with its steps."""
     builder = StreamsBuilder()
     counts = grouped(builder).count()
     counts.materialize("whole")

@@ -1,4 +1,4 @@
-"""The records of a stream, read from the test driver without an aggregation behind it."""
+"""The records of a stream, read from the test driver without an aggregation."""
 
 from collections.abc import Callable
 from random import Random
@@ -23,7 +23,7 @@ within = JoinWindows.of_time_difference_and_grace(5, 3)
 
 
 class Streams:
-    """Two streams and a table, of which a topology reads the left one."""
+    """Two streams and a table. The topology reads the left stream."""
 
     def __init__(self) -> None:
         self.builder = StreamsBuilder()
@@ -35,19 +35,22 @@ class Streams:
     def reading(
         self, stream: Callable[["Streams"], KStream]
     ) -> tuple[TopologyTestDriver, StreamReader]:
-        """A driver, and a reader of a stream."""
+        """Return a driver, and a reader of a stream."""
         driver = TopologyTestDriver(self.builder.build())
         return driver, driver.create_output_reader(stream(self))
 
 
 def record(time_ms: int, key: str | None = "k", **value: int) -> Record:
-    """A record; without columns it has no value."""
+    """Return a record. Without columns it has a null value."""
     return Record(key, value or None, time_ms)
 
 
 @pytest.mark.java
 def test_what_a_join_gives_is_read_each_record_once() -> None:
-    """Pairs have the later time; one without a partner comes when none can come any more."""
+    """A reader returns each join result once.
+
+    Unmatched records appear when no match is possible.
+    """
     driver, reader = Streams().reading(lambda s: s.left.left_join(s.right, within))
     driver.pipe_input("left", [record(0, a=1), record(4, a=2)])
     assert reader.is_empty
@@ -56,7 +59,8 @@ def test_what_a_join_gives_is_read_each_record_once() -> None:
     assert reader.read_record() == Record("k", {"a": 2, "b": 7}, 6)
     with pytest.raises(IllegalArgument, match="the stream has no further record"):
         reader.read_record()
-    # 0 + after 5 + before 5 + grace 3: only behind that can no partner of the first one come.
+    # 0 + after 5 + before 5 + grace 3 = 13: only after this time can no right record match the
+    # first one.
     driver.pipe_input("right", record(13, b=8))
     assert reader.read_records() == []
     driver.pipe_input("right", record(14, b=9))
@@ -65,7 +69,7 @@ def test_what_a_join_gives_is_read_each_record_once() -> None:
 
 
 def test_readers_are_independent_and_records_are_copies() -> None:
-    """Each reader begins with the first record."""
+    """Each reader begins with the first record, and records are copies."""
     streams = Streams()
     driver, first = streams.reading(lambda s: s.left)
     second = driver.create_output_reader(streams.left)
@@ -79,7 +83,7 @@ def test_readers_are_independent_and_records_are_copies() -> None:
 
 @pytest.mark.java
 def test_a_table_looked_up_and_a_table_s_updates() -> None:
-    """What a stream finds; a table's own records, of which some have no value."""
+    """A reader returns the results of a table join, and a table's own records with null values."""
     streams = Streams()
     driver, found = streams.reading(lambda s: s.left.join(s.table))
     updates = driver.create_output_reader(streams.table.to_stream())
@@ -93,14 +97,14 @@ def test_a_table_looked_up_and_a_table_s_updates() -> None:
 
 
 def test_a_stream_has_late_records_and_those_without_a_key() -> None:
-    """Late is a word of windows, and a key is needed by groupings: here is neither."""
+    """A reader also returns late records and null keys, as there is no window or grouping."""
     driver, reader = Streams().reading(lambda s: s.left)
     driver.pipe_input("left", [record(100, a=1), record(1, a=2), record(101, None, a=3)])
     assert reader.read_records() == [record(100, a=1), record(1, a=2), record(101, None, a=3)]
 
 
 def test_the_topics_of_a_stream_are_piped_into() -> None:
-    """Also those that no store reads; merged streams come in the order of the batches."""
+    """A driver accepts topics that only a reader uses. Merged streams are in batch order."""
     streams = Streams()
     with pytest.raises(IllegalArgument, match="does not read topic 'other'"):
         TopologyTestDriver(streams.builder.build()).pipe_input("other", [])
@@ -119,7 +123,7 @@ def test_the_topics_of_a_stream_are_piped_into() -> None:
 
 @pytest.mark.java
 def test_the_steps_of_a_stream_are_run() -> None:
-    """Filters, new keys and new columns, as by `oriel run`."""
+    """Filters, new keys and new columns apply, as in `oriel run`."""
     driver, reader = Streams().reading(
         lambda s: s.left.filter("a > 1").map("a + 1", twice="a * 2").filter("twice < 9")
     )
@@ -130,7 +134,7 @@ def test_the_steps_of_a_stream_are_run() -> None:
 
 
 def test_what_can_not_be_read_is_refused() -> None:
-    """A table, a stream after the first record, a step that does not fit."""
+    """A table, a stream after the first record, and an invalid step are rejected."""
     streams = Streams()
     driver, _ = streams.reading(lambda s: s.left)
     wrong: Any = streams.table
@@ -146,7 +150,7 @@ def test_what_can_not_be_read_is_refused() -> None:
 @pytest.mark.slow
 @seeds(2, 16, FIRST_SEED)
 def test_the_records_are_those_that_a_store_aggregates(seed: int) -> None:
-    """Random logs, joined and cut in any way: what is read is what a store behind it has."""
+    """A reader returns the records that a store aggregates, for random logs, joins and batches."""
     random = Random(seed)
     streams = Streams()
     how = random.choice(("join", "left_join", "outer_join"))

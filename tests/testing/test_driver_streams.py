@@ -1,4 +1,4 @@
-"""Streams that are merged, divided and get other keys, in the test driver."""
+"""Merging, branching and rekeying of streams in the test driver."""
 
 from collections import Counter
 from random import Random
@@ -36,12 +36,12 @@ from tests.windows.test_fold_properties import KINDS as FOLDS
 
 
 def topic_of(partition: int) -> str:
-    """Which of two topics has a partition of a random log."""
+    """Return the topic, one of two, for a partition of a random log."""
     return f"t{partition % 2}"
 
 
 def merged(schema: str, aggregate: Any, windows: Windows) -> TopologyTestDriver:
-    """A driver of one store ``s`` over both topics."""
+    """Return a driver of one store ``s`` over both topics."""
 
     def define(builder: StreamsBuilder) -> None:
         both = builder.stream("t0", schema).merge(builder.stream("t1", schema))
@@ -54,7 +54,7 @@ def merged(schema: str, aggregate: Any, windows: Windows) -> TopologyTestDriver:
 
 
 def every_aggregate(stream: Any) -> Any:
-    """All declarative aggregates."""
+    """Return all declarative aggregates."""
     return stream.aggregate(None, None, None, None, **AGGREGATES)
 
 
@@ -62,7 +62,10 @@ def every_aggregate(stream: Any) -> Any:
 @cases(1, 8)
 @pytest.mark.parametrize("kind", ["time", "sliding", "session", "none"])
 def test_partitions_of_merged_topics_are_as_those_of_one(kind: str, number: int) -> None:
-    """Any cut gives the windows and counters of the slow model, which knows partitions only."""
+    """Partitions of merged topics behave like partitions of one topic, as in the slow model.
+
+    The batching does not matter.
+    """
     for seed in range(FIRST_SEED, FIRST_SEED + number):
         case, random = random_topology(kind, seed), Random(seed + 5)
         drivers = [merged(SCHEMA, every_aggregate, case.windows) for _ in range(2)]
@@ -77,7 +80,7 @@ def test_partitions_of_merged_topics_are_as_those_of_one(kind: str, number: int)
 @cases(1, 8)
 @pytest.mark.parametrize("windows", ["time", "sliding", "session", "table"])
 def test_functions_are_called_by_partition_of_merged_topics(windows: str, number: int) -> None:
-    """Record by record within a partition, then merged in the order of partitions."""
+    """Functions are called in order within a partition, and partitions are merged in order."""
     functions = FOLDS["aggregate"].functions
 
     def aggregate(stream: Any) -> Any:
@@ -92,12 +95,15 @@ def test_functions_are_called_by_partition_of_merged_topics(windows: str, number
 
 
 def values(driver: TopologyTestDriver, store: str = "s") -> dict[str, dict[str, Any]]:
-    """The rows of a store without windows."""
+    """Return the rows of a store without windows."""
     return {row.key: row.value for row in driver.key_value_store(store).all()}
 
 
 def test_merged_streams_need_the_same_columns() -> None:
-    """In any order; the message has both forms and the way out."""
+    """Merged streams need the same columns in any order.
+
+    The error names both schemas and the fix.
+    """
     builder = StreamsBuilder()
     left, right = builder.stream("l", "a INT, b STRING"), builder.stream("r", "b STRING, a INT")
     left.merge(right).group_by_key().aggregate(n=sum("a"), all=collect_list("b")).materialize("s")
@@ -117,7 +123,7 @@ def test_merged_streams_need_the_same_columns() -> None:
 
 
 def test_a_cogroup_takes_merged_streams() -> None:
-    """They are one of its streams; a column of the other may have the same name."""
+    """Merged streams are one stream of a cogroup. Streams can have equal column names."""
 
     def define(builder: StreamsBuilder) -> None:
         clicks, taps, sales = (builder.stream(topic, "v INT") for topic in ("c", "t", "s"))
@@ -132,7 +138,10 @@ def test_a_cogroup_takes_merged_streams() -> None:
 
 @pytest.mark.java
 def test_each_record_goes_to_the_first_branch_that_fits() -> None:
-    """A condition that is null is not true; without a default branch the rest is filtered out."""
+    """A record belongs to the first branch whose condition is true. A null condition is not true.
+
+    Without a default branch, the remaining records are filtered out.
+    """
 
     def define(builder: StreamsBuilder) -> None:
         events = builder.stream("t", "v INT")
@@ -147,7 +156,7 @@ def test_each_record_goes_to_the_first_branch_that_fits() -> None:
     driver.pipe_input("t", [Record("k", {"v": v}, 1) for v in (5, -1, None, 10, 0, -7)])
     assert values(driver, "is_negative") == {"k": {"all": [-1, -7]}}
     assert values(driver, "is_2") == {"k": {"all": [5, 0]}}
-    # Lists of values are without nulls; the record counts.
+    # Collected lists omit nulls, but the record counts.
     assert values(driver, "is_others") == {"k": {"all": [10]}}
     assert driver.counters("is_others") == Counters(
         input=6, applied=2, late=0, dropped=0, filtered=4
@@ -155,7 +164,7 @@ def test_each_record_goes_to_the_first_branch_that_fits() -> None:
 
 
 def test_branches_have_names_of_their_own() -> None:
-    """Also a default branch, and one that is called like another's number."""
+    """Branch names are unique, including the default branch and numbered names."""
     split = StreamsBuilder().stream("t", "v INT").split().branch("v < 0", "0")
     with pytest.raises(InvalidTopology, match="two branches have the name '0'"):
         split.default_branch()
@@ -169,7 +178,7 @@ def test_branches_have_names_of_their_own() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("key", [("city",), ("city", "id"), ("upper(city)", "id + 1")])
 def test_selecting_a_key_is_grouping_by_it(key: tuple[str, ...]) -> None:
-    """The same keys and the same dead letters; also a pipe within a key."""
+    """Selecting a key has the same keys and dead letters as grouping by it, also with a pipe."""
 
     def define(builder: StreamsBuilder) -> None:
         events = builder.stream("t", "city STRING, id INT")
@@ -189,7 +198,7 @@ def test_selecting_a_key_is_grouping_by_it(key: tuple[str, ...]) -> None:
 
 @pytest.mark.java
 def test_what_comes_behind_sees_the_new_key() -> None:
-    """Filters, further keys and groupings; ``map`` sees the old key and the old value in all."""
+    """Steps after ``map`` see the new key. The expressions of ``map`` see the old key and value."""
 
     def define(builder: StreamsBuilder) -> None:
         events = builder.stream("t", "v INT")
@@ -204,7 +213,7 @@ def test_what_comes_behind_sees_the_new_key() -> None:
 
 
 def test_a_key_that_only_names_a_column_needs_no_spark() -> None:
-    """So such a test is quick; a column that is gone is told."""
+    """A key of plain columns needs no Spark, and a missing argument is rejected."""
     builder = StreamsBuilder()
     events = builder.stream("t", "city STRING, id INT")
     events.select_key("city").map_values("id").group_by_key().count().materialize("s")
@@ -221,14 +230,14 @@ within = JoinWindows.of_time_difference_and_grace(10, 100)
 
 
 def joined_ids(joined: KStream) -> None:
-    """A store of pairs."""
+    """Add a store of join results."""
     pairs = joined.map_values(pair="concat(a, '/', coalesce(b, '-'))").group_by_key()
     pairs.aggregate(all=collect_list("pair")).materialize("s")
 
 
 @pytest.mark.java
 def test_joining_behind_a_new_key_and_merged_streams() -> None:
-    """A join by the new key; each of the merged streams' records finds its partners."""
+    """A join after rekeying uses the new key, and records of all merged streams match."""
 
     def define(builder: StreamsBuilder) -> None:
         left = builder.stream("l0", "a STRING, k STRING").select_key("k")
@@ -246,7 +255,7 @@ def test_joining_behind_a_new_key_and_merged_streams() -> None:
 
 @pytest.mark.java
 def test_merged_streams_look_a_table_up() -> None:
-    """As their results merged; a record without a row comes once."""
+    """Merged streams can join a table, and a record without a match appears once."""
 
     def define(builder: StreamsBuilder) -> None:
         both = builder.stream("l0", "a STRING").merge(builder.stream("l1", "a STRING"))
@@ -261,7 +270,10 @@ def test_merged_streams_look_a_table_up() -> None:
 
 @pytest.mark.java
 def test_without_a_partner_in_any_of_merged_streams_a_record_is_alone_once() -> None:
-    """Partners come from whichever stream has one; who is late is counted as a record."""
+    """An unmatched record of a join with merged streams appears once.
+
+    Matches can be in any of the merged streams. A late record counts as a record.
+    """
 
     def define(builder: StreamsBuilder) -> None:
         left, one, two = (builder.stream(topic, "a STRING") for topic in ("l", "r0", "r1"))
@@ -271,7 +283,7 @@ def test_without_a_partner_in_any_of_merged_streams_a_record_is_alone_once() -> 
     driver.pipe_input("l", [Record(key, {"a": "l"}, 100) for key in "xyz"])
     driver.pipe_input("r0", [Record("x", {"a": "r0"}, 105), Record(None, {"a": "no key"}, 105)])
     driver.pipe_input("r1", [Record("y", {"a": "r1"}, 105), Record("x", {"a": "r1"}, 105)])
-    # One of the two streams may bring a partner yet.
+    # The other stream can still have a match.
     driver.pipe_input("r0", Record("w", {"a": "later"}, 10_000))
     assert "z" not in values(driver)
     driver.pipe_input("r1", [Record("w", {"a": "later"}, 10_000), Record("z", {"a": "late"}, 105)])
@@ -284,7 +296,7 @@ def test_without_a_partner_in_any_of_merged_streams_a_record_is_alone_once() -> 
 
 @pytest.mark.java
 def test_bad_pairs_of_merged_streams_name_the_record_that_is_there() -> None:
-    """Its topic, partition and offset, whichever stream it is of, also of pairs that are merged."""
+    """A dead letter of an unmatched result names its record, whichever stream that is in."""
 
     def define(builder: StreamsBuilder) -> None:
         l0, l1 = (builder.stream(topic, "a STRING, none STRING") for topic in ("l0", "l1"))
@@ -300,7 +312,8 @@ def test_bad_pairs_of_merged_streams_name_the_record_that_is_there() -> None:
     driver.pipe_input("l0", [Record("w", {"a": "l0"}, 99_999)])
     driver.pipe_input("l1", [Record("w", {"a": "l1"}, 99_999)])
     letters = Counter((one["topic"], one["offset"]) for one in driver.dead_letters("s"))
-    # Both of l1 are alone, and y, of r0 and as a pair; of w each left one has each right one.
+    # Both records of l1 are unmatched, and so is y, as record of r0 and as join result. For w, each
+    # left record matches each right one.
     assert letters == {("l1", 0): 1, ("l1", 1): 1, ("r0", 0): 1, ("r1", 0): 1, ("l0", 0): 2,
                        ("l1", 2): 2}  # fmt: skip
     assert {one["reason"] for one in driver.dead_letters("s")} == {"null-key"}
@@ -308,7 +321,7 @@ def test_bad_pairs_of_merged_streams_name_the_record_that_is_there() -> None:
 
 @pytest.mark.java
 def test_a_key_that_was_selected_has_the_stores_type() -> None:
-    """Several columns become a composite, in front of a grouping and of a join."""
+    """Selected columns can be a typed composite key of a grouping, also after a join."""
 
     def define(builder: StreamsBuilder) -> None:
         events = builder.stream("t", "city STRING, n INT").select_key("city", "n")

@@ -1,4 +1,4 @@
-"""Three tables and more joined by key, in the test driver, against the slow model."""
+"""Three and more tables joined by key in the test driver, compared with the slow model."""
 
 from random import Random
 
@@ -13,7 +13,7 @@ from tests.windows.join_batches import random_logs
 
 
 def joined(builder: StreamsBuilder, tree: Tree) -> SourceTable:
-    """The same in the language."""
+    """Return the tree of joins as a table of the topology."""
     if isinstance(tree, int):
         return builder.table(f"t{tree}", f"v{tree} STRING")
     how, left, right = tree
@@ -24,7 +24,7 @@ def joined(builder: StreamsBuilder, tree: Tree) -> SourceTable:
 
 @cases(6, 60)
 def test_any_join_of_tables_holds_what_the_slow_model_joins(number: int) -> None:
-    """Of three and four tables, joined in any order, whatever came first."""
+    """Any join of three or four tables has the slow model's rows, in any order of batches."""
     for seed in range(number):
         random = Random(seed)
         tree = random_tree(random, list(range(random.choice((3, 3, 4)))))
@@ -52,7 +52,10 @@ def test_any_join_of_tables_holds_what_the_slow_model_joins(number: int) -> None
 
 
 def test_a_row_of_a_join_within_a_join_is_whole_or_not_there() -> None:
-    """(a inner b) outer c: without b's row a's is not shown; a deletion takes it away again."""
+    """An incomplete inner join within an outer join has no row.
+
+    The test joins (a inner b) outer c.
+    """
     builder = StreamsBuilder()
     a, b, c = (builder.table(name, f"{name} INT") for name in "abc")
     a.join(b).outer_join(c).materialize("s")
@@ -71,7 +74,7 @@ def test_a_row_of_a_join_within_a_join_is_whole_or_not_there() -> None:
 
 
 def test_what_three_tables_can_not_do_is_told_with_a_way_out() -> None:
-    """A column that two have is named."""
+    """The error about a duplicate column of three tables names the column."""
     builder = StreamsBuilder()
     one, two, three = (builder.table(name, "v INT") for name in "abc")
     many = one.join(two).left_join(three)

@@ -1,4 +1,4 @@
-"""Grouped tables in the test driver: Kafka's examples, times, letters, what is refused."""
+"""Grouped tables in the test driver: Kafka's examples, times, dead letters, and errors."""
 
 import math
 from typing import Any
@@ -28,23 +28,23 @@ SCHEMA = "g STRING, n BIGINT, d DOUBLE"
 
 
 def grouped(builder: StreamsBuilder, by: str = "g") -> KGroupedTable:
-    """The topic ``t`` as a table, grouped."""
+    """Return the topic ``t`` as a grouped table."""
     return builder.table("t", SCHEMA).group_by(by)
 
 
 def put(key: str | None, group: str | None, number: int | None, time_ms: int) -> Record:
-    """A record that puts a row there."""
+    """Return a record with a row."""
     double = None if number is None else number / 10
     return Record(key, {"g": group, "n": number, "d": double}, time_ms)
 
 
 def deletion(key: str, time_ms: int) -> Record:
-    """A record that deletes a row."""
+    """Return a tombstone."""
     return Record(key, None, time_ms)
 
 
 def held(driver: TopologyTestDriver, store: str = "s") -> dict[str, Any]:
-    """The rows and times of a store, a value alone if there is only one."""
+    """Return the rows and times of a store. A row with one column is that value."""
     return {
         row.key: (next(iter(row.value.values())) if len(row.value) == 1 else row.value,
                   row.timestamp_ms)
@@ -53,37 +53,40 @@ def held(driver: TopologyTestDriver, store: str = "s") -> dict[str, Any]:
 
 
 def text_of(value: dict[str, Any]) -> str:
-    """A row as the examples write it."""
+    """Return a row as the examples write it."""
     return str(value["n"])
 
 
 def started() -> str:
-    """The aggregate of a group without rows."""
+    """Return the aggregate of a group without rows."""
     return "0"
 
 
 def with_row(_key: str, value: dict[str, Any], text: str) -> str:
-    """An adder that tells of its calls."""
+    """Append the added row, so that the aggregate shows the call."""
     return f"{text}+{text_of(value)}"
 
 
 def without_row(_key: str, value: dict[str, Any], text: str) -> str:
-    """A subtractor that tells of its calls."""
+    """Append the subtracted row, so that the aggregate shows the call."""
     return f"{text}-{text_of(value)}"
 
 
 def put_together(_key: str, left: str, right: str) -> str:
-    """A merger that tells of its calls."""
+    """Return both aggregates in parentheses, so that the result shows the call."""
     return f"({left})({right})"
 
 
 def told(table: KGroupedTable) -> Any:
-    """The aggregation by calls that tell of themselves."""
+    """Return the aggregation whose functions record their calls."""
     return table.aggregate(started, with_row, without_row, put_together, "text STRING")
 
 
 def test_an_update_subtracts_the_old_row_and_adds_the_new_one() -> None:
-    """KTableAggregateTest, testAggBasic: by the key itself, with times behind (KIP-259)."""
+    """An update subtracts the old row, then adds the new one (KTableAggregateTest, testAggBasic).
+
+    Its time is the greatest (KIP-259).
+    """
     driver = driver_of(lambda builder: told(grouped(builder, "key")).materialize("s"))
     piped = [
         ("A", 1, 10, "0+1", 10), ("B", 2, 15, "0+2", 15), ("A", 3, 20, "0+1-1+3", 20),
@@ -97,7 +100,10 @@ def test_an_update_subtracts_the_old_row_and_adds_the_new_one() -> None:
 
 
 def test_a_row_that_changes_its_group_is_two_updates() -> None:
-    """KTableAggregateTest, testAggRepartition: the old group first; a deletion subtracts only."""
+    """A row that changes its group updates the old group first (testAggRepartition).
+
+    A tombstone only subtracts. The example is in KTableAggregateTest.
+    """
     driver = driver_of(lambda builder: told(grouped(builder)).materialize("s"))
     piped: list[tuple[Record, dict[str, Any]]] = [
         (put("A", "1", 1, 10), {"1": ("0+1", 10)}),
@@ -115,7 +121,7 @@ def test_a_row_that_changes_its_group_is_two_updates() -> None:
 
 
 def test_a_group_without_members_keeps_its_row_and_counts_0() -> None:
-    """KTableAggregateTest, testCount, and what is there when all rows have gone."""
+    """A group without members keeps its row with a count of 0 (KTableAggregateTest, testCount)."""
     driver = driver_of(lambda builder: grouped(builder).count().materialize("s"))
     reader = driver.create_output_reader("s")
     colours = [("A", "green", 10), ("B", "green", 9), ("A", "blue", 12), ("C", "yellow", 15),
@@ -131,7 +137,10 @@ def test_a_group_without_members_keeps_its_row_and_counts_0() -> None:
 
 
 def test_sums_and_means_are_those_of_the_rows_that_are_there() -> None:
-    """Without values they are null; a null is not counted by count(column)."""
+    """Sums and means cover the current rows.
+
+    They are null without values, which are not counted.
+    """
 
     def define(builder: StreamsBuilder) -> None:
         grouped(builder).aggregate(
@@ -148,7 +157,7 @@ def test_sums_and_means_are_those_of_the_rows_that_are_there() -> None:
 
 
 def test_what_is_gone_leaves_no_trace_in_sums() -> None:
-    """Neither rounding, nor integers whose sum wrapped."""
+    """Deleted rows leave no rounding error in sums, and no overflowed integer."""
 
     def define(builder: StreamsBuilder) -> None:
         grouped(builder).aggregate(
@@ -170,7 +179,10 @@ def test_what_is_gone_leaves_no_trace_in_sums() -> None:
 
 @pytest.mark.java
 def test_reduce_begins_with_the_first_row() -> None:
-    """And may remove the group's row; the next one begins anew, with its own time."""
+    """A reduce begins with the first row.
+
+    It can remove the group's row, and the next one starts over.
+    """
 
     def plus(kept: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]:
         return {**kept, "n": kept["n"] + new["n"]}
@@ -195,7 +207,10 @@ def test_reduce_begins_with_the_first_row() -> None:
 
 
 def test_an_update_whose_subtractor_removes_the_row_keeps_its_time() -> None:
-    """It is one update of Kafka's: the adder behind begins anew, the time does not."""
+    """If the subtractor removes the row in an update, the adder starts over and the time is kept.
+
+    Both calls belong to one update, as in Kafka.
+    """
 
     def gone(_key: str, _value: Any, _text: str) -> None:
         return None
@@ -213,7 +228,7 @@ def test_an_update_whose_subtractor_removes_the_row_keeps_its_time() -> None:
 
 @pytest.mark.java
 def test_a_filtered_table_loses_rows_and_a_mapped_one_changes_them() -> None:
-    """A row that the filter no longer wants is subtracted, as if it were deleted."""
+    """A row that no longer passes the filter is subtracted, as if it were deleted."""
 
     def define(builder: StreamsBuilder) -> None:
         table = builder.table("t", SCHEMA).filter("n > 0").map_values(h="upper(g)", m="n * 2")
@@ -228,7 +243,7 @@ def test_a_filtered_table_loses_rows_and_a_mapped_one_changes_them() -> None:
 
 
 def test_a_row_without_a_group_is_one_dead_letter() -> None:
-    """When it comes; when it goes there is nothing to tell."""
+    """A row without a group is one dead letter when it is added, and none when it is removed."""
     driver = driver_of(lambda builder: grouped(builder).count().materialize("s"))
     driver.pipe_input("t", [put("A", None, 1, 1), put("A", "x", 2, 2), put("A", None, 3, 3)])
     assert held(driver) == {"x": (0, 3)}
@@ -242,7 +257,10 @@ def test_a_row_without_a_group_is_one_dead_letter() -> None:
 
 
 def test_a_function_that_raises_leaves_the_group_as_it_was() -> None:
-    """Its row is told of with the step; the other groups of the record are not touched."""
+    """A function that raises leaves the group unchanged and the record's other group updated.
+
+    The dead letter names the step.
+    """
 
     def unlucky(key: str, value: dict[str, Any], text: str) -> str:
         if value["n"] == 13:
@@ -262,7 +280,10 @@ def test_a_function_that_raises_leaves_the_group_as_it_was() -> None:
 
 
 def test_groups_of_several_partitions_need_a_merger() -> None:
-    """Said with the way out; reduce merges by its adder, declarative aggregates need nothing."""
+    """Functions over several partitions need a merger, and the error says how to pass it.
+
+    A reduce merges with its adder.
+    """
 
     def define(builder: StreamsBuilder) -> None:
         grouped(builder).aggregate(started, with_row, without_row, None, "t STRING").materialize(
@@ -289,7 +310,7 @@ def test_groups_of_several_partitions_need_a_merger() -> None:
 
 @pytest.mark.java
 def test_groups_have_typed_keys() -> None:
-    """Composite ones, too; a row that fits no such key is in no group."""
+    """Groups can have typed and composite keys."""
 
     def define(builder: StreamsBuilder) -> None:
         table = builder.table("t", SCHEMA)
@@ -311,14 +332,14 @@ def test_groups_have_typed_keys() -> None:
     ids=str,
 )  # fmt: skip
 def test_what_can_not_be_subtracted_is_refused(aggregate: Any) -> None:
-    """With the reason and the way out."""
+    """Aggregates that cannot subtract are rejected, with the reason and the fix."""
     table = grouped(StreamsBuilder())
     with pytest.raises(InvalidTopology, match=r"a deleted row cannot be subtracted.*adder"):
         table.aggregate(n=count(), other=aggregate)
 
 
 def test_wrong_arguments_are_told() -> None:
-    """Half a pair of functions, no functions, no expression, the time of the update."""
+    """Missing functions, a wrong function and an invalid expression are rejected with a message."""
     builder = StreamsBuilder()
     table = builder.table("t", SCHEMA)
     by_g = table.group_by("g")
@@ -339,7 +360,7 @@ def test_wrong_arguments_are_told() -> None:
 
 
 def test_a_topology_tells_of_it() -> None:
-    """In words and in a drawing; it is told apart from the updates as a stream."""
+    """The description and the diagram distinguish a grouped table from its update stream."""
 
     def define(builder: StreamsBuilder) -> None:
         table = builder.table("t", SCHEMA)

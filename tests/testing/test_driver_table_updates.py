@@ -1,4 +1,4 @@
-"""Updates of tables in the test driver: counts, clocks, columns, and what is told of gone rows."""
+"""Updates of tables in the test driver: counts, stream times, columns, and tombstones."""
 
 import pytest
 
@@ -7,7 +7,7 @@ from oriel.testing import Record, TopologyTestDriver
 
 
 def driver_of(how: str) -> TopologyTestDriver:
-    """Windows of 10 ms that count the updates of two joined tables."""
+    """Return a driver of windows of 10 ms that count the updates of two joined tables."""
     builder = StreamsBuilder()
     prices, stock = builder.table("prices", "price INT"), builder.table("stock", "pieces INT")
     kinds = {"inner": prices.join, "left": prices.left_join, "outer": prices.outer_join}
@@ -17,17 +17,17 @@ def driver_of(how: str) -> TopologyTestDriver:
 
 
 def price(value: int | None, time_ms: int, key: str = "A") -> Record:
-    """One record of prices; None deletes."""
+    """Return a record of the prices. The value ``None`` is a tombstone."""
     return Record(key, None if value is None else {"price": value}, time_ms)
 
 
 def pieces_of(value: int | None, time_ms: int, key: str = "A") -> Record:
-    """One record of the stock; None deletes."""
+    """Return a record of the stock. The value ``None`` is a tombstone."""
     return Record(key, None if value is None else {"pieces": value}, time_ms)
 
 
 def counts(driver: TopologyTestDriver) -> dict[tuple[str, int], int]:
-    """The counts by key and window start."""
+    """Return the counts by key and window start."""
     rows = driver.window_store("updates").all()
     return {(row.key, row.window_start_ms): row.value["count"] for row in rows}
 
@@ -44,12 +44,12 @@ def counts(driver: TopologyTestDriver) -> dict[tuple[str, int], int]:
 def test_updates_of_joined_tables_are_counted_in_windows(
     how: str, counted: dict[tuple[str, int], int]
 ) -> None:
-    """Updates of both, a right row alone, and that rows are gone, which windows of a size count."""
+    """Windows count the updates of both tables, including unmatched right rows and tombstones."""
     driver = driver_of(how)
     driver.pipe_input("prices", price(1, 6))
     driver.pipe_input("stock", [pieces_of(4, 5), pieces_of(5, 10)])
     driver.pipe_input("prices", price(2, 20))
-    # The deletion tells of the left row alone, which is of 20, or that the joined row is gone.
+    # The tombstone updates the row to the left row alone, with time 20, or deletes the joined row.
     driver.pipe_input("stock", [pieces_of(None, 11), pieces_of(7, 12, "B")])
     driver.pipe_input("prices", price(None, 21))
     assert counts(driver) == counted
@@ -59,7 +59,10 @@ def test_updates_of_joined_tables_are_counted_in_windows(
 
 
 def test_a_window_is_final_when_both_topics_are_past_it() -> None:
-    """A count up to 10 with grace 5 waits for both clocks; an update of it is late then."""
+    """A window is final when the stream times of both topics, minus the grace, have passed its end.
+
+    After that, an update is late.
+    """
     driver = driver_of("outer")
     driver.pipe_input("prices", [price(1, 5), price(1, 100, "Z")])
     driver.pipe_input("stock", pieces_of(1, 5, "B"))
@@ -74,7 +77,7 @@ def test_a_window_is_final_when_both_topics_are_past_it() -> None:
 
 
 def test_an_updates_value_has_the_columns_of_both_tables() -> None:
-    """Updates are grouped by a column of either table, with or without a partner."""
+    """Updates have the columns of both tables, and can be grouped by them."""
     builder = StreamsBuilder()
     prices = builder.table("prices", "price INT, shop STRING")
     updates = prices.left_join(builder.table("stock", "pieces INT")).to_stream()
@@ -89,7 +92,7 @@ def test_an_updates_value_has_the_columns_of_both_tables() -> None:
 
 @pytest.mark.java
 def test_a_table_of_one_topic_gives_its_records() -> None:
-    """Without a join to_stream is the plain stream; one that has no key is none of a table's."""
+    """The updates of one topic's table are its records. A record without a key is filtered out."""
     builder = StreamsBuilder()
     updates = builder.table("prices", "price INT").to_stream()
     updates.group_by("price % 2").count().materialize("all")
@@ -104,7 +107,10 @@ def test_a_table_of_one_topic_gives_its_records() -> None:
 
 @pytest.mark.java
 def test_that_a_row_is_gone_is_told_to_whom_it_concerns() -> None:
-    """A topic and functions get a record without a value; who takes none is told nothing."""
+    """A topic and functions receive tombstones.
+
+    A consumer that cannot use them filters them out.
+    """
     builder = StreamsBuilder()
     prices, stock = builder.table("prices", "price INT"), builder.table("stock", "pieces INT")
     updates = prices.join(stock).to_stream()
@@ -137,7 +143,7 @@ def test_that_a_row_is_gone_is_told_to_whom_it_concerns() -> None:
 
 
 def test_what_can_not_be_joined_is_told_with_a_way_out() -> None:
-    """A column that both have is renamed."""
+    """The error about a duplicate column names the fix."""
     builder = StreamsBuilder()
     left, right = builder.table("a", "v INT"), builder.table("b", "v INT")
     updates = left.outer_join(right).to_stream()
@@ -148,7 +154,10 @@ def test_what_can_not_be_joined_is_told_with_a_way_out() -> None:
 
 
 def test_updates_stand_beside_records_of_streams() -> None:
-    """Merged into one topic, and cogrouped by functions: each stream has an order of its own."""
+    """Updates can be merged into a topic or cogrouped with records of streams.
+
+    Each stream keeps its own order.
+    """
     builder = StreamsBuilder()
     prices, stock = builder.table("prices", "price INT"), builder.table("stock", "pieces INT")
     updates = prices.left_join(stock).to_stream()
@@ -163,7 +172,8 @@ def test_updates_stand_beside_records_of_streams() -> None:
         "told"
     )
     driver = TopologyTestDriver(builder.build())
-    # Tables have their partitions each: functions fold their updates together all the same.
+    # The tables have different partitions, but the function still aggregates their updates
+    # together.
     driver.pipe_input("prices", [price(1, 6), price(2, 7)], partition=1)
     driver.pipe_input("stock", [pieces_of(4, 5), pieces_of(None, 8)])
     driver.pipe_input("orders", Record("A", {"price": 9, "pieces": 9}, 6))

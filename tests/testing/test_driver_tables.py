@@ -1,4 +1,4 @@
-"""Tables that are filtered and get other columns, in the test driver."""
+"""Filtered and mapped tables in the test driver."""
 
 from random import Random
 from typing import Any
@@ -14,19 +14,22 @@ Row = dict[str, Any]
 
 
 def rows(driver: TopologyTestDriver, store: str = "s") -> dict[str, Row]:
-    """The rows of a store without windows."""
+    """Return the rows of a store without windows."""
     return {row.key: row.value for row in driver.key_value_store(store).all()}
 
 
 def adults(builder: StreamsBuilder) -> Any:
-    """People of age, without their age."""
+    """Return the people of age, without their age."""
     people = builder.table("people", "name STRING, age INT")
     return people.filter("age >= 18").map_values("name", shown="coalesce(name, '?')")
 
 
 @pytest.mark.java
 def test_a_row_that_the_filter_does_not_want_is_deleted() -> None:
-    """Null is not true; a row may come back; what was never there is not deleted."""
+    """A filtered row is deleted, can return later, and is not deleted if it never existed.
+
+    A null condition is not true.
+    """
     driver = driver_of(lambda builder: adults(builder).materialize("s"))
     reader = driver.create_output_reader("s")
     ages = (30, 17, None, 18)
@@ -39,7 +42,7 @@ def test_a_row_that_the_filter_does_not_want_is_deleted() -> None:
 
 
 def even_and_odd(builder: StreamsBuilder) -> None:
-    """Even numbers above 2 in one store, odd ones and one more in another."""
+    """Add a store of even numbers above 2, and one of odd numbers plus one."""
     table = builder.table("t", "v INT")
     table.filter("v % 2 = 0").filter("v > 2").materialize("wanted")
     table.filter_not("v % 2 = 0").map_values(w="v + 1").materialize("others")
@@ -48,7 +51,10 @@ def even_and_odd(builder: StreamsBuilder) -> None:
 @pytest.mark.java
 @cases(3, 30)
 def test_random_tables_hold_what_the_filter_wants(number: int) -> None:
-    """The newest record of each key decides, in any cut; the negation has the others."""
+    """The newest record of each key decides about its row, in any batching.
+
+    ``filter_not`` keeps the remaining rows.
+    """
     for seed in range(number):
         random, driver = Random(seed), driver_of(even_and_odd)
         newest: dict[str, tuple[int, int | None]] = {}
@@ -58,7 +64,7 @@ def test_random_tables_hold_what_the_filter_wants(number: int) -> None:
                 key, time_ms = random.choice("abc"), random.randint(0, 20)
                 value = random.choice((None, random.randint(0, 9)))
                 batch.append(Record(key, None if value is None else {"v": value}, time_ms))
-                # KTables go by offset, not by time.
+                # KTables use the offset order, not the times.
                 newest[key] = time_ms, value
             driver.pipe_input("t", batch)
         values = {key: value for key, (_, value) in newest.items() if value is not None}
@@ -72,7 +78,7 @@ def test_random_tables_hold_what_the_filter_wants(number: int) -> None:
 
 @pytest.mark.java
 def test_lookups_and_joins_see_the_filtered_table() -> None:
-    """A row that is filtered out is no row: an inner join finds none, a left join nulls."""
+    """A filtered row does not exist for joins: no match in an inner one, nulls in a left one."""
 
     def define(builder: StreamsBuilder) -> None:
         table = adults(builder)
@@ -95,7 +101,7 @@ def test_lookups_and_joins_see_the_filtered_table() -> None:
 
 @pytest.mark.java
 def test_a_filtered_table_as_a_stream_has_records_without_a_value() -> None:
-    """As in Kafka: time windows count them, as records whose columns are null."""
+    """The updates of a filtered table have null values, which time windows count as in Kafka."""
 
     def define(builder: StreamsBuilder) -> None:
         stream = builder.table("t", "v INT").filter("v > 0").map_values(w="coalesce(v, 7)")
@@ -111,7 +117,7 @@ def test_a_filtered_table_as_a_stream_has_records_without_a_value() -> None:
 
 
 def test_what_can_not_be_filtered_is_told() -> None:
-    """What is no expression, or nothing."""
+    """A condition that is not an expression, and ``map_values`` without columns, are rejected."""
     table = StreamsBuilder().table("t", "v INT")
     with pytest.raises(InvalidTopology, match="filter: an expression must be SQL text"):
         table.filter(lambda row: row)  # type: ignore[arg-type]
@@ -122,7 +128,10 @@ def test_what_can_not_be_filtered_is_told() -> None:
 @pytest.mark.java
 @pytest.mark.parametrize("key", ["s", "reverse(s)"])
 def test_what_comes_behind_finds_no_column_of_a_row_that_is_left_out(key: str) -> None:
-    """Neither a filter of the stream nor its new key, run by Arrow or by Spark (``reverse``)."""
+    """Steps after a table's filter see null columns for a filtered row, in Arrow and in Spark.
+
+    The expression ``reverse`` runs in Spark.
+    """
 
     def define(builder: StreamsBuilder) -> None:
         updates = builder.table("t", "v BIGINT, s STRING").filter_not("v = 2").to_stream()

@@ -1,4 +1,4 @@
-"""Streams that become tables (KIP-523), in the test driver (decision 0078)."""
+"""Streams as tables (KIP-523) in the test driver (decision 0078)."""
 
 from collections.abc import Callable
 from random import Random
@@ -21,7 +21,7 @@ from tests.campaigns import seeds
 from tests.testing.driver_runs import driver_of, sessions, sliding
 
 SCHEMA = "user STRING, n INT"
-#: One record moves from x to y, one is deleted, one is out of order.
+#: One record moves from x to y, one is deleted, and one is out of order.
 LOG = [
     Record("a", {"user": "x", "n": 1}, 1),
     Record("b", {"user": "x", "n": 2}, 2),
@@ -34,14 +34,17 @@ Rows = dict[str | None, tuple[Any, int]]
 
 
 def rows_of(driver: TopologyTestDriver, store: str = "s") -> Rows:
-    """The rows of a store."""
+    """Return the rows of a store."""
     return {row.key: (row.value, row.timestamp_ms) for row in driver.key_value_store(store).all()}
 
 
 def ran(
     define: Callable[[StreamsBuilder], object], *topics: tuple[str, list[Record]]
 ) -> tuple[Rows, list[tuple[Any, ...]]]:
-    """The rows of ``s`` and what ``out`` was told: the same in one batch as record by record."""
+    """Return the rows of ``s`` and the records of ``out``.
+
+    The function checks that one batch and single records have the same result.
+    """
     results = []
     for is_cut in (False, True):
         driver = driver_of(define)
@@ -56,7 +59,7 @@ def ran(
 
 
 def kept(of: Callable[[KStream], SourceTable]) -> Callable[[StreamsBuilder], None]:
-    """The table of the stream ``t`` in the store ``s``, and its updates in the topic ``out``."""
+    """Return a definition of the stream ``t`` as table, in store ``s`` and topic ``out``."""
 
     def define(builder: StreamsBuilder) -> None:
         table = of(builder.stream("t", SCHEMA))
@@ -68,7 +71,7 @@ def kept(of: Callable[[KStream], SourceTable]) -> Callable[[StreamsBuilder], Non
 
 @pytest.mark.java
 def test_the_newest_record_is_the_row_and_one_without_a_value_deletes_it() -> None:
-    """KIP-523: as a topic's table; the record that came last counts, not that of the last time."""
+    """The row is the last record by arrival, not by time, and a null value deletes it (KIP-523)."""
     rows, told = ran(kept(lambda stream: stream.to_table()), ("t", LOG))
     assert rows == {"a": ({"user": "y", "n": 3}, 3), "c": ({"user": "x", "n": 9}, 0)}
     assert told == [(one.key, one.value, one.timestamp_ms) for one in LOG]
@@ -76,7 +79,7 @@ def test_the_newest_record_is_the_row_and_one_without_a_value_deletes_it() -> No
 
 @pytest.mark.java
 def test_what_a_stream_leaves_out_is_no_record_what_a_table_leaves_out_is_deleted() -> None:
-    """The difference between a filter in front of ``to_table`` and one behind it."""
+    """A filter before ``to_table`` skips records, and a filter after it deletes rows."""
     in_front, told = ran(kept(lambda stream: stream.filter("n < 3").to_table()), ("t", LOG))
     assert in_front == {"a": ({"user": "x", "n": 1}, 1), "b": ({"user": "x", "n": 2}, 2)}
     assert [key for key, _, _ in told] == ["a", "b"]
@@ -90,7 +93,7 @@ def test_what_a_stream_leaves_out_is_no_record_what_a_table_leaves_out_is_delete
 @pytest.mark.java
 @pytest.mark.slow
 def test_a_stream_with_another_key_is_a_table_by_that_key() -> None:
-    """Also behind a filter of the table, which takes the value of a row and leaves its key."""
+    """A rekeyed stream is a table by the new key, and a filter of the table keeps that key."""
     rows, _ = ran(kept(lambda stream: stream.select_key("user").to_table()), ("t", LOG))
     assert {key: value["n"] for key, (value, _) in rows.items()} == {"x": 9, "y": 3}
     low, told = ran(
@@ -102,7 +105,7 @@ def test_a_stream_with_another_key_is_a_table_by_that_key() -> None:
 
 @pytest.mark.java
 def test_of_elements_the_last_one_counts() -> None:
-    """Elements of one record are records one behind the other, as in Kafka."""
+    """The flattened records of one record are consecutive, as in Kafka, so the last one counts."""
     twice = {"n": "array(n, n + 10)"}
     rows, told = ran(
         kept(lambda stream: stream.flat_map_values("user", **twice).to_table()), ("t", LOG[:2])
@@ -113,7 +116,7 @@ def test_of_elements_the_last_one_counts() -> None:
 
 @pytest.mark.java
 def test_a_table_of_a_stream_is_joined_grouped_and_looked_up() -> None:
-    """On either side of each join, as a topic's table."""
+    """A table of a stream can be on either side of a join, grouped, and joined with a stream."""
 
     def define(builder: StreamsBuilder) -> None:
         rows = builder.stream("t", SCHEMA).to_table()
@@ -150,7 +153,10 @@ def test_a_table_of_a_stream_is_joined_grouped_and_looked_up() -> None:
 @pytest.mark.java
 @pytest.mark.slow
 def test_sessions_are_a_table_of_those_that_there_are() -> None:
-    """One that grows or merges is gone from it: the row is deleted, where a group would keep it."""
+    """A table of sessions has only the current ones: a merged session's row is deleted.
+
+    A group would keep the row.
+    """
 
     def table(stream: KStream) -> SourceTable:
         counted = stream.group_by("user").windowed_by(sessions(3, 100)).count()
@@ -174,7 +180,10 @@ def test_sessions_are_a_table_of_those_that_there_are() -> None:
 
 @pytest.mark.java
 def test_updates_of_an_aggregation_of_pairs_are_a_table_under_another_key() -> None:
-    """Of the rows that one tells, the last one of a key is the row."""
+    """Updates of an aggregation of join results can be a table under another key.
+
+    The last update of a key is its row.
+    """
 
     def define(builder: StreamsBuilder) -> None:
         near = JoinWindows.of_time_difference_and_grace(5, 0)
@@ -194,7 +203,7 @@ def test_updates_of_an_aggregation_of_pairs_are_a_table_under_another_key() -> N
 @pytest.mark.slow
 @pytest.mark.parametrize("windows", [sliding(5, 100), sessions(3, 100)], ids=["sliding", "session"])
 def test_windows_of_any_kind_are_joined_as_tables(windows: Any) -> None:
-    """What the error of a join of such windows says."""
+    """Sliding windows and sessions are joined as tables, as the error of their join suggests."""
 
     def counted(builder: StreamsBuilder, topic: str) -> Any:
         return builder.stream(topic, SCHEMA).group_by_key().windowed_by(windows).count()
@@ -242,7 +251,7 @@ def test_windows_of_any_kind_are_joined_as_tables(windows: Any) -> None:
 def test_streams_without_an_order_of_one_log_are_refused(
     of: Callable[[KStream, KStream, Any], KStream], way_out: str
 ) -> None:
-    """Each with what to write instead."""
+    """Streams without the order of one log are rejected, and each error names the fix."""
     builder = StreamsBuilder()
     one, other = builder.stream("t", SCHEMA), builder.stream("u", SCHEMA)
     versions = builder.versioned_table("v", "city STRING", 100)
@@ -251,7 +260,7 @@ def test_streams_without_an_order_of_one_log_are_refused(
 
 
 def test_of_a_key_from_several_partitions_the_newest_record_counts() -> None:
-    """As in every table: that of the greatest time, of each partition's last ones."""
+    """The row of a key from several partitions is the newest of their last records by time."""
 
     def define(builder: StreamsBuilder) -> None:
         builder.stream("t", SCHEMA).select_key("user").to_table().materialize("s")
@@ -265,7 +274,7 @@ def test_of_a_key_from_several_partitions_the_newest_record_counts() -> None:
 @pytest.mark.java
 @seeds(1, 100)
 def test_rows_follow_from_the_logs_alone(seed: int) -> None:
-    """Of several partitions, in any cut, however these are interleaved."""
+    """The rows depend only on the logs of the partitions, not on batching or interleaving."""
     random = Random(seed)
     logs = [
         [

@@ -1,4 +1,4 @@
-"""Streams that are written to topics, in the test driver: which records, in which order."""
+"""Streams that are written to topics in the test driver: which records, and in which order."""
 
 from collections import Counter, defaultdict
 from random import Random
@@ -13,19 +13,19 @@ FIRST_SEED = 7_650_100
 
 
 def record(time_ms: int, key: str | None = "k", **value: int) -> Record:
-    """A record; without columns it has no value."""
+    """Return a record. Without columns it has a null value."""
     return Record(key, value or None, time_ms)
 
 
 def copying() -> Topology:
-    """A topic as it is, and no store."""
+    """Return a topology that copies a topic, without a store."""
     builder = StreamsBuilder()
     builder.stream("a", "v BIGINT").to("copied")
     return builder.build()
 
 
 def test_records_are_written_as_they_are() -> None:
-    """Late ones, those without a key or a value, and with a key that no query can name."""
+    """A topic receives records unchanged: late ones, null keys and values, and very long keys."""
     driver = TopologyTestDriver(copying())
     written = driver.create_output_topic("copied")
     records = [
@@ -43,7 +43,7 @@ def test_records_are_written_as_they_are() -> None:
 
 @pytest.mark.java
 def test_what_can_not_be_used_is_a_dead_letter_of_the_topic() -> None:
-    """It is counted; what a lookup needs a key for has one."""
+    """Invalid records, and null keys of a table join, are dead letters and count as dropped."""
     builder = StreamsBuilder()
     stream = builder.stream("a", "v BIGINT").filter("v > 1")
     stream.join(builder.table("t", "w BIGINT")).to("joined")
@@ -64,7 +64,7 @@ def test_what_can_not_be_used_is_a_dead_letter_of_the_topic() -> None:
 
 @pytest.mark.java
 def test_branches_that_are_merged_again_keep_the_log_s_order() -> None:
-    """As in Kafka Streams, where each record takes its way alone."""
+    """Merged branches keep the order of the log, as in Kafka Streams."""
     builder = StreamsBuilder()
     stream = builder.stream("a", "v BIGINT")
     branches = stream.split().branch("v % 2 = 0", "even").default_branch("odd")
@@ -79,7 +79,7 @@ def test_branches_that_are_merged_again_keep_the_log_s_order() -> None:
 
 @pytest.mark.java
 def test_a_topic_and_a_store_are_behind_one_stream() -> None:
-    """A topic is where the stream was when it was written there."""
+    """A topic receives the stream as it is at that step, and the stream continues to a store."""
     builder = StreamsBuilder()
     stream = builder.stream("a", "v BIGINT").to("before").map_values(v="v + 1").to("behind")
     stream.group_by_key().count().materialize("counted")
@@ -93,7 +93,7 @@ def test_a_topic_and_a_store_are_behind_one_stream() -> None:
 
 
 def test_other_topics_are_refused_with_those_that_there_are() -> None:
-    """Rows of stores have a reader of their own."""
+    """The error about an unknown output topic lists the topics and names the store reader."""
     with pytest.raises(IllegalArgument, match=r"'x'\. Output topics are: copied\. Rows of a store"):
         TopologyTestDriver(copying()).create_output_topic("x")
     with pytest.raises(IllegalArgument, match="store 'copied' does not exist"):
@@ -101,12 +101,12 @@ def test_other_topics_are_refused_with_those_that_there_are() -> None:
 
 
 def every_kind() -> Topology:
-    """Topics behind steps, elements, a merger, and joins of streams; no row is looked up."""
+    """Return topics of steps, flattened records, merged streams and stream joins."""
     builder = StreamsBuilder()
     arrays = builder.stream("a", "v BIGINT, both ARRAY<BIGINT>")
     a, b = arrays.map_values("v"), builder.stream("b", "v BIGINT")
     a.filter("v > 2").select_key("v % 3").to("stepped")
-    # A column, as an array that Spark had to make would be a job of Spark's for each batch.
+    # The stream has an array column, because computing an array needs one Spark job per batch.
     arrays.flat_map_values("v", e="both").to("elements")
     a.merge(b).merge(a.filter("v % 2 = 0")).to("merged")
     within = JoinWindows.of_time_difference_and_grace(5, 3)
@@ -117,7 +117,10 @@ def every_kind() -> Topology:
 @pytest.mark.java
 @cases(1, 30)
 def test_any_cut_writes_the_same_records(number: int) -> None:
-    """Each as often, and those of a partition and a key in one order, but for pairs."""
+    """Any batching writes the same records, and in the same order for each partition and key.
+
+    The order of join results can differ.
+    """
     topology = every_kind()
     for seed in range(FIRST_SEED, FIRST_SEED + number):
         _compare_cuts(topology, seed)
@@ -125,7 +128,7 @@ def test_any_cut_writes_the_same_records(number: int) -> None:
 
 def _compare_cuts(topology: Topology, seed: int) -> None:
     random = Random(seed)
-    # The value is the record's place.
+    # The value is the record's position.
     logs = {
         (topic, partition): [
             _numbered(topic, random.randrange(40), random.choice(("k", "l", None)), v)
@@ -148,7 +151,7 @@ def _numbered(topic: str, time_ms: int, key: str | None, v: int) -> Record:
 
 
 def _by_partition(records: list[Record], column: str) -> dict[tuple[int, str | None], list[Record]]:
-    """The records of each partition and key, in their order."""
+    """Return the ordered records of each partition and key."""
     found: dict[tuple[int, str | None], list[Record]] = defaultdict(list)
     for one in records:
         assert one.value is not None
@@ -159,7 +162,7 @@ def _by_partition(records: list[Record], column: str) -> dict[tuple[int, str | N
 def _written(
     topology: Topology, logs: dict[tuple[str, int], list[Record]], random: Random
 ) -> dict[str, list[Record]]:
-    """What all topics have behind the logs, cut in any way."""
+    """Return the records of all topics, with random batches."""
     driver = TopologyTestDriver(topology)
     readers = {
         topic: driver.create_output_topic(topic)

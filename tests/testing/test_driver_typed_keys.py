@@ -1,4 +1,4 @@
-"""Stores with keys that are numbers and composites, in the test driver."""
+"""Stores with numeric and composite keys, in the test driver."""
 
 from itertools import pairwise
 
@@ -22,19 +22,22 @@ TEXT_AND_LONG = (Serdes.string(), Serdes.long())
 
 
 def by_number(builder: StreamsBuilder) -> None:
-    """A store of rows and one of windows, with the records' own keys as numbers."""
+    """Add a store of rows and a store of windows, with numeric record keys."""
     grouped = builder.stream("t", "v BIGINT").group_by_key()
     grouped.count().materialize("rows", key_serde=Serdes.long())
     grouped.windowed_by(WINDOWS).count().materialize("windows", key_serde=Serdes.long())
 
 
 def records(*keys: str | None) -> list[Record]:
-    """A record of each key."""
+    """Return one record per key."""
     return [Record(key, {"v": 1}, 1) for key in keys]
 
 
 def test_numbers_come_in_their_order_and_other_keys_are_dead_letters() -> None:
-    """In ranges, too, and backwards; each store counts its own letters."""
+    """Numeric keys are in numeric order in all reads, and other keys are dead letters.
+
+    Each store counts its own dead letters.
+    """
     builder = StreamsBuilder()
     by_number(builder)
     with TopologyTestDriver(builder.build()) as driver:
@@ -57,7 +60,7 @@ def test_numbers_come_in_their_order_and_other_keys_are_dead_letters() -> None:
 
 
 def test_json_keys_are_composites_as_they_are() -> None:
-    """A prefix is of whole components."""
+    """JSON keys are composite keys. A prefix consists of whole components."""
     builder = StreamsBuilder()
     visits = builder.stream("t", "v BIGINT").group_by_key()
     sessions = visits.windowed_by(SessionWindows.of_inactivity_gap_and_grace(5, 0))
@@ -77,7 +80,7 @@ def test_json_keys_are_composites_as_they_are() -> None:
 
 
 def test_a_table_has_typed_keys() -> None:
-    """A record without a value removes the row of its number."""
+    """A tombstone removes the row with the numeric key."""
     builder = StreamsBuilder()
     builder.table("t", "v BIGINT").materialize("rows", key_serde=Serdes.long())
     with TopologyTestDriver(builder.build()) as driver:
@@ -93,7 +96,7 @@ def test_a_table_has_typed_keys() -> None:
     st.lists(st.integers(0, 8), max_size=3),
 )
 def test_any_cut_gives_the_same_rows_and_letters(keys: list[str | None], cuts: list[int]) -> None:
-    """What fits is decided record by record."""
+    """Any batching has the same rows and dead letters."""
     contents = []
     for ends in ([0, len(keys)], sorted([0, *cuts, len(keys)])):
         builder = StreamsBuilder()
@@ -122,7 +125,10 @@ def test_serdes_that_do_not_fit_are_refused(
     key_serde: object,
     message: str,
 ) -> None:
-    """By the name of the store, while the file is read; then a right one may follow."""
+    """A wrong serde is rejected by ``materialize``, and a later call can pass a right one.
+
+    The error names the store.
+    """
     stream = StreamsBuilder().stream("t", "v BIGINT, w STRING")
     grouped = stream.group_by(*group_by) if group_by else stream.group_by_key()
     table = grouped.aggregate(n=count())
@@ -133,7 +139,7 @@ def test_serdes_that_do_not_fit_are_refused(
 
 @pytest.mark.java
 def test_results_of_a_join_have_typed_keys() -> None:
-    """They are grouped behind the join; a result whose key does not fit is a dead letter of it."""
+    """A join result whose key does not fit the serde is a dead letter of the store."""
     builder = StreamsBuilder()
     names = builder.table("names", "name STRING")
     visits = builder.stream("visits", "v BIGINT").join(names)

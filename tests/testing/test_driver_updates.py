@@ -1,4 +1,4 @@
-"""Updates of aggregations in the test driver: what comes of them, counters, dead letters, cuts."""
+"""Updates of aggregations in the test driver: records, counters, dead letters, batching."""
 
 from random import Random
 from typing import Any
@@ -18,12 +18,12 @@ SCHEMA = "v BIGINT, s STRING"
 
 
 def record(time: int, value: int, text: str | None = "x", key: str = "k") -> Record:
-    """A record of ``SCHEMA``."""
+    """Return a record of ``SCHEMA``."""
     return Record(key, {"v": value, "s": text}, time)
 
 
 def written(topology: Topology, *batches: list[Record]) -> list[tuple[str | None, Any, int]]:
-    """Key, value and time of what is written to ``out``."""
+    """Return key, value and time of each record in ``out``."""
     with TopologyTestDriver(topology, collect_function_errors=True) as driver:
         reader = driver.create_output_topic("out")
         for batch in batches:
@@ -33,7 +33,10 @@ def written(topology: Topology, *batches: list[Record]) -> list[tuple[str | None
 
 @pytest.mark.java
 def test_each_record_goes_on_with_the_row_of_its_key() -> None:
-    """KIP-259: with the greatest time of the row's records; steps see the aggregates."""
+    """Each record emits the updated row of its key, with the greatest record time (KIP-259).
+
+    Later steps see the aggregates.
+    """
     builder = StreamsBuilder()
     counts = builder.stream("t", SCHEMA).group_by("s").aggregate(n=count(), total=sum_of("v"))
     counts.to_stream().filter("n <> 2").map_values(times="n * total").to("out")
@@ -50,7 +53,7 @@ def test_each_record_goes_on_with_the_row_of_its_key() -> None:
 
 @pytest.mark.java
 def test_windows_are_told_before_they_close() -> None:
-    """Each time that they change; what comes too late for its window goes nowhere."""
+    """A window emits each change before it closes, and late records emit nothing."""
     builder = StreamsBuilder()
     windowed = builder.stream("t", SCHEMA).group_by_key().windowed_by(tumbling(10, 5))
     alerts = windowed.count().filter("count >= 2").to_stream()
@@ -66,7 +69,7 @@ def test_windows_are_told_before_they_close() -> None:
 
 @pytest.mark.java
 def test_hopping_windows_give_elements() -> None:
-    """A record's way ends there; its rows are counted by themselves."""
+    """A record emits one update per hopping window, which count as flattened records."""
     builder = StreamsBuilder()
     windowed = builder.stream("t", SCHEMA).group_by_key().windowed_by(hopping(6, 3))
     windowed.count().to_stream().filter("count = 1").group_by("window_start_ms").aggregate(
@@ -82,7 +85,10 @@ def test_hopping_windows_give_elements() -> None:
 
 
 def test_a_function_that_raises_makes_a_dead_letter() -> None:
-    """The record's, of the store that reads the updates; a row that is removed is filtered."""
+    """If a function raises, the store that reads the updates has the dead letter.
+
+    A tombstone counts as filtered.
+    """
 
     def added(_key: str, value: dict[str, Any], total: int) -> int | None:
         return None if value["v"] == 0 else total + 10 // (value["v"] - 5)
@@ -102,7 +108,7 @@ def test_a_function_that_raises_makes_a_dead_letter() -> None:
 
 @pytest.mark.java
 def test_functions_over_sliding_windows_tell_each_row() -> None:
-    """Of each window that a record is in, and that it makes; in Kafka's order."""
+    """A function over sliding windows emits each changed and new window, in Kafka's order."""
 
     def added(_key: str, value: dict[str, Any], text: str) -> str:
         if value["s"] == "bad":
@@ -120,7 +126,7 @@ def test_functions_over_sliding_windows_tell_each_row() -> None:
     )
     assert told == [
         ("10", {"text": "a"}, 20),
-        # [11, 21] has "ab" from the beginning, [21, 31] has b.
+        # [11, 21] has "ab" from the start, and [21, 31] has b.
         ("21", {"text": "b"}, 21),
         ("21", {"text": "bc"}, 31), ("22", {"text": "c"}, 31),
         ("11", {"text": "abd"}, 21), ("10", {"text": "ad"}, 20), ("2", {"text": "d"}, 12),
@@ -132,7 +138,10 @@ def test_functions_over_sliding_windows_tell_each_row() -> None:
 
 
 def test_rows_of_grouped_tables_are_told() -> None:
-    """A row that leaves its group updates both; one that stays is one update, as in Kafka."""
+    """A row that changes its group emits an update of both groups, a row that stays emits one.
+
+    This is the behavior of Kafka.
+    """
     builder = StreamsBuilder()
     groups = builder.table("t", SCHEMA).group_by("s")
     groups.aggregate(n=count(), total=sum_of("v")).to_stream().to("out")
@@ -169,7 +178,7 @@ def test_rows_of_grouped_tables_are_told() -> None:
 
 
 def layered(span: Span) -> Topology:
-    """Updates of windows over updates, which look nothing up and are joined with a stream."""
+    """Return a topology with updates of windows, and an aggregation of these updates."""
     builder = StreamsBuilder()
     grouped: Any = builder.stream("t", "v BIGINT").group_by_key()
     if span.size_ms is not None:
@@ -184,7 +193,7 @@ def layered(span: Span) -> Topology:
 @seeds(1, 6)
 @pytest.mark.parametrize("span", [Span(), Span(5, 5, 2), Span(6, 2, 1)], ids=str)
 def test_any_cut_writes_the_same_records(span: Span, seed: int) -> None:
-    """As the model says them, and once more those of the aggregation behind."""
+    """Any batching writes the updates of the model, also for an aggregation of the updates."""
     random = Random(seed)
     log = [
         Entry(random.choice("ab"), random.randrange(9), max(0, place + random.randint(-6, 6)))
@@ -216,7 +225,7 @@ def test_any_cut_writes_the_same_records(span: Span, seed: int) -> None:
 
 @pytest.mark.java
 def test_updates_join_streams_and_tables_like_any_records() -> None:
-    """They have the places of the stream's own records."""
+    """Updates of an aggregation join streams and tables like other records."""
     builder = StreamsBuilder()
     totals = builder.stream("t", SCHEMA).group_by("s").aggregate(total=sum_of("v")).to_stream()
     others = builder.stream("u", "w BIGINT")
@@ -233,19 +242,19 @@ def test_updates_join_streams_and_tables_like_any_records() -> None:
 
 
 def totals_of(builder: StreamsBuilder) -> Any:
-    """How many orders a user has, and what they cost."""
+    """Return the number of each user's orders and their total cost."""
     orders = builder.stream("orders", "user STRING, cost BIGINT")
     return orders.group_by("user").aggregate(n=count(), cost=sum_of("cost"))
 
 
 def order(time: int, user: str, cost: int) -> Record:
-    """An order, under a key of its own."""
+    """Return an order with a key of its own."""
     return Record(f"order-{time}", {"user": user, "cost": cost}, time)
 
 
 @pytest.mark.java
 def test_a_stream_looks_an_aggregation_up() -> None:
-    """As it is then, over all partitions, filtered, and without a store."""
+    """A stream joins the current rows of an aggregation over all partitions, without a store."""
     builder = StreamsBuilder()
     regulars = totals_of(builder).filter("n > 1").map_values("cost")
     visits = builder.stream("visits", "page STRING")
@@ -260,7 +269,8 @@ def test_a_stream_looks_an_aggregation_up() -> None:
 
         driver.pipe_input("orders", [order(10, "u", 5), order(11, "v", 1)])
         assert found(12) == {"u": None, "v": None}
-        # An older time, in another partition: what came last counts, whatever its place.
+        # An older time in another partition: the last update counts, regardless of time and
+        # partition.
         driver.pipe_input("orders", [order(9, "u", 7)], 1)
         assert found(13) == {"u": 12, "v": None}
         driver.pipe_input("orders", [order(2, "u", 1), order(3, "v", 1)], 0)
@@ -273,7 +283,7 @@ def test_a_stream_looks_an_aggregation_up() -> None:
 @pytest.mark.java
 @pytest.mark.parametrize("groups_a_table", [False, True])
 def test_what_is_looked_up_is_counted_once(*, groups_a_table: bool) -> None:
-    """An aggregation of elements, or of a table's rows: its records end in front of it."""
+    """Records of a joined aggregation count once, for flattened records and for table rows."""
     builder = StreamsBuilder()
     if groups_a_table:
         counts = builder.table("t", SCHEMA).group_by("s").count()
@@ -292,7 +302,7 @@ def test_what_is_looked_up_is_counted_once(*, groups_a_table: bool) -> None:
 
 
 def test_a_row_that_a_function_removes_is_not_found() -> None:
-    """Until the key has one again; a function that raises leaves the row as it was."""
+    """A removed row has no match until the key has a row again. A failed call keeps the row."""
 
     def added(_key: str, value: dict[str, Any], total: int) -> int | None:
         return None if value["cost"] == 0 else total + 10 // (value["cost"] - 5)
@@ -312,7 +322,7 @@ def test_a_row_that_a_function_removes_is_not_found() -> None:
 
 
 def test_a_window_is_no_row_of_a_key() -> None:
-    """A stream can't look windows up; the way out is a join with their updates."""
+    """A stream cannot join a windowed table. The error suggests a join with its updates."""
     builder = StreamsBuilder()
     orders = builder.stream("orders", "user STRING, cost BIGINT").group_by("user")
     with pytest.raises(InvalidTopology, match=r"join: a stream cannot .*\. Join .* to_stream\(\)"):

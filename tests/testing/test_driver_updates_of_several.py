@@ -1,4 +1,4 @@
-"""Updates of aggregations of several streams, merged or of a cogroup, in the test driver."""
+"""Updates of aggregations over several streams, merged or cogrouped, in the test driver."""
 
 from random import Random
 from typing import Any
@@ -17,7 +17,10 @@ from tests.testing.test_driver_updates import SCHEMA, record
 
 @pytest.mark.java
 def test_records_of_merged_streams_tell_their_rows() -> None:
-    """In the order of stream time, each of its own topic; late ones by their own clock."""
+    """Records of merged streams emit rows in stream-time order.
+
+    A record is late by the stream time of its own topic.
+    """
     builder = StreamsBuilder()
     merged = builder.stream("t", SCHEMA).merge(builder.stream("u", SCHEMA).filter("v > 0"))
     counts = merged.group_by("s").aggregate(n=count(), vs=collect_list("v"))
@@ -40,7 +43,7 @@ def test_records_of_merged_streams_tell_their_rows() -> None:
         ]  # fmt: skip
         found = {row.key: row.value for row in driver.key_value_store("named").all()}
         assert found == {"x": {"n": 5, "vs": [3, 1, 2, 5, 4], "name": "ex"}}
-        # Of t the record at 9 is late, of u the one at 8 is not.
+        # The record of t at 9 is late, and the record of u at 8 is not.
         assert values(driver) == {"0": {"most": 4}, "10": {"most": 1}}
         counters = driver.counters("s")
         assert (counters.input, counters.late, counters.filtered) == (7, 1, 1)
@@ -48,7 +51,10 @@ def test_records_of_merged_streams_tell_their_rows() -> None:
 
 @pytest.mark.java
 def test_records_of_a_cogroup_tell_the_row_of_all_its_streams() -> None:
-    """KIP-150: each stream its own columns; a filter tells once that a row is gone."""
+    """A cogroup emits the row with the columns of all streams (KIP-150).
+
+    A filter emits a deleted row once.
+    """
     builder = StreamsBuilder()
     sold, back = (builder.stream(topic, SCHEMA) for topic in "tu")
     both = sold.group_by("s").cogroup(sold=count(), vs=collect_list("v"))
@@ -70,7 +76,7 @@ def test_records_of_a_cogroup_tell_the_row_of_all_its_streams() -> None:
 
 @pytest.mark.java
 def test_a_cogroup_is_a_table() -> None:
-    """It is joined, grouped and looked up; its functions see values of their own streams."""
+    """A cogroup can be joined and grouped. Its functions see their own streams' values."""
     builder = StreamsBuilder()
     left, right = builder.stream("t", SCHEMA), builder.stream("u", "w BIGINT")
     total = left.group_by_key().cogroup(lambda _, value, total: total + value["v"])
@@ -95,7 +101,7 @@ def test_a_cogroup_is_a_table() -> None:
 
 @pytest.mark.java
 def test_in_hopping_windows_an_element_goes_on_as_several() -> None:
-    """Each has a place of its own, and one counter for its birth; a filter leaves some out."""
+    """In hopping windows, a flattened record emits several rows and counts once."""
     builder = StreamsBuilder()
     elements = builder.stream("t", SCHEMA).flat_map_values(v="array(v, v + 1)")
     rows = elements.group_by_key().windowed_by(hopping(6, 3)).count()
@@ -115,7 +121,7 @@ def test_in_hopping_windows_an_element_goes_on_as_several() -> None:
 @pytest.mark.parametrize("how", ["none", "tumbling", "hopping", "functions"])
 @pytest.mark.parametrize("several", ["merged", "cogroup"])
 def test_the_last_update_of_several_streams_is_the_row(several: str, how: str, seed: int) -> None:
-    """As a store of the same aggregation has it, whatever the batches and partitions."""
+    """The last update equals the row of a store with the same aggregation, in any batching."""
     random = Random(seed)
     builder = StreamsBuilder()
     windows = {"tumbling": tumbling(8, 3), "hopping": hopping(8, 3, 3)}.get(how)
@@ -150,7 +156,7 @@ def test_the_last_update_of_several_streams_is_the_row(several: str, how: str, s
 
 
 def _aggregated(one: Any, other: Any, several: str, how: str, windows: Any) -> Any:
-    """The aggregation of two streams, by columns or functions."""
+    """Return the aggregation of two streams, with aggregates or functions."""
 
     def added(_: str, value: Any, text: str) -> str:
         return f"{text}+{value['v']}"
@@ -180,7 +186,10 @@ def _aggregated(one: Any, other: Any, several: str, how: str, windows: Any) -> A
 
 @pytest.mark.java
 def test_pairs_tell_rows_among_several_streams() -> None:
-    """Merged or cogrouped with others; a function that raises on one has its record's letter."""
+    """Join results emit rows of merged and cogrouped aggregations.
+
+    A function that raises on a join result has the record's dead letter.
+    """
     builder = StreamsBuilder()
     one, other = (builder.stream(topic, SCHEMA) for topic in "tu")
     windows = JoinWindows.of_time_difference_and_grace(5, 0)
@@ -209,7 +218,8 @@ def test_pairs_tell_rows_among_several_streams() -> None:
             (letter["topic"], letter["offset"], letter["reason"])
             for letter in driver.dead_letters("to(quotients)")
         ]
-    # The pairs are (7, 3) at 2, (8, 3) at 4, (7, 0) and (8, 0) at 5, by stream time, then by place.
+    # The join results are (7, 3) at 2, (8, 3) at 4, (7, 0) and (8, 0) at 5, by stream time, then by
+    # source offset.
     assert told["merged"] == [
         (1, [7]), (2, [7, 8]), (3, [7, 7, 8]), (4, [7, 7, 8, 8]), (5, [7, 7, 8, 8, 7]),
         (6, [7, 7, 8, 8, 7, 8]),

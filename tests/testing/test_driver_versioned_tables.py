@@ -1,4 +1,4 @@
-"""Versioned tables in the test driver: rows as of a record's time, and who waits for them."""
+"""Versioned tables in the test driver: rows as of a record's time, and joins with a grace."""
 
 from collections.abc import Callable, Sequence
 from random import Random
@@ -21,23 +21,23 @@ Written = list[tuple[str | None, Any, int]]
 
 
 def price(value: int | None, time_ms: int, key: str = "tea") -> Record:
-    """A version of a price."""
+    """Return a version of a price."""
     return Record(key, None if value is None else {"price": value}, time_ms)
 
 
 def order(time_ms: int, key: str = "tea") -> Record:
-    """An order that names its own time."""
+    """Return an order with its own time as value."""
     return Record(key, {"t": time_ms}, time_ms)
 
 
 def written(driver: TopologyTestDriver, topic: str = "out") -> Written:
-    """The records of a topic."""
+    """Return the records of a topic."""
     records = driver.create_output_topic(topic).read_records()
     return [(record.key, record.value, record.timestamp_ms) for record in records]
 
 
 def joined(grace_ms: int | None = None, history_ms: int = 100, how: str = "join") -> Any:
-    """A driver of orders that join prices, written as they come out."""
+    """Return a driver of orders that join prices, written to a topic."""
 
     def define(builder: StreamsBuilder) -> None:
         prices = builder.versioned_table("prices", "price BIGINT", history_ms)
@@ -48,7 +48,10 @@ def joined(grace_ms: int | None = None, history_ms: int = 100, how: str = "join"
 
 
 def test_a_record_finds_the_row_of_its_time() -> None:
-    """KIP-914: not the row of now; before the first version and behind a deletion there is none."""
+    """A record joins the row of its own time (KIP-914).
+
+    There is none before the first version and after a tombstone.
+    """
     driver = joined(how="left_join")
     driver.pipe_input("prices", [price(10, 10), price(30, 30), price(20, 20), price(None, 40)])
     driver.pipe_input("orders", [order(time) for time in (5, 10, 19, 20, 30, 41)])
@@ -57,7 +60,7 @@ def test_a_record_finds_the_row_of_its_time() -> None:
 
 
 def test_of_one_time_the_last_record_counts() -> None:
-    """As Kafka's put replaces a version of its time."""
+    """The last record of a time replaces the version, as in Kafka's ``put``."""
     driver = joined()
     driver.pipe_input("prices", [price(1, 10), price(2, 10)])
     driver.pipe_input("orders", [order(10)])
@@ -66,7 +69,10 @@ def test_of_one_time_the_last_record_counts() -> None:
 
 @pytest.mark.java
 def test_what_is_behind_the_history_finds_the_newest_version_or_none() -> None:
-    """KIP-889: the newest version of a key never expires."""
+    """A record older than the history matches only the newest version of its key (KIP-889).
+
+    The newest version never expires.
+    """
     driver = joined(history_ms=100, how="left_join")
     driver.pipe_input("prices", [price(1, 10), price(2, 20), price(7, 10, "milk")])
     driver.pipe_input("prices", [price(9, 1_000, "salt")])
@@ -75,7 +81,10 @@ def test_what_is_behind_the_history_finds_the_newest_version_or_none() -> None:
 
 
 def test_a_version_that_is_too_late_is_counted_so() -> None:
-    """It is behind its partition's clock by more than the history, by exactly that it is not."""
+    """A version counts as late if it is older than its partition's stream time minus the history.
+
+    A version of exactly that time is not late.
+    """
 
     def define(builder: StreamsBuilder) -> None:
         prices = builder.versioned_table("prices", "price BIGINT", 100)
@@ -90,7 +99,10 @@ def test_a_version_that_is_too_late_is_counted_so() -> None:
 
 
 def test_records_wait_and_go_on_in_the_order_of_time() -> None:
-    """KIP-923: once the clock is the grace further; one that is later than that at once."""
+    """Records wait until stream time passes them by the grace, then join in time order (KIP-923).
+
+    A record that is later than that joins immediately.
+    """
     driver = joined(grace_ms=10)
     driver.pipe_input("prices", price(1, 0))
     driver.pipe_input("orders", [order(20), order(15)])
@@ -106,7 +118,7 @@ def test_records_wait_and_go_on_in_the_order_of_time() -> None:
 
 
 def test_windows_behind_have_the_clock_of_what_has_gone_on() -> None:
-    """In order nothing is late for windows without grace, however late it was for the stream."""
+    """Windows after the join see the stream time of the emitted records, so few are late."""
 
     def define(builder: StreamsBuilder) -> None:
         prices = builder.versioned_table("prices", "price BIGINT", 100)
@@ -121,19 +133,20 @@ def test_windows_behind_have_the_clock_of_what_has_gone_on() -> None:
         (row.window_start_ms, row.value["times"], row.final)
         for row in driver.window_store("s").all()
     ]
-    # 3 comes 85 behind: the clock behind is at 31, so its window has closed. 140 still waits.
+    # Record 3 is 85 ms late. The windows' stream time is 31, so its window is closed. Record 140
+    # still waits.
     assert rows == [
         (0, [5], True), (10, [12], True), (20, [25], True), (30, [31], True), (40, [40], True),
         (80, [88], False),
     ]  # fmt: skip
-    # What waits has become part of the join, as in a join of streams.
+    # A waiting record counts as applied, as in a stream-stream join.
     assert driver.counters("s") == Counters(
         9, applied=9, late=0, dropped=0, filtered=0, late_results=1
     )
 
 
 def test_each_partition_waits_for_its_own_clock() -> None:
-    """As in Kafka, where each is a task's: one without records holds nothing up."""
+    """Each partition waits for its own stream time, as in Kafka, so an empty one blocks nothing."""
     driver = joined(grace_ms=10)
     driver.pipe_input("prices", price(1, 0))
     driver.pipe_input("orders", [], 1)
@@ -143,7 +156,7 @@ def test_each_partition_waits_for_its_own_clock() -> None:
 
 @pytest.mark.java
 def test_in_all_other_places_it_is_the_table_of_newest_versions() -> None:
-    """KIP-914: what is older than what its key has changes nothing there."""
+    """Other uses see the newest versions, and an older version changes nothing (KIP-914)."""
 
     def define(builder: StreamsBuilder) -> None:
         prices = builder.versioned_table("prices", "price BIGINT", 100).filter("price <> 13")
@@ -226,7 +239,10 @@ USES = [
 def test_which_versions_are_too_late_is_the_same_in_any_cut(
     use: Callable[[VersionedTable, StreamsBuilder], None], number: int
 ) -> None:
-    """The clock is that of the topic's partition, whoever is filtered out in front or behind."""
+    """The same versions are late in any batching, because lateness uses the topic partition's time.
+
+    Filters before or after the table do not matter.
+    """
     for seed in range(number):
         random = Random(f"{use.__name__} {seed}")
         log = [
@@ -241,7 +257,7 @@ def test_which_versions_are_too_late_is_the_same_in_any_cut(
 def _used(
     use: Callable[[VersionedTable, StreamsBuilder], None], log: Sequence[Record], cut: int
 ) -> tuple[list[Any], int]:
-    """What a store has in the end, and how many versions were too late."""
+    """Return the final content of a store, and how many versions were late."""
     builder = StreamsBuilder()
     use(builder.versioned_table("prices", "price BIGINT", 5).filter("price <> 4"), builder)
     topology = builder.build()
@@ -298,11 +314,11 @@ STREAMS = [_plain, _merged, _pairs, _alone, _elements, _counted, _looked_up]
 def test_a_grace_changes_no_row_if_the_table_is_there(
     stream_of: Callable[[StreamsBuilder], KStream], number: int
 ) -> None:
-    """Whatever waits, in windows that stay open, in any cut; behind a join of streams too."""
+    """If the table is complete, a grace changes no row, for any stream and batching."""
     for seed in range(number):
         random = Random(f"{stream_of.__name__} {seed}")
         grace_ms = random.choice((0, 3, 20, 100))
-        # Records of a topic stay in their order.
+        # Records of a topic stay in order.
         log = [
             (
                 random.choice("ab"),
@@ -325,7 +341,7 @@ def _told(
     log: Sequence[tuple[str, str, int]],
     cut: int,
 ) -> list[Any]:
-    """What windows behind the join have of the keys that go on."""
+    """Return the windows after the join for the keys that match."""
     builder = StreamsBuilder()
     versions = builder.versioned_table("prices", "price BIGINT", 10_000)
     windowed = stream_of(builder).left_join(versions, grace_ms=grace_ms).group_by_key()
@@ -358,7 +374,7 @@ def _told(
 @pytest.mark.slow
 @cases(1, 20)
 def test_what_waited_takes_effect_in_the_order_in_which_it_went_on(number: int) -> None:
-    """For functions, in windows and without, and in a topic, whatever the cut."""
+    """Waiting records apply in the order in which they are emitted, in any batching."""
 
     def noted(_key: str, value: dict[str, Any], kept: list[int]) -> list[int]:
         return [*kept, value["t"]]
@@ -402,7 +418,7 @@ def test_what_waited_takes_effect_in_the_order_in_which_it_went_on(number: int) 
 
 
 def test_what_a_function_raises_on_behind_a_wait_is_a_dead_letter() -> None:
-    """With the place of the record that has waited."""
+    """The dead letter of a record that waited has its original offset."""
 
     def raising(_key: str, value: dict[str, Any], _kept: int) -> int:
         return 1 // int(value["t"] - 20)
@@ -438,12 +454,12 @@ def test_what_a_function_raises_on_behind_a_wait_is_a_dead_letter() -> None:
     ],
 )  # fmt: skip
 def test_what_is_refused_says_so(define: Callable[[StreamsBuilder], object], told: str) -> None:
-    """With what to write instead."""
+    """Each error names the fix."""
     with pytest.raises(InvalidTopology, match=told):
         define(StreamsBuilder())
 
 
 def test_a_history_is_a_number_of_ms() -> None:
-    """Or a timedelta."""
+    """A history is an integer number of ms or a timedelta."""
     with pytest.raises(IllegalArgument, match="must be an integer number of ms or a timedelta"):
         StreamsBuilder().versioned_table("b", "w INT", "5")  # type: ignore[arg-type]

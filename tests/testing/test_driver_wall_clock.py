@@ -1,4 +1,4 @@
-"""Wall clock in the test driver: records from the future, and partitions that nobody waits for."""
+"""Wall clock in the test driver: records from the future, and idle partitions."""
 
 from collections.abc import Callable, Mapping
 from random import Random
@@ -20,14 +20,14 @@ from tests.testing.driver_runs import SCHEMA, hopping, sessions, sliding, tumbli
 
 #: The end of the year 9999.
 YEAR_9999 = 253_402_300_799_999
-#: Wall clock of these tests, and how far ahead of it a record may be.
+#: Wall clock of these tests, and how far ahead of it a record can be.
 NOW, AHEAD = 1000, 100
 
 Define = Callable[[StreamsBuilder], object]
 
 
 def record(time: int, key: str | None = "k", value: Mapping[str, Any] | None = None) -> Record:
-    """A record whose value tells its time."""
+    """Return a record whose value has its time."""
     return Record(key, {"t": time, "s": f"{key}{time}"} if value is None else value, time)
 
 
@@ -66,7 +66,7 @@ def _table(builder: StreamsBuilder) -> None:
 
 
 def _filtered(builder: StreamsBuilder) -> None:
-    # A record from the future is bad whoever reads it: the filter never sees it.
+    # Every store rejects a record from the future, so the filter never sees it.
     stream = builder.stream("t", SCHEMA).filter("t % 2 = 0").group_by_key()
     stream.windowed_by(tumbling(50, 10)).aggregate(n=count()).materialize("s")
 
@@ -85,14 +85,14 @@ TOPOLOGIES: dict[str, Define] = {
 
 
 def driver_of(define: Define, **options: Any) -> TopologyTestDriver:
-    """A driver with wall clock at ``NOW``."""
+    """Return a driver with the wall clock at ``NOW``."""
     builder = StreamsBuilder()
     define(builder)
     return TopologyTestDriver(builder.build(), initial_wall_clock_ms=NOW, **options)
 
 
 def content(driver: TopologyTestDriver) -> list[str]:
-    """Everything in store ``s``."""
+    """Return all rows of store ``s``."""
     for read in (driver.window_store, driver.session_store, driver.key_value_store):
         try:
             return [repr(row) for row in read("s").all()]
@@ -106,7 +106,7 @@ def content(driver: TopologyTestDriver) -> list[str]:
 @cases(1, 5)
 @pytest.mark.parametrize("name", TOPOLOGIES)
 def test_records_from_the_future_are_as_if_they_were_not_there(name: str, number: int) -> None:
-    """Random logs in any cut: beside their dead letters the store is that of the log without."""
+    """The store equals the store without the records from the future, which are dead letters."""
     for seed in range(number):
         random = Random(f"{name} {seed}")
         topics = ("t", "u") if name in {"joined", "looked up"} else ("t",)
@@ -121,7 +121,8 @@ def test_records_from_the_future_are_as_if_they_were_not_there(name: str, number
                 key = random.choice("ab")
                 value = {"t": time, "s": "x"} if topic == "t" else {"t2": time, "s2": f"{time}"}
                 made.append(record(time, key, value))
-            # Offsets order members of equal times: those that stay have the same order in both.
+            # Offsets sort members with equal times: the remaining records have the same order in
+            # both.
             bounded.pipe_input(topic, made, partition)
             clean.pipe_input(topic, [r for r in made if r.timestamp_ms <= NOW + AHEAD], partition)
             refused += sum(r.timestamp_ms > NOW + AHEAD for r in made)
@@ -141,7 +142,10 @@ def test_records_from_the_future_are_as_if_they_were_not_there(name: str, number
 
 
 def test_without_a_bound_one_record_of_the_year_9999_closes_everything() -> None:
-    """What the bound protects from; with it wall clock decides, which may be set."""
+    """The bound protects against a record of the year 9999, which would close all windows.
+
+    The driver can advance the wall clock.
+    """
     free = driver_of(TOPOLOGIES["tumbling"])
     free.pipe_input("t", [record(500), record(YEAR_9999), record(501)])
     assert (free.counters("s").applied, free.counters("s").late) == (2, 1)
@@ -159,7 +163,7 @@ def test_without_a_bound_one_record_of_the_year_9999_closes_everything() -> None
 
 
 def idle_driver(*, closed: bool = False) -> TopologyTestDriver:
-    """Tumbling windows of 10 ms over two partitions; nobody waits longer than 100 ms."""
+    """Return a driver of tumbling windows of 10 ms over two partitions, idle after 100 ms."""
 
     def define(builder: StreamsBuilder) -> None:
         windowed = builder.stream("t", SCHEMA).group_by_key().windowed_by(tumbling(10, 0))
@@ -174,12 +178,15 @@ def idle_driver(*, closed: bool = False) -> TopologyTestDriver:
 
 
 def final(driver: TopologyTestDriver) -> list[int]:
-    """The starts of the final windows."""
+    """Return the starts of the final windows."""
     return [w.window_start_ms for w in driver.window_store("s").all() if w.final]
 
 
 def test_a_silent_partition_is_left_out_once_it_was_silent_for_too_long() -> None:
-    """At exactly the time it is still waited for; a batch without news of it tells."""
+    """A partition is idle after more than the idle time, and then no longer delays final windows.
+
+    A batch without records of the partition detects it.
+    """
     driver = idle_driver()
     driver.pipe_input("t", record(5), 1)
     driver.advance_wall_clock_time(100)
@@ -188,15 +195,15 @@ def test_a_silent_partition_is_left_out_once_it_was_silent_for_too_long() -> Non
     driver.advance_wall_clock_time(1)
     driver.pipe_input("t", record(36), 0)
     assert final(driver) == [0]
-    # What is final stays so, however old the records are that the partition brings then.
+    # Final windows stay final, however old the later records of the partition are.
     driver.pipe_input("t", [record(6), record(12), record(36)], 1)
     assert final(driver) == [0]
     (first,) = driver.window_store("s").fetch("k", 0, 0)
     assert first.value == {"n": 2, "times": [5, 7]}
     counters = driver.counters("s")
-    # [10, 20) and those up to 30 were closed without having been there.
+    # [10, 20) and the windows up to 30 were closed although they did not exist.
     assert (counters.applied, counters.late) == (5, 2)
-    # It is waited for again.
+    # The partition delays final windows again.
     driver.pipe_input("t", record(99), 0)
     assert final(driver) == [0]
     driver.pipe_input("t", record(99), 1)
@@ -204,7 +211,10 @@ def test_a_silent_partition_is_left_out_once_it_was_silent_for_too_long() -> Non
 
 
 def test_if_all_are_silent_nothing_closes_further() -> None:
-    """A batch in which nobody speaks (all of it is filtered, or bad) leaves everything open."""
+    """If all partitions are idle, no further window closes.
+
+    Filtered and invalid records do not end the idle state.
+    """
     driver = idle_driver()
     driver.pipe_input("t", record(15), 0)
     driver.pipe_input("t", record(15), 1)
@@ -216,7 +226,7 @@ def test_if_all_are_silent_nothing_closes_further() -> None:
 
 
 def test_a_partition_that_never_spoke_is_silent_since_it_is_known() -> None:
-    """An empty partition is waited for as long as any other."""
+    """A partition without any record is idle after the idle time, like others."""
     driver = idle_driver()
     driver.pipe_input("t", record(25), 0)
     assert final(driver) == []
@@ -234,7 +244,7 @@ def test_a_partition_that_never_spoke_is_silent_since_it_is_known() -> None:
 def test_no_final_row_is_written_twice_whoever_falls_silent(
     name: str, closed: bool, number: int
 ) -> None:
-    """Random logs and silences: a final row never changes, and every record is counted."""
+    """A final row never changes and every record counts, for random logs and idle times."""
     kinds = {
         "tumbling": tumbling(20, 5),
         "hopping": hopping(20, 7, 5),

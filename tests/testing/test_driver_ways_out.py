@@ -1,4 +1,4 @@
-"""What shows when a topology is run: the message names the situation and the way out."""
+"""Errors when a topology runs: each message names the situation and the fix."""
 
 import re
 from collections.abc import Callable
@@ -19,7 +19,7 @@ from oriel.testing import Record, TopologyTestDriver
 
 
 def struct_of_functions(builder: StreamsBuilder) -> None:
-    """A function's schema has a type that no store holds."""
+    """Define a function whose schema has a type that a store cannot contain."""
     grouped = builder.stream("t", "n INT").group_by_key()
     grouped.aggregate(dict, lambda _key, _value, kept: kept, schema="s STRUCT<a: INT>").materialize(
         "x"
@@ -27,37 +27,37 @@ def struct_of_functions(builder: StreamsBuilder) -> None:
 
 
 def last_of_lists(builder: StreamsBuilder) -> None:
-    """An aggregate is given a type that it doesn't take."""
+    """Define an aggregate over a type that it does not accept."""
     grouped = builder.stream("t", "a ARRAY<STRING>").group_by_key()
     grouped.aggregate(l=agg.last("a")).to_stream().group_by_key().count().materialize("x")
 
 
 def sum_of_an_expression(builder: StreamsBuilder) -> None:
-    """An aggregate reads a column, not an expression."""
+    """Define an aggregate over an expression instead of a column."""
     grouped = builder.stream("t", "n INT").group_by_key()
     grouped.aggregate(s=agg.sum("n * 2")).materialize("x")
 
 
 def column_of_the_second_table(builder: StreamsBuilder) -> None:
-    """A foreign key names what the first table has not."""
+    """Define a foreign key with a column that the first table does not have."""
     a, b, c = (builder.table(name, f"v{name} STRING") for name in "abc")
     a.join(b).join(c, foreign_key="vb").materialize("x")
 
 
 def hash_behind_an_aggregation(builder: StreamsBuilder) -> None:
-    """Arrow has no such function."""
+    """Define a filter with a function that Arrow does not have."""
     counted = builder.stream("t", "n INT").group_by_key().count()
     counted.filter("sha2(key, 256) = 'a'").materialize("x")
 
 
 def key_of_a_global_table(builder: StreamsBuilder) -> None:
-    """It reads what the record has not."""
+    """Define a global-table key with a column that the record does not have."""
     countries = builder.global_table("g", "x STRING")
     builder.stream("t", "n INT").join(countries, key="vb").to("x")
 
 
 def foreign_key_without_a_column(builder: StreamsBuilder) -> None:
-    """It reads what the row has not."""
+    """Define a foreign key with a column that the row does not have."""
     named = builder.table("a", "n INT").join(builder.table("b", "x INT"), foreign_key="vb")
     named.to_stream().to("x")
 
@@ -79,7 +79,7 @@ def foreign_key_without_a_column(builder: StreamsBuilder) -> None:
     ],
 )
 def test_a_refusal_names_the_way_out(make: Callable[[StreamsBuilder], None], said: str) -> None:
-    """It is one that works."""
+    """Each error suggests a fix that works."""
     builder = StreamsBuilder()
     make(builder)
     with pytest.raises(InvalidTopology, match=said):
@@ -87,7 +87,7 @@ def test_a_refusal_names_the_way_out(make: Callable[[StreamsBuilder], None], sai
 
 
 def a_driver() -> TopologyTestDriver:
-    """One with a store, and a stream that is written to a topic."""
+    """Return a driver with stores, and a stream that is written to a topic."""
     builder = StreamsBuilder()
     stream = builder.stream("t", "n INT").to("out")
     stream.group_by_key().count().materialize("kept")
@@ -113,7 +113,7 @@ def a_driver() -> TopologyTestDriver:
     ],
 )
 def test_a_word_of_kafkas_driver_is_answered(ask: Callable[[Any], object], said: str) -> None:
-    """The message names the way out."""
+    """A method name of Kafka's driver raises an error that names the method to use."""
     with pytest.raises(AttributeError, match=re.escape(said)):
         ask(a_driver())
 
@@ -135,13 +135,13 @@ def test_a_word_of_kafkas_driver_is_answered(ask: Callable[[Any], object], said:
     ],
 )
 def test_a_call_that_does_not_fit_is_answered(call: Callable[[Any], object], said: str) -> None:
-    """Not by Python, of a tuple that can't be taken apart, say."""
+    """A wrong call raises an error of the driver, not of Python's unpacking."""
     with pytest.raises(IllegalArgument, match=re.escape(said)):
         call(a_driver())
 
 
 def test_keys_are_given_as_text() -> None:
-    """Also where those of the topic are numbers."""
+    """A test passes keys as strings, also for a topic with numeric keys."""
     builder = StreamsBuilder()
     stream = builder.stream("t", "n INT", Consumed(key_serde=Serdes.long()))
     stream.group_by_key().count().materialize("x")

@@ -1,4 +1,4 @@
-"""Aggregations by the same time windows joined by key and window, in the test driver."""
+"""Aggregations with equal time windows, joined by key and window, in the test driver."""
 
 from collections.abc import Callable
 from typing import Any
@@ -27,7 +27,7 @@ EXAMPLE = [
     ("refunds", Record("a", {"back": 2}, 11)),
     ("refunds", Record("b", {"back": 5}, 2)),
 ]
-#: Key and window's start, orders, refunds, time; by kind of join.
+#: Key, window start, orders, refunds and time, by kind of join.
 ROWS = {
     "join": [("a", 10, [4], [2, 1], 13)],
     "left_join": [("a", 0, [3], None, 1), ("a", 10, [4], [2, 1], 13)],
@@ -38,7 +38,7 @@ ROWS = {
 
 
 def both_of(builder: StreamsBuilder, windows: Any = HOUR) -> tuple[KTable, KTable]:
-    """What was ordered and what came back."""
+    """Return windowed tables of the orders and of the refunds."""
     orders = builder.stream("orders", "amount INT").group_by_key().windowed_by(windows)
     refunds = builder.stream("refunds", "back INT").group_by_key().windowed_by(windows)
     return (
@@ -48,7 +48,7 @@ def both_of(builder: StreamsBuilder, windows: Any = HOUR) -> tuple[KTable, KTabl
 
 
 def rows_of(driver: TopologyTestDriver) -> list[tuple[Any, ...]]:
-    """The rows of the store, as ``ROWS`` has them."""
+    """Return the rows of the store in the form of ``ROWS``."""
     return [
         (row.key, row.window_start_ms, row.value["orders"], row.value["refunds"], row.timestamp_ms)
         for row in driver.window_store("store").all()
@@ -58,7 +58,10 @@ def rows_of(driver: TopologyTestDriver) -> list[tuple[Any, ...]]:
 @pytest.mark.java
 @pytest.mark.parametrize("how", ROWS)
 def test_rows_are_joined_by_key_and_window(how: str) -> None:
-    """With the greatest time of both; where one has no row its columns are null, counts too."""
+    """A joined row has the greatest time of both.
+
+    A missing row has null columns, also for counts.
+    """
     builder = StreamsBuilder()
     left, right = both_of(builder)
     getattr(left, how)(right).materialize("store")
@@ -75,7 +78,7 @@ def test_rows_are_joined_by_key_and_window(how: str) -> None:
 @pytest.mark.java
 @pytest.mark.parametrize("how", ROWS)
 def test_updates_are_told_as_kafka_streams_tells_them(how: str) -> None:
-    """Of a join nothing before both have the window, then each record of either."""
+    """An inner join emits nothing until both inputs have the window, then one update per record."""
     builder = StreamsBuilder()
     left, right = both_of(builder)
     getattr(left, how)(right).to_stream().map_values("ordered", "n", "window_start_ms").to("out")
@@ -101,7 +104,7 @@ def test_updates_are_told_as_kafka_streams_tells_them(how: str) -> None:
 
 @pytest.mark.java
 def test_joined_windows_are_written_when_both_streams_have_passed_them() -> None:
-    """Suppressed behind the join, or both in front of it."""
+    """Final joined windows are the same with ``suppress`` after the join or before it."""
     found = []
     for in_front in (False, True):
         builder = StreamsBuilder()
@@ -123,7 +126,7 @@ def test_joined_windows_are_written_when_both_streams_have_passed_them() -> None
 
 @pytest.mark.java
 def test_cogroups_join_and_names_stay_free() -> None:
-    """A table of two streams has a row if one has; ``records0`` is the user's."""
+    """A cogroup has a row if one of its streams has one, and a user can use ``records0``."""
     builder = StreamsBuilder()
     a, b, c = (builder.stream(topic, f"{topic} INT").group_by_key() for topic in "abc")
     left = a.cogroup(Records0=sum("a")).cogroup(b, b=sum("b")).windowed_by(HOUR).aggregate()
@@ -204,6 +207,6 @@ def _strange(builder: StreamsBuilder) -> None:
 def test_what_is_not_joined_is_told_with_a_way_out(
     define: Callable[[StreamsBuilder], None], match: str
 ) -> None:
-    """Which windows, which aggregates, and where steps stand."""
+    """The errors about windows, aggregates and steps that cannot be joined name the fix."""
     with pytest.raises(InvalidTopology, match=match):
         define(StreamsBuilder())

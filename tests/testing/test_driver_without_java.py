@@ -1,4 +1,4 @@
-"""What needs neither Spark nor Java: topologies without expressions, in a process of their own."""
+"""Topologies without expressions run without Spark and Java, checked in a separate process."""
 
 import os
 import subprocess
@@ -59,7 +59,7 @@ print("loaded:", loaded)
 
 @pytest.mark.slow
 def test_a_topology_without_expressions_needs_neither_spark_nor_java(tmp_path: Path) -> None:
-    """No Java on the path, and pyspark is not even imported."""
+    """Such a topology runs without Java on the path, and does not import pyspark."""
     environment = {
         name: value for name, value in os.environ.items() if name not in {"JAVA_HOME", "SPARK_HOME"}
     }

@@ -1,4 +1,4 @@
-"""The key-value store of the test driver: semantics.md#8-1 line by line."""
+"""The key-value store of the test driver: each line of semantics.md#8-1."""
 
 from random import Random
 from typing import Any
@@ -20,18 +20,18 @@ from tests.testing.changed_rows import (
 
 @pytest.fixture
 def store() -> ReadOnlyKeyValueStore:
-    """Keys a, a!, b and ä, put in no order."""
+    """Return a store with the keys a, a!, b and ä, added in no order."""
     keys = ("b", "ä", "a!", "a")
     return ReadOnlyKeyValueStore(stored(*(entry(key, n, n=n) for n, key in enumerate(keys))))
 
 
 def keys_of(entries: list[KeyValue]) -> list[str]:
-    """The keys, in their order."""
+    """Return the keys in order."""
     return [found.key for found in entries]
 
 
 def test_get(store: ReadOnlyKeyValueStore) -> None:
-    """Get gives key, aggregates and time without the window around them, or None."""
+    """``get`` returns key, aggregates and time without window bounds, or None."""
     assert store.get("a!") == KeyValue("a!", {"n": 2}, 2)
     assert store.get("x") is None
     assert store.get("") is None
@@ -44,13 +44,13 @@ def test_the_newest_row_of_a_key_counts() -> None:
 
 
 def test_all(store: ReadOnlyKeyValueStore) -> None:
-    """Entries come in the order of keys; reverse_all is the exact reverse."""
+    """Entries are in key order, and ``reverse_all`` is the exact reverse."""
     assert keys_of(store.all()) == ["a", "a!", "b", "ä"]
     assert keys_of(store.reverse_all()) == ["ä", "b", "a!", "a"]
 
 
 def test_keys_are_ordered_by_utf8_bytes() -> None:
-    """A key comes right before those that it is a prefix of, and non-ASCII keys after ASCII."""
+    """A key directly precedes the keys that start with it, and non-ASCII keys follow ASCII keys."""
     rows = stored(*(entry(key) for key in KEYS[::-1]))
     assert keys_of(ReadOnlyKeyValueStore(rows).all()) == list(KEYS)
 
@@ -70,7 +70,7 @@ def test_keys_are_ordered_by_utf8_bytes() -> None:
 def test_a_range_of_keys(
     store: ReadOnlyKeyValueStore, key_from: str | None, key_to: str | None, expected: list[str]
 ) -> None:
-    """Bounds of keys are inclusive, and None leaves that end open."""
+    """The key bounds are inclusive, and None leaves a bound open."""
     assert keys_of(store.range(key_from, key_to)) == expected
     assert keys_of(store.reverse_range(key_from, key_to)) == expected[::-1]
 
@@ -78,7 +78,7 @@ def test_a_range_of_keys(
 def test_a_range_of_keys_the_wrong_way_round(
     store: ReadOnlyKeyValueStore, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """A first key above the last one is an empty answer and a logged warning."""
+    """A first key above the last one returns an empty result and logs a warning."""
     with one_warning(caplog):
         assert store.range("b", "a") == []
     with one_warning(caplog):
@@ -90,12 +90,12 @@ def test_a_range_of_keys_the_wrong_way_round(
     [("a", ["a", "a!"]), ("a!", ["a!"]), ("ä", ["ä"]), ("", ["a", "a!", "b", "ä"]), ("c", [])],
 )
 def test_prefix_scan(store: ReadOnlyKeyValueStore, prefix: str, expected: list[str]) -> None:
-    """A scan finds the keys that begin with the prefix, itself included."""
+    """A prefix scan returns the keys that begin with the prefix, including the prefix itself."""
     assert keys_of(store.prefix_scan(prefix)) == expected
 
 
 def test_one_key_must_be_given(store: ReadOnlyKeyValueStore) -> None:
-    """None as a key or prefix is a TypeError that says where None is allowed."""
+    """``None`` as a key or prefix raises a TypeError that says where ``None`` is allowed."""
     nothing: Any = None
     with pytest.raises(TypeError, match=r"the key must be a string, not None\. Only the bounds"):
         store.get(nothing)
@@ -109,7 +109,7 @@ def test_one_key_must_be_given(store: ReadOnlyKeyValueStore) -> None:
 
 
 def test_the_number_of_entries(store: ReadOnlyKeyValueStore) -> None:
-    """The number of entries is exact here, also after a removal."""
+    """The number of entries is exact, also after a removal."""
     assert store.approximate_num_entries() == 4
     store._rows.apply([removed("a", 0, FOREVER_MS), entry("b", 9)])
     assert store.approximate_num_entries() == 3
@@ -117,7 +117,7 @@ def test_the_number_of_entries(store: ReadOnlyKeyValueStore) -> None:
 
 
 def test_answers_are_snapshots(store: ReadOnlyKeyValueStore) -> None:
-    """What was read does not change with the store, nor the store with what was read."""
+    """Read results do not change with the store, and changing them does not change the store."""
     before, point = store.all(), store.get("a")
     store._rows.apply([entry("a", 9, n=9), entry("c", 9, n=9)])
     assert keys_of(before) == ["a", "a!", "b", "ä"]
@@ -128,7 +128,7 @@ def test_answers_are_snapshots(store: ReadOnlyKeyValueStore) -> None:
 
 @pytest.mark.parametrize("seed", range(6))
 def test_every_read_is_a_filter_of_the_rows(seed: int) -> None:
-    """On random rows each read equals a search through all of them, sorted."""
+    """On random rows, each read equals a sorted search through all rows."""
     random = Random(seed)
     log = [entry(random.choice(KEYS), random.randint(0, 9), n=n) for n in range(20 * (seed % 3))]
     store = ReadOnlyKeyValueStore(stored(*log))

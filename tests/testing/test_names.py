@@ -1,4 +1,4 @@
-"""What ``oriel.testing`` and ``oriel.aggregates`` give, and what they need for it."""
+"""The public names of ``oriel.testing`` and ``oriel.aggregates``, and their imports."""
 
 import subprocess
 import sys
@@ -12,20 +12,20 @@ from oriel.pipeline.windows import Aggregate
 
 @pytest.mark.parametrize("name", oriel.testing.__all__)
 def test_every_name_is_there(name: str) -> None:
-    """The driver's and those of the stores' suites."""
+    """The module has the driver's names and the names of the stores' suites."""
     assert getattr(oriel.testing, name) is not None
     assert name in dir(oriel.testing)
 
 
 def test_other_names_are_not() -> None:
-    """As of any module."""
+    """An unknown name raises an ``AttributeError``."""
     with pytest.raises(AttributeError, match="no attribute 'nothing'"):
         _ = oriel.testing.nothing
 
 
 @pytest.mark.slow
 def test_the_suites_need_no_spark_and_the_driver_no_pytest() -> None:
-    """Each is imported when it is asked for."""
+    """The suites do not import Spark, and the driver does not import pytest."""
     suites = (
         "import sys; from oriel.testing import WindowStoreConformance, ModelWindowStore; "
         "assert 'pyspark' not in sys.modules and 'oriel.pipeline' not in sys.modules"
@@ -38,7 +38,7 @@ def test_the_suites_need_no_spark_and_the_driver_no_pytest() -> None:
 
 
 def test_the_aggregates_have_a_module_of_their_own() -> None:
-    """It has each function of the language that makes an aggregate, and nothing else."""
+    """``oriel.aggregates`` has exactly the functions that return an aggregate."""
     made_by_language = {
         name
         for name in oriel.__all__

@@ -1,4 +1,4 @@
-"""The session store of the test driver: semantics.md#8-1 line by line."""
+"""The session store of the test driver: each line of semantics.md#8-1."""
 
 from collections.abc import Callable
 from functools import partial
@@ -27,7 +27,7 @@ from tests.testing.changed_rows import (
 
 @pytest.fixture
 def store() -> ReadOnlySessionStore:
-    """Sessions [0,10], [20,20], [30,50] of a, [5,25] of b and [7,7] of ä, put in no order."""
+    """Return [0,10], [20,20], [30,50] of a, [5,25] of b and [7,7] of ä, added in no order."""
     return ReadOnlySessionStore(
         stored(
             changed("ä", 7, 7, n=1),
@@ -40,12 +40,12 @@ def store() -> ReadOnlySessionStore:
 
 
 def spans(sessions: list[WindowedValue]) -> list[tuple[int, int]]:
-    """Start and end of each session, in their order."""
+    """Return start and end of each session in order."""
     return [(s.window_start_ms, s.window_end_ms) for s in sessions]
 
 
 def test_all_sessions_of_a_key(store: ReadOnlySessionStore) -> None:
-    """Fetch gives all sessions of a key, oldest first; backward_fetch newest first."""
+    """``fetch`` returns a key's sessions oldest first, ``backward_fetch`` newest first."""
     assert spans(store.fetch("a")) == [(0, 10), (20, 20), (30, 50)]
     assert spans(store.backward_fetch("a")) == [(30, 50), (20, 20), (0, 10)]
     assert store.fetch("b") == [WindowedValue("b", 5, 25, {"n": 4}, 25, final=False)]
@@ -53,7 +53,7 @@ def test_all_sessions_of_a_key(store: ReadOnlySessionStore) -> None:
 
 
 def test_sessions_are_ordered_by_end_then_start() -> None:
-    """Of overlapping sessions the one that ends first is the oldest, then the first start."""
+    """Sessions are ordered by end, then by start."""
     rows = stored(*(changed("a", *span) for span in ((0, 30), (10, 20), (5, 30), (40, 40))))
     store = ReadOnlySessionStore(rows)
     assert spans(store.fetch("a")) == [(10, 20), (0, 30), (5, 30), (40, 40)]
@@ -62,7 +62,7 @@ def test_sessions_are_ordered_by_end_then_start() -> None:
 
 
 def test_the_order_across_keys(store: ReadOnlySessionStore) -> None:
-    """Answers for several keys are ordered by key, end, start; backward is the exact reverse."""
+    """Sessions of several keys are ordered by key, end and start, or exactly reversed."""
     expected = [("a", 0, 10), ("a", 20, 20), ("a", 30, 50), ("b", 5, 25), ("ä", 7, 7)]
     assert places(store.all()) == expected
     assert places(store.backward_all()) == expected[::-1]
@@ -71,7 +71,7 @@ def test_the_order_across_keys(store: ReadOnlySessionStore) -> None:
 
 
 def test_keys_are_ordered_by_utf8_bytes() -> None:
-    """A key comes right before those that it is a prefix of, and non-ASCII keys after ASCII."""
+    """A key directly precedes the keys that start with it, and non-ASCII keys follow ASCII keys."""
     store = ReadOnlySessionStore(stored(*(changed(key, 1, 2) for key in KEYS[::-1])))
     assert [session.key for session in store.all()] == list(KEYS)
 
@@ -89,7 +89,7 @@ def test_keys_are_ordered_by_utf8_bytes() -> None:
 def test_a_range_of_keys(
     store: ReadOnlySessionStore, key_from: str | None, key_to: str | None, expected: list[str]
 ) -> None:
-    """Bounds of keys are inclusive, and None leaves that end open."""
+    """The key bounds are inclusive, and None leaves a bound open."""
     found = store.fetch_range(key_from, key_to)
     assert [session.key for session in found] == expected
     assert store.backward_fetch_range(key_from, key_to) == found[::-1]
@@ -100,7 +100,7 @@ def test_a_range_of_keys(
 def test_a_range_of_keys_the_wrong_way_round(
     store: ReadOnlySessionStore, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """A first key above the last one is an empty answer and a logged warning."""
+    """A first key above the last one returns an empty result and logs a warning."""
     with one_warning(caplog):
         assert store.fetch_range("b", "a") == []
     with one_warning(caplog):
@@ -117,10 +117,10 @@ def test_a_range_of_keys_the_wrong_way_round(
         (10, 30, [(0, 10), (20, 20), (30, 50)]),  # inclusive at both ends
         (11, 29, [(20, 20)]),
         (40, 40, [(30, 50)]),
-        (50, 30, [(30, 50)]),  # those that cover 30 to 50
+        (50, 30, [(30, 50)]),  # contains 30 to 50
         (51, TIME_MAX, []),
-        (-9, 0, [(0, 10)]),  # an end below 0 is as 0
-        (0, -1, []),  # as Kafka's in-memory store
+        (-9, 0, [(0, 10)]),  # an end below 0 counts as 0
+        (0, -1, []),  # as in Kafka's in-memory store
         (-9, -1, []),
     ],
 )
@@ -130,7 +130,7 @@ def test_find_sessions(
     latest_start: int,
     expected: list[tuple[int, int]],
 ) -> None:
-    """Found is what ends at or after the earliest end and starts at or before the latest start."""
+    """A session matches if it ends at or after the earliest end and starts by the latest start."""
     assert spans(store.find_sessions("a", earliest_end, latest_start)) == expected
     found = store.backward_find_sessions("a", earliest_end, latest_start)
     assert spans(found) == expected[::-1]
@@ -142,7 +142,7 @@ def test_find_sessions(
 
 
 def test_one_session_is_found_by_both_times(store: ReadOnlySessionStore) -> None:
-    """fetch_session needs the exact start and end of a session; anything else is None."""
+    """``fetch_session`` needs the exact start and end of a session, and otherwise returns None."""
     assert store.fetch_session("a", 30, 50) == WindowedValue("a", 30, 50, {"n": 3}, 50, final=False)
     assert store.fetch_session("ä", 7, 7) is not None
     for key, start, end in (
@@ -156,7 +156,7 @@ def test_one_session_is_found_by_both_times(store: ReadOnlySessionStore) -> None
 
 
 def test_a_merged_session_is_gone() -> None:
-    """Sessions that are joined are removed from every read, and the whole one is there."""
+    """No read returns merged sessions. All return the session into which they were merged."""
     rows = stored(changed("a", 0, 10, n=1), changed("a", 20, 30, n=2), changed("b", 0, 10, n=1))
     store = ReadOnlySessionStore(rows)
     rows.apply([removed("a", 0, 10), removed("a", 20, 30), changed("a", 0, 30, n=4)])
@@ -166,7 +166,7 @@ def test_a_merged_session_is_gone() -> None:
 
 
 def test_removals_are_taken_in_order() -> None:
-    """A session that is removed and put again is there; one never put can be removed."""
+    """A session that is removed and added again exists, and removing an unknown one is allowed."""
     rows = stored(changed("a", 0, 10, n=1), removed("a", 0, 10), changed("a", 0, 10, n=2))
     rows.apply([removed("x", 0, 10), removed("a", 0, 11)])
     assert [session.value for session in ReadOnlySessionStore(rows).all()] == [{"n": 2}]
@@ -175,7 +175,7 @@ def test_removals_are_taken_in_order() -> None:
 
 
 def test_one_key_must_be_given(store: ReadOnlySessionStore) -> None:
-    """None as the key of a one-key method is a TypeError that says where None is allowed."""
+    """``None`` as the only key raises a TypeError that says where ``None`` is allowed."""
     nothing: Any = None
     reads: list[Callable[[], object]] = [
         partial(store.fetch, nothing),
@@ -196,7 +196,7 @@ def test_one_key_must_be_given(store: ReadOnlySessionStore) -> None:
 
 @pytest.mark.parametrize("wrong", NO_TIMES)
 def test_times_must_be_times(store: ReadOnlySessionStore, wrong: Any) -> None:
-    """A time that is None, no integer or wider than 64 bits is an illegal argument."""
+    """A time that is ``None``, not an integer or wider than 64 bits is an illegal argument."""
     for times in ((wrong, 0), (0, wrong)):
         reads: list[Callable[[], object]] = [
             partial(store.find_sessions, "a", *times),
@@ -211,7 +211,7 @@ def test_times_must_be_times(store: ReadOnlySessionStore, wrong: Any) -> None:
 
 
 def test_retention_goes_by_the_end() -> None:
-    """With retention R an end is visible from observed - R + 1 on, strictly, in every read."""
+    """With retention R, an end is visible from observed - R + 1, in every read."""
     rows = stored(
         *(changed("a", *span) for span in ((0, 10), (2, 11), (0, 12))),
         changed("b", 30, 30),
@@ -228,7 +228,7 @@ def test_retention_goes_by_the_end() -> None:
 
 
 def test_answers_are_snapshots(store: ReadOnlySessionStore) -> None:
-    """What was read does not change with the store, nor the store with what was read."""
+    """Read results do not change with the store, and changing them does not change the store."""
     before, point = store.fetch("a"), store.fetch_session("a", 0, 10)
     store._rows.apply([removed("a", 0, 10)])
     assert before[0] == point
@@ -244,7 +244,7 @@ def _span(random: Random) -> tuple[int, int]:
 
 @pytest.mark.parametrize("seed", range(12))
 def test_every_read_is_a_filter_of_the_rows(seed: int) -> None:
-    """On random rows each read equals a search through all of them, sorted."""
+    """On random rows, each read equals a sorted search through all rows."""
     random = Random(seed)
     retention_ms = random.choice([None, 5, 12])
     log = random_rows(random, _span)

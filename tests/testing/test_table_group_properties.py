@@ -1,4 +1,4 @@
-"""Grouped tables in the test driver: random logs in any cut, against the slow models."""
+"""Grouped tables in the test driver: random logs and batches against the slow models."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -25,7 +25,7 @@ from tests.testing.test_driver_table_groups import (
 
 pytestmark = pytest.mark.slow
 
-#: Which expression of the group Arrow runs, and which one only Spark knows.
+#: A group expression that Arrow runs, and an expression that only Spark runs.
 EXPRESSIONS = ["g", "reverse(reverse(g))"]
 CASES = [
     (EXPRESSIONS[0], 16),
@@ -35,7 +35,7 @@ CASES = [
 
 
 def random_logs(random: Random, groups: str = "xyz") -> Logs:
-    """Few keys, disorder, deletions, rows without a group or a number, some partitions."""
+    """Return logs with few keys, disorder, tombstones, and null groups and numbers."""
     logs: dict[int, list[Any]] = {}
     for partition in range(random.choice((1, 1, 2, 3))):
         logs[partition] = []
@@ -48,7 +48,7 @@ def random_logs(random: Random, groups: str = "xyz") -> Logs:
 
 
 def pipe_cut(driver: TopologyTestDriver, logs: Logs, random: Random) -> None:
-    """Pipe the logs in any interleaving, cut anywhere."""
+    """Pipe the logs in random batches and interleaving."""
     position = dict.fromkeys(logs, 0)
     while left := [p for p, log in logs.items() if position[p] < len(log)]:
         partition = random.choice(left)
@@ -63,7 +63,7 @@ def _record(key: str, time_ms: int, row: Any) -> Record:
 
 
 def declarative(by: str) -> Callable[[StreamsBuilder], None]:
-    """All aggregates that a table can have."""
+    """Return a definition with all aggregates that a table can have."""
 
     def define(builder: StreamsBuilder) -> None:
         grouped(builder, by).aggregate(
@@ -75,7 +75,7 @@ def declarative(by: str) -> Callable[[StreamsBuilder], None]:
 
 
 def of_members(numbers: Sequence[float | None]) -> dict[str, Any]:
-    """The aggregates of a group's rows."""
+    """Return the aggregates of a group's rows."""
     n = [int(number) for number in numbers if number is not None]
     exact = math.fsum(number / 10 for number in n)
     return {
@@ -89,7 +89,7 @@ def of_members(numbers: Sequence[float | None]) -> dict[str, Any]:
 
 @pytest.mark.parametrize(("by", "number"), CASES)
 def test_any_cut_gives_the_aggregates_of_the_rows_that_are_there(by: str, number: int) -> None:
-    """To the last bit, with Arrow's steps and with Spark's."""
+    """Aggregates equal those of the current rows to the last bit, in Arrow and in Spark."""
     for seed in range(number):
         random = Random(seed)
         logs = random_logs(random)
@@ -99,7 +99,7 @@ def test_any_cut_gives_the_aggregates_of_the_rows_that_are_there(by: str, number
         assert held(driver) == expected, f"seed {seed}"
 
 
-#: Calls that tell of themselves; some aggregates are removed, by the adder and by the subtractor.
+#: Functions that record their calls. The adder and the subtractor remove some aggregates.
 TOLD = Functions(
     started,
     lambda number, text: None if number == 8 else f"{text}+{_shown(number)}",
@@ -113,7 +113,7 @@ def _shown(number: float | None) -> str:
 
 
 def random_functions(builder: StreamsBuilder) -> None:
-    """The same as users write them."""
+    """Define the same functions as a user writes them."""
 
     def adder(_key: str, value: dict[str, Any], text: str) -> str | None:
         return TOLD.adder(value["n"], text)
@@ -128,7 +128,7 @@ def random_functions(builder: StreamsBuilder) -> None:
 
 @cases(6, 80)
 def test_any_cut_calls_functions_as_kafka_does_in_each_partition(number: int) -> None:
-    """In the order of offsets, whatever the batches and the interleaving."""
+    """Functions are called in offset order in each partition, in any batching and interleaving."""
     for seed in range(number):
         random = Random(seed)
         logs = random_logs(random)
@@ -149,7 +149,7 @@ def _forgets_the_old_row(logs: Logs) -> Any:
 
 @pytest.mark.parametrize("wrong", [_subtractor_first, _forgets_the_old_row])
 def test_a_wrong_model_is_noticed(wrong: Callable[[Logs], Any]) -> None:
-    """The canary: a model with another rule disagrees, so the alarm works."""
+    """A model with another rule disagrees, which shows that the comparison works."""
     for seed in range(20):
         random = Random(seed)
         logs = random_logs(random)
@@ -161,7 +161,7 @@ def test_a_wrong_model_is_noticed(wrong: Callable[[Logs], Any]) -> None:
 
 
 def joined(how: str, groups: str) -> Callable[[StreamsBuilder], None]:
-    """Two joined tables, grouped by a column of either."""
+    """Return a definition of two joined tables, grouped by a column of either."""
 
     def define(builder: StreamsBuilder) -> None:
         left, right = builder.table("t", SCHEMA), builder.table("u", "h STRING, m BIGINT")
@@ -174,7 +174,7 @@ def joined(how: str, groups: str) -> Callable[[StreamsBuilder], None]:
 
 
 def test_joined_rows_change_groups_with_either_side() -> None:
-    """A left join: the right row moves it; the time is the greater of both rows'."""
+    """A right row moves a left-joined row to another group, with the greater time of both."""
     driver = driver_of(joined("left", "coalesce(h, 'none')"))
     driver.pipe_input("t", put("A", "x", 1, 10))
     assert held(driver) == {"none": ({"rows": 1, "n": 1, "m": None}, 10)}
@@ -191,7 +191,10 @@ def test_joined_rows_change_groups_with_either_side() -> None:
 @cases(2, 20)
 @pytest.mark.parametrize("how", ["inner", "left", "outer"])
 def test_joined_rows_are_counted_as_they_are_in_the_end(how: str, number: int) -> None:
-    """Whatever the cuts and which side came first, as each key comes from one partition."""
+    """The groups of joined tables count the final rows, in any batching and order of inputs.
+
+    Each key is in one partition.
+    """
     for seed in range(number):
         random = Random(seed)
         driver = driver_of(joined(how, "coalesce(g, '?')"))
@@ -226,7 +229,7 @@ def test_joined_rows_are_counted_as_they_are_in_the_end(how: str, number: int) -
 
 
 def sum_or_none(numbers: Sequence[int]) -> int | None:
-    """A sum that is null without numbers."""
+    """Return the sum, or None without numbers."""
     total = 0
     for number in numbers:
         total += number

@@ -1,4 +1,4 @@
-"""The window store of the test driver: semantics.md#8-1 line by line."""
+"""The window store of the test driver: each line of semantics.md#8-1."""
 
 from collections.abc import Callable
 from dataclasses import FrozenInstanceError
@@ -27,31 +27,31 @@ from tests.testing.changed_rows import (
 
 
 def tumbling(key: str, *starts: int) -> list[dict[str, Any]]:
-    """Rows of windows of 10 ms."""
+    """Return rows of windows of 10 ms."""
     return [changed(key, start, start + 10, n=start + 1) for start in starts]
 
 
 @pytest.fixture
 def store() -> ReadOnlyWindowStore:
-    """Three keys, put in no order."""
+    """Return a store with three keys, added in no order."""
     rows = stored(*tumbling("b", 20, 0), *tumbling("a", 40, 10, 30, 0), *tumbling("ä", 10))
     return ReadOnlyWindowStore(rows)
 
 
 def starts(windows: list[WindowedValue]) -> list[int]:
-    """The starts, in their order."""
+    """Return the starts in order."""
     return [window.window_start_ms for window in windows]
 
 
 def test_a_window_is_found_by_its_start(store: ReadOnlyWindowStore) -> None:
-    """A point fetch gives the window with its bounds, aggregates by name, time and finality."""
+    """A point fetch returns the window with its bounds, aggregates, time and ``final``."""
     found = store.fetch("a", 30)
     assert found == WindowedValue("a", 30, 40, {"n": 31}, 40, final=False)
 
 
 @pytest.mark.parametrize(("key", "start"), [("a", 31), ("a", 29), ("a", -1), ("x", 0), ("", 0)])
 def test_no_window_starts_then(store: ReadOnlyWindowStore, key: str, start: int) -> None:
-    """A point fetch with an unknown key or start, or a negative one, is None."""
+    """A point fetch with an unknown or negative start, or an unknown key, returns None."""
     assert store.fetch(key, start) is None
 
 
@@ -62,7 +62,7 @@ def test_no_window_starts_then(store: ReadOnlyWindowStore, key: str, start: int)
         (11, 29, []),
         (0, 0, [0]),
         (0, TIME_MAX, [0, 10, 30, 40]),
-        (-5, 10, [0, 10]),  # below 0 is as 0
+        (-5, 10, [0, 10]),  # a start below 0 counts as 0
         (-(2**63), 0, [0]),
         (-9, -1, []),
         (30, 10, []),  # to < from
@@ -72,7 +72,7 @@ def test_no_window_starts_then(store: ReadOnlyWindowStore, key: str, start: int)
 def test_a_range_of_starts(
     store: ReadOnlyWindowStore, from_ms: int, to_ms: int, expected: list[int]
 ) -> None:
-    """Fetch gives the starts within the bounds, ascending; backward_fetch descending."""
+    """``fetch`` returns the starts in the bounds, ascending, and ``backward_fetch`` descending."""
     assert starts(store.fetch("a", from_ms, to_ms)) == expected
     assert starts(store.fetch("a", from_ms=from_ms, to_ms=to_ms)) == expected
     assert starts(store.backward_fetch("a", from_ms, to_ms)) == expected[::-1]
@@ -80,7 +80,7 @@ def test_a_range_of_starts(
 
 
 def test_the_order_across_keys(store: ReadOnlyWindowStore) -> None:
-    """Answers for several keys are ordered by key, then start; backward is the exact reverse."""
+    """Windows of several keys are ordered by key and start, or exactly reversed."""
     expected = [("a", 0), ("a", 10), ("a", 30), ("a", 40), ("b", 0), ("b", 20), ("ä", 10)]
     found = [(key, start) for key, start, _ in places(store.all())]
     assert found == expected
@@ -90,7 +90,7 @@ def test_the_order_across_keys(store: ReadOnlyWindowStore) -> None:
 
 
 def test_keys_are_ordered_by_utf8_bytes() -> None:
-    """A key comes right before those that it is a prefix of, and non-ASCII keys after ASCII."""
+    """A key directly precedes the keys that start with it, and non-ASCII keys follow ASCII keys."""
     rows = stored(*(row for key in KEYS[::-1] for row in tumbling(key, 0)))
     found = [window.key for window in ReadOnlyWindowStore(rows).all()]
     assert found == list(KEYS) == sorted(KEYS, key=str.encode)
@@ -112,7 +112,7 @@ def test_keys_are_ordered_by_utf8_bytes() -> None:
 def test_a_range_of_keys(
     store: ReadOnlyWindowStore, key_from: str | None, key_to: str | None, expected: list[str]
 ) -> None:
-    """Bounds of keys are inclusive, and None leaves that end open."""
+    """The key bounds are inclusive, and None leaves a bound open."""
     found = store.fetch_range(key_from, key_to, 0, 10)
     assert list(dict.fromkeys(window.key for window in found)) == expected
     assert store.backward_fetch_range(key_from, key_to, 0, 10) == found[::-1]
@@ -121,7 +121,7 @@ def test_a_range_of_keys(
 def test_a_range_of_keys_the_wrong_way_round(
     store: ReadOnlyWindowStore, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """A first key above the last one is an empty answer and a logged warning."""
+    """A first key above the last one returns an empty result and logs a warning."""
     with one_warning(caplog):
         assert store.fetch_range("b", "a", 0, 50) == []
     with one_warning(caplog):
@@ -129,14 +129,14 @@ def test_a_range_of_keys_the_wrong_way_round(
 
 
 def test_times_of_a_range_of_keys(store: ReadOnlyWindowStore) -> None:
-    """The rules for times hold for ranges of keys and for all keys, too."""
+    """The rules for times also apply to ranges of keys and to all keys."""
     assert store.fetch_range(None, None, 30, 10) == store.fetch_all(30, 10) == []
     assert store.fetch_range("a", "b", -9, -1) == store.fetch_all(-9, -1) == []
     assert store.fetch_range(None, None, -9, TIME_MAX) == store.fetch_all(-1, 40) == store.all()
 
 
 def test_one_key_must_be_given(store: ReadOnlyWindowStore) -> None:
-    """None as the key of a one-key method is a TypeError that says where None is allowed."""
+    """``None`` as the only key raises a TypeError that says where ``None`` is allowed."""
     nothing: Any = None
     message = "key must be a string, not None. Only the bounds of a range"
     with pytest.raises(TypeError, match=message):
@@ -156,7 +156,7 @@ def test_one_key_must_be_given(store: ReadOnlyWindowStore) -> None:
 
 @pytest.mark.parametrize("wrong", NO_TIMES)
 def test_times_must_be_times(store: ReadOnlyWindowStore, wrong: Any) -> None:
-    """A time that is None, no integer or wider than 64 bits is an illegal argument."""
+    """A time that is ``None``, not an integer or wider than 64 bits is an illegal argument."""
     with pytest.raises(IllegalArgument, match=r"start_ms must be (an integer|a signed 64-bit)"):
         store.fetch("a", wrong)
     for times in ((wrong, 0), (0, wrong)):
@@ -174,7 +174,7 @@ def test_times_must_be_times(store: ReadOnlyWindowStore, wrong: Any) -> None:
 
 
 def test_the_newest_row_of_a_window_counts() -> None:
-    """A later row of a window replaces its value, time and finality."""
+    """A later row of a window replaces its value, time and ``final``."""
     rows = stored(changed("a", 0, 10, n=1), {**changed("a", 0, 10, n=2), "final": True})
     assert ReadOnlyWindowStore(rows).all() == [
         WindowedValue("a", 0, 10, {"n": 2}, 10, final=True),
@@ -182,7 +182,7 @@ def test_the_newest_row_of_a_window_counts() -> None:
 
 
 def test_retention_hides_in_every_read() -> None:
-    """With retention R a start is visible from observed - R + 1 on, strictly, in every read."""
+    """With retention R, a start is visible from observed - R + 1, in every read."""
     rows = stored(*tumbling("a", 0, 10, 11), *tumbling("b", 30), retention_ms=20)
     store = ReadOnlyWindowStore(rows)
     assert places(store.all()) == [("a", 11, 21), ("b", 30, 40)]
@@ -195,7 +195,7 @@ def test_retention_hides_in_every_read() -> None:
 
 
 def test_retention_follows_the_greatest_start() -> None:
-    """[0,10) disappears when [10,20) is put with R = 10, and an old put stays invisible."""
+    """With R = 10, [0,10) disappears when [10,20) is added, and a later update does not show it."""
     rows = stored(*tumbling("a", 0), retention_ms=10)
     store = ReadOnlyWindowStore(rows)
     assert starts(store.all()) == [0]
@@ -207,7 +207,7 @@ def test_retention_follows_the_greatest_start() -> None:
 
 
 def test_answers_are_snapshots() -> None:
-    """What was read does not change with the store, nor the store with what it took or gave."""
+    """Read results and written rows are copies, so changing them does not change the store."""
     given = changed("a", 0, 10, all=[1])
     rows = stored(given)
     store = ReadOnlyWindowStore(rows)
@@ -231,7 +231,7 @@ def test_an_empty_store() -> None:
 
 @pytest.mark.parametrize("seed", range(12))
 def test_every_read_is_a_filter_of_the_rows(seed: int) -> None:
-    """On random rows each read equals a search through all of them, sorted."""
+    """On random rows, each read equals a sorted search through all rows."""
     random = Random(seed)
     retention_ms = random.choice([None, 5, 12])
     log = random_rows(random, lambda r: (start := r.randint(0, 20), start + 5))

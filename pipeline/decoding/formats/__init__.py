@@ -1,6 +1,6 @@
-"""Values that are not JSON: Avro and Protobuf, with the registry that has their schemas.
+"""Readers of values that are not JSON, such as Avro and Protobuf, and the schema registry.
 
-In comes the serde of a topic; out goes the reader of its values (``value_reader``).
+``value_reader`` returns the reader for the serde of a topic.
 """
 
 from oriel.pipeline.decoding.formats.choice import value_reader

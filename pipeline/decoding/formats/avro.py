@@ -1,8 +1,12 @@
-"""Avro values, by fastavro: each with the schema that it was written with.
+"""Avro values, which fastavro reads with the schema of their writer.
 
-A column takes the field of its name, or is null if the writer has none. What a field holds must fit
-the column, as JSON's values must: whole numbers their range, any number a DOUBLE, a number that is
-not too large a FLOAT, texts and enums (and bytes that are UTF-8) a STRING.
+A column has the value of the field with the same name. It is null if the writer has no such field.
+Values must fit their column:
+
+- an integer column: integers in its range
+- DOUBLE: all numbers
+- FLOAT: numbers that it does not round to infinity
+- STRING: strings, enums, and bytes that are UTF-8
 """
 
 import json
@@ -32,21 +36,21 @@ from oriel.pipeline.decoding.values import as_float, struct_rows
 from oriel.pipeline.errors import InvalidTopology
 from oriel.pipeline.language import AvroSerde
 
-#: What fastavro raises on bytes that are no record of the schema.
+#: Errors of fastavro for bytes that are not a record of the schema.
 _NO_RECORD = (
     EOFError, ValueError, IndexError, KeyError, TypeError, OverflowError, MemoryError, struct_error,
 )  # fmt: skip
 
-#: Confluent's header: a zero, and the id of the schema in four bytes.
+#: Confluent's header: a zero byte, and the id of the schema in four bytes.
 _ID_BYTES = 4
 REGISTRY_HEADER_BYTES = 1 + _ID_BYTES
 #: Avro's single-object encoding: this marker, and the fingerprint of the schema.
 _MARKER = b"\xc3\x01"
 
-#: Values that are shown where they don't fit; of others only what they are.
+#: A detail contains a value with one of the types below, and only the type of other values.
 _SHOWN_TYPES = (bool, int, float, str)
 
-#: The Python types that fit a column as they are, by what Avro calls them.
+#: Type of a column -> Avro types with values that are not converted.
 _FITTING = {
     pa.bool_(): {"boolean"},
     pa.int32(): {"int"},
@@ -59,7 +63,12 @@ _FITTING = {
 
 @dataclass(frozen=True)
 class WriterSchema:
-    """A schema as fastavro reads with it, and with every name replaced by what it stands for."""
+    """The schema of a writer.
+
+    Attributes:
+        parsed: The schema as fastavro uses it.
+        expanded: The schema with each name replaced by its definition.
+    """
 
     parsed: Any
     expanded: Any
@@ -67,17 +76,24 @@ class WriterSchema:
 
 @dataclass(frozen=True)
 class AvroReader:
-    """Reads Avro values as rows of ``row_type``."""
+    """Reads Avro values as rows of ``row_type``.
+
+    Attributes:
+        serde: The serde of the values, with or without a schema.
+        row_type: The type of the rows.
+        registry: The schema registry, for a serde without a schema.
+    """
 
     serde: AvroSerde
     row_type: pa.StructType
     registry: SchemaRegistry | None
 
     def __post_init__(self) -> None:
-        """Look at the schema, if there is one, before any record comes.
+        """Check the schema, if the serde has one, before any record arrives.
 
         Raises:
-            InvalidTopology: it can't be read, or lacks a column; or no registry is known.
+            InvalidTopology: The schema is not valid or has no field for a column. Or the serde
+                has no schema, and ``registry`` is None.
         """
         if self.serde.schema is None:
             if self.registry is None:
@@ -123,7 +139,7 @@ class AvroReader:
     def _by_schema(
         self, values: pa.BinaryArray, faults: Faults
     ) -> Iterator[tuple[tuple[str, ...], int, np.ndarray]]:
-        """The values of each schema: the schema, the length of their header, their numbers."""
+        """Yield each schema, the length of its values' header, and the indexes of its values."""
         some = np.asarray(values.is_valid()) & ~faults.bad
         if self.serde.header == "none":
             yield (str(self.serde.schema),), 0, np.flatnonzero(some)
@@ -147,7 +163,7 @@ class AvroReader:
 
 
 def schema_ids(values: pa.BinaryArray) -> tuple[np.ndarray, np.ndarray]:
-    """The ids of Confluent's headers, and which values have a header."""
+    """Return the ids in Confluent's headers, and which values have a header."""
     found = BlockBytes(values.fill_null(b""))
     has_header = found.ends - found.starts >= REGISTRY_HEADER_BYTES
     starts = found.starts[has_header].astype(np.int64)
@@ -160,7 +176,7 @@ def schema_ids(values: pa.BinaryArray) -> tuple[np.ndarray, np.ndarray]:
 
 @lru_cache(maxsize=1024)
 def writer_schema(schemas: tuple[str, ...]) -> WriterSchema | str:
-    """The last one of ``schemas``, which may refer to those before it; or what is wrong."""
+    """Return the last of ``schemas``, which can reference the others, or an error message."""
     named: dict[str, Any] = {}
     expanded_names: dict[str, Any] = {}
     try:
@@ -184,7 +200,7 @@ def _fingerprint(schema: str) -> bytes:
 
 
 def _without_logical_types(schema: Any) -> Any:
-    """The schema with each value as it is written: a time is a number, a decimal its bytes."""
+    """Return the schema without logical types: a time is a number, and a decimal is bytes."""
     if isinstance(schema, list):
         return [_without_logical_types(each) for each in schema]
     if isinstance(schema, dict):
@@ -197,7 +213,11 @@ def _without_logical_types(schema: Any) -> Any:
 
 
 def _fault(schema: Any, around: tuple[str, ...]) -> str | None:
-    """What would let a few bytes take the process down: no end of items, or of depth."""
+    """Return why a few bytes of this schema could exhaust the process, or None.
+
+    A record that contains itself has no limit of depth. An array whose items can have zero bytes
+    has no limit of length.
+    """
     node = _node(schema)
     kind = node["type"]
     if kind in around:
@@ -216,7 +236,7 @@ def _may_be_empty(schema: Any) -> bool:
 
 
 def _node(schema: Any) -> dict[str, Any]:
-    """A schema as an object with its type, however it is written; a list is of type union."""
+    """Return a schema in any notation as an object with a type. A list has the type union."""
     while isinstance(schema, dict) and isinstance(schema["type"], dict | list):
         schema = schema["type"]
     if isinstance(schema, list):
@@ -234,7 +254,7 @@ def _children(node: dict[str, Any]) -> list[Any]:
 
 
 def _fits(written: Any, column_type: pa.DataType) -> bool:
-    """Whether Arrow makes the column of what fastavro reads, with no look at each value."""
+    """Return whether all values of a schema fit a column, so that no value is converted."""
     node = _node(written)
     kind = node["type"]
     if kind == "union":
@@ -250,7 +270,7 @@ def _fits(written: Any, column_type: pa.DataType) -> bool:
 
 
 def _record(value: bytes, schema: Any) -> Any:
-    """The record of a value, None where it is not one and nothing else."""
+    """Return the record of a value, or None if the bytes are not exactly one record."""
     stream = BytesIO(value)
     try:
         record = fastavro.schemaless_reader(stream, schema, None)
@@ -260,7 +280,7 @@ def _record(value: bytes, schema: Any) -> Any:
 
 
 def _converted(value: Any, column_type: pa.DataType) -> Any:
-    """A value as Arrow takes it for a column; WrongType where it doesn't fit."""
+    """Return a value for a column of Arrow. Raise WrongType if it does not fit."""
     types, kind = pa.types, type(value)
     if kind is dict and types.is_struct(column_type):
         return _converted_fields(value, column_type)

@@ -1,7 +1,7 @@
-"""Which reader reads the values of a serde; JSON has none, as the block decoder reads it itself.
+"""Choose the reader for the values of a serde.
 
-The readers of Avro and Protobuf bring libraries that only they need, so they are imported here,
-when a topic is in one of them.
+The readers of Avro and Protobuf import libraries that only they need. So they are imported only if
+a topic has values in this format.
 """
 
 import pyarrow as pa
@@ -14,10 +14,13 @@ from oriel.pipeline.language import AvroSerde, ProtobufSerde, ValueSerde
 def value_reader(
     serde: ValueSerde, row_type: pa.StructType, registry: SchemaRegistry | None
 ) -> ValueReader | None:
-    """The reader of values of ``serde`` as rows of ``row_type``; None for JSON.
+    """Return the reader of the values of ``serde`` as rows of ``row_type``.
+
+    Returns:
+        None for JSON, which the block decoder reads itself.
 
     Raises:
-        InvalidTopology: the columns don't fit the serde's schema, or it can't be read.
+        InvalidTopology: The columns do not fit the schema of the serde, or it cannot be read.
     """
     if isinstance(serde, AvroSerde):
         from oriel.pipeline.decoding.formats.avro import AvroReader  # noqa: PLC0415 - see above

@@ -1,8 +1,8 @@
-"""Protobuf values, by Google's own library: messages of one type, with its descriptor.
+"""Protobuf values of one message type, which Google's library reads with its descriptor.
 
-A column takes the field of its name. A field without presence (proto3's plain numbers and texts)
-has its default where a message lacks it, any other is null. Enums are their names for a STRING,
-and numbers for an INT.
+A column has the value of the field with the same name. If a message lacks the field, the column is
+null. A field without presence has its default instead, for example a number or a string of proto3
+without ``optional``. Enums are names in STRING columns and numbers in integer columns.
 """
 
 from collections.abc import Callable
@@ -24,11 +24,12 @@ from oriel.pipeline.decoding.values import as_float, struct_rows
 from oriel.pipeline.errors import InvalidTopology
 from oriel.pipeline.language import ProtobufSerde
 
-#: Takes a message, and gives what Arrow takes for a column.
+#: Converts a message, or a value of a field, to a value for a column of Arrow.
 Getter = Callable[[Any], Any]
 
-#: Confluent's header: a zero, the schema's id in four bytes, then the place of the message in its
-#: file: how many numbers, and each, as zigzag varints; a single 0 stands for the first message.
+#: Confluent's header begins with a zero byte and the schema's id in four bytes. The indexes of the
+#: message type in its file follow: their count and each index, as zigzag varints. The first message
+#: type can have a single 0 instead.
 _ID_END = 5
 
 _Field = FieldDescriptor
@@ -43,16 +44,22 @@ _FLOATS = {_Field.CPPTYPE_FLOAT, _Field.CPPTYPE_DOUBLE}
 
 @dataclass(frozen=True)
 class ProtobufReader:
-    """Reads Protobuf values as rows of ``row_type``."""
+    """Reads Protobuf values as rows of ``row_type``.
+
+    Attributes:
+        serde: The serde of the values, with the descriptors and the name of the message type.
+        row_type: The type of the rows.
+    """
 
     serde: ProtobufSerde
     row_type: pa.StructType
 
     def __post_init__(self) -> None:
-        """Look at the descriptors before any record comes.
+        """Check the descriptors before any record arrives.
 
         Raises:
-            InvalidTopology: they can't be read, have no such message, or a column doesn't fit.
+            InvalidTopology: The descriptors cannot be read or have no such message, or a column
+                does not fit.
         """
         self._row_getter()
 
@@ -83,7 +90,7 @@ class ProtobufReader:
 def _message_class(serde: ProtobufSerde) -> Any:
     pool = DescriptorPool()
     try:
-        # In the order of the set: a file stands behind those that it imports.
+        # In the set, a file follows the files that it imports.
         for file in FileDescriptorSet.FromString(serde.descriptors).file:
             pool.Add(file)
         return GetMessageClass(pool.FindMessageTypeByName(serde.message))
@@ -97,7 +104,7 @@ def _message_class(serde: ProtobufSerde) -> Any:
 
 
 def _row_getter(descriptor: Descriptor, row_type: pa.StructType, path: str) -> Getter:
-    """What makes a row of ``row_type`` of a message."""
+    """Return the function that converts a message to a row of ``row_type``."""
     getters = [
         (field.name, _field_getter(descriptor, field, f"{path}{field.name}")) for field in row_type
     ]
@@ -135,7 +142,7 @@ def _map_getter(field: FieldDescriptor, column_type: pa.DataType, path: str) -> 
     item = _converter(entry["value"], column_type.item_type, path)
 
     def get(message: Any) -> list[tuple[Any, Any]]:
-        # In the order of keys: that of the message is lost, and one record gives one row.
+        # The library loses the order of the message. With sorted entries, a row is deterministic.
         return [(key(k), item(v)) for k, v in sorted(getattr(message, name).items(), key=_first)]
 
     return get
@@ -146,7 +153,7 @@ def _first(pair: tuple[Any, Any]) -> Any:
 
 
 def _converter(field: FieldDescriptor, column_type: pa.DataType, path: str) -> Getter:
-    """What makes a column's value of one value of ``field``."""
+    """Return the function that converts one value of ``field`` to a value of the column."""
     types, kind = pa.types, field.cpp_type
     if field.message_type is not None and types.is_struct(column_type):
         return _row_getter(field.message_type, column_type, f"{path}.")
@@ -184,7 +191,7 @@ def _misfit(field: FieldDescriptor, path: str) -> InvalidTopology:
 
 
 def _header(descriptor: Descriptor) -> tuple[bytes, ...]:
-    """How values of the message begin behind the schema's id: the ways to write its place."""
+    """Return the possible bytes of the message's indexes, which follow the schema's id."""
     places: list[int] = []
     while descriptor is not None:
         outer = descriptor.containing_type
@@ -204,7 +211,10 @@ def _zigzag(number: int) -> bytes:
 
 
 def _body(value: bytes, headers: tuple[bytes, ...] | None) -> bytes:
-    """The message of a value, without Confluent's header if it is to have one."""
+    """Return the message in a value, without Confluent's header.
+
+    ``headers`` are the valid indexes (see ``_header``). None: the value has no header.
+    """
     if headers is None:
         return value
     behind = value[_ID_END:]

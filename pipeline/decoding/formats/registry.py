@@ -1,8 +1,8 @@
-"""A schema registry over Confluent's REST interface: the schemas that values name by their ids.
+"""A client of a schema registry with Confluent's REST API, for values with the id of their schema.
 
-A schema never changes under its id, so each process asks once for each. A registry that is down
-ends the run after a bounded wait, with one line: what it was asked for isn't a fault of the
-record's, and the batch is not decided, so nothing is lost.
+The schema of an id never changes, so each process requests it once. If the registry is unavailable,
+the run ends after a bounded wait, with a message of one line. The batch is not prepared and its
+records do not become dead letters, so no record is lost.
 """
 
 import json
@@ -17,33 +17,39 @@ from urllib.parse import quote, unquote, urlsplit, urlunsplit
 
 from oriel.pipeline.errors import InvalidTopology, RegistryUnavailable
 
-#: How long an answer is waited for, and between two attempts.
+#: The timeout of an attempt. After this time, no other attempt starts.
 WAIT_SECONDS = 10.0
+#: The pause between two attempts.
 _PAUSE_SECONDS = 0.5
 
 _ACCEPTED = "application/vnd.schemaregistry.v1+json, application/json"
-#: What this process has been told. An id without a schema is asked for again with the next batch:
-#: a registry's follower may be behind.
+#: Registry and path -> the schemas that this process has received. An unknown id is requested again
+#: with the next batch, because a follower of the registry can lag.
 _SCHEMAS: dict[tuple["SchemaRegistry", str], tuple[str, ...]] = {}
 
 
 @dataclass(frozen=True)
 class SchemaRegistry:
-    """A registry by its address; ``user_info`` is ``user:password``, never shown."""
+    """A schema registry.
+
+    Attributes:
+        url: The address, without user and password.
+        user_info: ``user:password``. Messages never contain it.
+    """
 
     url: str
     user_info: str | None = field(default=None, repr=False)
 
     @classmethod
     def at(cls, url: str, user_info: str | None = None) -> "SchemaRegistry":
-        """The registry at an address, which may have user and password before the host.
+        """Return the registry at an address, which can have user and password before the host.
 
         Raises:
-            InvalidTopology: it is no address of HTTP.
+            InvalidTopology: The address is not an HTTP or HTTPS URL.
         """
         parts = urlsplit(url)
         if parts.scheme not in {"http", "https"} or not parts.hostname:
-            # Without the text: it may hold a password.
+            # The message does not contain the address, which can contain a password.
             message = (
                 "the address of the schema registry must be a URL, for example http://host:8081"
             )
@@ -53,18 +59,21 @@ class SchemaRegistry:
         return cls(address, user_info or unquote(user) or None)
 
     def avro_schemas(self, schema_id: int) -> tuple[str, ...] | None:
-        """The Avro schema of an id, behind those that it refers to; None: there is none.
+        """Return the Avro schema of an id, after the schemas that it references.
+
+        Returns:
+            None if the registry has no Avro schema with this id, or lacks a referenced schema.
 
         Raises:
-            RegistryUnavailable: no answer in time, or a refusal.
+            RegistryUnavailable: The registry does not respond in time or rejects the request.
         """
         return _avro_schemas(self, f"/schemas/ids/{schema_id}")
 
     def answer(self, path: str) -> dict[str, Any] | None:
-        """What the registry has at ``path``; None where it has nothing.
+        """Return the JSON object at ``path``, or None if it does not exist.
 
         Raises:
-            RegistryUnavailable: no answer in time, or a refusal.
+            RegistryUnavailable: The registry does not respond in time or rejects the request.
         """
         request = urllib.request.Request(self.url + path, headers={"Accept": _ACCEPTED})  # noqa: S310 - checked in at
         if self.user_info:

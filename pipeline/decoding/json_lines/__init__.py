@@ -1,7 +1,7 @@
-"""JSON values: by Arrow, many lines at once, and one by one where Arrow would read them otherwise.
+"""Parse JSON values as Spark does.
 
-In come the lines of a block. ``BlockReader`` reads those that Arrow's reader reads as Spark's does;
-``suspicious_lines`` says which of them it may not, and ``decode_line`` reads such a line.
+``BlockReader`` parses many lines at once with Arrow. ``suspicious_lines`` finds the lines that
+Arrow could read differently from Spark. ``decode_line`` parses one suspicious line.
 """
 
 from oriel.pipeline.decoding.json_lines.arrow_json import BlockReader, infinite_rows

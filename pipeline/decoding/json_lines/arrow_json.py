@@ -1,8 +1,8 @@
-"""Many lines at once by Arrow's JSON reader, and which of them it can't read.
+"""Parse many lines at once with Arrow's JSON reader, and find the lines that it rejects.
 
-The reader takes a whole block or nothing. In a block that it refuses, patterns tell the lines that
-it may refuse, and the rest is read again. If it is refused again, or is only a part of the block,
-the reader itself is asked, which names the row at which it stopped; that takes one more parse.
+The reader returns a whole block or fails. If it rejects a block, regular expressions find lines
+that it could reject, and it parses the remaining lines. If it still fails, or if many lines are not
+plain JSON, its error names the row at which it stopped. Each such row needs one more parse.
 """
 
 import re
@@ -17,14 +17,15 @@ import pyarrow.json as pa_json
 from oriel.pipeline.decoding.json_lines.patterns import PLAIN, misfits
 from oriel.pipeline.windows import Flags
 
-#: In the place of a line that is not read: a record without any field.
+#: Replaces a line that is not parsed: a record without fields.
 _NO_LINE = b"{}"
 
-#: With more lines than so many of a hundred that are not plain, it is quicker to ask the reader.
+#: If more than this percentage of the lines is not plain, errors of the reader find rejected lines
+#: faster.
 _MOST_ODD = 6
-#: Once it has refused one in so many, it is quicker to read the rest line by line.
+#: If the reader has rejected more than one line in this many, line by line is faster for the rest.
 _MOST_REFUSED = 8
-#: So few lines aren't searched further if some of them are refused.
+#: If the reader rejects a block of at most this many lines, each line is parsed alone.
 _FEW_LINES = 16
 
 _ROW = re.compile(r"in row (\d+)$")
@@ -32,18 +33,24 @@ _ROW = re.compile(r"in row (\d+)$")
 
 @dataclass(frozen=True)
 class BlockReader:
-    """Reads blocks of lines as rows of ``row_type``."""
+    """Parses blocks of lines as rows of ``row_type``."""
 
     row_type: pa.StructType
 
     def read(
         self, lines: pa.BinaryArray, unread: Flags, *, careful: bool = False
     ) -> tuple[pa.StructArray, Flags]:
-        """Rows of ``lines`` (no nulls), and which of them are not read.
+        """Return the rows of ``lines``, and which lines were not parsed.
 
-        Lines that are ``unread`` are left out; those that the reader refuses, and perhaps a few
-        that it would not, join them. A row that is not read is null. Where it is likely that some
-        lines are refused, ``careful`` saves the attempt to read them all.
+        Args:
+            lines: The lines, without nulls.
+            unread: The lines to leave out.
+            careful: If True, skip the attempt to parse all other lines at once, because the reader
+                will probably reject some lines.
+
+        Returns:
+            The rows, null for lines that were not parsed. Such lines are ``unread``, the lines that
+            the reader rejects, and possibly a few valid lines.
         """
         rows = None if careful else self._rows(lines, unread)
         if rows is not None:
@@ -64,14 +71,14 @@ class BlockReader:
         return (rows, unread) if rows is not None else self._read_halves(lines, unread)
 
     def _read_halves(self, lines: pa.BinaryArray, unread: Flags) -> tuple[pa.StructArray, Flags]:
-        """Read each half by itself: the reader can't say which number it could not convert."""
+        """Parse each half, because errors do not name the row of a number that does not fit."""
         half = len(lines) // 2
         rows, still_unread = self.read(lines[:half], unread[:half])
         more_rows, more_unread = self.read(lines[half:], unread[half:])
         return pa.concat_arrays([rows, more_rows]), np.concatenate([still_unread, more_unread])
 
     def _rows(self, lines: pa.BinaryArray, unread: Flags) -> pa.StructArray | None:
-        """The rows, or None if the reader refuses a line."""
+        """Return the rows, or None if the reader rejects a line."""
         try:
             table = self._parse(_joined(lines, unread))
         except pa.ArrowInvalid:
@@ -96,7 +103,7 @@ class BlockReader:
         return pa.schema(list(self.row_type))
 
     def _refused(self, lines: pa.BinaryArray, unread: Flags) -> Flags:
-        """``unread`` and the lines that the reader refuses, as far as it says which."""
+        """Return ``unread`` with the lines that the reader rejects, if its errors name them."""
         refused = unread.copy()
         text = _joined(lines, unread)
         lengths = np.where(unread, len(_NO_LINE), np.asarray(pc.binary_length(lines)))
@@ -110,7 +117,7 @@ class BlockReader:
             if row is None:
                 break
             start += row
-            # The last row is named for what is missing behind it.
+            # If the end of the last line is missing, the error can name the row after it.
             refused[min(start, len(lines) - 1)] = True
             start += 1
             count += 1
@@ -126,7 +133,7 @@ class BlockReader:
 
 
 def infinite_rows(rows: pa.Array) -> Flags:
-    """The rows that contain an infinite number at any depth."""
+    """Return which rows contain an infinite number at any depth."""
     types, column_type = pa.types, rows.type
     found = np.zeros(len(rows), np.bool_)
     if types.is_floating(column_type):
@@ -145,7 +152,7 @@ def _matches(lines: pa.BinaryArray, pattern: str) -> Flags:
 
 
 def _joined(lines: pa.BinaryArray, left_out: Flags) -> pa.Buffer:
-    """All lines in one text, one a line."""
+    """Return all lines in one buffer, separated by newlines. Replace the lines to leave out."""
     if left_out.any():
         lines = pc.if_else(pa.array(left_out), pa.scalar(_NO_LINE, pa.binary()), lines)
     whole = pa.ListArray.from_arrays(pa.array([0, len(lines)], pa.int32()), lines)

@@ -1,8 +1,8 @@
-"""One line at a time, exactly as Spark's ``from_json`` reads it: for the lines that are suspicious.
+"""Parse a suspicious line exactly as Spark's ``from_json`` does.
 
-Python's JSON scanner reads a line into tokens that keep what Python's own types would lose: each
-pair of an object with repeated names, and the text of a number. A reader per type makes the
-columns of them. It is some ten times slower than Arrow.
+Python's JSON scanner reads a line into tokens. They keep information that Python's own types lose:
+all pairs of an object with repeated names, and the text of a number. One reader per type converts
+tokens to values of columns. This is about ten times slower than Arrow.
 """
 
 import json
@@ -21,33 +21,33 @@ import pyarrow as pa
 from oriel.pipeline.dead_letters import Reason
 from oriel.pipeline.decoding.faults import WrongType, out_of_range
 
-#: Jackson refuses texts with more: levels (two are taken by the list that Spark's decoder puts
-#: around a line), digits of a number, and characters, in UTF-16, of a name or of text that is read.
+#: Jackson's limits: levels, digits of a number, and UTF-16 characters of a name and of a string in
+#: a column. Two more levels are in use for the list that Spark's decoder puts around a line.
 MAX_DEPTH = 998
 MAX_DIGITS = 1000
 MAX_NAME_LENGTH = 50_000
 MAX_TEXT_LENGTH = 20_000_000
 
-#: With fewer brackets a line can't be too deep for the stack of the scanner.
+#: A line with at most this many brackets cannot be deeper than the stack of the scanner allows.
 _FEW_BRACKETS = 100
 
-#: What of the text of a number with fraction or exponent is no digit that counts.
+#: The characters of a number with a fraction or an exponent that do not count as digits.
 _NOT_COUNTED = re.compile(r"^-?0(?=\.[0-9]+$|[eE])|[-+.eE]")
-#: A text, to the end of the line if it doesn't end before, or a bracket outside of texts.
+#: A string, or a bracket outside of strings. A string without an end extends to the line's end.
 _BRACKET = re.compile(r'"(?:[^"\\]|\\.)*+(?:"|\\?\Z)|([\[\]{}])', re.DOTALL)
-#: The escapes of JSON: a high surrogate with its low one, and any of the two.
+#: JSON's escape of a surrogate pair. ``_SURROGATE`` is the escape of either half.
 _SURROGATE_PAIR = re.compile(
     r"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}", re.ASCII
 )
-#: In a JSON text of ours: an escape, and a letter that Jackson writes as two.
+#: In JSON of this module: an escape, and a character that Jackson writes as two escapes.
 _ESCAPE = re.compile(r"\\(u[0-9a-f]{4}|.)")
 _ASTRAL = re.compile("[\U00010000-\U0010ffff]")
 _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]", re.ASCII)
 
-#: What reads a token that is not null as a column has it.
+#: Converts a token that is not null to a value of a column.
 Reader = Callable[[Any], Any]
 
-#: In the place of a record's key that is no text.
+#: Replaces a record's key that is not a string.
 _NOT_TEXT = object()
 
 
@@ -64,19 +64,26 @@ class _Decimal(str):
 
 
 class _Object(list[tuple[str, Any]]):
-    """The names and values of a JSON object in their order."""
+    """The names and values of a JSON object, in order."""
 
     __slots__ = ()
 
 
 def decode_line(line: bytes, row_type: pa.StructType, text_field: str | None = None) -> Any:
-    """One line as a dict with the fields of ``row_type``, None for null, or the fault that it has.
+    """Return one line as a dict with the fields of ``row_type``.
 
-    A fault is a ``Reason``, or ``WrongType``, which names the field.
+    If a field is repeated, the last value counts, but each value must have the type of the column.
+    Two checks apply only to the last value: ``text_field`` must be a string, and a number must be
+    in the range of a FLOAT or DOUBLE column. Other STRING columns accept each value as JSON text.
 
-    Where a field is repeated, the last one counts, but each of them must have its type. The last
-    ``text_field`` must be text; any other column of text takes every value, as its JSON text.
-    The last number of a FLOAT or DOUBLE column must be in the range of the column's type.
+    Args:
+        line: The bytes of the line.
+        row_type: The type of the line.
+        text_field: The field that must be a string. Default: no field.
+
+    Returns:
+        A dict, or None for JSON's null. For an invalid line, a ``Reason``, or a ``WrongType`` that
+        names the field.
     """
     try:
         text = line.decode()
@@ -119,7 +126,7 @@ def _integer(digits: str) -> _Integer:
 
 
 def _decimal(digits: str) -> _Decimal:
-    # Jackson doesn't count a zero in front, unless there is a fraction and an exponent.
+    # Jackson does not count a leading zero, unless a fraction and an exponent follow.
     if len(digits) > MAX_DIGITS and len(_NOT_COUNTED.sub("", digits)) > MAX_DIGITS:
         _refuse(digits)
     return _Decimal(digits)
@@ -134,7 +141,7 @@ _SCANNER = json.JSONDecoder(
 
 
 def _depth(text: str) -> int:
-    """How deep a JSON text is nested; 0 where that is too little to matter."""
+    """Return the depth of a JSON text, or 0 if it has at most ``_FEW_BRACKETS`` brackets."""
     if text.count("[") + text.count("{") <= _FEW_BRACKETS:
         return 0
     depth = deepest = 0
@@ -147,7 +154,7 @@ def _depth(text: str) -> int:
 
 @contextmanager
 def _stack_for(depth: int) -> Iterator[None]:
-    """Let the scanner and the readers nest as deep as a text does."""
+    """Raise the recursion limit for the scanner and the readers of a deeply nested text."""
     limit = sys.getrecursionlimit()
     if depth:
         sys.setrecursionlimit(limit + 4 * min(depth, MAX_DEPTH))
@@ -158,20 +165,20 @@ def _stack_for(depth: int) -> Iterator[None]:
 
 
 def _has_lone_surrogate(text: str) -> bool:
-    """Whether a text has half of a surrogate pair, which no UTF-8 text can hold."""
+    """Return whether a text has half of a surrogate pair, which UTF-8 cannot encode."""
     if "\\ud" not in text and "\\uD" not in text:
         return False
-    # Backslashes that are escaped themselves begin no escape.
+    # An escaped backslash does not begin an escape.
     escapes = text.replace("\\\\", "__")
     return _SURROGATE.search(_SURROGATE_PAIR.sub("_", escapes)) is not None
 
 
 @cache
 def _row_reader(row_type: pa.StructType, text_field: str | None) -> Reader:
-    """What reads an object as a dict of ``row_type``; it raises WrongType where a type is wrong.
+    """Return the reader of objects as dicts of ``row_type``.
 
-    It returns a WrongType if a number is out of range: the field can be repeated, and Spark
-    checks only the last value.
+    The reader raises WrongType if a type is wrong. If a number is out of range, it returns a
+    WrongType, because the field can be repeated and Spark checks only the last value.
     """
     readers = {field.name: _reader(field.type) for field in row_type}
     if text_field is not None:
@@ -204,7 +211,7 @@ def _wrong(column_type: pa.DataType, token: Any) -> WrongType:
 
 
 def _shown(token: Any) -> str:
-    """What stands in the place of a value: its JSON, of what holds others only what it is."""
+    """Return a value for a detail: its JSON, or only its kind if it is an object or a list."""
     if type(token) is _Object:
         return "an object"
     if type(token) is list:
@@ -268,20 +275,20 @@ def _integer_reader(column_type: pa.DataType) -> Reader:
 
 
 def _whole_number(token: _Integer) -> int:
-    # Python's int() may know a limit of its own for digits, of 640 at least.
+    # int() of a string can have a limit of digits, which is at least 640.
     return int(Decimal(token))
 
 
 def _read_double(token: Any) -> float | WrongType:
-    """A number as a double, and 0.0 for the integer -0."""
+    """Return a number as a double. The integer -0 is 0.0."""
     double = _as_double(token, pa.float64())
     return out_of_range(pa.float64(), token) if math.isinf(double) else double
 
 
 def _read_float(token: Any) -> float | WrongType:
-    """A number rounded once to 32 bits, as ``_read_double``."""
+    """Return a number rounded once to 32 bits. The integer -0 is 0.0."""
     double = _as_double(token, pa.float32())
-    # By Arrow from the text: by way of a double it would be rounded twice.
+    # Arrow converts the text, because a conversion of the double would round twice.
     single = pa.array([token]).cast(pa.float32())[0].as_py()
     if math.isinf(single):
         return out_of_range(pa.float32(), token)
@@ -297,7 +304,10 @@ def _as_double(token: Any, column_type: pa.DataType) -> float:
 
 
 def _map_reader(column_type: pa.MapType) -> Reader:
-    """Names and values, a name as often as it is there; only text can be a name."""
+    """Return the reader of pairs of name and value, which keeps repeated names.
+
+    It raises WrongType if the keys of the column are not strings.
+    """
     read_item = _reader(column_type.item_type)
 
     def read(token: Any) -> list[tuple[str, Any]] | WrongType:
@@ -322,7 +332,7 @@ def _list_reader(column_type: pa.ListType) -> Reader:
 
 
 def _json_text(token: Any) -> str:
-    """A token as Jackson writes it: without blanks, numbers in Java's spelling."""
+    """Return a token as Jackson writes it: without blanks, and with numbers as Java prints them."""
     if type(token) is _Object:
         pairs = (f"{_json_text(name)}:{_json_text(item)}" for name, item in token)
         return "{" + ",".join(pairs) + "}"
@@ -348,13 +358,13 @@ def _surrogate_pair(letter: re.Match[str]) -> str:
 
 
 def _java_double(number: float) -> str:
-    """A double as Java's ``Double.toString`` writes it since 19, infinity as Jackson does.
+    """Return a double as ``Double.toString`` writes it since Java 19, and infinity as Jackson does.
 
-    Older ones write a few numbers with more digits than needed, like 1.9999999999999998E23.
+    Earlier versions of Java write some numbers with unneeded digits, like 1.9999999999999998E23.
     """
     if math.isinf(number):
         return '"Infinity"' if number > 0 else '"-Infinity"'
-    # Java has at least two digits, the nearest ones: 4.9E-324 for 5e-324.
+    # Java writes at least two digits, the nearest ones: 4.9E-324 for 5e-324.
     text = f"{number:.1e}"
     sign, digits, exponent = Decimal(text if float(text) == number else repr(number)).as_tuple()
     mantissa = "".join(map(str, digits)).rstrip("0") or "0"

@@ -1,7 +1,7 @@
-"""Regular expressions that tell quickly which lines of a block Arrow's JSON reader refuses.
+"""Regular expressions that quickly find the lines of a block that Arrow's JSON reader rejects.
 
-They are coarse both ways: a match is a reason to look at the line by itself, and where they miss
-a line the reader finds it, at more cost. RE2 takes a tenth of the reader's time.
+They are approximate. A valid line that they find is parsed alone. An invalid line that they miss is
+found by the reader, which costs more. RE2 needs a tenth of the reader's time.
 """
 
 import re
@@ -11,13 +11,13 @@ import pyarrow as pa
 
 _TEXT = r'"(?:[^"\\\x00-\x1f]|\\.)*"'
 _SCALAR = rf"{_TEXT}|-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?|true|false|null"
-#: So deep a line may be: the envelope, the value, and two levels in it.
+#: The greatest depth of a plain line: the envelope, the value, and two levels in it.
 _LEVELS = 4
 
-#: An object behind another, which no object has except within a text.
+#: An object after another object. A valid line has this only within a string.
 _DOUBLED = r"\}\s*\{"
 
-#: What a value that a column takes can't begin with.
+#: Kind of a column -> a pattern of the characters with which its values cannot begin.
 _NO_BEGINNING = {
     "text": r'[^"\sn]',
     "number": r"[^-0-9\sn]",
@@ -25,7 +25,7 @@ _NO_BEGINNING = {
     "object": r"[^{\sn]",
     "list": r"[^[\sn]",
 }
-#: Bits of an integer column -> so many digits may be too many for it.
+#: Bits of an integer column -> a number with this many digits can be out of range.
 _MANY_DIGITS = {8: 3, 16: 5, 32: 10, 64: 19}
 
 
@@ -37,20 +37,20 @@ def _plain() -> str:
 
 
 def _object(value: str) -> str:
-    """An object; as nothing follows its last field, that one ends it if the line is JSON."""
+    """Return a pattern of an object. It allows a comma or a brace after each field."""
     return rf"\{{\s*(?:\}}|(?:{_TEXT}\s*:\s*(?:{value})\s*[,}}]\s*)+)"
 
 
-#: A line that is JSON, or nearly so.
+#: A pattern of lines that are JSON or nearly JSON.
 PLAIN = _plain()
 
 
 @cache
 def misfits(row_type: pa.StructType) -> str:
-    """A pattern of lines with a second object, or with a value that its column can't have.
+    """Return a pattern of lines with a second object, or with a value that does not fit its column.
 
-    It finds the fields of ``row_type`` by their names alone, so a name that is there more than
-    once is left out.
+    The pattern finds the fields of ``row_type`` only by their names. So it leaves out a name that
+    several fields have.
     """
     columns: list[tuple[str, pa.DataType]] = []
     _collect(row_type, columns)
@@ -68,7 +68,7 @@ def misfits(row_type: pa.StructType) -> str:
         rf'"(?:{"|".join(some)})"\s*:\s*{_NO_BEGINNING[kind]}' for kind, some in by_kind.items()
     ]
     patterns += [
-        # In a list, too: behind everything that it may have before a number.
+        # In a list also, after the characters that can precede a number.
         rf'"(?:{"|".join(some)})"\s*:[[,\snul0-9-]*(?:[.eE]|[0-9]{{{_MANY_DIGITS[bits]},}})'
         for bits, some in by_bits.items()
     ]

@@ -1,9 +1,11 @@
-"""Which lines Arrow's JSON reader might read otherwise than Spark's: a look at their bytes.
+"""Find lines that Arrow's JSON reader could read differently from Spark, by their bytes.
 
-Arrow's reader takes NaN and Infinity, passes over empty lines, takes several objects for several
-lines, ends at a NUL and knows no limits. Each line that might be such a case is suspicious; most
-of them are good, so a look may be coarse, but it must find every line that is not. What Arrow's
-reader refuses (syntax, wrong types, repeated fields, half surrogate pairs) isn't looked for.
+Arrow's reader accepts NaN and Infinity, skips empty lines, and reads several objects on a line as
+several lines. It ends at a NUL and has no limits. A line that could be such a case is suspicious.
+The search must find all such lines, but it can be coarse, so most suspicious lines are valid.
+
+The search ignores errors that Arrow's reader rejects itself: syntax, wrong types, repeated fields
+and halves of surrogate pairs.
 """
 
 import numpy as np
@@ -16,27 +18,29 @@ from oriel.pipeline.windows import Flags, Ints
 
 _BLANKS = np.isin(np.arange(256), list(b" \t\r\n"))
 _OF_NUMBERS = np.isin(np.arange(256), list(b"0123456789+-.eE"))
-#: What may stand before a value.
+#: Characters that can precede a value.
 _BEFORE_VALUE = np.isin(np.arange(256), list(b":,[- \t\r\n"))
-#: What may stand behind one.
+#: Characters that can follow a value.
 _AFTER_VALUE = np.isin(np.arange(256), list(b",]} \t\r\n"))
-#: Numbers with too many digits are looked for in every eighth byte.
+#: The search for numbers with more than ``MAX_DIGITS`` digits reads every eighth byte.
 _STEP = 8
-#: How many blanks before or behind an object are passed over.
+#: At most this many blanks before or after an object are skipped.
 _FEW_BLANKS = 8
 
 
 def suspicious_lines(lines: pa.BinaryArray, *, has_floats: bool) -> Flags:
-    """Which of ``lines`` (no nulls) have to be looked at one by one.
+    """Return which lines have to be parsed one by one.
 
-    Where ``has_floats`` a column of the schema is FLOAT or DOUBLE.
+    Args:
+        lines: The lines, without nulls.
+        has_floats: True if the schema has a FLOAT or DOUBLE column.
     """
     found = BlockBytes(lines)
     suspicious = ~_is_in_braces(found) | _is_not_utf8(found) | _may_pass_limits(found)
     data = found.data
     odd = [np.flatnonzero(data == 0), _values(data, b"NaN"), _values(data, b"Inf")]
     if has_floats:
-        # An integer -0 is 0 for Spark, and -0.0 for Arrow.
+        # Spark reads the integer -0 as 0.0, and Arrow reads it as -0.0.
         zeros = _values(data, b"-0")
         odd.append(zeros[_AFTER_VALUE[data[zeros + 2]]])
     suspicious[found.lines_of(np.concatenate(odd))] = True
@@ -44,11 +48,10 @@ def suspicious_lines(lines: pa.BinaryArray, *, has_floats: bool) -> Flags:
 
 
 def _is_in_braces(found: BlockBytes) -> Flags:
-    """Whether each line is ``{...}``, with a few blanks around it at most.
+    """Return whether each line is ``{...}``, with at most a few blanks around it.
 
-    If it is so for all lines and they are whole JSON together, then each of them has at least
-    one object of its own: text in quotes can't reach over the end of a line, and no value can
-    follow a brace.
+    If this is true for all lines, and together they are valid JSON, each line has at least one
+    object. A string cannot extend over the end of a line, and no value can follow a brace.
     """
     if not len(found.data):
         return np.zeros(len(found.starts), np.bool_)
@@ -82,12 +85,12 @@ def _is_not_utf8(found: BlockBytes) -> Flags:
 
 
 def _may_pass_limits(found: BlockBytes) -> Flags:
-    """Whether a line may be too deep, or have a number or a name that is too long."""
+    """Return whether each line can exceed a limit: the depth, or the length of a number or name."""
     length = found.ends - found.starts
     long = length >= min(MAX_DEPTH, MAX_DIGITS)
     if not long.any():
         return np.zeros(len(length), np.bool_)
-    # In ASCII, { is [ with one bit more.
+    # In ASCII, { is [ with one more bit set.
     brackets = found.lines_of(np.flatnonzero((found.data | 0x20) == ord("{")))
     depth = np.bincount(brackets, minlength=len(length))
     beyond: Flags = (depth > MAX_DEPTH) | (length > MAX_NAME_LENGTH)
@@ -98,7 +101,7 @@ def _may_pass_limits(found: BlockBytes) -> Flags:
 
 
 def _long_numbers(found: BlockBytes) -> list[tuple[int, int]]:
-    """The first and the last line of each stretch that may be a number with too many digits."""
+    """Return the first and last line of each part that can be a number with excessive digits."""
     others = np.flatnonzero(~_OF_NUMBERS[found.data[::_STEP]])
     ends = np.concatenate(([-1], others, [-(-len(found.data) // _STEP)]))
     stretches = np.flatnonzero(np.diff(ends) > MAX_DIGITS // _STEP)
@@ -108,7 +111,7 @@ def _long_numbers(found: BlockBytes) -> list[tuple[int, int]]:
 
 
 def _values(data: npt.NDArray[np.uint8], literal: bytes) -> Ints:
-    """Where ``literal`` stands as the beginning of a value, or as if it did in a text."""
+    """Return the positions where ``literal`` can begin a value. Some can be within a string."""
     at = np.flatnonzero(data[: -len(literal)] == literal[0])
     for place, letter in enumerate(literal[1:], 1):
         at = at[data[at + place] == letter]

@@ -1,7 +1,7 @@
 """Formats of records: schemas of values, serdes of keys and values, and the time of a record.
 
-The input is what a user writes, such as ``"page STRING"`` and ``Serdes.long()``. The output is
-checked definitions for the topology, which ``oriel.pipeline.decoding`` decodes records with.
+A user writes formats as arguments, for example ``"page STRING"`` and ``Serdes.long()``. This
+package checks them. ``oriel.pipeline.decoding`` decodes records with the checked definitions.
 """
 
 from oriel.pipeline.language.formats.consumed import (

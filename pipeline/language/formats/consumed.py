@@ -19,7 +19,7 @@ from oriel.pipeline.language.other_words import OtherWords
 
 _UNITS = ("s", "ms", "us", "iso")
 
-#: Serdes of a single value -> the type of the schema's one column.
+#: Serdes of a single value -> the type of the only column of the schema, in DDL and in Arrow.
 SINGLE_VALUES = {
     "string": ("STRING", pa.string()),
     "long": ("BIGINT", pa.int64()),
@@ -34,7 +34,8 @@ SINGLE_VALUES = {
 class FieldTimestamp:
     """Use a column of the value as the time of a record.
 
-    A record with a null value has the time of its message.
+    It replaces a ``TimestampExtractor`` of Kafka Streams. A record with a null value has the time
+    of its message. If the time is missing or invalid, the record becomes a dead letter.
 
     Args:
         column: The name of a column of the schema.
@@ -54,24 +55,27 @@ class FieldTimestamp:
         return f"{self.column} in {self.unit}"
 
 
-#: The time of a record: of its message, of a column, or the wall-clock time at which the pipeline
-#: plans the batch.
+#: The time of a record: the time of its message, the wall-clock time at which the pipeline plans
+#: the batch, or a column.
 Timestamp = Literal["message", "ingestion"] | FieldTimestamp
 
 
 class Consumed(OtherWords):
     """Describe how a topic is read: its serdes, the time of a record, and headers as columns.
 
-    Two objects with the same content are equal.
+    It corresponds to ``Consumed`` of Kafka Streams. All arguments are keyword arguments. An invalid
+    argument raises ``InvalidTopology``. Two objects with the same content are equal.
 
     Args:
         key_serde: The serde of keys: ``Serdes.string()``, ``long()``, ``integer()``, ``short()`` or
             ``json()``. Default: ``Serdes.string()``.
-        value_serde: The serde of values, any of ``Serdes``. Default: ``Serdes.json()``.
-        timestamp: The time of a record: ``"message"``, ``"ingestion"`` or ``FieldTimestamp``.
-            Default: ``"message"``.
+        value_serde: The serde of values: any serde of ``Serdes``. Default: ``Serdes.json()``.
+        timestamp: The time of a record: ``"message"`` (the time of the Kafka message),
+            ``"ingestion"`` (the wall-clock time of the batch) or a ``FieldTimestamp``. Default:
+            ``"message"``.
         headers: A dict from the names of headers to the names of their columns. A column is a
-            STRING, and null if the header is missing. If a header is repeated, the last one counts.
+            STRING. It is null if the header is missing. If a header is repeated, its last value
+            counts. Default: no columns.
 
     Example:
         >>> consumed = Consumed(key_serde=Serdes.long(), headers={"x-trace": "trace_id"})
@@ -94,7 +98,7 @@ class Consumed(OtherWords):
         """Check the arguments.
 
         Raises:
-            InvalidTopology: An argument is not one of the documented values.
+            InvalidTopology: An argument has an undocumented value.
         """
         if not isinstance(key_serde, Serde) or key_serde.name not in KEY_SERDES:
             message = f"Consumed: key_serde must be one of {_listed(KEY_SERDES)}, not {key_serde}"
@@ -126,7 +130,7 @@ class Consumed(OtherWords):
         self.key_serde = key_serde
         self.value_serde = value_serde
         self.timestamp: Timestamp = timestamp
-        #: Name of a header to its column, in the order of the columns.
+        #: Name of a header -> name of its column, in the order of the columns.
         self.headers = dict(headers or {})
 
     def __eq__(self, other: object) -> bool:
@@ -138,7 +142,7 @@ class Consumed(OtherWords):
     def __str__(self) -> str:
         """Return the arguments that differ from the defaults, in one line.
 
-        The definition of a store contains this text, so that a start detects another format.
+        The definition of a store contains this text, so the next start detects another format.
         """
         return ", ".join(
             f"{name} {text}"
@@ -173,7 +177,9 @@ def checked_consumed(step: str, schema: str, consumed: Consumed) -> Consumed:
     """Return ``consumed`` if it fits the schema of the same step.
 
     Raises:
-        InvalidTopology: It does not fit. The message starts with ``step``.
+        InvalidTopology: ``consumed`` is not a ``Consumed``, its serde of single values needs
+            another schema, the time column is missing or has another type, or two columns have the
+            same name. The message starts with ``step``.
     """
     if not isinstance(consumed, Consumed):
         message = f"{step}: consumed must be Consumed(...), not {consumed!r}"

@@ -1,6 +1,6 @@
 """Parse a schema in Spark DDL without Spark, for functions and the test driver.
 
-The parser knows numbers, strings, booleans, arrays, structs and maps. ``:`` is allowed between a
+The parser supports numbers, strings, booleans, arrays, structs and maps. ``:`` is allowed between a
 name and its type, and backquotes around a name. Code with a Spark session uses Spark's parser.
 """
 
@@ -36,11 +36,11 @@ _TOKEN = re.compile(r"\s*(`(?:[^`]|``)+`|[A-Za-z_0-9]+|[<>,:])")
 
 
 def arrow_schema(ddl: str, step: str = "") -> pa.Schema:
-    """Return the columns of a schema, such as ``"carrier STRING, delays ARRAY<DOUBLE>"``.
+    """Return a schema in DDL as an Arrow schema, for example of ``"carrier STRING, delay INT"``.
 
     Raises:
-        InvalidTopology: ``ddl`` is not a schema, or it has an unknown type. The message starts
-            with ``step``, the step that has the schema.
+        InvalidTopology: ``ddl`` is not a schema, it has an unknown type, or two columns have the
+            same name. The message starts with ``step``, which is the step with the schema.
     """
     prefix = f"{step}: schema {ddl!r}" if step else f"schema {ddl!r}"
     parser = _Parser(ddl, prefix)

@@ -1,6 +1,6 @@
 """Serdes: the formats of the keys and values of a topic.
 
-A serde is plain data. ``oriel.pipeline.decoding`` decodes the bytes.
+A serde is only a description. ``oriel.pipeline.decoding`` decodes the bytes.
 """
 
 import json
@@ -12,16 +12,19 @@ from typing import Any, Literal
 from oriel.pipeline.errors import InvalidTopology
 from oriel.pipeline.language.other_words import OtherWords
 
-#: The header of an Avro value: no header, the id of its schema in a schema registry (Confluent's
-#: header), or the fingerprint of its schema (Avro's single-object encoding).
+#: The header of an Avro value: no header, Confluent's header with the id of the schema in a schema
+#: registry, or the fingerprint of the schema (single-object encoding of Avro).
 AvroHeader = Literal["none", "registry", "single-object"]
-#: The header of a Protobuf value. Protobuf has no fingerprints.
+#: The header of a Protobuf value: no header, or Confluent's header.
 ProtobufHeader = Literal["none", "registry"]
 
 
 @dataclass(frozen=True)
 class Serde:
-    """A serde of Kafka, or JSON: the result of a method of ``Serdes`` such as ``long``.
+    """A serde without a schema: the result of a method of ``Serdes`` such as ``long``.
+
+    Attributes:
+        name: The name of the method.
 
     Example:
         >>> Serdes.long()
@@ -38,7 +41,9 @@ class Serde:
 class AvroSerde:
     """A serde of Avro values: the result of ``Serdes.avro``.
 
-    ``schema`` is JSON, or None if each value names its schema in a registry.
+    Attributes:
+        schema: The schema as JSON, or None if each value has the id of its schema in a registry.
+        header: The header of each value: ``"none"``, ``"registry"`` or ``"single-object"``.
 
     Example:
         >>> Serdes.avro()
@@ -57,8 +62,10 @@ class AvroSerde:
 class ProtobufSerde:
     """A serde of Protobuf values: the result of ``Serdes.protobuf``.
 
-    ``descriptors`` is a serialized ``FileDescriptorSet``, and ``message`` is the full name of one
-    of its messages.
+    Attributes:
+        descriptors: A serialized ``FileDescriptorSet``.
+        message: The full name of a message of the set.
+        header: The header of each value: ``"none"`` or ``"registry"``.
 
     Example:
         >>> from google.protobuf.descriptor_pb2 import FileDescriptorSet
@@ -84,7 +91,9 @@ KEY_SERDES = ("string", "long", "integer", "short", "json")
 
 
 class Serdes(OtherWords):
-    """Create serdes, with the names of Kafka Streams.
+    """Create serdes, with the names of ``Serdes`` of Kafka.
+
+    Pass a serde to ``Consumed``. A record that cannot be decoded becomes a dead letter.
 
     Example:
         >>> consumed = Consumed(key_serde=Serdes.long(), value_serde=Serdes.string())
@@ -95,8 +104,8 @@ class Serdes(OtherWords):
     def json() -> Serde:
         """Decode JSON: an object with the columns of the schema, or any JSON as a key.
 
-        A key is a string in one spelling: names are sorted, and blanks are removed. A JSON string
-        loses its quotes.
+        A key becomes a string with sorted names and without blanks, so equal JSON is one key. If a
+        key is a JSON string, the quotes are removed.
 
         Returns:
             The serde, for keys and values. It is the default for values.
@@ -111,8 +120,8 @@ class Serdes(OtherWords):
         """Decode a UTF-8 string.
 
         Returns:
-            The serde, for keys and values. As a value, it is the one STRING column of the schema.
-            It is the default for keys.
+            The serde, for keys and values. It is the default for keys. For values, the schema has
+            one STRING column.
 
         Example:
             >>> consumed = Consumed(value_serde=Serdes.string())
@@ -121,11 +130,11 @@ class Serdes(OtherWords):
 
     @staticmethod
     def long() -> Serde:
-        """Decode what Kafka's ``LongSerializer`` writes: 8 bytes, big-endian.
+        """Decode the 8 big-endian bytes of Kafka's ``LongSerializer``.
 
         Returns:
-            The serde, for keys and values. As a value, it is the one BIGINT column of the
-            schema.
+            The serde, for keys and values. A key becomes a decimal string, for example ``-7``. For
+            values, the schema has one BIGINT column.
 
         Example:
             >>> consumed = Consumed(key_serde=Serdes.long())
@@ -134,11 +143,11 @@ class Serdes(OtherWords):
 
     @staticmethod
     def integer() -> Serde:
-        """Decode what Kafka's ``IntegerSerializer`` writes: 4 bytes, big-endian.
+        """Decode the 4 big-endian bytes of Kafka's ``IntegerSerializer``.
 
         Returns:
-            The serde, for keys and values. As a value, it is the one INT column of the
-            schema.
+            The serde, for keys and values. A key becomes a decimal string, for example ``-7``. For
+            values, the schema has one INT column.
 
         Example:
             >>> consumed = Consumed(key_serde=Serdes.integer())
@@ -147,11 +156,11 @@ class Serdes(OtherWords):
 
     @staticmethod
     def short() -> Serde:
-        """Decode what Kafka's ``ShortSerializer`` writes: 2 bytes, big-endian.
+        """Decode the 2 big-endian bytes of Kafka's ``ShortSerializer``.
 
         Returns:
-            The serde, for keys and values. As a value, it is the one SMALLINT column of the
-            schema.
+            The serde, for keys and values. A key becomes a decimal string, for example ``-7``. For
+            values, the schema has one SMALLINT column.
 
         Example:
             >>> consumed = Consumed(key_serde=Serdes.short())
@@ -160,11 +169,10 @@ class Serdes(OtherWords):
 
     @staticmethod
     def double() -> Serde:
-        """Decode what Kafka's ``DoubleSerializer`` writes: 8 bytes, big-endian.
+        """Decode the 8 big-endian bytes of Kafka's ``DoubleSerializer``.
 
         Returns:
-            The serde, for values. As a value, it is the one DOUBLE column of the
-            schema.
+            The serde, for values. The schema has one DOUBLE column.
 
         Example:
             >>> consumed = Consumed(value_serde=Serdes.double())
@@ -173,11 +181,10 @@ class Serdes(OtherWords):
 
     @staticmethod
     def float() -> Serde:
-        """Decode what Kafka's ``FloatSerializer`` writes: 4 bytes, big-endian.
+        """Decode the 4 big-endian bytes of Kafka's ``FloatSerializer``.
 
         Returns:
-            The serde, for values. As a value, it is the one FLOAT column of the
-            schema.
+            The serde, for values. The schema has one FLOAT column.
 
         Example:
             >>> consumed = Consumed(value_serde=Serdes.float())
@@ -190,11 +197,12 @@ class Serdes(OtherWords):
 
         Args:
             schema: The schema that the values were written with: a JSON string, or the ``Path`` of
-                a file. Without one, each value starts with the id of its schema in a schema
-                registry (Confluent's header), which ``oriel run --schema-registry URL`` names.
-            header: ``"registry"`` without a schema. With a schema, ``"none"`` or
-                ``"single-object"``, for values that start with the fingerprint of the schema.
-                Default: ``"registry"`` without a schema, ``"none"`` with one.
+                a file. Default: each value starts with Confluent's header, which has the id of its
+                schema in a schema registry. Pass the address of the registry to
+                ``oriel run --schema-registry URL``.
+            header: Without a schema, ``"registry"``. With a schema, ``"none"``, or
+                ``"single-object"`` if values start with the fingerprint of the schema. Default:
+                ``"registry"`` without a schema, ``"none"`` with a schema.
 
         Returns:
             The serde, for values.
@@ -235,7 +243,8 @@ class Serdes(OtherWords):
                 bytes or as the ``Path`` of the file.
             message: The full name of the message, for example ``shop.Order``.
             header: ``"registry"`` if values start with Confluent's header, otherwise ``"none"``.
-                Oriel sends no request to the registry, because fields have numbers.
+                Oriel sends no request to the registry, because fields have numbers. Default:
+                ``"none"``.
 
         Returns:
             The serde, for values.
@@ -263,7 +272,7 @@ class Serdes(OtherWords):
 
 
 def _check_json(step: str, text: Any) -> None:
-    """Reject a schema that is not JSON, for example the name of a file.
+    """Reject an Avro schema that is not JSON, for example the name of a file.
 
     Raises:
         InvalidTopology: The schema is not JSON.

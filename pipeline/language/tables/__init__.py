@@ -1,7 +1,7 @@
-"""Tables of the language: of topics, of aggregations, joined, versioned, global and grouped.
+"""The tables of the language, with the steps that a user calls, such as ``table.join(other)``.
 
-The input is what a user calls, such as ``table.join(other)``. The output is the inputs and stores
-of the topology that the calls describe.
+A table is a topic, an aggregation or a join of tables, or a versioned, global or grouped table. The
+steps create the inputs and stores of the topology.
 """
 
 from oriel.pipeline.language.tables.global_tables import GlobalKTable

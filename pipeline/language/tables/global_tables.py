@@ -12,7 +12,8 @@ class GlobalKTable(OtherWords):
     """A topic as a table that streams join by any key.
 
     Create it with ``StreamsBuilder.global_table``, and join a stream with ``stream.join(table,
-    key="expression")``. It has no other steps.
+    key="expression")``. It corresponds to ``GlobalKTable`` of Kafka Streams, and has no other
+    steps.
 
     Example:
         >>> countries = builder.global_table("countries", schema="title STRING")
@@ -23,5 +24,5 @@ class GlobalKTable(OtherWords):
     origin: Input
 
     def __repr__(self) -> str:
-        """Return how the table is written, for messages."""
+        """Return the call that creates the table, for messages."""
         return f"<GlobalKTable {self.origin.source}>"

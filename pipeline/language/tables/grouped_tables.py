@@ -1,4 +1,4 @@
-"""Grouped tables, whose aggregates follow each change of a row."""
+"""Grouped tables. Their aggregates change with each change of a row."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -20,9 +20,10 @@ from oriel.pipeline.windows import Aggregate, Aggregator, EmitStrategy, Merger, 
 class KGroupedTable(OtherWords):
     """The grouped rows of a table, to aggregate.
 
-    When a row changes, the old row is subtracted from its group, and the new row is added to its
-    group. When a row is deleted, it is subtracted. A group that loses its last row keeps its own
-    row (semantics.md#9).
+    It corresponds to ``KGroupedTable`` of Kafka Streams. When a row changes, the old row is first
+    subtracted from its group. The new row is then added to its group. When a row is deleted, it is
+    only subtracted. If a group loses its last row, its aggregate remains, for example with the
+    count 0 (semantics.md#9).
 
     Example:
         >>> by_country = airlines.group_by("country")
@@ -33,12 +34,13 @@ class KGroupedTable(OtherWords):
     origin: Input
 
     def count(self) -> "KTable":
-        """Count the rows of each group in the column ``count``, a BIGINT.
+        """Count the rows of each group.
 
-        If all rows of a group are deleted, its count is 0.
+        It corresponds to ``KGroupedTable.count`` of Kafka Streams. If all rows of a group are
+        deleted, its count is 0.
 
         Returns:
-            The table with one row per group.
+            A table with one row per group, and a column ``count`` of type BIGINT.
 
         Example:
             >>> builder.table("users", schema="city STRING").group_by("city").count()
@@ -51,17 +53,18 @@ class KGroupedTable(OtherWords):
     ) -> "KTable":
         """Combine the rows of each group with two functions.
 
-        The first row of a group is kept without a call. The functions get dicts of the columns of
-        the table, and these columns become the columns of the result. If a group has rows in
-        several partitions, ``adder`` also merges them. If a function returns ``None``, the row of
-        the group is deleted.
+        It corresponds to ``KGroupedTable.reduce`` of Kafka Streams. The first row of a group is
+        kept without a call. If a function returns None, the row of the group is deleted. A record
+        on which a function raises becomes a dead letter.
 
         Args:
-            adder: A function ``(kept, new row)`` that returns the value with the new row.
-            subtractor: A function ``(kept, old row)`` that returns the value without the old row.
+            adder: ``adder(kept, new)`` returns the value with the new row. Both arguments are dicts
+                of the columns. If a group has rows in several partitions, it also merges the values
+                of the partitions.
+            subtractor: ``subtractor(kept, old)`` returns the value without the old row.
 
         Returns:
-            The table with one row per group.
+            A table with one row per group, and the columns of the grouped table.
 
         Raises:
             InvalidTopology: An argument is not a function of two values.
@@ -85,30 +88,33 @@ class KGroupedTable(OtherWords):
         schema: str | None = None,
         **aggregates: Aggregate,
     ) -> "KTable":
-        """Aggregate the rows of each group, by named aggregates or by functions.
+        """Aggregate the rows of each group.
 
-        Functions are called in the order of the offsets of a partition. For joined tables, they are
-        called in the order of the updates.
+        It corresponds to ``KGroupedTable.aggregate`` of Kafka Streams. Pass either named
+        aggregates, or functions with a schema. Functions are called in the order of the offsets of
+        a partition. For joined tables and aggregations, they are called in the order of the
+        updates. A record on which a function raises becomes a dead letter.
 
         Args:
-            initializer: A function without arguments that returns the aggregate of a new group.
-            adder: A function ``(key, row, aggregate)`` that returns the aggregate with a new row.
-                ``None`` deletes the row of the group.
-            subtractor: A function ``(key, row, aggregate)`` that returns the aggregate without an
-                old row.
-            merger: A function ``(key, left, right)`` that merges the aggregates of two partitions.
-                It is required if the rows of a group are in several partitions of one table.
-            schema: The columns of the aggregate, for example ``"n BIGINT"``. Required for
-                functions. With one column, the functions get its value, with several a dict.
-            **aggregates: The named aggregates, for example ``airlines=count()``. Only ``count``,
+            initializer: ``initializer()`` returns the aggregate of a new group.
+            adder: ``adder(key, row, aggregate)`` returns the aggregate with a new row, or None to
+                delete the row of the group.
+            subtractor: ``subtractor(key, row, aggregate)`` returns the aggregate without an old
+                row, or None to delete the row of the group.
+            merger: ``merger(key, left, right)`` merges the aggregates of two partitions. Required
+                if the rows of a group are in several partitions of one topic.
+            schema: The columns of the aggregate as Spark DDL, for example ``"n BIGINT"``. Required
+                for functions. With one column, the functions receive its value. With several, they
+                receive a dict.
+            **aggregates: Named aggregates, for example ``airlines=count()``. Only ``count``,
                 ``sum``, ``avg`` and ``stddev`` can subtract a row.
 
         Returns:
-            The table with one row per group.
+            A table with one row per group.
 
         Raises:
-            InvalidTopology: Both functions and aggregates are passed, or neither, an argument is
-                invalid, or an aggregate cannot subtract a row, for example ``min``.
+            InvalidTopology: Both forms or neither form is passed, an argument is invalid, or a
+                named aggregate cannot subtract a row, for example ``min``.
 
         Example:
             >>> airlines_by_country = airlines.group_by("country").aggregate(airlines=count())

@@ -1,6 +1,7 @@
-"""Aggregations: steps over their rows, emission, and the store that keeps them.
+"""Aggregations: steps over their rows, their emit strategy, their store and their updates.
 
-Each step returns a new object. ``StreamsBuilder.build`` rejects an aggregation that nothing reads.
+Each step returns a new object. ``StreamsBuilder.build`` rejects an aggregation that is neither
+materialized nor read.
 """
 
 from dataclasses import replace
@@ -46,8 +47,8 @@ if TYPE_CHECKING:
 class KTable(OtherWords):
     """The result of an aggregation, with one row per key or per key and window.
 
-    Call ``materialize`` to keep the rows in a store, or ``to_stream`` to read their updates.
-    Without windows, it is also a table that streams and tables can join.
+    It corresponds to ``KTable`` of Kafka Streams. Call ``materialize`` to keep the rows in a store,
+    or ``to_stream`` to read their updates. If it has no windows, streams and tables can join it.
 
     Example:
         >>> flights.group_by("carrier").count().materialize("flights_by_carrier")
@@ -55,33 +56,35 @@ class KTable(OtherWords):
     """
 
     def __init__(self, registry: Registry, store: Store, text: str) -> None:
-        """Remember the aggregation, written as ``text``, until something reads it."""
+        """Register the aggregation, with ``text`` for messages, until it is stored or read."""
         self.registry = registry
         self._store = store
         self._text = text
         self._store_name: str | None = None
-        # Python reuses the id of a deleted object, so this key is an object that stays alive.
+        # The key is an object, because Python reuses the ``id`` of a deleted object.
         self._ticket = object()
         registry.waiting[self._ticket] = text
 
     def __repr__(self) -> str:
-        """Return how the aggregation is written, for messages."""
+        """Return the calls that create the aggregation, for messages."""
         return f"<KTable {self._text}>"
 
     @property
     def is_windowed(self) -> bool:
-        """Whether the rows are windows."""
+        """Whether the rows have windows."""
         return self._store.windows.kind != "none"
 
     def handed_over(self) -> tuple[Store, str]:
-        """Return the aggregation and its text, for another aggregation that includes it."""
+        """Return the aggregation and its text for a join, which replaces both aggregations."""
         self.registry.waiting.pop(self._ticket, None)
         return self._store, self._text
 
     def suppress(self, until: EmitStrategy) -> "KTable":
         """Emit only final rows, each once, when its window is final (semantics.md#2-6).
 
-        This is the same as ``emit(EmitStrategy.on_window_close())`` before the aggregation.
+        It corresponds to ``KTable.suppress`` of Kafka Streams with ``Suppressed.untilWindowCloses``
+        (KIP-328). The result is the same as with ``emit(EmitStrategy.on_window_close())`` before
+        the aggregation.
 
         Args:
             until: ``until_window_closes()``.
@@ -103,15 +106,16 @@ class KTable(OtherWords):
     def filter(self, condition: "str | Column") -> "KTable":
         """Keep the rows for which a condition is true, like HAVING in SQL.
 
-        The result has a row only while the condition is true for it. The aggregation still includes
-        the records of the other rows. If only final rows are emitted, the other rows are never
-        emitted.
+        It corresponds to ``KTable.filter`` of Kafka Streams. The result has a row only while the
+        condition is true for it. The state of the aggregation keeps all rows, so a row appears when
+        the condition becomes true. If only final rows are emitted, a dropped row is never emitted.
 
         Args:
             condition: An SQL expression or a Spark ``Column`` of type BOOLEAN. It can read the
                 columns of the aggregates, ``key``, ``timestamp_ms`` and, with windows,
-                ``window_start_ms`` and ``window_end_ms``. It must be an expression that Arrow runs.
-                This is checked when the topology is run.
+                ``window_start_ms`` and ``window_end_ms``. It must be an expression that runs in
+                Arrow (docs/reference/topology/streams.md). This is checked when the pipeline
+                starts.
 
         Returns:
             The table of the remaining rows.
@@ -128,8 +132,10 @@ class KTable(OtherWords):
     def filter_not(self, condition: "str | Column") -> "KTable":
         """Keep the rows for which a condition is false or null.
 
+        It corresponds to ``KTable.filterNot`` of Kafka Streams.
+
         Args:
-            condition: An expression as in ``filter``.
+            condition: An expression, as for ``filter``.
 
         Returns:
             The table of the remaining rows.
@@ -146,16 +152,18 @@ class KTable(OtherWords):
     def map_values(self, *keep: str, **columns: "str | Column") -> "KTable":
         """Replace the columns of the rows.
 
+        It corresponds to ``KTable.mapValues`` of Kafka Streams.
+
         Args:
             *keep: The names of the columns to keep, or ``"*"`` for all.
-            **columns: The computed columns. They can read what the condition of ``filter`` can
-                read.
+            **columns: New columns and their expressions. The rules for the condition of ``filter``
+                apply to these expressions.
 
         Returns:
             The table with the new columns.
 
         Raises:
-            InvalidTopology: No column is left, a store cannot have the name of a column, or an
+            InvalidTopology: No column is passed, a store cannot have the name of a column, or an
                 expression is neither a string nor a ``Column``.
 
         Example:
@@ -175,22 +183,29 @@ class KTable(OtherWords):
     ) -> "KTable":
         """Keep the rows in a store, which clients query by its name.
 
+        It corresponds to ``Materialized.as`` of Kafka Streams.
+
         Args:
-            store_name: The name of the store. It is unique in the topology.
-            retention_ms: How much history reads show, in milliseconds or as a ``timedelta``. A
-                window is visible if its start (sessions: end) is at least the greatest start minus
-                this, plus 1 ms (semantics.md#7). It has no influence on results. Default: all.
+            store_name: The name of the store, which must be unique in the topology: 1 to 128
+                characters of ``A-Z``, ``a-z``, ``0-9``, ``.``, ``_`` and ``-``. The first character
+                is a letter or a digit.
+            retention_ms: How much history reads show, in milliseconds or as a ``timedelta``. Only
+                for windows, and without influence on results. A window is visible if its start is
+                at least the greatest start minus ``retention_ms`` plus 1 ms. For sessions, the end
+                counts (semantics.md#7). Default: all windows are visible.
             key_serde: The type of the keys, which defines their order: ``Serdes.string()``,
-                ``Serdes.long()``, or a tuple of them for composite keys. A record whose key does
+                ``Serdes.long()``, or a tuple of serdes for composite keys. A record whose key does
                 not have the type becomes a dead letter. Default: strings.
 
         Returns:
-            This table.
+            This table, for ``to`` and ``to_stream``.
 
         Raises:
-            InvalidTopology: The name is invalid or used by another store, the retention is negative
-                or shorter than the windows need, or the serde does not fit the grouping.
-            IllegalArgument: The retention is not a number of milliseconds of 64 bits.
+            InvalidTopology: The name is invalid or used by another store, or the serde does not fit
+                the grouping. It is also raised if the retention is negative or shorter than the
+                windows need, or if it is set without windows.
+            IllegalArgument: The retention is not an integer number of milliseconds or a
+                ``timedelta``, or it exceeds 64 bits.
 
         Example:
             >>> hour = TimeWindows.of_size_and_grace(3_600_000, 60_000)
@@ -211,13 +226,13 @@ class KTable(OtherWords):
     def to_stream(self) -> "KStream":
         """Read the updates of the rows as a stream.
 
-        A record has the key and the time of the row. Its columns are the aggregates and, with
-        windows, ``window_start_ms`` and ``window_end_ms``. Each record of the input is forwarded as
-        the rows that it changes, as in Kafka Streams without a cache (semantics.md#2-5). A deleted
-        row has a null value.
+        It corresponds to ``KTable.toStream`` of Kafka Streams without a cache. Each input record
+        emits one update for each row that it changes (semantics.md#2-5). An update has the key and
+        the time of the row. Its columns are the aggregates and, with windows, ``window_start_ms``
+        and ``window_end_ms``. A deleted row has a null value.
 
-        If only final rows are emitted, each row becomes one record, in the order of window end,
-        start and key. This needs a store.
+        If only final rows are emitted, each final row is one record. The records are in the order
+        of window end, start and key. In this case, call ``materialize`` before ``to_stream``.
 
         Returns:
             The stream of updates, or of final rows.
@@ -246,16 +261,18 @@ class KTable(OtherWords):
     ) -> "SourceTable | KTable":
         """Join two tables, and keep the keys that both have.
 
-        Two aggregations by equal time windows are joined by key and window. All other joins need
-        aggregations without windows, and work as ``SourceTable.join`` (semantics.md#5-4).
+        It corresponds to ``KTable.join`` of Kafka Streams, without a ``ValueJoiner``. Two
+        aggregations by equal ``TimeWindows`` are joined by key and window. For all other joins, the
+        aggregations have no windows, and the rules of ``SourceTable.join`` apply
+        (semantics.md#5-4).
 
         Args:
             other: A table of the same builder.
-            foreign_key: The columns or expressions that compute the key of the row of ``other``
-                (KIP-213). Default: the key of this table.
+            foreign_key: A column or an expression over this table that computes the key of the row
+                of ``other``, or a tuple of several (KIP-213). Default: the key of this table.
 
         Returns:
-            The joined table. For windows, it is again a ``KTable``.
+            The joined table. With windows, it is a ``KTable``, otherwise a ``SourceTable``.
 
         Raises:
             InvalidTopology: ``other`` is not a table of this builder, the windows are not equal
@@ -275,17 +292,19 @@ class KTable(OtherWords):
     ) -> "SourceTable | KTable":
         """Join like ``join``, and keep the rows of this table that have no match.
 
-        Such a row has nulls in the columns of ``other``.
+        It corresponds to ``KTable.leftJoin`` of Kafka Streams. An unmatched row has nulls in the
+        columns of ``other``.
 
         Args:
             other: A table of the same builder.
-            foreign_key: The columns or expressions that compute the key of the row of ``other``.
+            foreign_key: The key of the row of ``other``, as for ``join``. If it is null, the row is
+                kept with nulls.
 
         Returns:
             The joined table.
 
         Raises:
-            InvalidTopology: The arguments are invalid for ``join``.
+            InvalidTopology: An argument is invalid for ``join``.
 
         Example:
             >>> named = flights.group_by("carrier").count().left_join(airlines)
@@ -300,6 +319,9 @@ class KTable(OtherWords):
     ) -> "SourceTable | KTable":
         """Join by key, and keep the rows of both tables that have no match.
 
+        It corresponds to ``KTable.outerJoin`` of Kafka Streams. An unmatched row has nulls in the
+        columns of the other table.
+
         Args:
             other: A table of the same builder.
             foreign_key: Not supported for outer joins. Use ``join`` or ``left_join``.
@@ -308,7 +330,7 @@ class KTable(OtherWords):
             The joined table.
 
         Raises:
-            InvalidTopology: The arguments are invalid for ``join``, or a foreign key is passed.
+            InvalidTopology: An argument is invalid for ``join``, or a foreign key is passed.
 
         Example:
             >>> all_airlines = flights.group_by("carrier").count().outer_join(airlines)
@@ -317,16 +339,20 @@ class KTable(OtherWords):
         return self._joined("outer", other)
 
     def group_by(self, *columns: "str | Column") -> "KGroupedTable":
-        """Group the rows by columns or expressions, as ``SourceTable.group_by``.
+        """Group the rows by columns or expressions.
+
+        It corresponds to ``KTable.groupBy`` of Kafka Streams, and has the rules of
+        ``SourceTable.group_by``.
 
         Args:
-            *columns: Columns of the aggregates, or expressions.
+            *columns: Columns of the aggregates, or expressions. They cannot read ``timestamp_ms``.
 
         Returns:
             The grouped table, to aggregate.
 
         Raises:
-            InvalidTopology: The aggregation has windows, or the arguments are invalid.
+            InvalidTopology: The aggregation has windows, or an argument is invalid for
+                ``SourceTable.group_by``.
 
         Example:
             >>> counted = flights.group_by("carrier").count()
@@ -337,14 +363,17 @@ class KTable(OtherWords):
     def to(self, topic: str, *, final_only: bool = False) -> "KTable":
         """Also write the rows of the store to a Kafka topic, after each batch.
 
-        Each row is one message. Its key has the key and the window, its value is the row as JSON
-        with its ``revision``. The value is null if the row is deleted. After a crash, a batch can
-        be written again, with the same keys and revisions.
+        Each changed row is one message. Its key is JSON with the key and the window, and its value
+        is the row as JSON with its ``revision``. If the row is deleted, the value is null.
+
+        Messages are written in transactions. A consumer with ``read_committed`` sees each message
+        once, also after a crash. A consumer with ``read_uncommitted`` can see messages again, with
+        the same keys and revisions (docs/reference/topology/sinks.md).
 
         Args:
             topic: The name of the topic, which must exist.
-            final_only: Whether to write each window once, when it is final. Default: every changed
-                row.
+            final_only: Whether to write each window only once, when it is final. Default: write
+                each changed row in each batch.
 
         Returns:
             This table.
@@ -362,7 +391,9 @@ class KTable(OtherWords):
         return self
 
     def looked_up(self, step: str) -> Input:
-        """Return the rows as a table that a stream joins in its ``step``.
+        """Return the updates of the rows, for the table side of a stream-table join.
+
+        ``step`` is the name of the join, for messages.
 
         Raises:
             InvalidTopology: The aggregation has windows.
@@ -374,7 +405,9 @@ class KTable(OtherWords):
         )
 
     def as_table(self, step: str) -> "SourceTable":
-        """Return the rows as a table that is joined or grouped in ``step``.
+        """Return the rows as a table that other tables can join, and that can be grouped.
+
+        ``step`` is the name of the step that needs the table, for messages.
 
         Raises:
             InvalidTopology: The aggregation has windows.
@@ -390,7 +423,7 @@ class KTable(OtherWords):
         return SourceTable(self.registry, (rows,))
 
     def _rows(self, step: str, of_windows: str) -> Input:
-        """Return the updates of the table. ``of_windows`` says what to do instead for windows."""
+        """Return the updates of the rows, or reject windows with the message ``of_windows``."""
         if self.is_windowed:
             message = f"{step}: {of_windows}"
             raise InvalidTopology(message)
@@ -416,7 +449,7 @@ class KTable(OtherWords):
 
     def _updates(self) -> Input:
         updates = results_of(aggregate_updates(self._store))
-        # An aggregation whose updates are read needs no store.
+        # An aggregation needs no store if its updates are read.
         self.registry.waiting.pop(self._ticket, None)
         return updates
 
@@ -425,7 +458,7 @@ class KTable(OtherWords):
         return self._instead(store, f"{self._text}.{step}")
 
     def _instead(self, store: Store, text: str) -> "KTable":
-        """Return another aggregation, which usually replaces this one."""
+        """Return another aggregation. It replaces this one in the list of unfinished ones."""
         self.registry.waiting.pop(self._ticket, None)
         return KTable(self.registry, store, text)
 
@@ -433,9 +466,11 @@ class KTable(OtherWords):
 def until_window_closes() -> EmitStrategy:
     """Return the argument of ``suppress`` that emits only final windows.
 
+    It corresponds to ``Suppressed.untilWindowCloses`` of Kafka Streams (KIP-328), without a buffer
+    configuration.
+
     Returns:
-        The strategy of ``EmitStrategy.on_window_close()``, as ``untilWindowCloses`` of Kafka
-        Streams.
+        The strategy ``EmitStrategy.on_window_close()``.
 
     Example:
         >>> hour = TimeWindows.of_size_and_grace(3_600_000, 60_000)

@@ -1,6 +1,6 @@
-"""Tables of topics, joined by key or by a foreign key, and what is read from them.
+"""Tables of topics, their joins by key or by a foreign key, and their updates.
 
-An aggregation without windows is also such a table when it is joined or grouped.
+If an aggregation without windows is joined or grouped, it is also such a table.
 """
 
 from dataclasses import dataclass, replace
@@ -56,8 +56,9 @@ if TYPE_CHECKING:
 class SourceTable(OtherWords):
     """A table of a topic or of joined tables, with one row per key.
 
-    The newest record of a key is its row, and a record with a null value deletes the row. Create it
-    with ``StreamsBuilder.table``, ``KStream.to_table`` or a join of tables.
+    It corresponds to ``KTable`` of Kafka Streams. The newest record of a key is its row, and a
+    record with a null value deletes the row. Create it with ``StreamsBuilder.table``,
+    ``KStream.to_table`` or a join of tables.
 
     Example:
         >>> airlines.filter("country = 'NO'").materialize("norwegian_airlines")
@@ -66,30 +67,33 @@ class SourceTable(OtherWords):
 
     registry: Registry
     tables: tuple[Input, ...]
+    #: The join of ``tables`` by their indexes, or the index of the table without a join.
     rows: TableJoin | int = 0
+    #: The name of the store after ``materialize``.
     store_name: str | None = None
 
     def __repr__(self) -> str:
-        """Return how the table is written, for messages."""
+        """Return the calls that create the table, for messages."""
         tables = (written(side_of(table), is_table=True) for table in self.tables)
         return f"<SourceTable {' and '.join(tables)}>"
 
     def filter(self, condition: "str | Column") -> "SourceTable":
         """Keep the rows for which a condition is true.
 
-        If a new record of a key does not fulfill the condition, the row of the key is deleted.
+        It corresponds to ``KTable.filter`` of Kafka Streams. If the condition is false or null for
+        the newest record of a key, the row of the key is deleted.
 
         Args:
             condition: An SQL expression or a Spark ``Column`` of type BOOLEAN. It can read the
                 columns of the row, ``key`` and ``timestamp_ms``. For joined tables, it must be an
-                expression that Arrow runs.
+                expression that runs in Arrow (docs/reference/topology/streams.md).
 
         Returns:
             The table of the remaining rows.
 
         Raises:
-            InvalidTopology: ``condition`` is neither a string nor a ``Column``, or a joined table
-                consists of results of a stream-stream join or of flattened join results.
+            InvalidTopology: ``condition`` is neither a string nor a ``Column``, or the table is a
+                foreign-key join whose updates cannot be read, as for ``to_stream``.
 
         Example:
             >>> norwegian = airlines.filter("country = 'NO'")
@@ -100,14 +104,16 @@ class SourceTable(OtherWords):
     def filter_not(self, condition: "str | Column") -> "SourceTable":
         """Keep the rows for which a condition is false or null.
 
+        It corresponds to ``KTable.filterNot`` of Kafka Streams.
+
         Args:
-            condition: An expression as in ``filter``.
+            condition: An expression, as for ``filter``.
 
         Returns:
             The table of the remaining rows.
 
         Raises:
-            InvalidTopology: ``condition`` is invalid for ``filter``.
+            InvalidTopology: The call is invalid for ``filter``.
 
         Example:
             >>> others = airlines.filter_not("country = 'NO'")
@@ -118,18 +124,20 @@ class SourceTable(OtherWords):
     def map_values(self, *keep: str, **columns: "str | Column") -> "SourceTable":
         """Replace the columns of the rows.
 
+        It corresponds to ``KTable.mapValues`` of Kafka Streams.
+
         Args:
             *keep: The names of the columns to keep, or ``"*"`` for all.
-            **columns: The computed columns. They can read what the condition of ``filter`` can
-                read.
+            **columns: New columns and their expressions. The rules for the condition of ``filter``
+                apply to these expressions.
 
         Returns:
             The table with the new columns.
 
         Raises:
-            InvalidTopology: No column is left, an expression is neither a string nor a ``Column``,
-                or a joined table consists of results of a stream-stream join or of flattened join
-                results.
+            InvalidTopology: No column is passed, an expression is neither a string nor a
+                ``Column``, or the table is a foreign-key join whose updates cannot be read, as for
+                ``to_stream``.
 
         Example:
             >>> names = airlines.map_values("country", upper_name="upper(name)")
@@ -144,15 +152,17 @@ class SourceTable(OtherWords):
     ) -> "SourceTable":
         """Join two tables, and keep the keys that both have (semantics.md#5-4).
 
-        A row has the columns of both tables, which must have different names. Its time is the
-        greater of both. With ``foreign_key``, each row of this table is joined with the row that it
-        references, and the result has the keys of this table (KIP-213).
+        It corresponds to ``KTable.join`` of Kafka Streams, without a ``ValueJoiner``. A row has the
+        columns of both tables, which must have different names. Its time is the greater of both.
+
+        With ``foreign_key``, each row of this table is joined with the row that it references. The
+        result has the keys of this table (KIP-213).
 
         Args:
             other: A table of the same builder. It can be an aggregation without windows.
-            foreign_key: A column or an expression of this table that computes the key of the row of
-                ``other``, or a tuple of them. If it is null, the row has no match. Default: the
-                key.
+            foreign_key: A column or an expression over this table that computes the key of the row
+                of ``other``, or a tuple of several. It cannot read ``timestamp_ms``. If it is null,
+                the row has no match. Default: the key of this table.
 
         Returns:
             The joined table.
@@ -177,18 +187,19 @@ class SourceTable(OtherWords):
     ) -> "SourceTable":
         """Join like ``join``, and keep the rows of this table that have no match.
 
-        Such a row has nulls in the columns of ``other``.
+        It corresponds to ``KTable.leftJoin`` of Kafka Streams. An unmatched row has nulls in the
+        columns of ``other``.
 
         Args:
             other: A table of the same builder. It can be an aggregation without windows.
-            foreign_key: The columns or expressions that compute the key of the row of ``other``. If
-                one is null, the row is kept with nulls.
+            foreign_key: The key of the row of ``other``, as for ``join``. If it is null, the row is
+                kept with nulls.
 
         Returns:
             The joined table.
 
         Raises:
-            InvalidTopology: The arguments are invalid for ``join``.
+            InvalidTopology: An argument is invalid for ``join``.
 
         Example:
             >>> counted = flights.group_by("carrier").count()
@@ -204,6 +215,9 @@ class SourceTable(OtherWords):
     ) -> "SourceTable":
         """Join by key, and keep the rows of both tables that have no match.
 
+        It corresponds to ``KTable.outerJoin`` of Kafka Streams. An unmatched row has nulls in the
+        columns of the other table.
+
         Args:
             other: A table of the same builder. It can be an aggregation without windows.
             foreign_key: Not supported for outer joins. Use ``join`` or ``left_join``.
@@ -212,7 +226,7 @@ class SourceTable(OtherWords):
             The joined table.
 
         Raises:
-            InvalidTopology: The arguments are invalid for ``join``, or a foreign key is passed.
+            InvalidTopology: An argument is invalid for ``join``, or a foreign key is passed.
 
         Example:
             >>> fleets = builder.table("fleets", schema="planes INT")
@@ -224,19 +238,22 @@ class SourceTable(OtherWords):
     def group_by(self, *columns: "str | Column") -> "KGroupedTable":
         """Group the rows by columns or expressions.
 
-        A row is in one group. It leaves the group when it changes or is deleted (semantics.md#9).
-        If an expression is null, the row is in no group, and its record becomes a dead letter.
+        It corresponds to ``KTable.groupBy`` of Kafka Streams. Each row is in one group. When it
+        changes or is deleted, the old row is subtracted from its group (semantics.md#9). If an
+        expression is null, the row is not in a group, and its record becomes a dead letter.
 
         Args:
-            *columns: Columns of the row, or expressions. They cannot read ``timestamp_ms``.
+            *columns: Columns of the row, or expressions. They are combined into one key, as by
+                ``KStream.group_by``. They cannot read ``timestamp_ms``, because it is the time of
+                the update.
 
         Returns:
             The grouped table, to aggregate.
 
         Raises:
-            InvalidTopology: No column is named, one is neither a string nor a ``Column`` or reads
-                ``timestamp_ms``, or the table consists of results of a stream-stream join or of
-                flattened join results.
+            InvalidTopology: No column is passed, one is neither a string nor a ``Column`` or reads
+                ``timestamp_ms``, or the table is a foreign-key join whose updates cannot be read,
+                as for ``to_stream``.
 
         Example:
             >>> airlines_by_country = airlines.group_by("country").count()
@@ -245,7 +262,7 @@ class SourceTable(OtherWords):
             message = "group_by: name at least one column or expression"
             raise InvalidTopology(message)
         require_expressions("group_by", *columns)
-        # The group of an old row is computed again when the row leaves it.
+        # The group of an old row is computed again when the row is subtracted from it.
         refuse_update_times("group_by", "a row's group", columns)
         changes = results_of(table_changes("group_by", self.tables, self.rows))
         return KGroupedTable(self.registry, replace(changes, group_by=columns))
@@ -253,16 +270,16 @@ class SourceTable(OtherWords):
     def to_stream(self) -> "KStream":
         """Read the updates of the table as a stream.
 
-        For a topic, these are its records that have a key. For joined tables, it is the joined row
-        after each record of any table, with a null value if the row is deleted. Its time is the
-        greatest time of the record and of the rows that it finds.
+        It corresponds to ``KTable.toStream`` of Kafka Streams. For a topic, the updates are its
+        records that have a key. For joined tables, an update is the joined row after a record of
+        any table. If the row is deleted, its value is null. The time of an update is the greatest
+        time of the record and of the rows that it finds.
 
         Returns:
             The stream of updates.
 
         Raises:
-            InvalidTopology: A joined table consists of results of a stream-stream join or of
-                flattened join results.
+            InvalidTopology: More than 3 foreign-key joins read the updates of each other.
 
         Example:
             >>> changes = airlines.to_stream().group_by_key().count()
@@ -276,23 +293,28 @@ class SourceTable(OtherWords):
         return KStream(self.registry, (updates,))
 
     def updates(self, step: str) -> Input:
-        """Return the updates of the table, for the ``step`` that is called.
+        """Return the updates of the table as an input.
+
+        ``step`` is the name of the step that reads them, for messages.
 
         Raises:
-            InvalidTopology: The table has no updates, as in ``to_stream``.
+            InvalidTopology: The updates cannot be read, as for ``to_stream``.
         """
         return table_updates(step, self.tables, self.rows)
 
     def materialize(self, store_name: str, key_serde: StoreKeySerde | None = None) -> "SourceTable":
         """Keep the rows in a store, which clients query by its name.
 
+        It corresponds to ``Materialized.as`` of Kafka Streams.
+
         Args:
-            store_name: The name of the store. It is unique in the topology.
+            store_name: The name of the store, as for ``KTable.materialize``.
             key_serde: The type of the keys, which defines their order: ``Serdes.string()``,
-                ``Serdes.long()``, or a tuple of them for composite keys. Default: strings.
+                ``Serdes.long()``, or a tuple of serdes for composite keys. A record whose key does
+                not have the type becomes a dead letter. Default: strings.
 
         Returns:
-            The table with its store.
+            The table with its store, for ``to``.
 
         Raises:
             InvalidTopology: The name is invalid or used by another store, or the serde is not a
@@ -312,7 +334,8 @@ class SourceTable(OtherWords):
     def to(self, topic: str) -> "SourceTable":
         """Also write the rows of the store to a Kafka topic, after each batch.
 
-        Each changed row is one message, and a deleted row has a null value (see ``KTable.to``).
+        Each changed row is one message, and a deleted row has a null value. ``KTable.to`` describes
+        messages and delivery.
 
         Args:
             topic: The name of the topic, which must exist.

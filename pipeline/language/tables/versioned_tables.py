@@ -31,10 +31,11 @@ if TYPE_CHECKING:
 class VersionedTable(OtherWords):
     """A table of a topic that keeps the history of its rows (KIP-889, KIP-914).
 
-    A stream that joins it finds the row as of the time of its record. In all other uses, it is the
-    table of its newest versions, and a record that is older than the row of its key changes
-    nothing. Records that are older than the history are late. Create it with
-    ``StreamsBuilder.versioned_table``.
+    Create it with ``StreamsBuilder.versioned_table``. A stream that joins it finds the row as of
+    the time of its record. A record that is older than the history is late.
+
+    In joins of tables, ``group_by`` and ``materialize``, it is the table of its newest versions. A
+    record that is older than the row of its key changes nothing there.
 
     Example:
         >>> fees = builder.versioned_table("fees", "fee DOUBLE", history_retention_ms=3_600_000)
@@ -46,13 +47,14 @@ class VersionedTable(OtherWords):
     history_ms: int
 
     def __repr__(self) -> str:
-        """Return how the table is written, for messages."""
+        """Return the calls that create the table, for messages."""
         return f"<VersionedTable {written(side_of(self.origin))}>"
 
     def filter(self, condition: "str | Column") -> "VersionedTable":
         """Keep the versions for which a condition is true.
 
-        At the time of another version, the key has no row.
+        It corresponds to ``KTable.filter`` of Kafka Streams. During the time of a version for which
+        the condition is false or null, its key has no row.
 
         Args:
             condition: An SQL expression or a Spark ``Column`` of type BOOLEAN. It can read the
@@ -74,8 +76,10 @@ class VersionedTable(OtherWords):
     def filter_not(self, condition: "str | Column") -> "VersionedTable":
         """Keep the versions for which a condition is false or null.
 
+        It corresponds to ``KTable.filterNot`` of Kafka Streams.
+
         Args:
-            condition: An expression as in ``filter``.
+            condition: An expression, as for ``filter``.
 
         Returns:
             The table of the remaining versions.
@@ -93,16 +97,18 @@ class VersionedTable(OtherWords):
     def map_values(self, *keep: str, **columns: "str | Column") -> "VersionedTable":
         """Replace the columns of the versions.
 
+        It corresponds to ``KTable.mapValues`` of Kafka Streams.
+
         Args:
             *keep: The names of the columns to keep, or ``"*"`` for all.
-            **columns: The computed columns. They can read what the condition of ``filter`` can
-                read.
+            **columns: New columns and their expressions. The rules for the condition of ``filter``
+                apply to these expressions.
 
         Returns:
             The table with the new columns.
 
         Raises:
-            InvalidTopology: No column is left, or an expression is neither a string nor a
+            InvalidTopology: No column is passed, or an expression is neither a string nor a
                 ``Column``.
 
         Example:
@@ -121,14 +127,14 @@ class VersionedTable(OtherWords):
 
         Args:
             other: A table of the same builder. It can be an aggregation without windows.
-            foreign_key: The columns or expressions that compute the key of the row of ``other``
-                (KIP-213). Default: the key.
+            foreign_key: A column or an expression over this table that computes the key of the row
+                of ``other``, or a tuple of several (KIP-213). Default: the key of this table.
 
         Returns:
             The joined table.
 
         Raises:
-            InvalidTopology: The arguments are invalid for ``SourceTable.join``.
+            InvalidTopology: An argument is invalid for ``SourceTable.join``.
 
         Example:
             >>> fees = builder.versioned_table("fees", "fee DOUBLE", history_retention_ms=3_600_000)
@@ -144,15 +150,18 @@ class VersionedTable(OtherWords):
     ) -> SourceTable:
         """Join like ``join``, and keep the rows of this table that have no match.
 
+        An unmatched row has nulls in the columns of ``other``.
+
         Args:
             other: A table of the same builder. It can be an aggregation without windows.
-            foreign_key: The columns or expressions that compute the key of the row of ``other``.
+            foreign_key: The key of the row of ``other``, as for ``join``. If it is null, the row is
+                kept with nulls.
 
         Returns:
             The joined table.
 
         Raises:
-            InvalidTopology: The arguments are invalid for ``SourceTable.join``.
+            InvalidTopology: An argument is invalid for ``SourceTable.join``.
 
         Example:
             >>> fees = builder.versioned_table("fees", "fee DOUBLE", history_retention_ms=3_600_000)
@@ -168,6 +177,8 @@ class VersionedTable(OtherWords):
     ) -> SourceTable:
         """Join by key, and keep the rows of both tables that have no match.
 
+        An unmatched row has nulls in the columns of the other table.
+
         Args:
             other: A table of the same builder. It can be an aggregation without windows.
             foreign_key: Not supported for outer joins. Use ``join`` or ``left_join``.
@@ -176,7 +187,7 @@ class VersionedTable(OtherWords):
             The joined table.
 
         Raises:
-            InvalidTopology: The arguments are invalid for ``SourceTable.join``, or a foreign key is
+            InvalidTopology: An argument is invalid for ``SourceTable.join``, or a foreign key is
                 passed.
 
         Example:
@@ -189,13 +200,13 @@ class VersionedTable(OtherWords):
         """Group the newest versions, as ``SourceTable.group_by``.
 
         Args:
-            *columns: Columns of the row, or expressions.
+            *columns: Columns of the row, or expressions. They cannot read ``timestamp_ms``.
 
         Returns:
             The grouped table, to aggregate.
 
         Raises:
-            InvalidTopology: The arguments are invalid for ``SourceTable.group_by``.
+            InvalidTopology: An argument is invalid for ``SourceTable.group_by``.
 
         Example:
             >>> fees = builder.versioned_table("fees", "fee DOUBLE", history_retention_ms=3_600_000)
@@ -206,7 +217,8 @@ class VersionedTable(OtherWords):
     def to_stream(self) -> "KStream":
         """Read the records of the table as a stream.
 
-        The stream has every record that is not late and has a key, in the order of the log.
+        It corresponds to ``KTable.toStream`` of Kafka Streams. The stream has each record that has
+        a key and is not late, in the order of the log.
 
         Returns:
             The stream of records.
@@ -221,14 +233,14 @@ class VersionedTable(OtherWords):
         """Keep the newest versions in a store, as ``SourceTable.materialize``.
 
         Args:
-            store_name: The name of the store. It is unique in the topology.
-            key_serde: The type of the keys. Default: strings.
+            store_name: The name of the store, as for ``KTable.materialize``.
+            key_serde: The type of the keys, as for ``SourceTable.materialize``. Default: strings.
 
         Returns:
             The table of the newest versions, with its store.
 
         Raises:
-            InvalidTopology: The arguments are invalid for ``SourceTable.materialize``.
+            InvalidTopology: An argument is invalid for ``SourceTable.materialize``.
 
         Example:
             >>> fees = builder.versioned_table("fees", "fee DOUBLE", history_retention_ms=3_600_000)

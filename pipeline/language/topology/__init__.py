@@ -1,8 +1,8 @@
 """A topology as data: frozen dataclasses that the language creates and the pipeline runs.
 
-An input is a source with its row-wise steps and its joins. Stores have inputs and an aggregation,
-and a ``Topology`` has stores and sinks. The table of a store keeps the texts of ``descriptions``.
-No module here imports Spark.
+An input is a source with its row-wise steps and its joins. A store has inputs and an aggregation,
+and a ``Topology`` has stores and sinks. The table of a store records the texts of ``descriptions``,
+so that a start detects a changed topology. These modules do not import Spark.
 """
 
 from oriel.pipeline.language.topology.aggregations import (

@@ -1,4 +1,4 @@
-"""Aggregations of stores, and the topics that their rows are written to, as data."""
+"""The aggregations of stores, and the Kafka topics that rows are written to, as data."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -9,13 +9,18 @@ from oriel.pipeline.windows import Aggregate, Aggregator, Merger, TableJoin
 
 
 def verb(how: str) -> str:
-    """Return the name of the method of a join."""
+    """Return the name of the method of a join: ``join``, ``left_join`` or ``outer_join``."""
     return "join" if how == "inner" else f"{how}_join"
 
 
 @dataclass(frozen=True)
 class Columns:
-    """The declarative aggregates of each stream, by name."""
+    """Named aggregates.
+
+    Attributes:
+        of_stream: For each stream of a cogroup, its aggregates by the name of their column.
+            Otherwise, it has one item.
+    """
 
     of_stream: tuple[Mapping[str, Aggregate], ...]
 
@@ -26,16 +31,21 @@ class Columns:
 
     @property
     def names(self) -> list[str]:
-        """The store's columns, in order."""
+        """The columns of the store, in order."""
         return [name for aggregates in self.of_stream for name in aggregates]
 
 
 @dataclass(frozen=True)
 class Functions:
-    """User-defined functions, with one aggregator per stream.
+    """A user-defined aggregation with functions.
 
-    ``schema`` is the DDL of the aggregate, or None for the schema of the value (``reduce``). For a
-    grouped table, ``subtractor`` retracts old rows, and the aggregator adds new ones.
+    Attributes:
+        initializer: The function that returns the aggregate of a new row. None for ``reduce``.
+        aggregators: One aggregator per stream of a cogroup. For a grouped table, it adds new rows.
+        merger: The function that merges two aggregates, if one was passed.
+        schema: The columns of the aggregate as Spark DDL. None: the columns of the value.
+        step: The name of the method, ``aggregate`` or ``reduce``.
+        subtractor: The function that retracts old rows of a grouped table.
     """
 
     initializer: Callable[[], Any] | None
@@ -66,13 +76,14 @@ class Functions:
 class TableRows:
     """The rows of a table, or of several tables that are joined by key, without aggregation.
 
-    ``join`` has the inputs of the store by their indexes. For one table, it is 0.
+    Attributes:
+        join: The join of the inputs of the store by their indexes. For one table, it is 0.
     """
 
     join: TableJoin | int
 
     def __str__(self) -> str:
-        """Return the source of the rows, for ``describe``."""
+        """Return the kind of the rows, for ``describe``."""
         if isinstance(self.join, int):
             return "of the table"
         is_pair = self.how == self.join.how
@@ -80,7 +91,7 @@ class TableRows:
 
     @property
     def how(self) -> str:
-        """The joins of the tables: the kind for two tables, a text with indexes for more."""
+        """The joins as text: the kind of join for two tables, with indexes for more tables."""
         join = self.join
         if isinstance(join, TableJoin) and (join.left, join.right) == (0, 1):
             return join.how
@@ -101,7 +112,12 @@ Aggregation = Columns | Functions | TableRows | Records
 
 @dataclass(frozen=True)
 class Publication:
-    """A Kafka topic that all rows or records, or only final rows, are written to."""
+    """A Kafka topic that rows or records are written to.
+
+    Attributes:
+        topic: The name of the topic.
+        final_only: Whether only final rows are written.
+    """
 
     topic: str
     final_only: bool = False

@@ -1,9 +1,9 @@
 """The definition of a store as text: its sources, steps and functions.
 
-The table of a store keeps these texts, so that a start detects a changed topology. A text must be
+The table of a store records these texts, so that a start detects a changed topology. A text must be
 the same in every run, and must change with the topology. For a Python function, it has only the
-name. Byte code depends on the version of Python, and does not contain called functions. So a
-changed body is not detected. ``peek`` changes no row and is in no text.
+name, because byte code depends on the version of Python and does not contain called functions. So
+a changed body is not detected. ``peek`` changes no row, so it is not in the texts.
 """
 
 import re
@@ -32,9 +32,9 @@ def source_texts(store: Store) -> tuple[str, ...]:
 
 
 def step_texts(store: Store) -> tuple[str, ...]:
-    """Return each input of a store with its source, its row-wise steps and its join.
+    """Return a text for each input of a store, with its source, its join and its row-wise steps.
 
-    If the rows of the aggregation have steps, they are the last text.
+    If the rows of the aggregation have steps, the last text has these steps.
     """
     texts = [_input_text(origin) for origin in store.inputs]
     if len(texts) > 1 and isinstance(store.aggregation, Columns):

@@ -1,4 +1,4 @@
-"""A topology as a Mermaid flowchart."""
+"""Draw a topology as a Mermaid flowchart."""
 
 from collections.abc import Sequence
 
@@ -18,7 +18,7 @@ from oriel.pipeline.language.topology.written import (
 
 
 def drawn(topics: Sequence[str], stores: Sequence[Store], sinks: Sequence[Store]) -> str:
-    """Return topics, joins and stores as nodes, and the row-wise steps on the arrows."""
+    """Return a flowchart with topics, joins and stores as nodes, and row-wise steps on arrows."""
     drawing = _Drawing(topics, stores)
     for number, store in enumerate(stores):
         drawing.node(f"store{number}", "[{}]", store.name, store.kind, *step_words(store.row_steps))
@@ -40,14 +40,14 @@ class _Drawing:
 
     def __init__(self, topics: Sequence[str], stores: Sequence[Store]) -> None:
         self.lines = ["flowchart LR"]
-        #: Topic of a source to its node. A store is also a source.
+        #: Topic of a source -> node. A store can also be a source.
         self._sources = {
             StoreSource.of(store.name).topic: f"store{number}"
             for number, store in enumerate(stores)
         }
         for number, topic in enumerate(topics):
             self._sources[topic] = self.node(f"topic{number}", "[({})]", topic)
-        #: Identity of a join to its node. Streams of one join share the node.
+        #: Identity of a join -> node. Streams of one join share the node.
         self._joins: dict[int, str] = {}
 
     def node(self, name: str, shape: str, *label: object) -> str:
@@ -61,7 +61,7 @@ class _Drawing:
         self.lines.append(f"    {source} -->{text} {target}")
 
     def reading(self, stream: Input, target: str, *, is_table: bool = False) -> None:
-        """Add the arrow from the source or join of a stream, with its steps and upstream nodes."""
+        """Add the arrow from the source or join of a stream, and all upstream nodes and arrows."""
         is_table = is_table or is_changes(stream)
         stream = without_changes(stream)
         join = stream.join
@@ -83,7 +83,7 @@ class _Drawing:
 
 
 def _quoted(lines: tuple[object, ...]) -> str:
-    """Return the lines of a label as HTML."""
+    """Return the lines of a label as quoted HTML."""
     text = "\n".join(map(str, lines))
     for character, entity in (("&", "&amp;"), ('"', "&quot;"), ("<", "&lt;")):
         text = text.replace(character, entity)

@@ -9,10 +9,14 @@ from oriel.storage import Offsets
 
 @dataclass(frozen=True)
 class Source:
-    """A topic and the columns of its values as Spark DDL.
+    """A topic with its formats and the columns of its values.
 
-    ``step`` is the first call that read the topic. It does not count in comparisons, because a
-    stream and a table of a topic are one source.
+    Attributes:
+        topic: The name of the topic.
+        schema: The columns of the value as Spark DDL.
+        step: The name of the first call that read the topic. Comparisons ignore it, because a
+            stream and a table of a topic are one source.
+        consumed: The serdes, the time and the headers of the records.
     """
 
     topic: str
@@ -29,7 +33,7 @@ class Source:
 
     @property
     def columns(self) -> str:
-        """The columns of the value and then the columns of headers, as Spark DDL."""
+        """The columns of the value, followed by the columns of headers, as Spark DDL."""
         names = (name.replace("`", "``") for name in self.consumed.headers.values())
         return ", ".join([self.schema, *(f"`{name}` STRING" for name in names)])
 
@@ -38,15 +42,19 @@ class Source:
 class StoreSource(Source):
     """The final rows of a store of the same topology, as records with its key and its columns.
 
-    They are one partition, which exists in no broker. ``topic`` is a name that a topic cannot have.
-    ``schema`` is empty until the types of the aggregates are known.
+    The records are one partition, which is not in Kafka.
+
+    Attributes:
+        store: The name of the store.
+        topic: ``store NAME``, because a topic cannot have a space in its name.
+        schema: Empty until the types of the aggregates are known.
     """
 
     store: str = ""
 
     @classmethod
     def of(cls, store: str) -> "StoreSource":
-        """Return the source of the rows of a store."""
+        """Return the source with the final rows of a store."""
         return cls(f"{_STORE_TOPIC}{store}", "", store=store)
 
     def __str__(self) -> str:
@@ -59,5 +67,5 @@ _STORE_TOPIC = "store "
 
 
 def of_topics(offsets: Offsets) -> Offsets:
-    """Return the offsets of topics only, without rows of stores."""
+    """Return the offsets of topics, without the offsets of store sources."""
     return {name: ends for name, ends in offsets.items() if not name.startswith(_STORE_TOPIC)}

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 Peeker = Callable[[str | None, dict[str, Any] | None, int], object]
 
 _ORIGIN = ",Origin("
-#: The text of a column and of a constant as an argument of a Python function in Spark.
+#: The texts of a column and of a constant, as arguments of a Python function in Spark's text.
 _GIVEN_COLUMN = re.compile(
     r"columnnodeexpression\(UnresolvedAttribute\(List\(([^()]*)\),None,false\)\)"
 )
@@ -28,9 +28,9 @@ _GIVEN_CONSTANT = re.compile(r"columnnodeexpression\(Literal\(([^()]*),None\)\)"
 def expression_text(expression: "str | Column") -> str:
     """Return an expression as text that is the same in every run.
 
-    A store remembers its grouping, so the text must only change with the topology. The text of
-    Spark for an argument of a Python function has a memory address and a line, ``,Origin(...)``,
-    which is removed here. Columns and constants in it are written as in SQL.
+    A store records its grouping, so the text must change only with the topology. Spark's text for
+    an argument of a Python function has a memory address and a line number, ``,Origin(...)``. They
+    are removed here, and columns and constants in such a text are written as in SQL.
     """
     text = repr(expression)
     if isinstance(expression, str):
@@ -57,7 +57,7 @@ def short_name(function: Callable[..., Any]) -> str:
 
 
 def grouping_text(parts: "tuple[str | Column, ...]") -> str:
-    """Return the expressions of a grouping in one line. ``key`` is the key of the record."""
+    """Return the expressions of a grouping in one line, or ``key`` without expressions."""
     texts = (part if isinstance(part, str) else expression_text(part) for part in parts or ("key",))
     return ", ".join(" ".join(text.split()) for text in texts)
 
@@ -70,9 +70,12 @@ def columns_text(keep: Iterable[str], columns: "Mapping[str, str | Column]") -> 
 
 @dataclass(frozen=True)
 class Filter:
-    """Keep the records for which the condition is true, neither false nor null.
+    """Keep the records for which a condition is true, neither false nor null.
 
-    ``is_negated``: keep the other records. ``of_table``: dropped records are deleted rows.
+    Attributes:
+        condition: The condition.
+        is_negated: Whether to keep the other records instead (``filter_not``).
+        of_table: Whether it is a step of a table, where a dropped record deletes the row.
     """
 
     condition: "str | Column"
@@ -86,9 +89,12 @@ class Filter:
 
 @dataclass(frozen=True)
 class MapValues:
-    """Replace the value: keep the columns in ``keep`` (``*``: all), and add ``columns``.
+    """Replace the value, and possibly the key.
 
-    If ``key`` is not empty, its expressions are the new key, as in ``group_by``.
+    Attributes:
+        keep: The names of the columns to keep, or ``*`` for all columns.
+        columns: New columns with their expressions.
+        key: The expressions of the new key, combined as by ``group_by``. Empty: keep the key.
     """
 
     keep: tuple[str, ...]
@@ -106,10 +112,14 @@ class MapValues:
 
 @dataclass(frozen=True)
 class FlatMapValues:
-    """Create one record per element of the array in ``columns``, with ``keep`` of ``MapValues``.
+    """Create one flattened record per element of an array.
 
-    Flattened records have the key, the time and the position of their record. A record without
+    Flattened records have the key, the time and the offset of their record. A record without
     elements is filtered out.
+
+    Attributes:
+        keep: The names of the columns to keep, or ``*`` for all columns.
+        columns: New columns with their expressions. Exactly one is an array.
     """
 
     keep: tuple[str, ...]
@@ -125,9 +135,10 @@ OWN_KEY = "__own_key"
 
 @dataclass(frozen=True)
 class LookupKey:
-    """Set the key of the row of a global table, and keep the record's key in ``OWN_KEY``.
+    """Set the key with which a record is joined with a global table, and keep its own key.
 
-    Null becomes ``NO_ROW_KEY``, because no global table has a row with this key.
+    Its own key is in the column ``OWN_KEY``. A null key becomes ``NO_ROW_KEY``, because a global
+    table has no row with this key.
     """
 
     key: "str | Column"
@@ -136,13 +147,13 @@ class LookupKey:
         return f"with_lookup_key({grouping_text((self.key,))})"
 
 
-#: A Unicode noncharacter, which is not for interchange. Global tables drop a row with this key.
+#: A Unicode noncharacter, which is not valid for interchange. Global tables drop a row with it.
 NO_ROW_KEY = "\uffff"
 
 
 @dataclass(frozen=True)
 class OwnKey:
-    """Restore the key of a record after its join with a global table."""
+    """Restore the own key of a record after its join with a global table."""
 
     def __str__(self) -> str:
         return "with_own_key()"
@@ -150,9 +161,11 @@ class OwnKey:
 
 @dataclass(frozen=True)
 class ForeignKey:
-    """Compute the foreign key of a row, with expressions as in ``group_by``.
+    """Compute the foreign key of a row as the column ``FOREIGN_KEY`` (KIP-213).
 
-    The result is the column ``FOREIGN_KEY``. By default, the other columns are dropped.
+    Attributes:
+        key: The expressions of the foreign key, combined as by ``group_by``.
+        beside: Whether to keep the other columns of the row. Default: drop them.
     """
 
     key: tuple["str | Column", ...]
@@ -164,7 +177,7 @@ class ForeignKey:
 
 @dataclass(frozen=True)
 class Peek:
-    """Call ``function(key, value, timestamp_ms)`` with each record, which does not change."""
+    """Call ``function(key, value, timestamp_ms)`` with each record. Records do not change."""
 
     function: Peeker
 
@@ -172,8 +185,8 @@ class Peek:
         return f"peek({short_name(self.function)})"
 
 
-#: The first or last step of a table. A table has no row for a null key, and a later step could
-#: set a key.
+#: Drops records with a null key, because a table has no row for them and a later step can set a
+#: key. It is the first step of a stream that became a table, or the last step of a table.
 HAS_KEY = Filter("key IS NOT NULL")
 
 #: The steps of a branch.
@@ -182,7 +195,11 @@ Chain = tuple[Filter | MapValues | Peek, ...]
 
 @dataclass(frozen=True)
 class Branches:
-    """Merged branches of one stream: each record passes the filters of at most one chain."""
+    """Merged branches of one stream. Each record passes the filters of at most one branch.
+
+    Attributes:
+        chains: The steps of each branch.
+    """
 
     chains: tuple[Chain, ...]
 
@@ -199,8 +216,11 @@ Step = RowStep | Branches
 class AggregatedRows:
     """The rows of a store between its aggregation and its table, with their steps.
 
-    A filter deletes the rows that it drops. ``windowed``: the steps can read the bounds of the
-    window.
+    A filter deletes the rows that it drops.
+
+    Attributes:
+        steps: The steps over the rows.
+        windowed: Whether the rows have windows, so that the steps can read the window bounds.
     """
 
     steps: tuple[Filter | MapValues, ...]
@@ -221,7 +241,7 @@ class AggregatedRows:
 
 
 def flattens(steps: Iterable[Step]) -> bool:
-    """Return whether a step flattens records. Flattened records share a position in the log."""
+    """Return whether a step flattens records. Flattened records of one record share its offset."""
     return any(isinstance(step, FlatMapValues) for step in steps)
 
 
@@ -230,7 +250,7 @@ def key_of(steps: Iterable[Step]) -> "tuple[str | Column, ...]":
     for step in reversed(tuple(steps)):
         if isinstance(step, MapValues) and step.key:
             return step.key
-        # The keys of all branches have the same number of parts.
+        # The keys of all branches have the same number of components.
         if isinstance(step, Branches) and (key := key_of(step.chains[0])):
             return key
     return ()

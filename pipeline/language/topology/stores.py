@@ -15,11 +15,20 @@ from oriel.storage import TEXT, KeyType
 
 @dataclass(frozen=True)
 class Store:
-    """A materialized aggregation, or a sink.
+    """A materialized aggregation or table, or a sink.
 
     A sink writes the records of a stream to a topic. It has no table. Like a store, it has stream
-    times, the state of upstream joins, dead letters and counters. ``row_steps`` are the steps
-    between the aggregation and the table.
+    times, the state of upstream joins, dead letters and counters.
+
+    Attributes:
+        name: The name of the store. A sink has the name ``to(TOPIC)``.
+        inputs: The inputs. Merged streams, cogroups and joined tables have several.
+        windows: The windows, or ``NoWindows``.
+        aggregation: The aggregation, or the rows or records to write without one.
+        emit: The emit strategy.
+        retention_ms: How much history reads show, in milliseconds. None: all.
+        publications: The Kafka topics that the rows or records are written to.
+        row_steps: The steps between the aggregation and the table.
     """
 
     name: str
@@ -38,13 +47,13 @@ class Store:
 
     @property
     def sources(self) -> tuple[Source, ...]:
-        """The distinct sources, in the order of first use."""
+        """The sources without duplicates, in the order of first use."""
         sources = (source for origin in self.inputs for source in origin.sources)
         return tuple(dict.fromkeys(sources))
 
     @property
     def topics(self) -> tuple[str, ...]:
-        """The distinct topics, in the order of first use."""
+        """The names of the topics without duplicates, in the order of first use."""
         return tuple(dict.fromkeys(source.topic for source in self.sources))
 
     @property
@@ -54,7 +63,7 @@ class Store:
 
     @property
     def reads_stores(self) -> tuple[StoreSource, ...]:
-        """The stores whose final rows are read."""
+        """The sources that are final rows of other stores."""
         return tuple(source for source in self.sources if isinstance(source, StoreSource))
 
     @property
@@ -74,5 +83,5 @@ class Store:
 
     @property
     def grouped_by(self) -> str:
-        """The joins and groupings as text. The table keeps it to reject a changed topology."""
+        """The joins and groupings as text. The table records it to detect a changed topology."""
         return "; ".join(dict.fromkeys(origin.grouping for origin in self.inputs))

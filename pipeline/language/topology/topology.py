@@ -1,4 +1,4 @@
-"""A topology as data: its stores and sinks with their inputs, as text and as a drawing."""
+"""``Topology``: the stores and sinks of a builder, with its text, its plan and its drawing."""
 
 from dataclasses import dataclass
 
@@ -15,8 +15,12 @@ from oriel.pipeline.language.topology.written import step_words, written
 class Topology(OtherWords):
     """A topology that ``StreamsBuilder.build`` returns, to run or to test.
 
-    A file for ``oriel run`` must define one as ``topology``. ``stores`` are in the order of the
-    calls of ``materialize``, ``sinks`` in the order of the calls of ``stream.to``.
+    It corresponds to ``Topology`` of Kafka Streams, without processors. A file for ``oriel run``
+    must assign it to ``topology``. To test it, pass it to ``TopologyTestDriver``.
+
+    Attributes:
+        stores: The stores, in the order of the calls of ``materialize``.
+        sinks: The output topics of streams, in the order of the calls of ``KStream.to``.
 
     Example:
         >>> store = flights.group_by("carrier").count().materialize("flights_by_carrier")
@@ -30,23 +34,23 @@ class Topology(OtherWords):
 
     @property
     def units(self) -> tuple[Store, ...]:
-        """Everything that a batch is computed for: the stores, then the sinks."""
+        """All nodes that a batch computes: the stores, then the sinks."""
         return (*self.stores, *self.sinks)
 
     @property
     def sources(self) -> tuple[Source, ...]:
-        """The distinct sources that are topics, in the order of first use."""
+        """The sources that are topics, without duplicates, in the order of first use."""
         sources = dict.fromkeys(source for unit in self.units for source in unit.sources)
         return tuple(source for source in sources if not isinstance(source, StoreSource))
 
     @property
     def topics(self) -> tuple[str, ...]:
-        """The distinct topics, in the order of first use."""
+        """The names of the topics, without duplicates, in the order of first use."""
         return tuple(dict.fromkeys(source.topic for source in self.sources))
 
     @property
     def waves(self) -> tuple[tuple[str, ...], ...]:
-        """The names of stores and sinks in waves. Each reads only stores of earlier waves."""
+        """The names of stores and sinks in levels. A level only reads stores of earlier levels."""
         depth_of: dict[str, int] = {}
         for store in self.units:
             in_front = [depth_of[source.store] for source in store.reads_stores]
@@ -64,8 +68,10 @@ class Topology(OtherWords):
     def describe(self) -> str:
         """Return the topology as text: each store with its inputs and its output topics.
 
+        It corresponds to ``Topology.describe`` of Kafka Streams, with another format.
+
         Returns:
-            Lines of text, similar to ``Topology.describe`` of Kafka Streams.
+            Lines of text: each store and each output topic with its inputs.
 
         Example:
             >>> store = flights.group_by("carrier").count().materialize("flights_by_carrier")
@@ -98,12 +104,13 @@ class Topology(OtherWords):
     def explain(self) -> str:
         """Return the logical and the physical plan as text.
 
-        The physical plan shows the operators of each store with their state, and the exchanges
-        between them. It also shows whether Arrow or Spark runs the row-wise steps, and whether
-        user-defined functions are compiled. ``oriel run --explain`` prints the same.
+        It corresponds to ``DataFrame.explain`` of Spark. The physical plan shows the operators of
+        each store with their state, and the exchanges between them. It also shows whether Arrow or
+        Spark runs the row-wise steps, and whether user-defined functions are compiled. To print the
+        plans of a file, use ``oriel run --explain``.
 
         Returns:
-            Lines of text, similar to ``DataFrame.explain`` of Spark.
+            Lines of text.
 
         Raises:
             InvalidTopology: A step or an aggregation does not fit its columns.
@@ -121,7 +128,7 @@ class Topology(OtherWords):
                         +- Steps in Arrow: filter('delay > 15')
                            +- Source: stream('flights')
         """
-        # The planner reads topologies, so its modules import this one.
+        # The planner imports this module, so this module cannot import the planner at its top.
         from oriel.pipeline.explained import explain  # noqa: PLC0415
 
         return explain(self)

@@ -1,7 +1,7 @@
 """The calls of a topology as text, for ``describe`` and for messages.
 
-The table of a store keeps other texts (``descriptions``). They have all computed steps, also
-the internal steps of a call, and do not change with the texts here.
+The table of a store records other texts (``descriptions``). They also have the internal steps of a
+call, and do not depend on the texts here.
 """
 
 import re
@@ -38,7 +38,7 @@ _DEFINED_IN = re.compile(r"[\w<>.]+\.<locals>\.")
 
 
 def written(stream: Input, *, is_table: bool = False) -> str:
-    """Return a stream or table with everything upstream, and its grouping if it is grouped."""
+    """Return a stream or table with all upstream calls, and its grouping if it is grouped."""
     is_table = is_table or is_changes(stream)
     stream = without_changes(stream)
     in_front = _in_front(stream, is_table=is_table and not stream.became_table)
@@ -49,7 +49,7 @@ def written(stream: Input, *, is_table: bool = False) -> str:
 
 
 def is_changes(stream: Input) -> bool:
-    """Return whether a stream is the changes of a table."""
+    """Return whether an input has the changes of a table, for a grouped table."""
     return stream.join is not None and stream.join.are_changes
 
 
@@ -63,7 +63,7 @@ def without_changes(stream: Input) -> Input:
 
 
 def grouping_words(stream: Input) -> str:
-    """Return the grouping, or an empty text if records are grouped by their own key."""
+    """Return the call of ``group_by``, or an empty string if records are grouped by their key."""
     return f"group_by({grouping_text(stream.group_by)})" if stream.group_by else ""
 
 
@@ -79,14 +79,14 @@ def step_words(steps: Iterable[Step]) -> list[str]:
 def words_behind(stream: Input, *, is_table: bool) -> list[str]:
     """Return the steps of a stream or a table, with ``to_table()`` where a stream became a table.
 
-    For records, ``to_table()`` is before the first filter that deletes rows, or at the end. A
-    mapping has the same result before and after it.
+    For records, ``to_table()`` is before the first filter that deletes rows, or at the end. The
+    place among mappings is free, because they have the same result before and after it.
     """
     steps = stream.steps
     if not is_table or not stream.became_table:
         return step_words(steps)
     if stream.emits_rows:
-        # Updates that become a table start with this step.
+        # Updates become a table with the step ``HAS_KEY``.
         end = max(number for number, step in enumerate(steps) if str(step) == str(HAS_KEY))
         return [*step_words(steps[:end]), "to_table()", *step_words(steps[end + 1 :])]
     deletes = (isinstance(step, Filter) and step.of_table for step in steps)
@@ -95,7 +95,7 @@ def words_behind(stream: Input, *, is_table: bool) -> list[str]:
 
 
 def told_step(steps: Sequence[Step], number: int) -> str:
-    """Return a step for a message. An internal step of a join is its argument."""
+    """Return a step for a message. For an internal step of a join, it is the call of the join."""
     step, *behind = steps[number:]
     if isinstance(step, ForeignKey):
         return f"join(foreign_key={grouping_text(step.key)})"
@@ -108,7 +108,10 @@ def told_step(steps: Sequence[Step], number: int) -> str:
 
 @singledispatch
 def join_words(join: Join, *, is_table: bool = False) -> str:
-    """Return a join or an aggregation without its left input, as a table or as updates."""
+    """Return the call of a join or an aggregation, without its left input.
+
+    With ``is_table``, a table is written. Otherwise, its updates are written, with ``to_stream()``.
+    """
     del is_table
     return str(join)
 
@@ -175,7 +178,7 @@ def _(join: Responses) -> tuple[tuple[Input, bool], ...]:
 
 @written_sides.register
 def _(join: TableUpdates) -> tuple[tuple[Input, bool], ...]:
-    # The responses of a foreign-key join are internal: its right table is written instead.
+    # The responses of a foreign-key join are internal, so its right table is written instead.
     tables = (join.left, join.named) if join.by_foreign_key else join.tables
     return tuple((table, True) for table in tables)
 
@@ -203,7 +206,7 @@ def _in_front(stream: Input, *, is_table: bool) -> str:
 
 
 def _looking_up(join: TableLookup) -> Input:
-    """Return the stream input of a lookup, without the internal steps and the wait of the join."""
+    """Return the stream of a stream-table join, without internal steps and the grace buffer."""
     left = join.left
     if left.steps and isinstance(left.steps[-1], LookupKey):
         # An inner join drops null keys.
@@ -213,7 +216,7 @@ def _looking_up(join: TableLookup) -> Input:
 
 
 def _wait_of(join: TableLookup) -> GraceBuffer | None:
-    """Return the wait of a join with a versioned table, if it has one."""
+    """Return the grace buffer of a join with a versioned table, or None."""
     buffer = join.left.join
     return buffer if isinstance(buffer, GraceBuffer) and join.history_ms is not None else None
 
@@ -235,13 +238,13 @@ def _foreign_key(responses: Responses) -> str:
 
 
 def _wants_key(step: Step, lookup: LookupKey) -> bool:
-    """Return whether a step drops records with a null key for a join with a global table."""
+    """Return whether a step is the internal filter of null keys for a join with a global table."""
     condition = step.condition if isinstance(step, Filter) else None
     return isinstance(condition, str) and condition == f"({lookup.key}) IS NOT NULL"
 
 
 def _leaves_no_row_key(step: Step) -> bool:
-    """Return whether a step drops the row with the key that a global table cannot have."""
+    """Return whether a step is the internal filter of the key that a global table cannot have."""
     condition = step.condition if isinstance(step, Filter) else None
     # The comparison of two Spark columns is a column.
     return isinstance(condition, str) and condition == f"key = '{NO_ROW_KEY}'"

@@ -1,7 +1,7 @@
-"""What ``oriel verify`` checks, one class per kind of check.
+"""The checks of ``oriel verify``, one class per kind of check.
 
-A finding counts only if a second look confirms it: while a pipeline runs, a newer batch,
-compaction or cleanup can remove a file between the look at the log and the look at the file.
+A finding is reported only if a second check confirms it. While a pipeline runs, a newer batch,
+compaction or cleanup can remove a file after the log was read and before the file is read.
 """
 
 from oriel.pipeline.operations.verification.agreement import has_kafka_record

@@ -1,4 +1,4 @@
-"""Checks of tables against states, and of states against event logs and the topics of Kafka."""
+"""Compare tables with states, and states with event logs and the topics of Kafka."""
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
@@ -27,12 +27,12 @@ from oriel.storage import CommitRecord, StoreDefinition, current_files, without_
 from oriel.storage.delta import has_table
 
 if TYPE_CHECKING:
-    # It imports Spark, which a check without Kafka does without.
+    # This module imports Spark, which only a check with Kafka needs.
     from oriel.pipeline.sources import TopicLog
 
-#: What a pipeline over Kafka remembers of its topics, in its checkpoint.
+#: The file of a checkpoint with the ids of the topics that the pipeline reads from Kafka.
 _KAFKA_RECORD = "kafka.json"
-#: What brokers say that have no ids of topics.
+#: The topic id that brokers without topic ids return.
 _NO_ID = "AAAAAAAAAAAAAAAAAAAAAA"
 _OTHER_RECORDS = (
     "The offsets refer to other records. Connect to the cluster of this pipeline with --kafka, or "
@@ -42,7 +42,7 @@ _COUNTED = ("applied", "late", "dead_lettered", "filtered")
 
 
 class TablesAndStates(Check):
-    """The table of each store against the newest decision of its state."""
+    """Compare the table of each store with the newest prepared batch of its state."""
 
     def subjects(self, site: Site) -> Iterable[Path]:
         return filter(is_state_of_store, site.states)
@@ -51,7 +51,7 @@ class TablesAndStates(Check):
         store = store_of(subject)
         table = site.layout.table(store)
         if not decisions(subject):
-            # The first batch is being computed, or a rebuild was killed.
+            # The first batch is not prepared yet, or a rebuild was killed.
             return
         if not has_table(table):
             if _is_in_topology(subject):
@@ -61,7 +61,7 @@ class TablesAndStates(Check):
         definition = view.definition
         prepared = newest_decided(subject)
         if view.problems or prepared is None:
-            # These are findings of their own.
+            # Other checks report these problems.
             return
         if definition is None:
             yield Finding(table, "the table has no definition of a store", rebuild(store))
@@ -70,7 +70,10 @@ class TablesAndStates(Check):
 
 
 def _is_in_topology(state: Path) -> bool:
-    """Whether a store is not more than a batch behind the others: those that left stay behind."""
+    """Return whether the state of a store is at most one batch older than the newest state.
+
+    The state of a store that was removed from the topology stays at an older batch.
+    """
     folder = state.parent
     batches = [decisions(folder / name)[-1:] for name in current_files().names(folder)]
     newest = max((batch for found in batches for batch in found), default=-1)
@@ -88,7 +91,7 @@ def _differences(
         return
     action = rebuild(definition.name)
     decided, recorded = prepared.record, view.transactions.get(definition.application, -1)
-    # A batch is decided before it is committed.
+    # A batch is prepared before it is committed.
     if recorded == decided.batch + 1:
         path = state / f"{recorded:012d}.json"
         problem = f"the table has batch {recorded}, but its state version is missing"
@@ -123,7 +126,7 @@ def _text(fields: Mapping[str, object]) -> str:
 
 
 class EventLogs(Check):
-    """The offsets of each decision against the files of the event log."""
+    """Compare the offsets of the newest prepared batch of each state with the event log."""
 
     of_backups = False
 
@@ -159,7 +162,7 @@ def _log_problem(path: Path, offset: int) -> str | None:
 
 
 class KafkaTopics(Check):
-    """The offsets of each decision against the topics in Kafka."""
+    """Compare the offsets of the newest prepared batch of each state with the topics in Kafka."""
 
     of_backups = False
 
@@ -199,18 +202,18 @@ def _topic_ids(checkpoint: Path) -> Mapping[str, str]:
         content = current_files().read(checkpoint / _KAFKA_RECORD)
         ids: dict[str, str] = orjson.loads(without_digest(content))["topic_ids"]
     except (FileNotFoundError, KeyError, TypeError, ValueError):
-        # A finding of its own.
+        # Another check reports a damaged file.
         return {}
     return ids
 
 
 def _is_same(known: str | None, topic_id: str) -> bool:
-    """Whether a topic can be the one whose id is known."""
+    """Return whether the topic in Kafka can be the topic with the known id."""
     return known in {None, _NO_ID, topic_id} or topic_id == _NO_ID
 
 
 def _partition_problem(log: "TopicLog", partition: str, offset: int) -> tuple[str, str] | None:
-    """Return what is wrong with a partition that was read up to ``offset``, and what to do."""
+    """Return the problem of a partition that was read up to ``offset``, and what to do."""
     if partition not in log.latest:
         return ("does not exist", _OTHER_RECORDS) if offset else None
     if offset > log.latest[partition]:

@@ -1,4 +1,4 @@
-"""The check of a backup: each file against the manifest."""
+"""Compare the files of a backup with its manifest."""
 
 import hashlib
 from collections.abc import Collection, Iterable, Iterator
@@ -12,7 +12,7 @@ from oriel.pipeline.errors import BackupError
 from oriel.pipeline.operations.verification.findings import Check, Finding, Site
 from oriel.storage import without_digest
 
-#: The file that lists the files of a backup, and the directory that has them.
+#: The manifest of a backup, and the directory that contains its files.
 MANIFEST, FILES = "backup.json", "data"
 _ANOTHER = "Use another backup"
 _BLOCK_BYTES = 1 << 20
@@ -20,7 +20,11 @@ _BLOCK_BYTES = 1 << 20
 
 @dataclass(frozen=True)
 class BackupFiles(Check):
-    """Each file of a backup against its size and SHA-256 in the manifest."""
+    """Compare each file of a backup with its size and SHA-256 in the manifest.
+
+    Attributes:
+        backup: The directory that ``oriel backup`` created.
+    """
 
     backup: Path
 
@@ -63,12 +67,12 @@ def read_manifest(backup: Path) -> dict[str, Any]:
     """Read the manifest of a backup.
 
     Raises:
-        OSError: It cannot be read, or the backup has none.
-        ValueError: It is damaged.
+        OSError: The manifest is missing or cannot be read.
+        ValueError: The manifest is damaged.
     """
     try:
         manifest: dict[str, Any] = orjson.loads(without_digest((backup / MANIFEST).read_bytes()))
-        # Manifests of earlier versions have no digest.
+        # Check the fields, because manifests of earlier versions of Oriel have no digest.
         _ = manifest["format"], dict(manifest["batches"])
         _ = [(one["size"], one["sha256"]) for one in manifest["files"].values()]
     except (AttributeError, KeyError, TypeError) as error:

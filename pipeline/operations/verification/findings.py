@@ -1,4 +1,4 @@
-"""What a check of a data directory finds, and what all checks share while they run."""
+"""The base class of checks, their findings, and the data directory that they share."""
 
 import shlex
 import sys
@@ -13,16 +13,23 @@ from oriel.storage import DataLayout, current_files, uri
 from oriel.storage.delta import table_folders
 
 if TYPE_CHECKING:
-    # It imports Spark, which a check without Kafka does without.
+    # This module imports Spark, which only a check with Kafka needs.
     from oriel.pipeline.sources import TopicLog
 
-#: What restores a file that nothing else contains.
+#: The action for a file whose content exists nowhere else.
 RESTORE = "Restore it from a backup"
 
 
 @dataclass(frozen=True)
 class Finding:
-    """One line of the result: a damaged file, or a file that nothing refers to (``is_damage``)."""
+    """One line of the result.
+
+    Attributes:
+        path: The file or directory.
+        problem: The problem, as the end of a sentence about the path.
+        action: What the operator can do.
+        is_damage: True for a damaged file, False for a file that nothing refers to.
+    """
 
     path: Path
     problem: str
@@ -33,7 +40,7 @@ class Finding:
         return f"{uri(self.path)}: {self.problem}. {self.action}."
 
     def fields(self) -> dict[str, Any]:
-        """Return the JSON object for programs."""
+        """Return the finding as a JSON object."""
         kind = "damage" if self.is_damage else "surplus"
         texts = {"problem": self.problem, "action": self.action}
         return {"finding": kind, "path": uri(self.path), **texts}
@@ -41,13 +48,13 @@ class Finding:
 
 @dataclass
 class Site:
-    """The data directory that is checked, with its tables as their logs describe them."""
+    """The data directory that is checked. It caches tables and topics between checks."""
 
     layout: DataLayout
     event_log: Path | None = None
-    #: Asks Kafka for a topic, which is None if it does not exist.
+    #: Returns a topic of Kafka, or None if the topic does not exist.
     ask_topic: "Callable[[str], TopicLog | None] | None" = None
-    #: What the progress line and the summary count.
+    #: The numbers of files and bytes that were read, for the progress line and the summary.
     files: int = 0
     bytes: int = 0
     shows_progress: bool = field(default_factory=sys.stderr.isatty)
@@ -55,25 +62,25 @@ class Site:
     _topics: "dict[str, TopicLog | None]" = field(default_factory=dict)
 
     def table(self, folder: Path) -> TableView:
-        """Return a table as its log describes it; the log is read once until ``forget``."""
+        """Return a table as its log describes it. The result is cached until ``forget``."""
         if folder not in self._tables:
             self._tables[folder] = read_view(folder)
         return self._tables[folder]
 
     def topic(self, name: str) -> "TopicLog | None":
-        """Return a topic of Kafka; it is asked for once until ``forget``."""
+        """Return a topic of Kafka, None if it is missing. The result is cached until ``forget``."""
         assert self.ask_topic is not None
         if name not in self._topics:
             self._topics[name] = self.ask_topic(name)
         return self._topics[name]
 
     def forget(self) -> None:
-        """Read the logs of tables again from here on, and ask for topics again."""
+        """Clear the cache, so that logs of tables and topics are read again."""
         self._tables.clear()
         self._topics.clear()
 
     def count(self, size: int) -> None:
-        """Count a file that was read."""
+        """Count a file of ``size`` bytes that was read, and update the progress line."""
         self.files += 1
         self.bytes += size
         if self.shows_progress:
@@ -81,7 +88,7 @@ class Site:
             print(line, end="", file=sys.stderr, flush=True)
 
     def clear_progress(self) -> None:
-        """End the progress line, before another line is printed."""
+        """Clear the progress line before another line is printed."""
         if self.shows_progress and self.files:
             print("\r\x1b[K", end="", file=sys.stderr, flush=True)
 
@@ -98,7 +105,7 @@ class Site:
 
     @property
     def states(self) -> list[Path]:
-        """The directories of stores' states, of all generations."""
+        """The state directories of stores and sinks, of all generations."""
         folders = [checkpoint / "state" for checkpoint in self.checkpoints]
         return [
             folder / name for folder in folders for name in sorted(current_files().names(folder))
@@ -106,26 +113,32 @@ class Site:
 
 
 class Check(ABC):
-    """One kind of check. ``CHECKS`` is the registry: a new kind is a class and a row there."""
+    """One kind of check. To add a kind, write a subclass and add it to ``CHECKS``."""
 
     #: Whether the check also applies to the files of a backup.
     of_backups: ClassVar[bool] = True
 
     @abstractmethod
     def subjects(self, site: Site) -> Iterable[Path]:
-        """Return what is checked one after the other: tables, states, ..."""
+        """Return the paths to check one after the other, for example of tables or states."""
 
     @abstractmethod
     def find(self, site: Site, subject: Path, only: Collection[Path] | None) -> Iterator[Finding]:
-        """Check one subject; ``only``: these paths are checked again, others need not be."""
+        """Yield the findings of one subject.
+
+        Args:
+            site: The data directory.
+            subject: A path that ``subjects`` returned.
+            only: The paths to check a second time. A check can skip other files. None: all files.
+        """
 
 
 def rebuild(store: str) -> str:
-    """Return what replaces a file of a store's table or state."""
+    """Return the action for a damaged file of a store's table or state."""
     command = f"`oriel rebuild {shlex.quote(store)}`"
     return f"{RESTORE}, or compute the store again from its topics with {command}"
 
 
 def first_line(error: Exception) -> str:
-    """Return the text of an error for one line, without its own end of sentence."""
+    """Return the first line of an error's text, without a period at its end."""
     return (str(error).partition("\n")[0] or type(error).__name__).rstrip(".")

@@ -1,4 +1,4 @@
-"""Checks of indexes: the file itself, and each row against the table."""
+"""Check indexes: the file, and each row against the table."""
 
 import re
 from collections.abc import Collection, Iterable, Iterator
@@ -20,7 +20,7 @@ _REBUILD = "Delete the directory of this index: the service rebuilds it from the
 
 
 class Indexes(Check):
-    """The index of each store that this version of Oriel reads."""
+    """Check the index of each store, in the format that this version of Oriel reads."""
 
     of_backups = False
 
@@ -31,7 +31,7 @@ class Indexes(Check):
             if match is None or match["format"] != site.layout.indexes.name:
                 continue
             stores = sorted(current_files().names(formats / name))
-            # The tailer's own files begin with an underscore.
+            # The names of the tailer's own files begin with an underscore.
             yield from (formats / name / store for store in stores if not store.startswith("_"))
 
     def find(self, site: Site, subject: Path, _only: Collection[Path] | None) -> Iterator[Finding]:
@@ -49,7 +49,7 @@ class Indexes(Check):
             yield Finding(path, f"the index is damaged ({told})", _REBUILD)
             return
         if not has_table(table) or site.table(table).problems:
-            # The table is a finding of its own.
+            # Another check reports the problem of the table.
             return
         try:
             for problem in _problems(generation, table):

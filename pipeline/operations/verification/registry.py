@@ -1,4 +1,4 @@
-"""The registry of checks, and how they run."""
+"""The registry of checks, and the functions that run them."""
 
 import errno
 from collections.abc import Collection, Iterator, Sequence
@@ -17,7 +17,8 @@ from oriel.pipeline.operations.verification.surplus import SurplusFiles
 from oriel.pipeline.operations.verification.tables import DataFiles, DeltaLogs
 from oriel.storage import DataLayout
 
-#: Each kind of check. The first ones find why later ones would find more.
+#: Each kind of check, in the order of running. Later checks skip problems that an earlier check
+#: reports.
 CHECKS: Sequence[Check] = (
     DeltaLogs(),
     CheckpointFiles(),
@@ -31,15 +32,19 @@ CHECKS: Sequence[Check] = (
     SurplusFiles(),
 )
 
-#: Errors of the device, which are findings. Others, such as missing rights, stop the check.
+#: The numbers of errors that become findings. Others, such as missing permissions, stop the check.
 _DAMAGED = {errno.EIO, errno.ENOENT, errno.ENOTDIR, errno.EISDIR}
 
 
 def confirmed(site: Site, checks: Sequence[Check] = CHECKS) -> Iterator[Finding]:
-    """Yield what the checks find, each finding once a second look has confirmed it.
+    """Yield the findings that a second run of the same check confirms.
+
+    Args:
+        site: The data directory.
+        checks: The checks to run, in their order.
 
     Raises:
-        OSError: a file cannot be read for a reason that says nothing about its content.
+        OSError: A file cannot be read for a reason other than damage, for example permissions.
     """
     for check in checks:
         for subject in list(check.subjects(site)):
@@ -51,7 +56,10 @@ def confirmed(site: Site, checks: Sequence[Check] = CHECKS) -> Iterator[Finding]
 
 
 def findings_of_backup(backup: Path) -> tuple[Site, Iterator[Finding]]:
-    """Return the findings in a backup: its files against the manifest and each other."""
+    """Return the site of a backup, and its findings.
+
+    The files are compared with the manifest, and with each other by the checks of data directories.
+    """
     site = Site(DataLayout(backup / FILES))
     checks = [BackupFiles(backup), *(check for check in CHECKS if check.of_backups)]
     return site, confirmed(site, checks)

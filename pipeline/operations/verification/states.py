@@ -1,4 +1,4 @@
-"""Checks of checkpoints: decisions of batches, segments of state, and all other JSON files."""
+"""Check checkpoints: state versions of prepared batches, state files, and other JSON files."""
 
 import re
 from collections.abc import Collection, Iterable, Iterator
@@ -32,45 +32,46 @@ from oriel.storage.files import file_digest
 from oriel.storage.monitoring import STATUS_FILE
 
 _DECISION = re.compile(r"(\d+)(?:\.\d+)?\.json")
-#: The note of a sink that a batch is in its topic.
+#: The file with which a sink records that a batch is in its output topic.
 _PUBLISHED = re.compile(r"published-(\d{12})\.json")
-#: A last field as long as a digest, whose name is not that of a digest.
+#: A last field that is as long as a digest, but has another name.
 _DAMAGED_DIGEST = re.compile(rb',"[^"]*":"[^"]{21}"\}$')
-#: How the error of a damaged decision says what is wrong with it.
+#: The cause in the message of an error about a damaged state version.
 _CAUSE = re.compile(r"is damaged \((.+)\)\.")
-#: A batch is committed or prepared again with the one before it; older ones are left over.
+#: The number of state versions that a start can need. It commits the newest batch, or computes it
+#: again from the version before. Older versions are leftovers.
 _NEEDED = 2
 _JSON_ERRORS = (CheckpointError, KeyError, TypeError, ValueError)
 
 
 def store_of(state: Path) -> str:
-    """Return the store (or sink) of the directory of a state, without the generation."""
+    """Return the name of the store or sink of a state directory, without the generation."""
     return state.name.partition("@")[0]
 
 
 def versions_of(state: Path) -> StateVersions:
-    """Return the versions of a state, which refuse those of another application."""
+    """Return the versions of a state. To load a version of another application fails."""
     return StateVersions(state, sync=False, application=application_of(state.parent.parent))
 
 
 def application_of(checkpoint: Path) -> str | None:
-    """Return the application of a checkpoint, None if it cannot be read."""
+    """Return the application id of a checkpoint, or None if it cannot be read."""
     try:
         content = current_files().read(checkpoint / "application.json")
         return str(orjson.loads(without_digest(content))["application"])
     except (OSError, KeyError, TypeError, ValueError):
-        # A finding of its own.
+        # Another check reports the file.
         return None
 
 
 def decisions(state: Path) -> list[int]:
-    """Return the batches that have a decision in the directory of a state, ascending."""
+    """Return the prepared batches that a state directory has files of, ascending."""
     matches = filter(None, map(_DECISION.fullmatch, current_files().names(state)))
     return sorted({int(match[1]) for match in matches})
 
 
 class CheckpointFiles(Check):
-    """The JSON files of a checkpoint that are not decisions."""
+    """Check the JSON files of a checkpoint, except for state versions."""
 
     def subjects(self, site: Site) -> Iterable[Path]:
         return site.checkpoints
@@ -103,11 +104,11 @@ class CheckpointFiles(Check):
 
 
 def _other_application(checkpoint: Path, states: Iterable[Path]) -> str | None:
-    """Return the problem if ``application.json`` names an application that no state is of."""
+    """Return the problem if ``application.json`` has an id that no state has."""
     own, owners = application_of(checkpoint), set()
     for state in states:
         for batch in decisions(state)[-_NEEDED:]:
-            # A damaged decision, or one of an earlier version without an owner.
+            # The state version is damaged, or an earlier version of Oriel wrote no owner.
             with suppress(OSError, KeyError, TypeError, ValueError):
                 content = current_files().read(StateVersions(state, sync=False).path(batch))
                 owners.add(str(orjson.loads(without_digest(content))["owner"]["application"]))
@@ -131,7 +132,7 @@ def _whole(content: bytes) -> bytes:
     """Return a JSON object without its digest.
 
     Raises:
-        ValueError: The content is not what was written, or the name of its digest is damaged.
+        ValueError: The digest does not match the content, or the name of the digest is damaged.
     """
     json_object = without_digest(content)
     if json_object == content and _DAMAGED_DIGEST.search(content):
@@ -141,7 +142,7 @@ def _whole(content: bytes) -> bytes:
 
 
 class States(Check):
-    """The decisions of each store, and the segments that they refer to."""
+    """Check the state versions of each store, and the state files that they refer to."""
 
     def subjects(self, site: Site) -> Iterable[Path]:
         return site.states
@@ -163,7 +164,7 @@ class States(Check):
                 problem = f"the state version is damaged ({reason})"
                 yield Finding(versions.path(batch), problem, rebuild(store_of(subject)))
                 continue
-            # It can go meanwhile.
+            # The pipeline can delete the state version meanwhile.
             if prepared is not None:
                 site.count(0)
                 loaded += [prepared] if batch >= batches[-1] - 1 else []
@@ -181,13 +182,13 @@ class States(Check):
 
 
 def _newest_published(state: Path) -> int:
-    """Return the newest batch of a sink that is in its topic, -1 if there is none."""
+    """Return the newest batch of a sink that is in its output topic, or -1."""
     matches = filter(None, map(_PUBLISHED.fullmatch, current_files().names(state)))
     return max((int(match[1]) for match in matches), default=-1)
 
 
 class ReplayedLetters(Check):
-    """The marks of dead letters that were replayed."""
+    """Check the marks of dead letters that were replayed."""
 
     def subjects(self, site: Site) -> Iterable[Path]:
         return [site.layout.replayed]
@@ -202,7 +203,7 @@ class ReplayedLetters(Check):
 
 
 def _segment_problem(site: Site, path: Path) -> str | None:
-    """Return what is wrong with a segment, None if nothing is."""
+    """Return the problem of a state file, or None."""
     try:
         with current_files().open(path) as source:
             site.count(source.size())
@@ -211,7 +212,7 @@ def _segment_problem(site: Site, path: Path) -> str | None:
                 if file_digest(source) == named:
                     return None
                 return "the state file does not have the digest in its name"
-            # A file of an earlier version.
+            # A file of an earlier version of Oriel has no digest in its name.
             file = pa.ipc.open_file(source)
             for number in range(file.num_record_batches):
                 file.get_batch(number).validate(full=True)
@@ -223,7 +224,7 @@ def _segment_problem(site: Site, path: Path) -> str | None:
 
 
 def newest_decided(state: Path) -> PreparedBatch | None:
-    """Return the newest decision that is whole, None if there is none."""
+    """Return the newest prepared batch that can be read, or None."""
     versions = versions_of(state)
     for batch in reversed(decisions(state)[-_NEEDED:]):
         with suppress(CheckpointError):
@@ -234,5 +235,5 @@ def newest_decided(state: Path) -> PreparedBatch | None:
 
 
 def is_state_of_store(state: Path) -> bool:
-    """Whether a state is a store's and not a sink's, which has no table."""
+    """Return whether a state belongs to a store. A sink has a state, but no table."""
     return not is_sink_name(store_of(state))

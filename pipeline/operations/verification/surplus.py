@@ -1,4 +1,4 @@
-"""Files of a data directory that nothing refers to: harmless, and reported as information."""
+"""Find files of a data directory that nothing refers to. They are harmless."""
 
 import re
 from collections.abc import Collection, Iterable, Iterator
@@ -18,13 +18,13 @@ from oriel.storage.delta import LOG_FOLDER, has_table
 _CAN_STAY = "It can stay: the pipeline removes it when no batch can need it"
 _DELETE = "Delete it if no process of Oriel runs"
 
-#: Directories and files that a data directory has.
+#: The names of directories and files that a data directory can have.
 _KNOWN = {"tables", "checkpoints", "index", "replayed", "rebuilds", "logs"}
 _LOCK = re.compile(r"\.tailer.*\.lock|lost\+found")
 
 
 class SurplusFiles(Check):
-    """Files that no version of a table, no decision and no pointer refers to."""
+    """Report unknown names, and files that no table version and no state version refers to."""
 
     def subjects(self, site: Site) -> Iterable[Path]:
         return [site.layout.root, *site.tables, *site.states]
@@ -34,12 +34,12 @@ class SurplusFiles(Check):
             yield from _of_directory(site)
         elif subject.parent == site.layout.tables:
             view = site.table(subject)
-            # A damaged log doesn't say what it refers to.
+            # The files that a damaged log refers to are unknown.
             names = () if view.problems else sorted(current_files().names(subject))
             for name in names:
                 if name == LOG_FOLDER or name in view.live or name in view.removed:
                     continue
-                # Files of partitions, and markers of other tools.
+                # Other names are directories of partitions and markers of other tools.
                 if name.endswith(".parquet"):
                     problem = "no version of the table refers to the data file"
                     yield Finding(subject / name, problem, _CAN_STAY, is_damage=False)
@@ -81,7 +81,7 @@ def _of_state(site: Site, state: Path) -> Iterator[Finding]:
         try:
             prepared = versions.load(batch)
         except CheckpointError:
-            # It is a finding of its own, and nobody knows what it refers to.
+            # Another check reports it, and the files that it refers to are unknown.
             return
         named |= set() if prepared is None else prepared.state_files
     for name in sorted(current_files().names(state)):

@@ -1,4 +1,4 @@
-"""A table as its log describes it, read entry by entry, with what is wrong with the log."""
+"""Read a table as its log describes it, entry by entry, with the problems of the log."""
 
 import re
 from collections.abc import Iterator
@@ -28,9 +28,9 @@ from oriel.storage.delta import (
     verify_checkpoint,
 )
 
-#: Where the seal of an entry is.
+#: The seal of an entry is within this many bytes from its start.
 _SEAL_BYTES = 100
-#: How the error of a damaged entry says what is wrong with it.
+#: The cause in the message of an error about a damaged entry.
 _CAUSE = re.compile(r" is damaged: (.+?)\. [A-Z]")
 _CHECKPOINT = re.compile(r"(?P<version>\d{20})\.checkpoint(?:\.\d{10}\.\d{10})?\.parquet")
 
@@ -39,7 +39,12 @@ Action = dict[str, Any]
 
 @dataclass(frozen=True)
 class Expected:
-    """A data file as the log describes it; files of earlier versions of Oriel have no digest."""
+    """A data file as the log describes it.
+
+    Attributes:
+        size: The number of bytes, or None if the log does not contain it.
+        digest: The digest, or None for files of other tools and of earlier versions of Oriel.
+    """
 
     size: int | None
     digest: str | None
@@ -49,9 +54,17 @@ class Expected:
 class TableView:
     """The newest version of a table.
 
-    ``removed`` are files that only earlier versions have, as far as the log has their entries.
-    ``record`` is the last position, and ``added`` the files of the entry that has it.
-    ``problems`` has a file of the log, what is wrong with it, and whether other files replace it.
+    Attributes:
+        folder: The directory of the table.
+        version: The number of the version, or -1 without entries.
+        live: The data files of the version, by name.
+        removed: The data files that only earlier versions have, if the log still has their entries.
+        transactions: The last version number of each application id.
+        definition: The definition of the store. None for a table that is not a store.
+        record: The last commit record, or None.
+        added: The files that the entry with this record adds.
+        table_ids: The ids of the table in the log.
+        problems: Each damaged file of the log, its problem, and whether other files replace it.
     """
 
     folder: Path
@@ -66,7 +79,7 @@ class TableView:
     problems: list[tuple[Path, str, bool]] = field(default_factory=list)
 
     def apply(self, version: int, actions: list[Action]) -> None:
-        """Take over what an entry or a checkpoint says."""
+        """Apply the actions of an entry or of a Delta checkpoint."""
         self.version = version
         added = {
             self._apply(name, fields)
@@ -78,14 +91,14 @@ class TableView:
             self.added = frozenset(path for path in added if path is not None)
 
     def take_removed(self, earlier: "TableView") -> None:
-        """Take over the files of earlier versions that this one does not have."""
+        """Add the files that only earlier versions have, and the problems of their entries."""
         for path, expected in {**earlier.removed, **earlier.live}.items():
             if path not in self.live:
                 self.removed[path] = expected
         self.problems += earlier.problems
 
     def _apply(self, name: str, fields: Action) -> str | None:
-        """Take over one action; return the file that it adds."""
+        """Apply one action. Return the file that it adds, or None."""
         match name:
             case "add":
                 path = file_in_table(fields["path"])
@@ -108,12 +121,12 @@ class TableView:
         return None
 
 
-#: What an entry raises that is not one.
+#: The errors of content that is not a valid entry.
 _NOT_ACTIONS = (StorageError, InvalidDefinition, KeyError, TypeError, ValueError, AttributeError)
 
 
 def read_view(folder: Path) -> TableView:
-    """Read the log of a table, all entries that it has."""
+    """Return a table as all entries of its log describe it, with the problems of the log."""
     view = TableView(folder)
     log, path = DeltaLog(folder), folder / LOG_FOLDER
     versions = log.versions()
@@ -145,15 +158,15 @@ def _take_entry(view: TableView, log: DeltaLog, version: int, *, is_newest: bool
         if entry is None:
             problem = "the entry is empty or cut off"
             if is_newest:
-                # A power loss leaves it, and the pipeline writes it again.
+                # After a power loss, the pipeline writes such an entry again.
                 problem += ", and it is the newest one"
             view.problems.append((path, problem, is_newest))
             return
-        # Oriel seals what it writes, so the name of the seal is damaged.
+        # Oriel seals each entry that it writes, so the name of the seal is damaged.
         if entry.table_id is not None and b'"oriel_entry"' not in content[:_SEAL_BYTES]:
             view.problems.append((path, "the entry is damaged: it has no seal", False))
         view.apply(version, [orjson.loads(line) for line in content.splitlines() if line.strip()])
-        # An entry that begins at a Delta checkpoint cannot tell.
+        # The id of the table is unknown if no entry so far has the metadata of the table.
         if entry.table_id is not None and view.table_ids and entry.table_id not in view.table_ids:
             problem = f"the entry is damaged: it belongs to another table, {entry.table_id}"
             view.problems.append((path, problem, False))
@@ -166,7 +179,7 @@ def _take_entry(view: TableView, log: DeltaLog, version: int, *, is_newest: bool
 
 
 def _check_pointer(view: TableView, log: Path, checkpoints: dict[int, list[str]]) -> None:
-    """Check the pointer to the newest checkpoint, which other tools read first."""
+    """Check the pointer to the newest Delta checkpoint, which other tools read first."""
     path = log / "_last_checkpoint"
     try:
         version = orjson.loads(current_files().read(path))["version"]
@@ -180,7 +193,10 @@ def _check_pointer(view: TableView, log: Path, checkpoints: dict[int, list[str]]
 
 
 def _checkpoints(log: Path) -> dict[int, list[str]]:
-    """Return the files of each Delta checkpoint of the kinds that are compared."""
+    """Return the files of each Delta checkpoint by version. They are one Parquet file or several.
+
+    Other kinds of Delta checkpoints are not compared.
+    """
     found: dict[int, list[str]] = {}
     for match in filter(None, map(_CHECKPOINT.fullmatch, sorted(current_files().names(log)))):
         found.setdefault(int(match["version"]), []).append(match[0])
@@ -188,7 +204,10 @@ def _checkpoints(log: Path) -> dict[int, list[str]]:
 
 
 def _begin(view: TableView, checkpoints: dict[int, list[str]], first: int) -> bool:
-    """Begin with the oldest checkpoint that the entries from ``first`` on continue."""
+    """Start the view at the oldest valid checkpoint that the entries from ``first`` on continue.
+
+    Return False if no such checkpoint exists.
+    """
     for version in sorted(checkpoints):
         if version < first - 1:
             continue

@@ -1,4 +1,4 @@
-"""Checks of tables: each entry and checkpoint of the log, and each data file."""
+"""Check tables: each entry and Delta checkpoint of the log, and each data file."""
 
 from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
@@ -21,7 +21,7 @@ from oriel.storage.files import file_digest
 
 
 class DeltaLogs(Check):
-    """Each entry and each Delta checkpoint of each table."""
+    """Check each entry and each Delta checkpoint of each table."""
 
     def subjects(self, site: Site) -> Iterable[Path]:
         return site.tables
@@ -41,7 +41,7 @@ class DeltaLogs(Check):
 
 
 class DataFiles(Check):
-    """Each data file that a version of a table refers to."""
+    """Check each data file that a version of a table refers to."""
 
     def subjects(self, site: Site) -> Iterable[Path]:
         return site.tables
@@ -60,7 +60,7 @@ class DataFiles(Check):
 
 
 def _problem(site: Site, path: Path, expected: Expected, *, is_live: bool) -> str | None:
-    """Return what is wrong with a data file, None if nothing is."""
+    """Return the problem of a data file, or None."""
     try:
         with current_files().open(path) as file:
             size = file.size()
@@ -68,7 +68,8 @@ def _problem(site: Site, path: Path, expected: Expected, *, is_live: bool) -> st
             if expected.size is not None and size != expected.size:
                 return f"the data file has {size:,} bytes, the log says {expected.size:,}"
             if expected.digest is None:
-                # Files of earlier versions and of other tools: what Parquet itself can tell.
+                # Files of earlier versions and of other tools have no digest, so Parquet reads
+                # them and verifies the checksums of their pages.
                 for _ in pq.ParquetFile(file, page_checksum_verification=True).iter_batches():
                     pass
             elif (digest := file_digest(file)) != expected.digest:

@@ -6,8 +6,9 @@ from collections.abc import Iterator, Mapping
 from oriel.pipeline.plan import NO_CLOCK_NOTES, ClockNotes, ClockSettings, PreparedBatch
 from oriel.storage import log_line
 
-#: Times of producers and time zones are wrong by hours, so a day rejects no record of them.
-#: After a record that is a day ahead, its partition accepts current records again a day later.
+#: Producers with a wrong time or time zone are wrong by hours, so a bound of a day does not reject
+#: their records. After a record that is a day ahead, its partition accepts current records again a
+#: day later.
 DEFAULT_MAX_AHEAD_MS = 86_400_000
 
 

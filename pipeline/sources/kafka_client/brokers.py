@@ -39,13 +39,13 @@ from oriel.storage import Offsets
 _T = TypeVar("_T")
 
 _REQUEST_SECONDS = REQUEST_MS / 1000
-#: A request that waits looks this often at the errors of the connections.
+#: A waiting request checks the errors of the connections after each period of this length.
 _LOOK_SECONDS = 0.05
 
 _ADDRESS = re.compile(r"(?:[\w+]+://)?(?:\[[^\[\]]+\]|[^\s:\[\]]+):\d{1,5}")
-#: What librdkafka writes around a reason: the address of the broker, and the state.
+#: The text that librdkafka writes around a reason: the address of the broker, and the state.
 _AROUND = re.compile(r"^\S+/\S+: | \(after \d+ms in state \w+\)$")
-#: In the text of a login that ended because the connection ended. The client connects again.
+#: The error of a login contains this if the connection ended. The client connects again.
 _INTERRUPTED = "failed: Local:"
 
 _SILENCE = {
@@ -73,8 +73,8 @@ class ClientBrokers(Brokers):
 
     The end of a partition is its last stable offset (KIP-98), because the reader reads up to it.
 
-    Each call has a client of its own, which connects in about 3 ms. So no client has to survive a
-    fork, and the next call finds a broker that has started again without a pause.
+    Each call creates a client, which connects in about 3 ms. So no client has to survive a fork,
+    and the next call connects at once to a broker that has started again.
 
     Attributes:
         settings: Settings of librdkafka (``client_settings``), which can contain secrets.
@@ -143,7 +143,7 @@ class _Client:
         """Create the client.
 
         Raises:
-            KafkaUnavailable: librdkafka refuses a setting, or the servers are not addresses.
+            KafkaUnavailable: librdkafka rejects a setting, or the servers are not addresses.
         """
         self._settings = settings
         #: Errors of connections since the client was created.
@@ -206,7 +206,7 @@ class _Client:
 
         Raises:
             NoAnswer: No broker responds in time.
-            KafkaUnavailable: The brokers refuse the client or the request.
+            KafkaUnavailable: The brokers reject the client or the request.
         """
         error = self._error_of(future)
         if error is not None:

@@ -26,7 +26,7 @@ _FIXED: Mapping[str, str | int | bool] = {
     "enable.auto.commit": False,
     "enable.auto.offset.store": False,
     "check.crcs": True,
-    # The end of a partition shows that a slice has ended whose last offsets have no records.
+    # If the last offsets of a slice have no records, this event shows the end of the slice.
     "enable.partition.eof": True,
 }
 _DEFAULTS: Mapping[str, str | int | bool] = {
@@ -52,7 +52,7 @@ _SAMPLE_RECORDS = 500
 #: A batch waits this long for more records.
 _GATHER_SECONDS = 0.005
 _POLL_SECONDS = 1.0
-#: A slice has records that the brokers do not deliver in this time.
+#: If the brokers deliver no record of a slice in this time, the read fails.
 _SILENT_SECONDS = 30.0
 
 _HEADERS = pa.list_(pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())]))
@@ -74,7 +74,7 @@ _HARMLESS = {
     KafkaError._TIMED_OUT,  # noqa: SLF001
     KafkaError._TRANSPORT,  # noqa: SLF001
 }
-#: Several times the messages that exist at a time, which are freed without a collection.
+#: Several times the messages that exist at a time. They are freed without a collection.
 _OBJECTS_BEFORE_COLLECTION = 200_000
 
 #: Topic and partition.
@@ -127,7 +127,7 @@ class SliceReader:
 
         Raises:
             RecordsLost: Kafka has deleted records of a slice.
-            KafkaUnavailable: The brokers do not return the records, or refuse the client.
+            KafkaUnavailable: The brokers do not return the records, or reject the client.
         """
         unread = {(part.topic, part.partition): part for part in wanted}
         self._assign(unread)
@@ -224,7 +224,7 @@ class SliceReader:
             self._ends.pop(place, None)
 
     def _fetch(self, most: int) -> dict[_Place, list[Message]]:
-        """Return the next messages by partition, none if none arrives in a second."""
+        """Return the next messages by partition. Empty if no message arrives in a second."""
         first = self._consumer.poll(_POLL_SECONDS)
         if first is None:
             return {}

@@ -1,4 +1,4 @@
-"""The Python processes of Spark on this machine: the command that starts them, and their server."""
+"""The Python processes of Spark on this machine: their start command and their fork server."""
 
 from oriel.pipeline.spark.python.fork_server import serve_forks, start_fork_server
 from oriel.pipeline.spark.python.local_python import fork_address, local_python

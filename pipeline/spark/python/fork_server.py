@@ -41,8 +41,8 @@ _IMPORTED = (
 #: program starts, and not after a fork.
 _MALLOC_PARAMETERS = {"MALLOC_TRIM_THRESHOLD_": -1, "MALLOC_MMAP_THRESHOLD_": -3}
 _MOST_INT = 2**31 - 1
-#: Python does not count the threads of this module. After a fork it signals to threads that do not
-#: exist, through a descriptor that is another file or socket then.
+#: Python does not count the threads of this module. After a fork, the module signals to threads
+#: that do not exist. The descriptor that it uses is then another file or socket.
 _WITH_THREADS = "obstore"
 
 #: Ends of pipes. They close when this process ends, and then the server ends.
@@ -57,7 +57,8 @@ def start_fork_server(folder: Path) -> None:
     command starts Python as usual. A second call has no effect.
 
     Args:
-        folder: A directory of this user alone, because who can use the socket gets processes.
+        folder: A directory of this user alone, because all who can use the socket can start
+            processes.
     """
     has_threads = threading.active_count() > 1 or _WITH_THREADS in sys.modules
     if _lifelines or has_threads or not _has_process_descriptors():
@@ -96,7 +97,8 @@ def serve_forks(listening: socket.socket, ends: int) -> NoReturn:
         _close_others({listening.fileno(), ends})
         _set_title("server of Spark's Python processes")
         for module in _IMPORTED:
-            # Without an extra, a module is missing. The process that needs it reports this.
+            # If an optional dependency is not installed, a module is missing. The process that
+            # needs the module reports this.
             with suppress(ImportError):
                 import_module(module)
         gc.freeze()

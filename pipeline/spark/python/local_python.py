@@ -1,4 +1,4 @@
-"""The Python of Spark's workers on this machine: this one, without Spark's zip of pyspark."""
+"""The Python of Spark's workers on this machine: this Python without Spark's zip of pyspark."""
 
 import os
 import shlex
@@ -7,9 +7,9 @@ import sysconfig
 from importlib.machinery import PathFinder
 from pathlib import Path
 
-#: Spark puts two zips in front of what a worker imports. They hold no byte code, so each process
-#: would compile pyspark anew: two thirds of the processor's time of its start
-#: (docs/decisions/0048). Where Spark does not put them there, the path stays as it is.
+#: Spark adds two zips to the start of a worker's import path. They contain no byte code, so each
+#: process would compile pyspark again. This is two thirds of the processor time of its start
+#: (docs/decisions/0048). If the path does not start with these zips, it stays unchanged.
 _SCRIPT = """\
 #!/bin/sh
 PYTHONPATH=${{PYTHONPATH#*/pyspark.zip:*-src.zip:}}
@@ -24,8 +24,8 @@ _CLIENT = Path(__file__).with_name("fork_client.py")
 def local_python(folder: Path) -> str:
     """Write a command into ``folder`` that becomes this Python, and return its path.
 
-    Where pyspark is not among the packages of this Python, or no command in ``folder`` may be
-    executed, it is this Python itself.
+    Return the path of this Python itself if pyspark is not among its packages, or if commands in
+    ``folder`` cannot be executed.
     """
     folders = {sysconfig.get_path("purelib"), sysconfig.get_path("platlib")}
     folders.update(filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep)))
@@ -36,7 +36,7 @@ def local_python(folder: Path) -> str:
     quoted = {name: shlex.quote(str(word)) for name, word in words.items()}
     command.write_text(_SCRIPT.format(**quoted))
     command.chmod(0o700)
-    # Not so where temporary files must not be executed.
+    # Some systems do not permit execution of temporary files.
     return str(command) if os.access(command, os.X_OK) else sys.executable
 
 

@@ -1,7 +1,8 @@
-"""The updates of an aggregation as a stream, by engines at the position of joins (decision 0070).
+"""The engines that emit the updates of an aggregation as a stream (decision 0070).
 
-The class ``AggregateUpdatesEngine`` is the interface and the shared base. The function
-``updates_engine_for`` returns the engine of an aggregation by its windows and its kind.
+Like a join, an engine is an operator upstream of the store that reads the updates. The class
+``AggregateUpdatesEngine`` is the interface and the shared base. The function ``updates_engine_for``
+returns the engine for the windows and the kind of an aggregation.
 """
 
 from oriel.pipeline.windows.aggregate_updates.choice import updates_engine_for

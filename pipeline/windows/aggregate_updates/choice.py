@@ -1,4 +1,4 @@
-"""The engine for each kind of windows and aggregation."""
+"""The engine for the updates of each kind of windows and aggregation."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
@@ -49,15 +49,16 @@ def updates_engine_for(
 
     Args:
         windows: The definition of the windows.
-        aggregates: Named aggregates by the name of their column, which fit the rows of ``sides``,
-            or the functions of a user.
+        aggregates: Named aggregates by the name of their column, or the functions of a user.
+            Named aggregates must fit the rows of ``sides``.
         values: The columns of the values.
         carried: Columns that the state keeps for the caller.
         sides: The rows of each input stream.
         reason: Returns the text of the reason for which a record is rejected.
 
     Raises:
-        IllegalArgument: An aggregate does not fit ``values``, or its name is taken.
+        IllegalArgument: An aggregate does not fit ``values``, or has the name of a column that the
+            engine needs.
     """
     engines = _ENGINES[windows.kind]
     if not isinstance(aggregates, Fold):

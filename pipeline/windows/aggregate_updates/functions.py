@@ -1,4 +1,4 @@
-"""The updates of tumbling and hopping windows, and of none, by a user's functions."""
+"""The updates of tumbling and hopping windows, and without windows, by functions of a user."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -17,16 +17,17 @@ from oriel.pipeline.windows.definitions import NoWindows, TimeWindows
 from oriel.pipeline.windows.functions import Fold, Rejected, fold_values, in_partition_order
 from oriel.pipeline.windows.joins import RECORDS, SideRows
 
-#: A window of a key, by its start in ms, and in it by partition the aggregate and its time in ms.
+#: (key, window start in ms) -> partition -> (aggregate, its time in ms).
 _Parts = dict[tuple[str, int], dict[int, tuple[Any, int]]]
 
 
 class FoldUpdatesEngine(GridUpdatesEngine):
-    """The updates of a user's functions, which are called record by record.
+    """The updates by functions of a user, which are called record by record.
 
-    The state has a row for each key, window and source partition, like that of ``TimeFoldEngine``:
-    within a partition the functions see the records in offset order, and a window's row is that of
-    its partitions merged. A record on which a function raises is in none of its windows.
+    The state has one row per key, window and source partition, like the state of
+    ``TimeFoldEngine``. Within a partition, the functions see the records in the order of offsets.
+    The row of a window is the merge of its partitions. If a function raises on a record, the record
+    is in none of its windows.
     """
 
     def __init__(
@@ -39,10 +40,12 @@ class FoldUpdatesEngine(GridUpdatesEngine):
         sides: Sequence[SideRows] = (RECORDS,),
         reason: Callable[[str], str] = str,
     ) -> None:
-        """Aggregate ``values`` by ``fold``; ``reason`` says in which words a record is rejected.
+        """Aggregate ``values`` by the functions of ``fold``.
+
+        ``reason`` returns the text of the reason for which a record is rejected.
 
         Raises:
-            IllegalArgument: an aggregate has a name that is taken.
+            IllegalArgument: An aggregate has the name of a column that the engine needs.
         """
         fields = [pa.field("partition", pa.int32())], list(pa.schema(fold.types))
         super().__init__(windows, values, fold.types, fields, carried, sides=sides)
@@ -58,10 +61,11 @@ class FoldUpdatesEngine(GridUpdatesEngine):
         records = zip(*columns, fold_values(batch, self._values), bounds, strict=True)
         starts = entries.start_ms.tolist()
         subtracts, is_completed = (flags.tolist() for flags in self._changes(batch))
-        # Of a row that was removed within the update of a table's row: nothing, but its time.
+        # An update of a table can delete the row of a group and then add a value to the group. The
+        # new row then starts without an aggregate, but with the time of the deleted row.
         removed = none = None, -1
         for number, (key, own_partition, time_ms, value, (low, high)) in enumerate(records):
-            # Of several streams a partition has the number that a store's has.
+            # With several streams, the partition is partition * streams + stream, as in a store.
             stream = own_partition % len(self._fold.aggregators)
             partition = self._fold.fold_partition(own_partition)
             changed: dict[int, tuple[Any, int]] = {}
@@ -82,8 +86,8 @@ class FoldUpdatesEngine(GridUpdatesEngine):
                 own = parts.setdefault((key, starts[entry]), {})
                 own[partition] = part
                 if part[0] is None:
-                    # A removed row leaves nothing behind, neither its time (semantics.md#9),
-                    # which stands only for the row that comes in its place.
+                    # The next record starts a new aggregate with its own time (semantics.md#9).
+                    # Only a row that completes the same update keeps the time of the deleted row.
                     del own[partition]
                     removed = part if is_completed[number] else none
                 if not is_completed[number]:
@@ -108,7 +112,10 @@ class FoldUpdatesEngine(GridUpdatesEngine):
         return pa.array(keys, pa.string()), start_ms, self._fold.columns(list(aggregates)), time_ms
 
     def _row(self, key: str, own: dict[int, tuple[Any, int]]) -> tuple[Any, int]:
-        """The row of a window of which these are the partitions' parts, and its time in ms."""
+        """Merge the partial aggregates of a window, and return its row and its time in ms.
+
+        ``own`` has the aggregate and the time of each partition. Without any, the time is -1.
+        """
         by_partition = [(place, aggregate) for place, (aggregate, _) in own.items()]
         newest_ms = max((newest_ms for _, newest_ms in own.values()), default=-1)
         return in_partition_order(self._fold, key, by_partition), newest_ms
@@ -124,7 +131,7 @@ class FoldUpdatesEngine(GridUpdatesEngine):
         return parts
 
     def _state_rows(self, parts: _Parts, state: pa.Table, batch: pa.Table) -> pa.Table:
-        """The next state; what is carried of a key, each of its records has."""
+        """Return the next state. All records of a key have the same carried columns."""
         names = ["key", *(field.name for field in self._carried)]
         both = pa.concat_tables([state.select(names), batch.select(names)])
         carried = {row["key"]: row for row in both.to_pylist()}

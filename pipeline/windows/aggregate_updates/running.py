@@ -1,4 +1,4 @@
-"""Running aggregates: after each row of a group what all rows up to it give."""
+"""Running aggregates: the aggregate after each row of a group."""
 
 import numpy as np
 import pyarrow as pa
@@ -8,11 +8,17 @@ from oriel.pipeline.windows.arrays import Flags, Ranges, places_in_runs
 
 
 def running(columns: PartColumns, rows: pa.Table, head: Flags) -> pa.Table:
-    """For each row of state all rows of its group up to it, merged; ``head`` begins each group.
+    """Return for each state row the merge of all rows of its group up to this row.
 
-    Neighbours are merged into pairs, of which half as many rows the same is found out; a row is
-    then the pairs in front of it, and perhaps itself. Twice as many merges as rows, however many
-    of them are one group's.
+    This is a prefix scan. The function merges adjacent rows into pairs and calls itself for the
+    pairs. The result of a row is the result of the last pair up to it, merged with the row itself
+    if the pair does not contain it. The number of pairs is about half the number of rows. The scan
+    therefore needs about two merges per row, even if all rows are of one group.
+
+    Args:
+        columns: The partial aggregates of the rows.
+        rows: The state rows, one group after the other.
+        head: True for the first row of each group.
     """
     of_group = places_in_runs(head)
     if not of_group.any():
@@ -20,7 +26,7 @@ def running(columns: PartColumns, rows: pa.Table, head: Flags) -> pa.Table:
     begins = of_group % 2 == 0
     pair = np.cumsum(begins) - 1
     pairs = running(columns, columns.merged(rows, Ranges.of_runs(begins)), head[begins])
-    # Of a row that begins a pair: the pairs before, if there are any, and itself.
+    # A row that begins a pair is merged with the pairs before it in its group, if any.
     has_before = begins & (of_group > 0)
     sizes = 1 + has_before
     source = np.where(begins, len(pairs) + np.arange(len(rows)), pair).repeat(sizes)

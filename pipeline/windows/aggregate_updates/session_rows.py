@@ -1,4 +1,4 @@
-"""Which rows records tell of sessions: those that are gone, and those that there are now."""
+"""The rows that records of sessions emit: deletions of old sessions, and new sessions."""
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
@@ -14,11 +14,20 @@ from oriel.pipeline.windows.arrays import Flags, Ints, Ranges
 
 @dataclass
 class Sessions:
-    """Partition sessions by the number of their version, those of the state first, as flat lists.
+    """The versions of partition sessions, as lists by the index of the version.
 
-    A version beside them has its record's number behind those of the state; it is there if the
-    record is ``taken``, and ``stays`` unless a function has removed it. ``joined`` has the
-    versions, by end, that a record has ended, if any.
+    The sessions of the state are first. They are followed by one version per record of the batch,
+    in the order of the batch.
+
+    Attributes:
+        partition: The source partition.
+        start_ms: The start of the session.
+        end_ms: The end of the session.
+        reach_ms: The reach of the session (``engines.sessions.linking``).
+        taken: True if the version exists, because its record is not late or rejected.
+        stays: False if a function removed the session.
+        joined: Index of a record -> the versions that its version replaces, by end. A record that
+            joins no session is not a key.
     """
 
     partition: list[int]
@@ -31,7 +40,7 @@ class Sessions:
 
     @classmethod
     def of(cls, state: pa.Table, batch: pa.Table) -> Self:
-        """Those of ``state``, and room for one version for each record of ``batch``."""
+        """Return the sessions of ``state``, and an unused version per record of ``batch``."""
         room = [0] * len(batch)
         names = ("window_start_ms", "window_end_ms", "reach_ms")
         partition = state["partition"].to_pylist() + batch["partition"].to_pylist()
@@ -40,7 +49,7 @@ class Sessions:
         return cls(partition, start_ms, end_ms, reach_ms, is_old, [True] * len(is_old))
 
     def linked(self, versions: Iterable[int]) -> list[tuple[int, ...]]:
-        """Versions of a key as sessions of the store, by end; of each its versions by end."""
+        """Group versions of one key into sessions of the store, both in the order of ends."""
         linked: list[list[int]] = []
         highest_ms = -1
         for version in sorted(versions, key=self.reach_ms.__getitem__):
@@ -52,18 +61,23 @@ class Sessions:
         return [tuple(sorted(each, key=self._order)) for each in linked]
 
     def bounds(self, session: Sequence[int]) -> tuple[int, int]:
-        """Start and end of a session of the store."""
+        """Return the start and the end of a session of the store."""
         return min(self.start_ms[each] for each in session), self.end_ms[session[-1]]
 
     def _order(self, version: int) -> tuple[int, int, int]:
-        """Decision 0009 merges the aggregates of several partitions in this order."""
+        """Return the sort key by which aggregates of partitions are merged (decision 0009)."""
         return self.end_ms[version], self.start_ms[version], self.partition[version]
 
 
 class SessionRows(NamedTuple):
-    """Rows that are told: number of the record, bounds in ms, how many versions; 0: it is gone.
+    """Rows to emit, as arrays.
 
-    ``versions`` are those of all rows, one behind the other.
+    Attributes:
+        record: The index of the record that emits the row.
+        start_ms: The start of the session.
+        end_ms: The end of the session.
+        sizes: The number of versions of the session. 0 means that the session is deleted.
+        versions: The versions of all rows, one row after the other.
     """
 
     record: Ints
@@ -73,11 +87,11 @@ class SessionRows(NamedTuple):
     versions: Ints
 
     def followed_by(self, others: "SessionRows") -> "SessionRows":
-        """These rows, and others behind them."""
+        """Return these rows, followed by others."""
         return SessionRows(*(np.concatenate(columns) for columns in zip(self, others, strict=True)))
 
     def take(self, rows: Ints) -> "SessionRows":
-        """The rows with these numbers."""
+        """Return the rows with these indices."""
         ranges = Ranges.side_by_side(self.sizes)
         versions = self.versions[Ranges(ranges.low[rows], ranges.high[rows]).rows()[1]]
         bounds = self.start_ms[rows], self.end_ms[rows]
@@ -87,16 +101,20 @@ class SessionRows(NamedTuple):
 def session_rows(
     sessions: Sessions, state_code: Ints, code: Ints, is_several: Flags
 ) -> SessionRows:
-    """The rows that records tell, in their order.
+    """Return the rows that the records of a batch emit, in the order of the records.
 
-    ``state_code`` has the key of each session in the state, ``code`` that of each record, and
-    ``is_several`` says of each key whether it has sessions of several partitions.
+    Args:
+        sessions: The versions of the state and of the batch.
+        state_code: The code of the key of each session in the state.
+        code: The code of the key of each record.
+        is_several: True for each key with sessions of several partitions.
     """
     first = len(state_code)
     start_ms, end_ms = np.array(sessions.start_ms), np.array(sessions.end_ms)
     is_taken = np.array(sessions.taken[first:], dtype=np.bool_)
     record = np.flatnonzero(is_taken & ~is_several[code])
-    # Of the record's ms alone nothing has gone, if it is there once more.
+    # If the new session is [t, t], its row replaces the row with the same bounds, so no deletion is
+    # emitted (semantics.md#4-4).
     told = record[start_ms[first + record] != end_ms[first + record]].tolist()
     joined = [sessions.joined.get(each, ()) for each in told]
     gone = np.array(list(chain(*joined)), dtype=np.int64)
@@ -107,14 +125,14 @@ def session_rows(
     bounds = start_ms[version], end_ms[version]
     rows = SessionRows(np.concatenate([of_gone, record]), *bounds, sizes, version[sizes > 0])
     rows = rows.followed_by(_linked_rows(sessions, state_code, code, is_several))
-    # By record; each tells first what is gone.
+    # The sort is stable, so the deletions of a record are before its new session.
     return rows.take(np.argsort(rows.record, kind="stable"))
 
 
 def _linked_rows(
     sessions: Sessions, state_code: Ints, code: Ints, is_several: Flags
 ) -> SessionRows:
-    """The rows that are told of keys with sessions of several partitions."""
+    """Return the rows to emit for keys with sessions of several partitions."""
     first = len(state_code)
     versions_of: dict[int, list[int]] = {int(key): [] for key in np.flatnonzero(is_several)}
     for version in np.flatnonzero(is_several[state_code]).tolist():
@@ -126,7 +144,7 @@ def _linked_rows(
         if not sessions.taken[version]:
             continue
         known, now = linked_of[int(code[record])].changed(version, sessions.joined.get(record, ()))
-        # By their parts: what stays as it was is not told.
+        # A session that consists of the same versions has not changed, so it is not emitted.
         after = [(*sessions.bounds(each), each) for each in now if each not in known]
         gone = [sessions.bounds(each) for each in known if each not in now]
         hull = sessions.start_ms[version], sessions.end_ms[version]
@@ -134,7 +152,7 @@ def _linked_rows(
         if sessions.stays[version]:
             gone = [] if is_alone and [each[:2] for each in after] == [hull] else gone
         elif hull not in map(sessions.bounds, now):
-            # A function has removed it; a session of another partition there would stay.
+            # A function removed the session, and no other session of the key has these bounds.
             gone = [each for each in gone if each != hull or not is_alone] + [hull]
         rows += [(record, *each, ()) for each in gone] + [(record, *each) for each in after]
     records, start_ms, end_ms = (
@@ -146,7 +164,7 @@ def _linked_rows(
 
 
 class _Linked:
-    """The sessions of a key of several partitions, by end: a record changes neighbours."""
+    """The sessions of a key with several partitions, by end. A record changes adjacent ones."""
 
     def __init__(self, sessions: Sessions, versions: Iterable[int]) -> None:
         self._sessions = sessions
@@ -156,9 +174,10 @@ class _Linked:
     def changed(
         self, version: int, joined: Sequence[int]
     ) -> tuple[list[tuple[int, ...]], list[tuple[int, ...]]]:
-        """Put a version in place of those that it has joined; the sessions before and after.
+        """Replace the joined versions by a version. Return the sessions around it before and after.
 
-        Those that its interval from reach to end overlaps: it spans those of all that it joined.
+        These are the sessions that overlap its interval from reach to end. The interval contains
+        the intervals of all joined versions.
         """
         first = bisect_left(self._end_ms, self._sessions.reach_ms[version])
         last = bisect_right(self._low_ms, self._sessions.end_ms[version])
@@ -170,7 +189,10 @@ class _Linked:
         return known, now
 
     def _spans(self, linked: Iterable[Sequence[int]]) -> tuple[list[int], list[int]]:
-        """The least reach of each session, and its end: both ascend, as spans are apart."""
+        """Return the least reach and the end of each session.
+
+        Both ascend, because the intervals of two sessions do not overlap.
+        """
         reach_ms, end_ms = self._sessions.reach_ms, self._sessions.end_ms
         lows = [min(reach_ms[version] for version in each) for each in linked]
         return lows, [end_ms[each[-1]] for each in linked]

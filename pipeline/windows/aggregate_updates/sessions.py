@@ -1,12 +1,13 @@
 """The updates of sessions (KIP-94).
 
-A record joins sessions of its pair (key, partition), which makes one of them and of itself
-(``engines.sessions``). It tells that each of these is gone, in the order of their ends, and then
-the one that there is now; only where that is the record's own ms alone, none has gone. So Kafka
-Streams forwards it (semantics.md#4-4), also for a record that changes no bounds.
+A record joins sessions of its (key, partition) pair (``engines.sessions``). The joined sessions and
+the record become one session. The engine first emits a deletion of each joined session, in the
+order of their ends, and then the new session. If the new session is ``[t, t]``, it only emits the
+new session. Kafka Streams forwards the same updates (semantics.md#4-4), also if the bounds of a
+session do not change.
 
-Where a key has records of several partitions, the rows are the sessions of the store: of partition
-sessions those are one whose intervals from reach to end overlap (decision 0009).
+If a key has records of several partitions, the rows are the sessions of the store. Partition
+sessions are one session if their intervals from reach to end overlap (decision 0009).
 """
 
 from abc import abstractmethod
@@ -41,10 +42,10 @@ from oriel.pipeline.windows.records import rows_schema
 
 
 class SessionUpdatesEngine(AggregateUpdatesEngine):
-    """The updates of sessions; the state has partition sessions, as that of ``SessionEngine``."""
+    """The updates of sessions. The state has partition sessions, as in ``SessionEngine``."""
 
     windows: SessionWindows
-    # A session of the store closes with the last of its partition sessions.
+    # A partition session stays until the last partition session of the same session closes.
     rows_leave_when_due = False
 
     def __init__(
@@ -57,13 +58,13 @@ class SessionUpdatesEngine(AggregateUpdatesEngine):
         *,
         sides: Sequence[SideRows],
     ) -> None:
-        """See ``AggregateUpdatesEngine``; ``kept`` are what a session has of aggregates."""
+        """See ``AggregateUpdatesEngine``. ``kept`` are the columns of aggregates in the state."""
         super().__init__(windows, values, types, carried, sides=sides)
         self.state_schema = rows_schema(SESSION_FIELDS, self._carried, kept)
 
     @abstractmethod
     def _versions(self, state: pa.Table, batch: pa.Table) -> Versions:
-        """What makes the versions of the sessions of ``state``, with the records of ``batch``."""
+        """Return the versions of the sessions of ``state`` and of the records of ``batch``."""
 
     def due_ms(self, state: pa.Table) -> Ints:
         return self.windows.rule.last_ms(np.asarray(state["window_end_ms"]))
@@ -82,7 +83,7 @@ class SessionUpdatesEngine(AggregateUpdatesEngine):
         versions, sessions = self._versions(state, batch), Sessions.of(state, batch)
         newest, late, rejected = self._merged(old, records, sessions, versions)
 
-        # Which keys have sessions of several partitions: those of others are the store's.
+        # For a key with one partition, the partition sessions are the sessions of the store.
         pairs = np.unique(pair) // max(len(partitions), 1)
         is_several = np.bincount(pairs, minlength=len(keys)) > 1
         rows = session_rows(sessions, state_code, code, is_several)
@@ -94,7 +95,7 @@ class SessionUpdatesEngine(AggregateUpdatesEngine):
             start_ms=rows.start_ms,
             end_ms=rows.end_ms,
             columns=versions.results(rows.versions, rows.sizes),
-            # A session's time is its end (KIP-259), also that of one that is gone.
+            # The time of a session is its end (KIP-259), also if the session is deleted.
             timestamp_ms=rows.end_ms,
             gone=rows.sizes == 0,
             late=np.array(late, dtype=np.int64),
@@ -109,9 +110,11 @@ class SessionUpdatesEngine(AggregateUpdatesEngine):
         sessions: Sessions,
         versions: Versions,
     ) -> tuple[list[int], list[int], dict[int, str]]:
-        """Take the records into the sessions of their pairs.
+        """Add the records to the sessions of their pairs.
 
-        Returns the versions that the pairs' sessions have then, and who is late or rejected.
+        Returns:
+            The versions of the sessions of these pairs after the batch, the late records, and the
+            rejected records with the reason.
         """
         first = len(old)
 
@@ -146,13 +149,13 @@ class SessionUpdatesEngine(AggregateUpdatesEngine):
         return newest, late, rejected
 
     def _reason(self, reason: str) -> str:
-        """In which words a record is rejected."""
+        """Return the text of the reason for which a record is rejected."""
         return reason
 
     def _state_of(
         self, newest: Sequence[int], sessions: Sessions, versions: Versions, close_ms: int
     ) -> pa.Table:
-        """The newest versions as rows, without those of sessions that are closed for all."""
+        """Return the newest versions as state rows, without sessions that are closed for all."""
         version = np.array(newest, dtype=np.int64)
         kept = versions.rows(version)
         start_ms, end_ms, reach_ms, partition = (
@@ -181,7 +184,10 @@ class SessionUpdatesEngine(AggregateUpdatesEngine):
     def _rows_before(
         self, state: pa.Table, code: Ints, chosen: Ints, known: tuple[Sessions, Versions]
     ) -> pa.Table | None:
-        """The ``chosen`` rows of the state as those of the store, if somebody behind asks."""
+        """Return the ``chosen`` state rows as sessions of the store.
+
+        Return None if no downstream operator needs them (``tells_before``).
+        """
         if not self.tells_before:
             return None
         sessions, versions = known
@@ -203,7 +209,7 @@ class SessionUpdatesEngine(AggregateUpdatesEngine):
 
 
 class SessionColumnUpdatesEngine(SessionUpdatesEngine):
-    """The updates of sessions by declarative aggregates."""
+    """The updates of sessions with named aggregates."""
 
     def __init__(
         self,
@@ -214,10 +220,11 @@ class SessionColumnUpdatesEngine(SessionUpdatesEngine):
         *,
         sides: Sequence[SideRows] = (RECORDS,),
     ) -> None:
-        """Aggregate columns of ``values``, by ``aggregates`` that fit rows of such ``sides``.
+        """Aggregate columns of ``values`` by ``aggregates`` that fit the rows of ``sides``.
 
         Raises:
-            IllegalArgument: an aggregate does not fit ``values``, or has a name that is taken.
+            IllegalArgument: An aggregate does not fit ``values``, or has the name of a column that
+                the engine needs.
         """
         self._columns = columns = PartColumns(aggregates, values, carried)
         types = columns.aggregate_types
@@ -228,7 +235,7 @@ class SessionColumnUpdatesEngine(SessionUpdatesEngine):
 
 
 class SessionFoldUpdatesEngine(SessionUpdatesEngine):
-    """The updates of sessions by a user's functions."""
+    """The updates of sessions by functions of a user."""
 
     def __init__(
         self,
@@ -240,10 +247,12 @@ class SessionFoldUpdatesEngine(SessionUpdatesEngine):
         sides: Sequence[SideRows] = (RECORDS,),
         reason: Callable[[str], str] = str,
     ) -> None:
-        """Aggregate ``values`` by ``fold``; ``reason`` says in which words a record is rejected.
+        """Aggregate ``values`` by the functions of ``fold``.
+
+        ``reason`` returns the text of the reason for which a record is rejected.
 
         Raises:
-            IllegalArgument: an aggregate has a name that is taken.
+            IllegalArgument: An aggregate has the name of a column that the engine needs.
         """
         fields = pa.schema(fold.types)
         super().__init__(windows, values, fold.types, fields, carried, sides=sides)

@@ -1,9 +1,9 @@
-"""The updates of sliding windows by a user's functions, which are called record by record.
+"""The updates of sliding windows by functions of a user, which are called record by record.
 
-As in a store (``SlidingFoldEngine``) the functions see a window's members as they arrived,
-partition by partition. Here they are called for each record: once for each window that it is in,
-and for all members of a window that it makes. A record on which a function raises then is in no
-window and makes none, as in tumbling and hopping windows.
+As in a store (``SlidingFoldEngine``), the functions see the members of a window in the order of
+arrival, partition by partition. Here, they are called for each record: once for each window that
+contains the record, and for all members of each window that it creates. If a function raises on a
+record, the record is in no window and creates none, as for tumbling and hopping windows.
 """
 
 from bisect import bisect_left, bisect_right, insort
@@ -29,7 +29,15 @@ from oriel.pipeline.windows.joins import RECORDS, STREAM_TIME, SideRows, effect_
 
 
 class _Record(NamedTuple):
-    """A record as the windows of its key see it; see ``SlidingEntries``."""
+    """The fields of a record that its windows need.
+
+    Attributes:
+        time_ms: The time of the record.
+        entry_ms: The least end of a window that contains the record (``SlidingEntries``).
+        has_left: True if the record defines its left window, which is not closed for it.
+        partition: The partition. With several streams, it is partition * streams + stream.
+        value: The value as the functions receive it.
+    """
 
     time_ms: int
     entry_ms: int
@@ -39,14 +47,14 @@ class _Record(NamedTuple):
 
 
 class _Row(NamedTuple):
-    """A row that is told: the aggregate, None if none is left, and its time."""
+    """A row to emit. If the row is deleted, ``aggregate`` is ``None``."""
 
     start_ms: int
     aggregate: Any
     time_ms: int
 
 
-#: The aggregates of a window by partition, None where a function removed it, each with its time.
+#: Partition -> (aggregate, its time in ms) of a window. None: a function removed the aggregate.
 _Parts = Mapping[int, tuple[Any, int]]
 
 
@@ -56,26 +64,26 @@ class _KeyWindows:
     def __init__(self, key: str, fold: Fold, difference_ms: int) -> None:
         self._key, self._fold, self._difference_ms = key, fold, difference_ms
         self._records: list[_Record] = []
-        #: Time and number of each record, by time; starts of windows that some record defines.
+        #: The time and the index of each record by time, and the starts of all defined windows.
         self._times: list[tuple[int, int]] = []
         self._starts: list[int] = []
-        #: Of the windows that were looked at: the members' parts, none without a member.
+        #: Start -> partial aggregates, of the windows that were computed. Empty without a member.
         self._parts: dict[int, _Parts] = {}
-        #: The rows that windows had when they were looked at first.
+        #: The rows before the batch, of the windows that records of the batch can change.
         self.before: list[_Row] = []
 
     def take(self, record: _Record) -> None:
-        """Take a record that told its rows before."""
+        """Add a record without updates."""
         insort(self._times, (record.time_ms, len(self._records)))
         self._records.append(record)
         for start_ms in self._new_starts(record).values():
             insort(self._starts, start_ms)
 
     def updated(self, record: _Record) -> list[tuple[int, _Row]]:
-        """Take a new record; the rows that it tells, each with why.
+        """Add a record, and return the kind and the row of each of its updates.
 
         Raises:
-            Rejected: a function raised; all is as it was.
+            Rejected: A function raised. The windows do not change.
         """
         difference_ms = self._difference_ms
         low = bisect_left(self._starts, record.entry_ms - difference_ms)
@@ -97,7 +105,7 @@ class _KeyWindows:
         return [(kinds[start_ms], self._row(start_ms, changed[start_ms])) for start_ms in changed]
 
     def _new_starts(self, record: _Record) -> dict[int, int]:
-        """The windows that a record is the first to define."""
+        """Return kind -> start of the windows that no earlier record defines."""
         left_ms = max(record.time_ms - self._difference_ms, 0)
         own = {LEFT_WINDOW: left_ms} if record.has_left else {}
         own[RIGHT_WINDOW] = record.time_ms + 1
@@ -110,7 +118,7 @@ class _KeyWindows:
         }
 
     def _parts_of(self, start_ms: int) -> _Parts:
-        """The parts of a window that is defined."""
+        """Return the partial aggregates of a defined window."""
         parts = self._parts.get(start_ms)
         if parts is None:
             parts = self._parts[start_ms] = self._folded(start_ms)
@@ -120,7 +128,7 @@ class _KeyWindows:
         return parts
 
     def _folded(self, start_ms: int) -> _Parts:
-        """The parts of the members so far, as they arrived."""
+        """Aggregate the members so far in the order of arrival."""
         end_ms = start_ms + self._difference_ms
         low, high = (bisect_left(self._times, (time_ms, -1)) for time_ms in (start_ms, end_ms + 1))
         parts: _Parts = {}
@@ -131,13 +139,13 @@ class _KeyWindows:
         return parts
 
     def _with(self, parts: _Parts, record: _Record) -> _Parts:
-        """The parts with one more record."""
-        # Of several streams a partition has the number that a store's has.
+        """Return the partial aggregates after one more record."""
+        # With several streams, the partition is partition * streams + stream, as in a store.
         stream = record.partition % len(self._fold.aggregators)
         partition = self._fold.fold_partition(record.partition)
         aggregate, newest_ms = parts.get(partition, (None, -1))
         after = self._fold.applied(stream, self._key, record.value, aggregate)
-        # Behind a removal the time begins anew, as the aggregate does (semantics.md#9).
+        # After a removal, the aggregate and its time start again (semantics.md#9).
         newest_ms = record.time_ms if aggregate is None else max(newest_ms, record.time_ms)
         return {**parts, partition: (after, newest_ms)}
 
@@ -151,7 +159,7 @@ class _KeyWindows:
 
 
 class SlidingFoldUpdatesEngine(SlidingUpdatesEngine):
-    """The updates of a user's functions."""
+    """The updates of sliding windows by functions of a user."""
 
     def __init__(
         self,
@@ -163,10 +171,12 @@ class SlidingFoldUpdatesEngine(SlidingUpdatesEngine):
         sides: Sequence[SideRows] = (RECORDS,),
         reason: Callable[[str], str] = str,
     ) -> None:
-        """Aggregate ``values`` by ``fold``; ``reason`` says in which words a record is rejected.
+        """Aggregate ``values`` by the functions of ``fold``.
+
+        ``reason`` returns the text of the reason for which a record is rejected.
 
         Raises:
-            IllegalArgument: an aggregate has a name that is taken.
+            IllegalArgument: An aggregate has the name of a column that the engine needs.
         """
         super().__init__(windows, values, fold.types, carried, sides=sides)
         self._fold, self._values, self._reason = fold, values, reason
@@ -221,7 +231,7 @@ class SlidingFoldUpdatesEngine(SlidingUpdatesEngine):
         return [_Record(*each) for each in fields]
 
     def _columns_of(self, rows: Sequence[_Row]) -> dict[str, Any]:
-        """Bounds, aggregates and times of rows."""
+        """Return the bounds, aggregates and times of rows, as fields of ``Updates``."""
         start_ms = np.array([row.start_ms for row in rows], dtype=np.int64)
         return {
             "start_ms": start_ms,
@@ -231,7 +241,7 @@ class SlidingFoldUpdatesEngine(SlidingUpdatesEngine):
         }
 
     def _rows_before(self, windows: Mapping[str, _KeyWindows]) -> pa.Table:
-        """The rows ahead of the batch of the windows that it looked at."""
+        """Return the rows before the batch, of the windows that its records can change."""
         keys = [key for key, of_key in windows.items() for _ in of_key.before]
         of_rows = self._columns_of([row for of_key in windows.values() for row in of_key.before])
         return self._rows_table({

@@ -1,6 +1,7 @@
-"""The aggregates of all versions of sessions: what each record made of those that it joined.
+"""The aggregates of all versions of partition sessions.
 
-Versions have numbers: first the sessions of the state, by row, then those that records made.
+Each record that joins sessions replaces them by a new version. A version has an index: first the
+sessions of the state, by row, and then one index per record of the batch.
 """
 
 from abc import ABC, abstractmethod
@@ -17,47 +18,58 @@ from oriel.pipeline.windows.functions import Fold, fold_values, in_partition_ord
 
 
 class Versions(ABC):
-    """What the versions of partition sessions aggregate."""
+    """The aggregates of the versions of partition sessions."""
 
     @abstractmethod
     def make(self, record: int, joined: Sequence[int]) -> bool:
-        """Let a record, by its number in the batch, make a version of those that it joins, by end.
+        """Create the version that replaces the joined versions and contains one more record.
 
-        False if a function leaves nothing of it.
+        Args:
+            record: The index of the record in the batch.
+            joined: The versions that the record joins, by end.
+
+        Returns:
+            False if a function removed the session.
 
         Raises:
-            Rejected: a function raised.
+            Rejected: A function raised.
         """
 
     @abstractmethod
     def rows(self, versions: Ints) -> pa.Table:
-        """What the state keeps of versions: key, carried columns, and aggregates."""
+        """Return versions as the state keeps them: key, carried columns, and aggregates."""
 
     @abstractmethod
     def results(self, versions: Ints, sizes: Ints) -> Mapping[str, pa.Array]:
-        """The aggregates of sessions of the store, whose ``versions`` come one behind the other.
+        """Return the aggregates of sessions of the store.
 
-        Of each so many as ``sizes`` says, by (end, start, partition); without any all are null.
+        Args:
+            versions: The versions of each session by (end, start, partition), one session after the
+                other.
+            sizes: The number of versions of each session. A session without versions has nulls.
         """
 
 
 class ColumnVersions(Versions):
-    """By declarative aggregates, of all versions at once.
+    """The versions with named aggregates, which are computed for all versions at once.
 
-    A version has a *main* one in front, the one of most records that its record joined; versions in
-    a row are a path. The others that were joined end there: they are parts, beside the record, that
-    come to the path. Of these a path's running aggregates are its versions'. Who joins others has
-    at least as many records as they together, so of paths that come into paths there are few
-    levels: as many as doublings of the longest session.
+    A version extends one of the joined versions, the *main* one, which has the most records. Such a
+    chain of versions is a path. All other joined versions are the ends of their own paths, and are
+    merged with the record. The running aggregates along a path are the aggregates of its versions.
+
+    A path is computed after the paths that it joins. A version that is joined without being the
+    main one has at most half of the records. A session of n records therefore has at most log2(n)
+    levels of paths.
     """
 
     def __init__(self, columns: PartColumns, state: pa.Table, batch: pa.Table) -> None:
-        """Take the sessions of ``state`` and the records of ``batch``."""
+        """Start with the sessions of ``state`` and the records of ``batch``."""
         self._columns, self._old = columns, len(state)
         alone = columns.of_each(batch).append_column("key", batch["key"])
         old = state.select(alone.column_names).cast(alone.schema)
         self._leaves = pa.concat_tables([old, alone])
-        #: By version: how many records and old sessions it has, its path, and what else it joined.
+        #: For each version: its number of records and old sessions, its path, and the versions that
+        #: it joined in addition to the main one.
         self._sizes = [1] * len(self._leaves)
         self._path = list(range(len(self._leaves)))
         self._others: dict[int, list[int]] = {}
@@ -86,7 +98,7 @@ class ColumnVersions(Versions):
 
     def results(self, versions: Ints, sizes: Ints) -> Mapping[str, pa.Array]:
         merged = self._columns.merged(self.rows(versions), Ranges.side_by_side(sizes[sizes > 0]))
-        # Of a session that is gone the row behind all others, of nulls.
+        # A deleted session reads the row of nulls, which is after all other rows.
         place = np.where(sizes > 0, np.cumsum(sizes > 0) - 1, len(merged))
         return {
             name: pa.concat_arrays([column, pa.nulls(1, column.type)]).take(pa.array(place))
@@ -94,7 +106,7 @@ class ColumnVersions(Versions):
         }
 
     def _all(self) -> tuple[pa.Table, Ints]:
-        """The parts of all versions, and the row of each."""
+        """Return the partial aggregates of all versions, and the row of each version."""
         if self._values is not None:
             return self._values
         made = np.array(self._made, dtype=np.int64)
@@ -104,7 +116,7 @@ class ColumnVersions(Versions):
         table = self._leaves.slice(0, 0)
         for number in range(level.max(initial=-1) + 1):
             own = made[level == number]
-            # Versions of a path one behind the other, as their numbers ascend.
+            # Sort the versions by path, and within a path by index.
             own = own[np.lexsort((own, path[own]))]
             others = [self._others.get(version, []) for version in own.tolist()]
             sizes = np.array([len(each) for each in others], dtype=np.int64)
@@ -125,7 +137,7 @@ class ColumnVersions(Versions):
 
 
 class FoldVersions(Versions):
-    """By a user's functions, which are called record by record, as in Kafka Streams."""
+    """The versions with functions of a user, which are called record by record."""
 
     def __init__(
         self,
@@ -135,7 +147,10 @@ class FoldVersions(Versions):
         state: pa.Table,
         batch: pa.Table,
     ) -> None:
-        """Take the sessions of ``state`` and the records of ``batch``, whose values are these."""
+        """Start with the sessions of ``state`` and the records of ``batch``.
+
+        ``values`` are the columns of the values. ``carried`` names the key and the carried columns.
+        """
         self._fold, self._old = fold, len(state)
         self._carried = pa.concat_tables([rows.select(carried) for rows in (state, batch)])
         self._keys = [*state["key"].to_pylist(), *batch["key"].to_pylist()]
@@ -152,7 +167,7 @@ class FoldVersions(Versions):
         return aggregate is not None
 
     def rows(self, versions: Ints) -> pa.Table:
-        """See ``Versions``; what is carried of a key, each of its sessions and records has."""
+        """See ``Versions``. All sessions and records of a key have the same carried columns."""
         carried = self._carried.take(pa.array(versions))
         aggregates = self._fold.columns([self._aggregates[n] for n in versions.tolist()])
         return pa.table({**{name: carried[name] for name in carried.column_names}, **aggregates})

@@ -1,10 +1,10 @@
 """Named aggregates such as ``count()`` and ``avg("x")``.
 
 The input is the records of many windows, as a table and index ranges. The output is one result per
-window. One table has the aggregates (``built_in``), except for the approximate and the mergeable
-ones, which create their rows themselves. Another table has the partial aggregates that the state
-keeps and merges. Windows that keep their records evaluate an ``Aggregate`` over ``Members``. The
-other windows keep ``PartColumns``.
+window. The module ``built_in`` has the table of aggregates. Approximate and mergeable aggregates
+create their own rows of this table. The module ``parts`` has the table of partial aggregates, which
+the state keeps and merges. Sliding windows keep records and evaluate an ``Aggregate`` over
+``Members``. All other windows keep the partial aggregates of ``PartColumns``.
 """
 
 from oriel.pipeline.windows.aggregates.approximations import approx_count_distinct, approx_quantile

@@ -1,12 +1,12 @@
 """Quantiles, which are exact, and distinct counts, which are exact over sliding windows.
 
-A result can only depend on the set of values. HyperLogLog sketches of Apache DataSketches count
-distinct values, unless a window keeps its records. The registers of two sketches merge. A sketch
-that was never in a union estimates from the order of arrival, so each sketch is part of a union
-first.
+A result must depend only on the set of values. Sliding windows keep their records and count
+distinct values exactly. For all other windows, HyperLogLog sketches of Apache DataSketches count
+them. The estimate of a sketch that was never in a union depends on the order of arrival, so each
+sketch is added to a union first.
 
-Sketches of quantiles depend on the order of merges (t-digest) or on random bits (KLL, REQ). A
-partial aggregate of a quantile is therefore all values (docs/decisions/0024).
+Sketches of quantiles depend on the order of merges (t-digest) or on random bits (KLL, REQ). The
+partial aggregate of a quantile is therefore the list of all values (docs/decisions/0024).
 """
 
 from functools import partial
@@ -30,7 +30,7 @@ from oriel.pipeline.windows.arrays import (
 )
 from oriel.pipeline.windows.definitions import IllegalArgument
 
-#: The bounds of the library.
+#: The bounds of ``lg_k`` in the library.
 _MIN_LG_K, _MAX_LG_K = 4, 21
 
 
@@ -155,8 +155,8 @@ def _distinct_estimate(lg_k: int, serialized: bytes | None) -> int:
         return 0
     sketch = hll_sketch.deserialize(serialized)
     union = hll_union(lg_k)
-    # The first call only copies the sketch. The second one creates a union, whose estimate depends
-    # on the set.
+    # The first call only copies the sketch. The second call creates a union, whose estimate depends
+    # only on the set of values.
     union.update(sketch)
     union.update(sketch)
     estimate: float = union.get_estimate()
@@ -176,7 +176,7 @@ def _sorted_lists(values: Values) -> pa.Array:
 def _merged_sorted_lists(rows: pa.Array, ranges: Ranges) -> pa.Array:
     items = np.asarray(rows.flatten())
     list_sizes = np.diff(np.asarray(rows.offsets))
-    # The lists of a range lie side by side: the range owns as many items as they have together.
+    # The lists of a range are adjacent, so the range has the items of all of its lists.
     merged = Ranges.side_by_side(ranges.totals(list_sizes))
     return lists(np.append(0, merged.high), _sorted(items, merged.owners))
 

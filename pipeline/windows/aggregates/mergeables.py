@@ -10,10 +10,11 @@
     )
 
 Each function processes whole arrays. Row i of its result belongs to row i of its arguments.
-``merge`` must be *exactly* associative and commutative, as it is for whole numbers, minima and sets
-of bits. Batches decide its steps, so a result with rounding would depend on batches. Sliding
-windows merge the values of their records in the order of the records. The steps depend on the
-number of records only, except for windows that miss a partly late record.
+``merge`` must be *exactly* associative and commutative, for example on whole numbers, minima and
+sets of bits. Batches decide which states are merged first, so a result with rounding would depend
+on batches. Sliding windows merge the values of their records in the order of the records. The
+sequence of merges then depends only on the number of records, except for windows that miss a partly
+late record.
 """
 
 from collections.abc import Callable
@@ -55,7 +56,7 @@ def mergeable(
         column: A column of numbers. The functions receive int64 or float64 arrays.
         lift: ``lift(values)`` returns a state per value: one number or a row of numbers.
         merge: ``merge(left, right)`` merges states row by row. Its result must not depend on the
-            order or the steps, to the last bit.
+            order or the sequence of merges, to the last bit.
         result: ``result(states)`` returns one result per state.
         returns: The type of the results: BIGINT, DOUBLE or BOOLEAN. Default: DOUBLE.
 
@@ -96,7 +97,7 @@ def mergeable(
 
 @dataclass(frozen=True)
 class _Functions:
-    """The user's three functions, in the form that the tables of rules need.
+    """The three functions of a user, in the form that ``Rule`` and ``PartRule`` need.
 
     A state is a row of numbers. The partial aggregate of a window is its merged state as a list of
     numbers, or an empty list without values.
@@ -122,7 +123,7 @@ class _Functions:
         return pa.list_(pa.from_numpy_dtype(states.dtype))
 
     def states_of(self, values: Values) -> pa.Array:
-        """Lift each window's values and merge them."""
+        """Lift the values of each window and merge their states."""
         return self._merged(self._lifted(values.numbers), values.ranges)
 
     def merged_rows(self, rows: pa.Array, ranges: Ranges) -> pa.Array:
@@ -132,7 +133,7 @@ class _Functions:
         return self._merged(states, ranges.among(filled))
 
     def results(self, sizes: pa.Array, rows: pa.Array) -> pa.Array:
-        """Return the user's result for each state, null without values.
+        """Return the result of the user's function for each state, null without values.
 
         Raises:
             IllegalArgument: A result does not fit the type ``returns``.
@@ -156,10 +157,10 @@ class _Functions:
         sizes, end = ranges.sizes, ranges.high.copy()
         result = np.zeros((len(sizes), *states.shape[1:]), dtype=states.dtype)
         begun = np.zeros(len(sizes), dtype=np.bool_)
-        # After step k, table[i] is the merge of states[i : i + 2**k]: a doubling of step k - 1.
-        # A range is taken apart by the binary digits of its length, from its end: for the
-        # digit of 2**k the 2**k states below ``end``. So each state is merged once (a union of
-        # overlapping entries, as for minima, would need merge(a, a) = a), in their order.
+        # After step k, table[i] is the merge of states[i : i + 2**k], from two entries of step k-1.
+        # Each range is split from its end by the binary digits of its length. For the digit of
+        # 2**k, a block of 2**k states ends at ``end``. Each state is therefore merged once, in
+        # order. Overlapping entries would be enough for minima, but need merge(a, a) = a.
         table = states
         for step in range(int(sizes.max(initial=0)).bit_length()):
             if step:
@@ -175,7 +176,7 @@ class _Functions:
                     "merge", self.merge, len(later), table[end[later]], result[later]
                 )
             begun[digit_set] = True
-        # Each filled state is a list of its numbers, the others are empty lists.
+        # A state with values is a list of its numbers. Any other state is an empty list.
         width = result.shape[1] if result.ndim == 2 else 1
         return lists(prefix_sums(begun) * width, np.ascontiguousarray(result[begun]).ravel())
 
@@ -187,7 +188,7 @@ class _Functions:
         """Call the user's ``result``.
 
         Raises:
-            IllegalArgument: It raised, or did not return one number per state.
+            IllegalArgument: The function raised, or did not return one number per state.
         """
         numbers = self._called("result", self.result, len(states), states)
         if numbers.ndim != 1:
@@ -201,7 +202,7 @@ class _Functions:
         """Call one of the user's functions.
 
         Raises:
-            IllegalArgument: It raised, or did not return one row per row.
+            IllegalArgument: The function raised, or did not return ``length`` rows of numbers.
         """
         try:
             rows = np.asarray(function(*arrays))
@@ -227,7 +228,7 @@ def _fits(results: Array, returns: str) -> Flags:
     if results.dtype.kind == "u":
         small: Flags = results < 2**63
         return small
-    # Not a number is in no range.
+    # NaN fails both comparisons.
     whole: Flags = (results >= -(2.0**63)) & (results < 2.0**63) & (results == np.floor(results))
     return whole
 

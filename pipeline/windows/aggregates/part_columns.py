@@ -1,4 +1,4 @@
-"""The state columns of windows: the partial aggregates of a store, each once."""
+"""The state columns of windows: each partial aggregate that a store needs, once."""
 
 from collections.abc import Iterable, Mapping
 
@@ -19,7 +19,7 @@ def used_fields(aggregates: Mapping[str, Aggregate], values: pa.Schema) -> list[
 
 
 class PartColumns:
-    """Each distinct partial aggregate once, even if several aggregates need it.
+    """The partial aggregates of a store. Aggregates that need the same one share its column.
 
     A state row has the partial aggregates (``fields``), the ``carried`` columns, and
     ``timestamp_ms``, the greatest time of its records.
@@ -31,10 +31,16 @@ class PartColumns:
         values: pa.Schema,
         carried: Iterable[pa.Field] | None = None,
     ) -> None:
-        """Find the partial aggregates that ``aggregates`` need, by the name of their output column.
+        """Find the partial aggregates that ``aggregates`` need.
+
+        Args:
+            aggregates: The aggregates by the name of their output column.
+            values: The columns of the values.
+            carried: Columns that the state keeps for the caller.
 
         Raises:
-            IllegalArgument: An aggregate reads an unknown column or a column of another type.
+            IllegalArgument: An aggregate reads an unknown column or a column of another type, or
+                two different aggregates have the same name.
         """
         self._carried = [field.name for field in carried or ()]
         self.aggregate_types = {n: a.output_type(values) for n, a in aggregates.items()}
@@ -48,7 +54,8 @@ class PartColumns:
             finish = aggregate.rule(column_type).finish
             self._finishes[name] = (finish, [part.name for part in parts])
             for part in parts:
-                # Only functions of users can share a name and differ. They cannot share a column.
+                # Only aggregates with functions of users can have equal names and differ. They
+                # cannot share a column.
                 if self._parts.setdefault(part.name, part) != part:
                     message = (
                         f"two different aggregates have the name {aggregate.call}. Use different "
@@ -59,7 +66,10 @@ class PartColumns:
         self.fields = [pa.field(name, state_type) for name, state_type in state_types.items()]
 
     def of(self, rows: pa.Table, ranges: Ranges) -> pa.Table:
-        """Return one state row per range of records, which are in canonical order."""
+        """Return one state row per range of records.
+
+        The records of a range are in the order of time, partition and offset.
+        """
         members = Members(rows, ranges)
         first = pa.array(ranges.low)
         return pa.table({
@@ -82,7 +92,7 @@ class PartColumns:
         several = ranges.sizes > 1
         if not several.any():
             return rows
-        # A single row is copied. A merge would have the same result and cost more.
+        # A single row is copied, because a merge has the same result and costs more.
         merged = Ranges.side_by_side(ranges.sizes[several])
         to_merge = pa.array(several[ranges.owners])
         # The merged rows are after all other rows.

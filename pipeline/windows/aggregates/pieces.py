@@ -1,9 +1,9 @@
-"""Aggregates of windows whose records arrive in several pieces.
+"""Aggregates of windows whose records are split into several ranges of rows (*pieces*).
 
 Small partial aggregates are computed for each piece and merged per window. A partial aggregate
-depends only on the set of records, so the pieces have no influence. Other aggregates need all
-values of a window (lists, quantiles, distinct values). Their records are listed, for a few windows
-at a time.
+depends only on the set of records, so the split has no influence. Other aggregates need all values
+of a window (lists, quantiles, distinct values). Their records are listed, for a few windows at a
+time.
 """
 
 from collections.abc import Iterable, Mapping
@@ -18,16 +18,18 @@ from oriel.pipeline.windows.aggregates.part_columns import PartColumns
 from oriel.pipeline.windows.aggregates.parts import SMALL, Part
 from oriel.pipeline.windows.arrays import Ints, Ranges, heads
 
-#: The average number of partial aggregates of a window that wait for a merge. A merge of several
-#: costs less, and waiting ones cost memory.
+#: The average number of unmerged partial aggregates per window before a merge. Fewer merges cost
+#: less time, but unmerged partial aggregates need memory.
 _WAITING = 4
 
 
 class Pieces(NamedTuple):
-    """One range of rows for each of some windows: window ``window[i]`` has range i of ``row``.
+    """Ranges of rows that belong to windows. A window can have several ranges.
 
-    The rows of a range are in canonical order, and no range is empty. A window can occur several
-    times.
+    Attributes:
+        window: The index of the window of each range.
+        row: Indices of rows. The rows of a range are in the order of time, partition and offset.
+        ranges: Ranges of ``row``, which are not empty.
     """
 
     window: Ints
@@ -46,12 +48,12 @@ def of_pieces(
     Args:
         aggregates: The aggregates by the name of their output column.
         rows: The columns that the aggregates read, and the coordinates of the records.
-        all_pieces: The pieces of all windows. Each window has one, and two pieces of a window share
-            no row.
+        all_pieces: The pieces of all windows. Each window has at least one piece, and two pieces
+            of a window share no row.
         listed: Each window once, in order, with all of its records.
     """
     merged = {n: a for n, a in aggregates.items() if _has_small_parts(a, rows.schema)}
-    # Functions of users can share a name, and then the columns of their state would also.
+    # Aggregates with functions of users can have equal names, and then equal state columns.
     shared = {n: a for n, a in merged.items() if not _has_functions(a, rows.schema)}
     groups = [shared, *({n: a} for n, a in merged.items() if n not in shared)]
     merging = [_Merging(PartColumns(group, rows.schema)) for group in groups if group]

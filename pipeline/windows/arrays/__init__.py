@@ -1,7 +1,7 @@
-"""Array tools of all engines: index ranges, and keys and times as sorted integers.
+"""Array functions of all engines: index ranges, and keys and times as sorted integers.
 
-The input is numpy and Arrow arrays of all keys together, and the output is such arrays. This
-package does not depend on windows, records or state.
+The functions read and return numpy and Arrow arrays of all keys together. This package does not
+depend on windows, records or state.
 """
 
 from oriel.pipeline.windows.arrays.order import (

@@ -1,4 +1,4 @@
-"""Keys and times as integers in their order, to sort by, to search, and to find runs.
+"""Keys and times as ordered integers, for sorts, searches and runs of equal rows.
 
 Engines process all keys together. A key is therefore its rank (its code), and a (key, time) pair is
 one integer on an axis on which the keys follow each other.
@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from oriel.pipeline.windows.arrays.ranges import Flags, Ints, Ranges
 
-#: A shorter axis fits into an int64, and so do searches beyond its ends.
+#: Positions on a shorter axis fit into an int64, also for searches beyond its ends.
 _MAX_AXIS = 2**62
 
 #: At most this many distinct values fit into an int64 that is not negative.
@@ -47,7 +47,7 @@ def ranked(encoded: pa.DictionaryArray) -> tuple[Ints, pa.Array]:
 
 
 def heads(*columns: Ints) -> Flags:
-    """Return where a run of equal rows starts, in columns that are sorted together."""
+    """Return which rows start a run of equal rows, in columns that are sorted together."""
     length = len(columns[0])
     head = np.ones(length, dtype=np.bool_)
     if length:
@@ -58,7 +58,7 @@ def heads(*columns: Ints) -> Flags:
 
 
 def tails(head: Flags) -> Flags:
-    """Return where the runs end that start where ``head`` is set."""
+    """Return which rows end a run. ``head`` marks the start of each run."""
     return np.append(head[1:], True)[: len(head)]
 
 
@@ -78,7 +78,7 @@ def running_max(values: Ints, head: Flags) -> Ints:
         lifted = np.maximum.accumulate(run * span + (values - lowest))
         running: Ints = lifted - run * span + lowest
         return running
-    # The values do not fit, but their ranks do.
+    # The values do not fit, but their ranks fit.
     distinct, rank = np.unique(values, return_inverse=True)
     lifted = np.maximum.accumulate(run * len(distinct) + rank)
     ranked: Ints = distinct[lifted - run * len(distinct)]

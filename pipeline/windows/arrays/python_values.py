@@ -1,4 +1,4 @@
-"""Arrow values as functions of users and tests see them: structs and maps are dicts."""
+"""Arrow values as Python values for functions of users and tests. Structs and maps are dicts."""
 
 from collections.abc import Callable
 from functools import lru_cache
@@ -13,7 +13,7 @@ def python_values(column: pa.Array | pa.ChunkedArray) -> list[Any]:
     If a map has a key twice, as JSON can, the last value counts, as in Java. If Python cannot hash
     the keys (structs and lists), the map remains a list of pairs.
     """
-    # Arrow's own dicts warn of a repeated key, and a test can turn warnings into errors.
+    # Arrow warns of a repeated key when it creates dicts, and a test can turn warnings into errors.
     values = column.to_pylist()
     with_dicts = _dicts_in(column.type)
     return values if with_dicts is None else [with_dicts(value) for value in values]

@@ -112,10 +112,13 @@ class Ranges:
         return int(self.sizes.max(initial=0)).bit_length()
 
     def blocks(self, level: int) -> tuple[Ints, Ints]:
-        """Return the blocks of ``2**level`` rows when the ranges are split into aligned blocks.
+        """Split the ranges into aligned blocks, and return the blocks of ``2**level`` rows.
 
-        The result is the index of the range and of the block, for each block. Block b starts at row
-        ``b * 2**level``. A range has at most two blocks of each size, as in a segment tree.
+        Block b starts at row ``b * 2**level``. A range has at most two blocks of each size, as in a
+        segment tree.
+
+        Returns:
+            For each block, the index of its range and the index of the block.
         """
         first, end = -(-self.low >> level), self.high >> level
         inside = first < end
@@ -129,10 +132,13 @@ class Ranges:
         )
 
     def pieces(self, length: int) -> Iterator[tuple[int, "Ranges"]]:
-        """Split the rows of all ranges into pieces of ``length`` rows, the last piece of fewer.
+        """Split the rows of all ranges into pieces of ``length`` rows. The last one can be shorter.
 
-        Yields the index of the first range of a piece, and its ranges. The first and the last range
-        can be cut. A row can be in many ranges, so an array of all rows could be very long.
+        A row can be in many ranges, so an array of all rows could be very long.
+
+        Yields:
+            The index of the first range of a piece, and the ranges of the piece. Its first and last
+            range can be a part of a range.
         """
         offsets = prefix_sums(self.sizes)
         for begin in range(0, int(offsets[-1]), length):

@@ -1,10 +1,10 @@
 """Order statistics of many overlapping ranges of values together, without a sort of each range.
 
-The ranks of values are in a wavelet matrix (Claude, Navarro and Ordonez, 2015). For one bit after
-the other, from the highest, the rows with a 0 are moved before the rows with a 1, and both keep
-their order. A range of rows becomes two ranges, and their sizes show which range has the k-th
-least value. A query therefore needs one step per bit for a range of any length, and all ranges do
-each step together.
+The ranks of values are in a wavelet matrix (Claude, Navarro and Ordonez, 2015). It has one level
+per bit, from the highest bit to the lowest. On each level, the rows with a 0 are moved before the
+rows with a 1, and both keep their order. A range of rows becomes two ranges, and their sizes show
+which of the two has the k-th least value. A query therefore needs one step per bit for a range of
+any length, and each step processes all ranges together.
 """
 
 from collections.abc import Iterator
@@ -35,7 +35,7 @@ def kth_least(order: Ints, ranges: Ranges, k: Ints) -> Ints:
         is_one = k >= zeros
         k -= np.where(is_one, zeros, 0)
         found += is_one.astype(np.int64) << bit
-        # The ones are after all zeros.
+        # The rows with a 1 are after all rows with a 0.
         low = np.where(is_one, zeros_before[-1] + low - low_zeros, low_zeros)
         high = np.where(is_one, zeros_before[-1] + high - high_zeros, high_zeros)
     return by_rank[found]
@@ -47,8 +47,8 @@ def distinct_counts(codes: Ints, ranges: Ranges) -> Ints:
     filled = ~ranges.empty
     own = ranges.keep(filled)
     first_row = _first_rows(len(codes), own)
-    # A code counts in a range at its first row in it. At this row, the previous row with the code,
-    # if any, is before the start of the range.
+    # Each code is counted at its first row in a range. The previous row with the code, if any, is
+    # before the start of the range.
     order = lexsort((codes,))
     again = ~heads(codes[order])
     after_last = np.zeros(len(codes), dtype=np.int64)
@@ -60,7 +60,7 @@ def distinct_counts(codes: Ints, ranges: Ranges) -> Ints:
     for bit, zeros_before in _levels(after_last):
         low_zeros, high_zeros = zeros_before[low], zeros_before[high]
         is_one = (bound >> bit & 1) == 1
-        # All rows with a 0 where the bound has a 1 are less than the bound.
+        # If the bound has a 1, all rows with a 0 are less than the bound.
         found += np.where(is_one, high_zeros - low_zeros, 0)
         low = np.where(is_one, zeros_before[-1] + low - low_zeros, low_zeros)
         high = np.where(is_one, zeros_before[-1] + high - high_zeros, high_zeros)
@@ -70,7 +70,7 @@ def distinct_counts(codes: Ints, ranges: Ranges) -> Ints:
 
 
 def _first_rows(length: int, ranges: Ranges) -> Ints:
-    """Return for each row the first row that overlapping ranges connect to it."""
+    """Return for each row the first row that is connected to it by overlapping ranges."""
     begun = np.bincount(ranges.low + 1, minlength=length + 1)
     ended = np.bincount(ranges.high, minlength=length + 1)
     led_to = np.cumsum(begun - ended)[:length] > 0

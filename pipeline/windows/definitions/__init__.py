@@ -2,7 +2,7 @@
 
 Users pass times as whole milliseconds or as ``timedelta``. The definitions check them:
 ``TimeWindows``, ``SlidingWindows``, ``SessionWindows``, ``NoWindows`` and ``JoinWindows``.
-``RULES`` says for each kind when a window is open, and ``EmitStrategy`` when its row is written.
+``RULES`` defines for each kind when a window is open, and ``EmitStrategy`` when its row is written.
 A value that breaks a rule raises ``IllegalArgument`` before any record is read.
 """
 

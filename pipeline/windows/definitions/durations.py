@@ -4,15 +4,15 @@ from datetime import timedelta
 
 from oriel.pipeline.windows.definitions.errors import IllegalArgument
 
-#: The latest record time that is accepted: the last ms of the year 9999, which is also
-#: where SQL's TIMESTAMP ends.
+#: The latest record time that is accepted: the last millisecond of the year 9999. The type
+#: TIMESTAMP of SQL has the same bound.
 MAX_TIMESTAMP_MS = 253_402_300_799_999
 
-#: Delta stores times as signed 64-bit microseconds: a span of at most this many ms can be added
-#: to the sum of two record times without leaving them.
+#: Delta stores times as signed 64-bit microseconds. The sum of two record times and a span of at
+#: most this many ms fits into this type.
 _MAX_SPAN_MS = 2**63 // 1000 - 2 * MAX_TIMESTAMP_MS
 
-#: Kafka Streams' longest duration: 64 bits of ms.
+#: The longest duration of Kafka Streams: a signed 64-bit number of ms.
 _MAX_DURATION_MS = 2**63 - 1
 
 GRACE = "Window grace period"
@@ -21,11 +21,11 @@ Duration = int | timedelta
 
 
 def to_ms(duration: Duration, name: str) -> int:
-    """Return ``duration`` in whole milliseconds. A ``timedelta`` is cut.
+    """Return ``duration`` in whole milliseconds. A ``timedelta`` is rounded down.
 
     Raises:
-        IllegalArgument: It is neither an integer nor a ``timedelta``, or exceeds 64 bits. The
-            message starts with ``name``.
+        IllegalArgument: ``duration`` is neither an integer nor a ``timedelta``, or exceeds 64 bits.
+            The message starts with ``name``.
     """
     if isinstance(duration, timedelta):
         duration = duration // timedelta(milliseconds=1)
@@ -42,7 +42,7 @@ def check_integer_ms(duration_ms: int, name: str) -> None:
     """Reject a field of a definition that is not an integer.
 
     Raises:
-        IllegalArgument: It is not an integer. A ``timedelta`` is also rejected.
+        IllegalArgument: The field is not an integer, for example a ``timedelta``.
     """
     if not _is_integer(duration_ms):
         message = f"{name} must be an integer number of ms, not {duration_ms!r}"
@@ -53,7 +53,7 @@ def check_not_negative_ms(duration_ms: int, name: str) -> None:
     """Reject a field of a definition that is not an integer of at least 0.
 
     Raises:
-        IllegalArgument: It is negative, or not an integer.
+        IllegalArgument: The field is negative, or not an integer.
     """
     check_integer_ms(duration_ms, name)
     if duration_ms < 0:
@@ -65,7 +65,7 @@ def check_span_ms(span_ms: int, name: str) -> None:
     """Reject a span that does not fit into the 64-bit time arithmetic of the engine.
 
     Raises:
-        IllegalArgument: It does not fit.
+        IllegalArgument: The span does not fit. The message starts with ``name``.
     """
     if span_ms > _MAX_SPAN_MS:
         message = f"{name} must not exceed {_MAX_SPAN_MS} ms, but it is {span_ms} ms"
@@ -73,5 +73,5 @@ def check_span_ms(span_ms: int, name: str) -> None:
 
 
 def _is_integer(value: object) -> bool:
-    # In Python, bool is an int, but it is not a number of milliseconds.
+    # In Python, a bool is an int, but not a number of milliseconds.
     return isinstance(value, int) and not isinstance(value, bool)

@@ -1,4 +1,4 @@
-"""The error of invalid definitions, and one-line texts for errors of users' functions."""
+"""The errors of invalid arguments, and one-line texts for errors of user-defined functions."""
 
 from traceback import format_exception_only
 
@@ -9,8 +9,8 @@ _MAX_ERROR_LENGTH = 1_000
 class IllegalArgument(Exception):
     """Raised if a definition or a query is invalid. The message names the value and the fix.
 
-    It is the base class of all errors of arguments: of windows, topologies, the test driver and its
-    stores. Kafka Streams raises ``IllegalArgumentException`` in the same situations.
+    This is the base class of all errors of arguments: of windows, topologies, the test driver and
+    its stores. Kafka Streams raises ``IllegalArgumentException`` in the same situations.
 
     Example:
         >>> try:
@@ -28,7 +28,7 @@ class IllegalArgumentType(IllegalArgument, TypeError):
 def said(error: Exception) -> str:
     """Return the type and the text of an error in one line of valid UTF-8.
 
-    Errors of users' functions can have several lines, half a surrogate pair, or no text.
+    Errors of user-defined functions can have several lines, half a surrogate pair, or no text.
     """
     line = " ".join("".join(format_exception_only(error)).split())
     return line[:_MAX_ERROR_LENGTH].encode("utf-8", "backslashreplace").decode()

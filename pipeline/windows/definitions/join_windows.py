@@ -13,7 +13,7 @@ from oriel.pipeline.windows.definitions.durations import (
 from oriel.pipeline.windows.definitions.errors import IllegalArgument
 from oriel.pipeline.windows.definitions.other_words import WindowWords
 
-#: The sides of a join, as the column ``side`` has them.
+#: The inputs of a join, as values of the column ``side``.
 LEFT, RIGHT = 0, 1
 
 _DIFFERENCE, _BEFORE, _AFTER = "Join time difference", "Join window before", "Join window after"
@@ -23,9 +23,9 @@ _DIFFERENCE, _BEFORE, _AFTER = "Join time difference", "Join window before", "Jo
 class JoinWindows(WindowWords):
     """Which records of two streams match: ``left - before_ms <= right <= left + after_ms``.
 
-    Both bounds are inclusive, and one of them can be negative (semantics.md#5-2). A record is late
-    if the time of its last possible match is older than stream time minus the grace. Create windows
-    with one of the two class methods.
+    Both bounds are inclusive, and ``before_ms`` or ``after_ms`` can be negative (semantics.md#5-2).
+    A record is late if the time of its last possible match is older than stream time minus the
+    grace. Create windows with one of the two class methods.
 
     Example:
         >>> windows = JoinWindows.of_time_difference_and_grace(60_000, 10_000)
@@ -53,7 +53,7 @@ class JoinWindows(WindowWords):
                 f"{self.after_ms} ms. If you need a negative side, set the other side first"
             )
             raise IllegalArgument(message)
-        # Each bound alone is added to a record's time, so each alone has to fit.
+        # Each bound is added to the time of a record, so each must fit.
         check_span_ms(self.before_ms, "before")
         check_span_ms(self.after_ms, "after")
         check_span_ms(self.before_ms + self.after_ms + self.grace_ms, "before + after + grace")
@@ -141,23 +141,25 @@ class JoinWindows(WindowWords):
 
     @property
     def reach_ms(self) -> int:
-        """Return the greatest time difference of two records that match."""
+        """The greatest time difference of two records that match."""
         return max(self.before_ms, self.after_ms)
 
     def allowed_lateness_ms(self, side: int) -> int:
         """Return how far a record of ``side`` can be older than its own stream time."""
-        # The times of possible matches are a window with the end t + after (right: t + before).
-        # The window is open while its end >= st - G (semantics.md#0-2).
-        # A negative bound does not close it before the record's own time.
+        # The times of possible matches are a window with the end t + after. For a right record, the
+        # end is t + before. The window is open while its end >= st - G (semantics.md#0-2). A
+        # negative bound does not close it before the time of the record itself.
         return max(self.after_ms if side == LEFT else self.before_ms, 0) + self.grace_ms
 
     def wait_ms(self, side: int, held_ms: int = 0) -> int:
-        """Return how far the other stream time must pass a record of ``side`` to unmatch it.
+        """Return how far the other stream time must pass a record before it is unmatched.
 
-        ``held_ms`` is how far a record that an upstream join held back can be older than that
-        stream time.
+        Args:
+            side: The input of the record, ``LEFT`` or ``RIGHT``.
+            held_ms: How much older than the other stream time a record can be that an upstream join
+                has held back.
         """
-        # The last possible match has the time t + ahead. It is late when the stream time of the
-        # other side is later than that by more than the allowed lateness of the other side.
+        # The last possible match has the time t + ahead. It is late if the stream time of the other
+        # input has passed this time by more than the allowed lateness of the other input.
         ahead_ms = self.after_ms if side == LEFT else self.before_ms
         return ahead_ms + max(self.allowed_lateness_ms(RIGHT if side == LEFT else LEFT), held_ms)

@@ -1,6 +1,6 @@
-"""Messages for names of Kafka Streams that a class does not have: they say what to write instead.
+"""Error messages for names of Kafka Streams that a class does not have, with what to write instead.
 
-Python's own message, for an attribute or for arguments, names neither the alternative nor the page
+The messages of Python, for an attribute or for arguments, name neither the alternative nor the page
 with all calls.
 """
 
@@ -85,7 +85,7 @@ class _Answering(ABCMeta):
 
 
 class KafkaWords(metaclass=_Answering):
-    """A class whose errors say what to write instead of a name of Kafka Streams.
+    """A class whose error messages name the alternative to a name of Kafka Streams.
 
     This applies to names that do not exist, and to arguments that the methods in ``_TAKES`` do not
     accept.
@@ -97,7 +97,7 @@ class KafkaWords(metaclass=_Answering):
     _TAKES: ClassVar[Mapping[str, str]] = {}
 
     def __init_subclass__(cls, **options: Any) -> None:
-        """Let the methods in ``_TAKES`` reject wrong arguments with the alternative."""
+        """Wrap the methods in ``_TAKES``, which then name the alternative to wrong arguments."""
         super().__init_subclass__(**options)
         for name, method in list(vars(cls).items()):
             if name in cls._TAKES and isinstance(method, FunctionType):
@@ -156,6 +156,6 @@ def _refusing(method: Callable[..., Any], way_out: str) -> Callable[..., Any]:
 
 
 class WindowWords(KafkaWords):
-    """A window definition whose errors say what to write instead of a name of Kafka Streams."""
+    """A window definition whose error messages name alternatives to names of Kafka Streams."""
 
     _WAYS_OUT: ClassVar[Mapping[str, Mapping[str, str]]] = _WAYS_OUT

@@ -1,16 +1,16 @@
-"""The rules of each window kind as one table, and which of a batch's windows are written.
+"""The table of the rules of each window kind, and the strategies that decide when rows are written.
 
-The engines read the table, and docs/concepts/windows.md is drawn from it.
+The engines read the table, and docs/concepts/windows.md is generated from it.
 
-Each window has a *last* ms, the greatest record time that it can contain. One test then serves
-every kind: a window is open for a record while ``last >= close time``. The close time is
-``stream time - grace``, for sessions ``stream time - grace - gap``. For each kind, this is
-semantics.md#0-2: ``s+S > st-G`` for exclusive ends, ``s+D >= st-G`` and ``b >= st-G-gap`` for
-inclusive ends.
+Each window has a *last* ms, the greatest record time that it can contain. The same test therefore
+works for every kind: a window is open for a record while ``last >= close time``. The close time is
+``stream time - grace``, for sessions ``stream time - grace - gap``. For each kind, this test is
+equal to semantics.md#0-2: ``s+S > st-G`` for exclusive ends, and ``s+D >= st-G`` or
+``b >= st-G-gap`` for inclusive ends.
 
 The close time of a record decides which windows can accept it. The least close time of all
-partitions decides which windows are final. No later record can have a smaller one, because stream
-time never goes back.
+partitions decides which windows are final. No later record has a smaller close time, because stream
+time never decreases.
 """
 
 from collections.abc import Mapping
@@ -22,7 +22,7 @@ from oriel.pipeline.windows.definitions.other_words import WindowWords
 
 Kind = Literal["tumbling", "hopping", "sliding", "session", "none"]
 
-#: The end of the one window of a grouping without windows: no record is later.
+#: The end of the only window of a grouping without windows. No record is later.
 FOREVER_MS = 2**61
 
 
@@ -31,13 +31,14 @@ class WindowRule:
     """The bounds of windows of one kind, the records that they contain, and when they close.
 
     Attributes:
+        kind: The kind of the windows.
         end_is_inclusive: True if a record exactly at the end is in the window.
         gap_delays_close: True if a window stays open for the inactivity gap after the grace.
         takes_null_values: True if a null value is aggregated (semantics.md#1-2).
         changes_several: True if a record can change the rows of several windows.
-        starts: the start of windows in words, for the page of windows.
-        holds: the records in words.
-        closes: the close of windows in words.
+        starts: When windows start, as text for docs/concepts/windows.md.
+        holds: Which records a window contains, as text.
+        closes: When a window closes, as text.
     """
 
     kind: Kind
@@ -63,7 +64,7 @@ class WindowRule:
         return opened
 
     def first_open_end_ms(self, close_ms: Ints) -> Ints:
-        """Return the least end that ``is_open`` allows at each close time."""
+        """Return the least end of an open window at each close time."""
         return close_ms if self.end_is_inclusive else close_ms + 1
 
 
@@ -126,7 +127,7 @@ RULES: Mapping[Kind, WindowRule] = {
 
 @dataclass(frozen=True)
 class EmitStrategy(WindowWords):
-    """When the row of a window is written (semantics.md#2-5, semantics.md#2-6).
+    """The rule for when the row of a window is written (semantics.md#2-5, semantics.md#2-6).
 
     Example:
         >>> hour = TimeWindows.of_size_and_grace(3_600_000, 60_000)

@@ -1,7 +1,7 @@
 """Window definitions in the words of Kafka Streams, checked when they are created (semantics.md#6).
 
-``is_late`` of a definition alone decides when a record is late: the last window that could contain
-it is closed.
+A record is late if the last window that can contain it is closed (``Windows.is_late``). For
+sessions, the engine decides, because a record can join an open session with any end.
 """
 
 from abc import abstractmethod
@@ -59,7 +59,7 @@ class Windows(WindowWords):
 
     @property
     def close_delay_ms(self) -> int:
-        """Stream time less the close time of a record."""
+        """The difference of stream time and close time in milliseconds."""
         return self.grace_ms + (self.length_ms if self.rule.gap_delays_close else 0)
 
     @abstractmethod
@@ -207,7 +207,7 @@ class TimeWindows(Windows):
         return self.size_ms + self.grace_ms
 
     def last_end_ms(self, timestamp_ms: Ints) -> Ints:
-        """Return the end of the window that starts at the last multiple of the advance."""
+        """Return the end of the window that starts at the last multiple up to the record."""
         return timestamp_ms // self.advance_ms * self.advance_ms + self.size_ms
 
 
@@ -288,7 +288,7 @@ class SlidingWindows(Windows):
 
     @property
     def kind(self) -> Kind:
-        """Sliding."""
+        """Always sliding."""
         return "sliding"
 
     @property
@@ -381,7 +381,7 @@ class SessionWindows(Windows):
 
     @property
     def kind(self) -> Kind:
-        """Session."""
+        """Always session."""
         return "session"
 
     @property
@@ -407,12 +407,12 @@ class SessionWindows(Windows):
 class NoWindows(Windows):
     """A grouping without windows: one row per key, over all of its records."""
 
-    # Not a field, because nothing closes.
+    # Not a field, because the window never closes.
     grace_ms = 0
 
     @property
     def kind(self) -> Kind:
-        """None."""
+        """Always none."""
         return "none"
 
     @property
@@ -426,5 +426,5 @@ class NoWindows(Windows):
         return 0
 
     def last_end_ms(self, timestamp_ms: Ints) -> Ints:
-        """Return the end of the one window that contains every time."""
+        """Return the end of the only window, which contains every time."""
         return np.full(len(timestamp_ms), FOREVER_MS, dtype=np.int64)

@@ -15,7 +15,7 @@ from oriel.pipeline.windows.functions import Fold
 
 
 class _Engines(NamedTuple):
-    """Engines of one kind of windows: for named aggregates and for functions."""
+    """The engines of one kind of windows, for named aggregates and for functions."""
 
     declarative: Callable[..., WindowEngine]
     functions: Callable[..., WindowEngine]

@@ -1,4 +1,4 @@
-"""The contract of stateful operators: which state a batch needs, and what it becomes.
+"""The interface of stateful operators: the state that a batch needs, and the next state.
 
 An operator is a pure function of state, batch and times. It keeps nothing between calls, so the
 caller decides where state is stored, and a task can run any number of times.
@@ -18,8 +18,8 @@ from oriel.pipeline.windows.records import NEVER_CLOSED_MS
 #: How the state of an operator is stored:
 #:
 #: - keyed: rows of keys, divided into time buckets or sub-keys.
-#: - open records: records as they arrived, until stream times let them leave.
-#: - output: nothing of earlier batches. The rows of a batch are its output.
+#: - open records: records as they arrived, until stream times expire them.
+#: - output: only the output of the current batch.
 StateLayout = Literal["keyed", "open records", "output"]
 
 
@@ -65,7 +65,7 @@ class WorkingSet(Protocol):
 
 
 class StateReader(Protocol):
-    """The keyed state of one task, from which an operator selects its working set."""
+    """Reads the working set of a batch from the keyed state of one task."""
 
     def touched(
         self, keys: pa.ChunkedArray, closing_ms: tuple[int, int] = ..., units: Ranges | None = None
@@ -89,7 +89,7 @@ class OperatorResult(Protocol):
 
     @property
     def state(self) -> pa.Table:
-        """The next state, of the same part of the state that the operator received."""
+        """The next state of the rows that the operator received."""
 
     @property
     def added(self) -> pa.Table | None:
@@ -122,7 +122,7 @@ class Operator(ABC, Generic[Result]):
 
     @property
     def state_words(self) -> str:
-        """What the state has, for ``explain``."""
+        """The content of the state as text, for ``explain``."""
         if self.state_layout != "keyed":
             return {"open records": "open records", "output": "none"}[self.state_layout]
         if self.member is not None:
@@ -131,7 +131,7 @@ class Operator(ABC, Generic[Result]):
 
     @property
     def has_time_buckets(self) -> bool:
-        """Whether the rows of a key are in several time buckets."""
+        """True if the rows of a key are in several time buckets."""
         return type(self).units is not Operator.units
 
     def empty_state(self) -> pa.Table:

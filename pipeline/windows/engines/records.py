@@ -1,4 +1,4 @@
-"""Records on their way to an output topic: they are not aggregated, and never late."""
+"""The engine of output topics, whose records are not aggregated and never late."""
 
 import numpy as np
 import pyarrow as pa
@@ -14,18 +14,22 @@ from oriel.pipeline.windows.records import EFFECT, NULL_VALUE, RECORD_FIELDS, ar
 class RecordsEngine(WindowEngine):
     """The engine of an output topic, which returns the records of a batch in their order.
 
-    Merged branches of one stream are several inputs of one partition, and their records are in its
-    order. Updates of joined tables are in their apply order, so the last update of a key is its
-    row. They are also its state, so they are stored with the batch until they are published.
+    Merged branches of one stream are several inputs of one partition, and their records are in the
+    order of this partition. Updates of joined tables are in their apply order, so the last update
+    of a key is its row. The records of a batch are also the state. They are therefore stored with
+    the batch until they are published.
     """
 
     state_layout = "output"
 
     def __init__(self, values: pa.Schema, inputs: int = 1, *, share_elements: bool = False) -> None:
-        """Read records with the columns ``values``, of each of ``inputs`` inputs.
+        """Read records of several inputs.
 
-        If ``share_elements`` is True, the rows of all inputs are flattened from the same records
-        and have one order.
+        Args:
+            values: The columns of the values.
+            inputs: The number of inputs.
+            share_elements: True if the rows of all inputs are flattened from the same records. They
+                then have one order.
         """
         self.windows = NoWindows()
         self.aggregate_types = {field.name: field.type for field in values}
@@ -37,13 +41,13 @@ class RecordsEngine(WindowEngine):
         """Return the records of the batch as changes, with the columns of records."""
         del state, times
         batch = self._read(batch).drop_columns(["close_ms"])
-        # Partitions of several inputs share their numbers (``hops.PartitionNumbers``).
+        # The partition is partition * inputs + input (``hops.PartitionNumbers``).
         partition, input_number = np.divmod(np.asarray(batch["partition"]), self._inputs)
         effect = []
         if EFFECT.name in batch.column_names:
             effect.append(np.asarray(pc.fill_null(batch[EFFECT.name], 0)))
             batch = batch.drop_columns([EFFECT.name])
-        # ``arrival_keys`` end with the offset and the number, which is split here.
+        # The last two of ``arrival_keys`` are the offset and the partition, which is split here.
         numbers, place = arrival_keys(batch)[:-2], [np.asarray(batch["offset"]), partition]
         lineage = [*numbers, input_number]
         if self._share_elements:

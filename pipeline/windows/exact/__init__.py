@@ -1,4 +1,4 @@
-"""Exact arithmetic over many windows together: sums that depend only on the members of a window.
+"""Exact sums of many windows together. A sum depends only on the members of its window.
 
 The input is columns of numbers and the index ranges of windows. The output is one sum per window,
 as a double that is rounded once, or as a list of limbs. The state keeps the limbs, which merge

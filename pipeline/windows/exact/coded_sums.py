@@ -1,9 +1,9 @@
-"""Exact sums as the state keeps them, with the sum and the standard deviation as results.
+"""Exact sums in the format of the state, with rounded sums and standard deviations as results.
 
-A sum is a list of its limbs that are not 0. Each is one int64 with the index and the digit of the
-limb. The empty list is 0. NaN and infinities are counted under indices of their own. Sums are added
-by adding the digits of equal indices, which is exact in any order. A sum is rounded only when a
-result is read.
+A sum is a list of its limbs that are not 0. Each limb is one int64 with the index and the digit of
+the limb. The empty list is 0. NaN and infinities are counted under separate indices. To add sums,
+the digits of equal indices are added, which is exact in any order. A sum is rounded only when a
+result is computed.
 """
 
 from collections.abc import Mapping
@@ -31,19 +31,19 @@ CODES = pa.list_(pa.int64())
 _DIGIT_BITS = 40
 _DIGIT_BIAS = 2 ** (_DIGIT_BITS - 1)
 #: Added to the indices of limbs. Limbs of doubles are between -36 and 35, limbs of their squares
-#: between -71 and 68. Below -64, the packed number is negative, which is harmless.
+#: between -71 and 68. Below -64, the packed number is negative, which works as well.
 _NUMBER_BIAS = 64
 #: The indices under which NaN, infinity and minus infinity are counted.
 _NON_FINITE = (100, 101, 102)
 
-#: Limbs without a sign: the product of two fills 64 bits.
+#: Unsigned limbs. The product of two limbs has up to 64 bits.
 _Words = NDArray[np.uint64]
 _WORD_SHIFT = np.uint64(LIMB_BITS)
 _WORD_MASK = np.uint64(2**LIMB_BITS - 1)
 
 
 def sum_codes(numbers: NDArray[Any], ranges: Ranges) -> pa.Array:
-    """Return the exact sum of each range of int64 or doubles. Integers never become doubles."""
+    """Return the exact sum of each range of int64 or doubles. Integers stay integers."""
     sums = limb_sums([_scaled(numbers)], ranges)
     if numbers.dtype.kind == "i" or np.isfinite(numbers).all():
         return _encoded(sums, {})
@@ -59,7 +59,7 @@ def square_codes(numbers: NDArray[Any], ranges: Ranges) -> pa.Array:
 def net_sum_codes(numbers: NDArray[Any], signs: Ints, ranges: Ranges) -> pa.Array:
     """Return the exact sum of each range of int64 or doubles, each with its sign, 1 or -1.
 
-    NaN and infinities are also counted with their sign, so a subtracted infinity leaves no trace.
+    NaN and infinities are also counted with their sign, so each can be subtracted again.
     """
     added, gone = _by_sign(numbers, signs)
     sums = _difference(limb_sums([added], ranges), limb_sums([gone], ranges))
@@ -108,7 +108,7 @@ def sample_deviation(sizes: Ints, totals: pa.Array, squares: pa.Array) -> Floats
 
 
 def sample_deviations(numbers: NDArray[Any], ranges: Ranges) -> Floats:
-    """Return ``sample_deviation`` of each range of int64 or doubles, to the same bits."""
+    """Return the same bits as ``sample_deviation`` for each range of int64 or doubles."""
     scaled = _scaled(numbers)
     total, square = limb_sums([scaled], ranges), limb_sums(scaled.squares(), ranges)
     deviation = _deviation(ranges.sizes, total, square)
@@ -118,16 +118,16 @@ def sample_deviations(numbers: NDArray[Any], ranges: Ranges) -> Floats:
 
 
 def _deviation(sizes: Ints, total: LimbSums, square: LimbSums) -> Floats:
-    """sqrt((n * sum(x*x) - sum(x)**2) / (n * (n-1)))."""
+    """Return sqrt((n * sum(x*x) - sum(x)**2) / (n * (n-1)))."""
     # The difference is exact for any cancellation, and never negative (Cauchy and Schwarz). It is
     # rounded once, and so are the divisor, the quotient and the root.
     n_square = _product(LimbSums(0, sizes[None]), square)
     significand, exponent = _difference(n_square, _product(total, total)).leading()
     n = sizes.astype(np.float64)
     divisor = np.maximum(n * (n - 1.0), 1.0)
-    # Squares of doubles exceed the range of doubles, but their roots do not. The exponent is
-    # therefore separate. It is halved for the root, after 1 of an odd exponent is moved to the
-    # significand.
+    # Squares of doubles can exceed the range of doubles, but their roots do not. The exponent is
+    # therefore separate. The root has half of the exponent. If the exponent is odd, one factor of 2
+    # is moved to the significand first.
     variance = np.ldexp(significand, exponent & 1) / divisor
     with np.errstate(over="ignore"):
         deviation: Floats = np.ldexp(np.sqrt(variance), exponent >> 1)
@@ -159,7 +159,7 @@ def _encoded(sums: LimbSums, counts: Mapping[int, Ints]) -> pa.Array:
 
 
 def _added(codes: pa.Array, ranges: Ranges) -> tuple[LimbSums, dict[int, Ints]]:
-    """Add digits by index. Return the finite limbs as sums, and counts of NaN and infinities."""
+    """Add digits by index. Return the finite sums, and the counts of NaN and infinities."""
     packed = np.asarray(codes.flatten())
     number = (packed >> _DIGIT_BITS) - _NUMBER_BIAS
     least = int(number.min(initial=0))

@@ -1,14 +1,14 @@
 """Exactly rounded sums over many index ranges together: of doubles, integers and their squares.
 
 The sum of a window must be the same to the last bit for all batches, so it can depend only on the
-members of the window. It is the exact real number, rounded once to the nearest double, as from
-``math.fsum``. The order of the additions has no influence, and prefix sums can be subtracted
-without cancellation.
+members of the window. It is the exact real sum, rounded once to the nearest double, as
+``math.fsum`` computes it. The order of the additions has no influence, and prefix sums can be
+subtracted without cancellation.
 
 Each number is an integer times a power of two. On a fixed grid of 32-bit limbs, a column of numbers
-is a few columns of int64 with exact prefix sums. Limbs stay below 2**35, so 2**28 rows fit. The
-limbs of a range are two lookups and a subtraction. The rounding to doubles is vectorized over all
-ranges.
+is a few columns of int64 with exact prefix sums. Limbs are below 2**35, so 2**28 rows fit. The sum
+of the limbs of a range is the difference of two prefix sums. The rounding to doubles is vectorized
+over all ranges.
 """
 
 from collections.abc import Sequence
@@ -69,7 +69,7 @@ class Scaled:
 
     @classmethod
     def of_integers(cls, values: Ints) -> "Scaled":
-        """Return integers unchanged."""
+        """Return integers with the exponent 0."""
         return cls(values, np.zeros(1, dtype=np.int64))
 
     @classmethod
@@ -93,7 +93,7 @@ class Scaled:
         if int(exponent.max(where=nonzero, initial=-_BEYOND)) - scale <= _PLAIN_BITS:
             # Every |value| is below 2**(greatest exponent), so the integers fit into 62 bits.
             return cls(np.ldexp(values, -scale).astype(np.int64), np.array([scale]))
-        # A zero has no exponent. It has the least one here, which does not widen the grid.
+        # A zero has no exponent. The least exponent is used here, which does not widen the grid.
         return cls(mantissa, np.where(nonzero, shift, shift.min(where=nonzero, initial=_BEYOND)))
 
     def squares(self) -> list["Scaled"]:
@@ -126,7 +126,7 @@ class Scaled:
         low = (self.whole & _MASK) << bits
         # The upper half has at most 31 bits and a sign, so it stays in range after the shift.
         high = (self.whole >> LIMB_BITS) << bits
-        # Below 2**33. More than 32 bits are not carried here, but once for sums of limbs.
+        # The middle limb is below 2**33. It is not carried here, but once for sums of limbs.
         middle = (low >> LIMB_BITS) + (high & _MASK)
         return np.stack([low & _MASK, middle, high >> LIMB_BITS]), number
 
@@ -160,7 +160,7 @@ class LimbSums:
         nonzero = stack != 0
         top = np.maximum(len(stack) - 1 - np.argmax(nonzero[::-1], axis=0), 2)
         any_at_or_below = nonzero.copy()
-        # A loop over the few limbs, because accumulate of numpy processes bit by bit.
+        # A loop over the few limbs is faster than ``accumulate``, which processes flag by flag.
         for below, row in pairwise(any_at_or_below):
             np.logical_or(row, below, out=row)
         columns = np.arange(stack.shape[1])
@@ -219,8 +219,8 @@ def _leading_word(
     rest = limb_bits - free
     word = (((first << limb_bits) | second) << free) | (third >> rest)
     lost = (third & ((np.uint64(1) << rest) - np.uint64(1))) != 0
-    # The conversion of 64 bits to a double drops 11 bits. It only needs to know whether any lower
-    # bit is set, because this decides whether the value is a tie. The lowest bit records this.
+    # The conversion of 64 bits to a double drops 11 bits. The bits below the word only decide
+    # whether the value is a tie, so the lowest bit of the word is set if any lower bit is set.
     return word | (lost | sticky).astype(np.uint64), free.astype(np.int64)
 
 
@@ -248,9 +248,10 @@ def non_finite_flags(values: Floats) -> tuple[Flags, Flags, Flags]:
 
 
 def with_non_finite(sums: Floats, nans: Ints, infinities: Ints, negatives: Ints) -> Floats:
-    """Add numbers of NaN, infinities and minus infinities to each sum.
+    """Add the given counts of NaN, infinities and minus infinities to each sum.
 
-    By IEEE 754, an infinity stays. With NaN or with infinities of both signs, the sum is NaN.
+    By IEEE 754, a sum with infinities of one sign is this infinity. With NaN or with infinities of
+    both signs, it is NaN.
     """
     sums = np.where(infinities > 0, np.inf, np.where(negatives > 0, -np.inf, sums))
     return np.where((nans > 0) | ((infinities > 0) & (negatives > 0)), np.nan, sums)

@@ -1,8 +1,8 @@
-"""Aggregations by the user's own functions, for every kind of windows.
+"""Aggregations by functions of a user, for every kind of windows.
 
-The input is the functions, the types of their columns (a ``Fold``) and the records of a batch. The
-output is aggregates as Python values, and the records on which a function raised. A ``Fold`` reads
-aggregates from Arrow columns and writes them to Arrow columns.
+The input is the functions with the types of their columns (a ``Fold``) and the records of a batch.
+The output is aggregates as Python values, and the records on which a function raised. A ``Fold``
+reads aggregates from Arrow columns and writes them to Arrow columns.
 """
 
 from oriel.pipeline.windows.functions.compiled import (

@@ -1,10 +1,10 @@
 """Functions of users that are compiled into one loop over columns.
 
-Functions that are plain (see ``inlining``) are inlined into a loop over the records of *runs*. The
-records of a run are added to one aggregate, in order. The loop has one variable per column instead
-of dicts, and calls no function per record. If a record raises, or if a function returns None, the
-loop skips the run, and the engine computes it with the functions themselves. All errors and
-removals are therefore those of ``Fold``.
+Plain functions (see ``inlining``) are inlined into a loop over the records of *runs*. The records
+of a run are added to one aggregate, in order. The loop has one variable per column instead of
+dicts, and calls no function per record. If a function raises on a record or returns None, the loop
+skips the run. The engine then computes the run with the functions themselves, so all errors and
+removals are the same as without the loop.
 """
 
 import ast
@@ -26,18 +26,19 @@ from oriel.pipeline.windows.functions.folds import Fold, Rejected
 from oriel.pipeline.windows.functions.inlining import Inliner, Record, Result
 from oriel.pipeline.windows.functions.sources import Bound, NotPlain
 
-#: What adds a record to an aggregate: the aggregator, or for sessions the merger and then it.
+#: The functions that add a record to an aggregate: the aggregator, or for sessions the merger and
+#: then the aggregator.
 Step = Literal["aggregate", "merge and aggregate"]
 
 
 class Stop(Exception):
-    """A record needs the functions themselves."""
+    """Raised by the loop if the functions themselves must compute a run."""
 
 
 class FoldedRuns(NamedTuple):
     """The aggregates of runs.
 
-    Args:
+    Attributes:
         aggregates: The aggregate after each run.
         skipped: True for each run that the functions themselves must compute.
     """
@@ -50,13 +51,13 @@ class FoldedRuns(NamedTuple):
 class CompiledFold:
     """The loop of a ``Fold``.
 
-    Args:
+    Attributes:
         types: The columns of the aggregate.
         source: The source of the loop.
         columns: The columns of the value that the loop reads.
         reads_key: True if the loop reads the key.
-        constants: The globals of the loop: constants of the functions.
-        bound: The names of the functions whose values are compiled into the loop.
+        constants: The globals of the loop, which are constants of the functions.
+        bound: The outer names of the functions whose values are compiled into the loop.
         initial: The aggregate of a new run, one value per column. None for a reduce.
     """
 
@@ -102,7 +103,7 @@ class CompiledFold:
         for number, (name, column_type) in enumerate(self.types.items()):
             namespace[f"c{number}"] = converter(column_type, name).convert
             namespace[f"i{number}"] = None if self.initial is None else self.initial[number]
-        # The source has only expressions of the functions, which would run anyway.
+        # The source has only expressions of the functions, which run in this process anyway.
         exec(_code(self.source), namespace)  # noqa: S102
         of_run = [sizes.tolist(), fresh, *starts]
         if self.reads_key:
@@ -120,13 +121,13 @@ class CompiledFold:
 @lru_cache(maxsize=100)
 def _code(source: str) -> CodeType:
     with warnings.catch_warnings():
-        # Python warned of the functions themselves when it compiled them.
+        # Python emitted these warnings when it compiled the functions themselves.
         warnings.simplefilter("ignore", SyntaxWarning)
         return compile(source, "<compiled fold>", "exec")
 
 
 def _values(column: pa.ChunkedArray) -> list[Any]:
-    """Return the values of a column as ``python_values`` does. numpy converts numbers faster."""
+    """Return the same values as ``python_values``. For numbers, numpy is faster."""
     if not (pa.types.is_integer(column.type) or pa.types.is_floating(column.type)):
         return python_values(column)
     if not column.null_count:
@@ -143,7 +144,7 @@ def compiled_fold(fold: Fold, values: pa.Schema, step: Step = "aggregate") -> Co
     Args:
         fold: The functions.
         values: The columns of the values.
-        step: What adds a record to an aggregate.
+        step: The functions that add a record to an aggregate.
 
     Raises:
         NotPlain: A function cannot be compiled. The message is the reason.
@@ -160,7 +161,7 @@ def compiled_fold(fold: Fold, values: pa.Schema, step: Step = "aggregate") -> Co
         compiled = _Loop(fold, values, step).compiled()
         _code(compiled.source)
     except (RecursionError, SyntaxError, ValueError) as error:
-        # For example, Python does not write a constant of many digits.
+        # For example, Python cannot convert an integer with many digits to text.
         raise NotPlain(str(error)) from error
     return compiled
 
@@ -172,7 +173,10 @@ def _refuse_nested(column: str, column_type: pa.DataType) -> None:
 
 
 class _Loop:
-    """The source of the loop, with v0, v1, ... for the value and a0, a1, ... for the aggregate."""
+    """Generates the source of the loop.
+
+    The variables v0, v1, ... are the columns of the value, and a0, a1, ... of the aggregate.
+    """
 
     def __init__(self, fold: Fold, values: pa.Schema, step: Step) -> None:
         self._fold, self._values = fold, values
@@ -201,7 +205,7 @@ class _Loop:
         )
 
     def _initial(self) -> tuple[Any, ...] | None:
-        """Return the aggregate of a new run, which a plain initializer always returns."""
+        """Return the aggregate of a new run. A plain initializer always returns the same one."""
         initializer = self._fold.initializer
         if initializer is None:
             return None
@@ -283,7 +287,7 @@ class _Loop:
         ]
 
     def _aggregate(self, letter: str) -> Record | str:
-        """Return the variables of an aggregate as the functions see it."""
+        """Return the variables of an aggregate, as one value or as a record of the functions."""
         if not self._fold.has_dicts:
             return f"{letter}0"
         fields = {name: f"{letter}{number}" for number, name in enumerate(self._names)}
@@ -311,7 +315,7 @@ class _Loop:
         return lines + after
 
     def _converted(self, variable: str, number: int, name: str) -> list[str]:
-        """Return the statements that convert a variable as ``Fold`` does (``converters``)."""
+        """Return the statements that convert a variable in the same way as ``converters``."""
         column_type = self._fold.types[name]
         types = pa.types
         exact, _ = converter(column_type)

@@ -1,8 +1,8 @@
-"""Conversion of the results of user functions to Arrow types, prepared once per column.
+"""Conversion of the results of user-defined functions to Arrow types, prepared once per column.
 
-``typed`` is the rule for any value and type. A ``Converter`` has the same result for one type. If a
-value has the right Python type, it returns the value after one comparison of types. Functions are
-called for every record, and nearly all results have the right type.
+``typed`` converts any value to any type. A ``Converter`` has the same results for one type. It is
+faster, because it returns a value with the right Python type after one comparison of types.
+Functions are called for every record, and nearly all results have the right type.
 """
 
 from collections.abc import Callable
@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-#: The rule for one type: ``typed`` of it.
+#: ``typed`` for one type.
 _Rule = Callable[[Any], Any]
 
 
@@ -45,7 +45,7 @@ def converter(column_type: pa.DataType, path: str = "") -> Converter:
 
 
 def _nested(column_type: pa.DataType, rule: _Rule) -> _Rule:
-    """Return the rule for lists, structs or maps."""
+    """Return the conversion of lists, structs or maps. ``rule`` is ``typed`` for this type."""
     if pa.types.is_list(column_type):
         return partial(_as_list, converter(column_type.value_type), rule)
     if pa.types.is_struct(column_type):
@@ -61,13 +61,13 @@ def typed(value: Any, column_type: pa.DataType, path: str = "") -> Any:
     """Return ``value`` in the Arrow type as a copy. Structs and maps are dicts.
 
     Args:
-        value: A result of a user function, or a value in it.
+        value: A result of a user-defined function, or a value in it.
         column_type: The type of the column.
         path: The position of the value in the result, for messages. For example, ``top[0].clicks``,
             or an empty string for the result itself.
 
     Raises:
-        TypeError, ValueError: It is of another type, or too large for the type.
+        TypeError, ValueError: The value has another type, or is too large for the type.
     """
     if value is None:
         return None
@@ -189,9 +189,10 @@ def _as_text(rule: _Rule, value: Any) -> Any:
 
 
 def _as_utf8(value: str) -> str:
-    """Return a string as it will be stored.
+    """Return a string as it is stored.
 
     Raises:
-        UnicodeEncodeError (a ValueError): It has half a surrogate pair, which UTF-8 cannot encode.
+        UnicodeEncodeError (a ValueError): The string has half a surrogate pair, which UTF-8 cannot
+            encode.
     """
     return value if value.isascii() else value.encode().decode()

@@ -1,4 +1,4 @@
-"""Statements that compute what a plain function returns, without a call and without dicts.
+"""Generated statements that compute the result of a plain function, without calls and dicts.
 
 A *record* is a dict with known keys: the value, an aggregate, or a dict that the function creates.
 It becomes one variable per key. All other values are numbers, strings, booleans or None, which
@@ -28,15 +28,20 @@ _BUILTINS = ("abs", "bool", "float", "int", "len", "max", "min", "round", "str")
 
 @dataclass(frozen=True)
 class Record:
-    """A dict with known keys: the variable of each. ``writable``: The function can change it."""
+    """A dict with known keys.
+
+    Attributes:
+        fields: The variable of each key.
+        writable: True if the function can change the dict.
+    """
 
     fields: Mapping[str, str]
     writable: bool = False
 
 
-#: A name of the function is a variable with a plain value, or a record.
+#: The value of a name of the function: a variable with a plain value, or a record.
 Binding = str | Record
-#: What a function returns: an expression, or one expression per key of a dict.
+#: The result of a function: an expression, or one expression per key of a dict.
 Result = str | dict[str, str]
 _Scope = dict[str, Binding]
 
@@ -56,12 +61,13 @@ class Inliner:
         returned: Callable[[Result], list[str]],
         callers: tuple[FunctionType, ...] = (),
     ) -> list[str]:
-        """Return the statements of a function. They raise where the function returns None.
+        """Return the statements of a function. They raise ``Stop`` if the function returns None.
 
         Args:
             function: The function.
-            arguments: The variables or records that its parameters are.
-            returned: Returns the statements for a result, which must leave the statements.
+            arguments: The variable or the record of each parameter.
+            returned: Returns the statements for a result. They must end with a jump, for example
+                ``continue`` or ``break``.
             callers: The functions that call this one, outermost first.
 
         Raises:
@@ -128,7 +134,7 @@ class _Body:
         return Record(own, writable=True), [f"{targets} = {values}"]
 
     def _block(self, statements: Sequence[ast.stmt], scope: _Scope) -> tuple[list[str], bool]:
-        """Return statements, and whether the statement after them is reached."""
+        """Return statements, and whether execution can reach the statement after them."""
         lines: list[str] = []
         for statement in statements:
             own, goes_on = self._statement(statement, scope)
@@ -178,7 +184,7 @@ class _Body:
             if goes_on
         ]
         if reaching:
-            # A name that has no value in one branch, or another record, must not be read later.
+            # A name that has no value or another record in one branch must not be read later.
             first, last = reaching[0], reaching[-1]
             scope.clear()
             scope.update({name: own for name, own in first.items() if last.get(name) == own})
@@ -223,7 +229,7 @@ class _Body:
         match target, value:
             case ast.Name(id=name), _:
                 if name not in self._locals:
-                    # It is declared global or nonlocal.
+                    # The name is declared global or nonlocal.
                     raise self._not_plain(target)
                 fields = self._fields(value, scope)
                 if fields is None:
@@ -231,7 +237,7 @@ class _Body:
                     scope[name] = self._local(name)
                     return [f"{scope[name]} = {text}"]
                 if isinstance(value, ast.Name):
-                    # Both names are the same dict.
+                    # Both names refer to the same dict.
                     scope[name] = scope[value.id]
                     return []
                 record, lines = self._record_of(name, fields)
@@ -240,7 +246,7 @@ class _Body:
                     for other, own in scope.items()
                     if other != name
                 ):
-                    # Another name is still the dict that this name was.
+                    # Another name still refers to the old dict of this name.
                     raise self._not_plain(target)
                 scope[name] = record
                 return lines
@@ -349,7 +355,7 @@ class _Body:
         return text
 
     def _truth(self, node: ast.expr, scope: _Scope) -> ast.expr:
-        """Return an expression that is as true as ``node``. A record has keys, so it is true."""
+        """Return an expression with the truth value of ``node``. A record with keys is true."""
         if isinstance(node, ast.BoolOp):
             return ast.BoolOp(node.op, [self._truth(each, scope) for each in node.values])
         if isinstance(node, ast.Name) and self._fields(node, scope):
@@ -435,7 +441,7 @@ def _sign(node: ast.AugAssign) -> str:
 
 
 def _either(condition: str, then_lines: list[str], else_lines: list[str]) -> list[str]:
-    """Return a conditional statement. A chain of conditions is not nested, as in the function."""
+    """Return a conditional statement. A chain of conditions uses ``elif`` instead of nesting."""
     lines = [f"if {condition}:", *_indented(then_lines)]
     outer = [line for line in else_lines if not line.startswith(" ")]
     is_one_if = all(line.startswith(("elif ", "else:")) for line in outer[1:])

@@ -42,12 +42,12 @@ class _File(NamedTuple):
 def definition_of(function: Callable[..., Any]) -> Definition:
     """Return the definition of a function.
 
-    The file can have changed after the import, and two lambdas can share a line. So the file is
-    compiled again, and one of its functions must have the byte code of ``function``.
+    The file can have changed after the import, and two lambdas can share a line. The file is
+    therefore compiled again, and one of its functions must have the byte code of ``function``.
 
     Raises:
-        NotPlain: It is not a Python function with positional parameters only, or its source is not
-            available.
+        NotPlain: ``function`` is not a Python function with positional parameters only, or its
+            source is not available.
     """
     name = getattr(function, "__name__", repr(function))
     if not isinstance(function, FunctionType):
@@ -77,7 +77,7 @@ def _returned(expression: ast.expr) -> ast.stmt:
 @lru_cache(maxsize=100)
 def _parsed(source: str, name: str) -> _File | None:
     with warnings.catch_warnings():
-        # Python warned when it imported the file.
+        # Python emitted these warnings when it imported the file.
         warnings.simplefilter("ignore")
         try:
             tree = ast.parse(source, name)
@@ -94,7 +94,7 @@ def _codes(code: CodeType) -> Iterator[CodeType]:
 
 
 def _node(tree: ast.Module, code: CodeType) -> ast.FunctionDef | ast.Lambda | None:
-    """Return the node that ``code`` is compiled from, or None if it is not clear."""
+    """Return the node from which ``code`` is compiled, or None if the node is ambiguous."""
     if code.co_name != "<lambda>":
         found = [
             node
@@ -104,7 +104,8 @@ def _node(tree: ast.Module, code: CodeType) -> ast.FunctionDef | ast.Lambda | No
             == code.co_firstlineno
         ]
         return found[0] if len(found) == 1 else None
-    # The body of a lambda contains all of its instructions. Of nested lambdas, it is the smallest.
+    # The body of a lambda contains all of its instructions. If lambdas are nested, the innermost
+    # one is the right one.
     places = [
         ((line, column), (end_line, end_column))
         for line, end_line, column, end_column in code.co_positions()

@@ -1,4 +1,4 @@
-"""Reading an index: snapshots of one version of a store, and the pages that they answer."""
+"""Read an index: snapshots of one version of a store, and their pages."""
 
 from oriel.storage.index.reading.pages import FINAL
 from oriel.storage.index.reading.reader import IndexReader, open_indexes_max

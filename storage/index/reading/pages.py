@@ -1,13 +1,13 @@
-"""Pages of records: ranges of record keys that a cursor walks in either direction.
+"""Pages of records: ranges of record keys that a cursor reads in either direction.
 
-A walk reads records in chunks and sifts each whole. Where only some starts of each key are wanted,
-it goes on through what is between them, or, when a chunk ends there, by one search to where the
-next ones begin, whichever comes first: so many unwanted windows of few keys cost no more than few
-of many keys.
+A read fetches records in chunks and filters each chunk. If only some window starts of each key are
+wanted, it continues through the unwanted records of the chunk. At the end of a chunk, one search
+skips to the next wanted start. For example, many unwanted windows of few keys cost no more than few
+unwanted windows of many keys.
 
-Whatever comes from the index is compared with its checksum (``oriel.storage.index.checksums``)
-before it is used, the records on both sides of where a search ended as well: a record key with a
-flipped bit can lead a search past what it looks for, and is then one of these two.
+Each record is compared with its checksum (``oriel.storage.index.checksums``) before it is used. So
+are the records on both sides of the end of a search. If a flipped bit in a record key leads a
+search past its target, this record is one of the two.
 """
 
 from bisect import bisect_left
@@ -37,23 +37,31 @@ from oriel.storage.key_codec import (
 )
 from oriel.storage.key_types import KeyType
 
-#: Records read at once, and right behind a search for wanted ones.
+#: Records per chunk, at most and directly after a search for wanted records.
 _CHUNK, _SMALL_CHUNK = 128, 8
 
 _value_of = itemgetter(1)
 
-#: How the JSON of a final window ends: ``final`` is its last field.
+#: The end of the JSON of a final window: ``final`` is its last field.
 FINAL = b'"final":true}'
-#: Where it stands in a value, in front of the checksum.
+#: The place of the bytes in a value, before the checksums.
 _FINAL_PLACE = slice(-CHECKSUM_BYTES - len(FINAL), -CHECKSUM_BYTES)
 
 
 class Span(NamedTuple):
-    """Which records to read: those with ``low <= record key < high``, and of these the wanted.
+    """The records to read: ``low <= record key < high``, and a filter.
 
-    Times are as record keys have them, b"" for no bound; those of starts are inclusive and come
-    both or not at all. ``final`` is as in a ``WindowRange``, ``has_key`` as in a ``KeySpan``; the
-    keys are of the type ``key_type``.
+    Attributes:
+        low: The least record key.
+        high: The end of the record keys (exclusive).
+        key_type: The type of the keys.
+        earliest_start: The least window start (inclusive), encoded as in record keys. b"": no
+            bound.
+        latest_start: The greatest window start (inclusive). Set both bounds of the start or
+            neither.
+        least_end: The least window end, encoded as in record keys. b"": no bound.
+        final: See ``WindowRange``.
+        has_key: See ``KeySpan``.
     """
 
     low: bytes
@@ -67,7 +75,13 @@ class Span(NamedTuple):
 
 
 class PageBounds(NamedTuple):
-    """What ends a page: so many records, so many bytes of JSON, a look at so many records."""
+    """The bounds of a page.
+
+    Attributes:
+        records: The maximum number of records.
+        bytes: The page ends with the record that reaches this number of bytes of JSON.
+        looks: The maximum number of records that are read.
+    """
 
     records: int
     bytes: int
@@ -77,9 +91,11 @@ class PageBounds(NamedTuple):
 def read_page(
     cursor: "lmdb.Cursor[bytes]", span: Span, bounds: PageBounds, *, backward: bool = False
 ) -> tuple[list[bytes], bytes | None]:
-    """Read the first windows of a span, or backwards the last ones.
+    """Read the first windows of a span, or the last ones if ``backward``.
 
-    Returns them and the record key behind which the next page goes on, None when there is none.
+    Returns:
+        The windows, and the record key after which the next page continues. None: this is the last
+            page.
 
     Raises:
         lmdb.CorruptedError: a record is damaged.
@@ -87,7 +103,7 @@ def read_page(
     records: list[Record] = []
     windows: list[bytes] = []
     looks = size = 0
-    # Where ends are looked at, the first few are often enough.
+    # If the windows are filtered by their ends, the first few are often enough.
     chunk_records = _SMALL_CHUNK if span.least_end else _CHUNK
     is_sifted = bool(
         span.earliest_start or span.least_end or span.has_key or span.final is not None
@@ -97,14 +113,14 @@ def read_page(
         walk = cursor.iterprev() if backward else cursor.iternext()
         at = None
         while at is None:
-            # One more than the page may have tells whether there is a next page.
+            # One record more than the page can have shows whether a next page exists.
             most = min(chunk_records, bounds.looks - looks)
             if not is_sifted:
                 most = min(most, bounds.records + 1 - len(windows))
             chunk = list(islice(walk, most))
             looks += len(chunk)
             last = chunk[-1][0] if chunk else b""
-            # A walk moves one way, so once it has left the span it doesn't come back.
+            # A read moves in one direction. After it has left the span, it does not return.
             has_left = not (chunk and span.low <= last < span.high)
             chunk = _inside(chunk, span, has_left=has_left, is_sifted=is_sifted)
             if found := _sift(chunk, span) if is_sifted else chunk:
@@ -128,10 +144,10 @@ def read_page(
 
 
 def last_before(cursor: "lmdb.Cursor[bytes]", bound: bytes) -> bool:
-    """Place a cursor on the last record below ``bound``; False when there is none.
+    """Move a cursor to the last record below ``bound``. Return False if no such record exists.
 
     Raises:
-        lmdb.CorruptedError: it or the one behind it is damaged, so perhaps it is not the last.
+        lmdb.CorruptedError: this record or the next one is damaged, so it may not be the last.
     """
     around: list[Record] = []
     if cursor.set_range(bound):
@@ -142,7 +158,7 @@ def last_before(cursor: "lmdb.Cursor[bytes]", bound: bytes) -> bool:
     if is_there:
         around.append(cursor.item())
     check(around)
-    # Where pages are mixed up, a search ends beside its place.
+    # If pages were swapped, a search can end at a wrong record.
     if (is_there and around[-1][0] >= bound) or (len(around) > is_there and around[0][0] < bound):
         message = "the records are not in the order of their keys"
         raise lmdb.CorruptedError(message)
@@ -150,14 +166,15 @@ def last_before(cursor: "lmdb.Cursor[bytes]", bound: bytes) -> bool:
 
 
 def first_from(cursor: "lmdb.Cursor[bytes]", bound: bytes) -> bool:
-    """Place a cursor on the first record at or above ``bound``; see ``last_before``."""
+    """Move a cursor to the first record at or above ``bound``. See ``last_before``."""
     return cursor.next() if last_before(cursor, bound) else cursor.first()
 
 
 def key_of(record: Record, key_type: KeyType) -> str:
-    """The key of this type that a record is of, which was compared with its checksum."""
+    """Return the key of a record whose checksum was verified."""
     key = decode_prefix(prefix_of(record[0]), key_type)
-    # Of a long key the index has the first bytes only, each window has all of it.
+    # For a long key, a record key has only the first bytes. The JSON of each window has the whole
+    # key.
     return str(orjson.loads(content(record[1]))["key"]) if key is None else key
 
 
@@ -166,28 +183,29 @@ def _place(cursor: "lmdb.Cursor[bytes]", at: bytes, *, backward: bool) -> bool:
 
 
 def is_final(record: Record) -> bool:
-    """Whether no record can change the window any more."""
+    """Return True if the window is final."""
     return record[1][_FINAL_PLACE] == FINAL
 
 
 def _inside(chunk: list[Record], span: Span, *, has_left: bool, is_sifted: bool) -> list[Record]:
-    """The records of a chunk that are in the span, compared with their checksums."""
+    """Return the records of a chunk that are in the span, with verified checksums."""
     if is_sifted:
-        # Each key has a say here.
+        # The filters use each key.
         check(chunk)
     else:
         check_values([value for _, value in chunk])
     end = len(chunk) - 1
     if has_left:
-        # If the last record is inside, all are, and if not, bisect finds where the walk left.
+        # If the last record is in the span, all are. Otherwise, bisect finds the first one after
+        # it.
         end = bisect_left(chunk, x=True, key=lambda r: not span.low <= r[0] < span.high)
-    # The records on both sides of the end: a garbled key may only seem to be out of range.
+    # The records on both sides of the end, because a corrupt key can appear to be out of range.
     check(chunk[max(0, end - 1) : end + 1])
     return chunk[:end] if has_left else chunk
 
 
 def _sift(chunk: list[Record], span: Span) -> list[Record]:
-    """Those records of a chunk that are wanted."""
+    """Return the wanted records of a chunk."""
     earliest, latest, least_end = span.earliest_start, span.latest_start, span.least_end
     if earliest:
         chunk = [record for record in chunk if earliest <= start_of(record[0]) <= latest]
@@ -201,14 +219,14 @@ def _sift(chunk: list[Record], span: Span) -> list[Record]:
 
 
 def fitting(windows: Sequence[bytes], bounds: PageBounds) -> int:
-    """How many of the first windows a page has."""
+    """Return how many of the first windows fit on a page."""
     sizes = accumulate(map(len, windows[: bounds.records]))
     ends = (i for i, size in enumerate(sizes, 1) if size >= bounds.bytes)
     return min(next(ends, len(windows)), bounds.records)
 
 
 def _next_wanted(last: bytes, span: Span, *, backward: bool) -> bytes | None:
-    """Where to search for the next wanted start; None when it may be the next record's."""
+    """Return where to search for the next wanted start. None: the next record can have it."""
     if not span.earliest_start:
         return None
     start, prefix = start_of(last), prefix_of(last)

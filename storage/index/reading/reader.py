@@ -1,7 +1,7 @@
-"""Reading an index: consistent snapshots in many processes while the tailer writes.
+"""Read an index: consistent snapshots in many processes while the tailer writes.
 
-A snapshot is one LMDB read transaction: it neither waits for the writer nor hinders it, and
-costs a few microseconds. Snapshots are short: open, read one page, close.
+A snapshot is one LMDB read transaction. It does not wait for the writer, does not block it, and
+costs a few microseconds. Keep snapshots short: open one, read one page, close it.
 """
 
 import resource
@@ -17,50 +17,51 @@ from oriel.storage.index.generation import OpenGeneration, not_usable
 from oriel.storage.index.reading.sessions import SessionSnapshot
 from oriel.storage.index.reading.snapshot import IndexSnapshot, KeyValueSnapshot
 
-#: Seconds for which the pointer to the current generation is taken as unchanged.
+#: Seconds for which the pointer to the current generation is not read again.
 _POINTER_SECONDS = 0.01
 
-#: Which snapshot reads a store of a kind.
+#: The class of the snapshots of each kind of store.
 _SNAPSHOTS: Mapping[StoreKind, type[IndexSnapshot]] = {
     **dict.fromkeys(StoreKind, IndexSnapshot),
     StoreKind.SESSION: SessionSnapshot,
     StoreKind.NONE: KeyValueSnapshot,
 }
 
-#: Readers of this process that have files open; those used longest ago are closed for others.
+#: Readers of this process with open files. The least recently used ones are closed for others.
 _open_readers: set["IndexReader"] = set()
-#: Indexes that one process keeps open, and descriptors that each of them may take.
+#: Maximum number of open indexes of one process, and of descriptors of each.
 _OPEN_MAX = 256
 _DESCRIPTORS = 4
 
 
 class IndexReader:
-    """One process's read access to one store's index; follows it from generation to generation.
+    """Read access of one process to the index of one store, from generation to generation.
 
-    Its files are opened by the first read, and closed when others need the place. Not for several
-    threads: the API reads on its event loop only.
+    The first read opens the files. They are closed if other readers need the descriptors. Use it in
+    one thread only: the API reads on its event loop.
     """
 
     def __init__(self, folder: IndexFolder) -> None:
-        """Read the index in ``folder``; nothing is opened before the first snapshot."""
+        """Read the index in ``folder``. Nothing is opened before the first snapshot."""
         self.folder = folder
         self._generation: OpenGeneration | None = None
         self._pointer: PointerStamp | None = None
         self._pointer_seen_at = 0.0
 
     def snapshot(self) -> IndexSnapshot:
-        """Begin reading the newest version.
+        """Begin to read the newest version.
 
         Raises:
-            StoreNotReady: there is no index yet.
-            IndexDamaged: it can't be read; the tailer has been told.
+            StoreNotReady: the index does not exist yet, or it can't be used now.
+            IndexDamaged: the index can't be read. It is marked, so that the tailer rebuilds it.
         """
         now = time.monotonic()
         if now - self._pointer_seen_at > _POINTER_SECONDS:
             try:
                 self._follow_pointer()
             except OSError as error:
-                # Out of descriptors, no permission, a device that fails: what is open answers.
+                # The process has no descriptors or no permission, or a device fails. Then the open
+                # generation is used.
                 if self._generation is None:
                     raise not_usable(error, self.folder.path / "CURRENT") from error
             self._pointer_seen_at = now
@@ -71,31 +72,31 @@ class IndexReader:
         return _begin(self._generation)
 
     def reads_open(self) -> int:
-        """How many snapshots are open."""
+        """Return the number of open snapshots."""
         return 0 if self._generation is None else self._generation.reads_open
 
     def is_there(self) -> bool:
-        """Whether there is an index that was built, damaged or not; opens nothing."""
+        """Return True if an index was built, damaged or not. It opens nothing."""
         try:
             return self.folder.pointer_stamp() is not None
         except OSError:
             return self._generation is not None
 
     def close(self) -> None:
-        """Close the files, with the last open snapshot; the next snapshot opens them again."""
+        """Close the files when no snapshot is open. The next snapshot opens them again."""
         _open_readers.discard(self)
         if self._generation is not None:
             self._generation.close()
         self._generation = None
         self._pointer = None
-        # It is looked for anew, however lately that was.
+        # The next snapshot reads the pointer again, even if it was read a moment ago.
         self._pointer_seen_at = 0.0
 
     def _follow_pointer(self) -> None:
         stamp = self.folder.pointer_stamp()
-        # A deleted index keeps answering from what is mapped until its successor is there. The
-        # stamp is taken before the name is read: if the pointer changes in between, the new
-        # generation is opened under the old stamp, and the next look finds the new stamp.
+        # If the index is deleted, the mapped generation is used until a new one exists. The
+        # identity of the pointer is read before its content. If the pointer changes in between, the
+        # new generation is opened under the old identity, and the next read finds the new identity.
         if stamp is None or stamp == self._pointer:
             return
         current = self.folder.current()
@@ -108,7 +109,7 @@ class IndexReader:
         _open_readers.add(self)
 
     def _make_room(self) -> None:
-        """Close readers that were used longest ago, if as many are open as may be."""
+        """Close the least recently used readers if the maximum number is open."""
         idle = [reader for reader in _open_readers if not reader.reads_open()]
         for reader in sorted(idle, key=attrgetter("_pointer_seen_at")):
             if len(_open_readers) < open_indexes_max():
@@ -118,7 +119,7 @@ class IndexReader:
 
 @cache
 def open_indexes_max() -> int:
-    """How many indexes this process may keep open: half of its descriptors are for others."""
+    """Return how many indexes this process can keep open, with half of its descriptors."""
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft == resource.RLIM_INFINITY:
         return _OPEN_MAX

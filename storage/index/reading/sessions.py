@@ -1,4 +1,4 @@
-"""Sessions of one version of a store, read from its index; see ``reading.snapshot``."""
+"""Sessions of one version of a store, read from its index: see ``reading.snapshot``."""
 
 from collections.abc import Sequence
 from itertools import islice
@@ -28,18 +28,22 @@ from oriel.storage.key_codec import (
     window_times,
 )
 
-#: Records read at once where ends are looked at, at first and at most.
+#: Records per chunk in a search by end, at first and at most.
 _CHUNK_MIN, _CHUNK = 8, 128
 
 
 class SessionSnapshot(IndexSnapshot):
     """One version of a session store, as a ``ReadOnlySessionStore``.
 
-    Sessions are ordered by start, yet found and expired by their ends. A key's sessions may
-    overlap (docs/decisions/0009), so those that end at E or later need not lie together. A search
-    for them has two parts. The main one goes by start, from E less the length of the shortest class
-    of which the key has sessions: what begins before and ends at E or later is longer. Those are
-    looked up class by class (``oriel.storage.index.lengths``), a few records each.
+    Sessions are ordered by start, but found and expired by end. Sessions of a key can overlap
+    (docs/decisions/0009), so sessions that end at E or later need not be next to each other. A
+    search for them has two parts:
+
+    - A scan by start. It begins at E minus the maximum length of the key's shortest length class.
+
+    - A lookup in each longer length class (``oriel.storage.index.lengths``). A session that starts
+      before the scan and ends at E or later is longer than the shortest class. Each class needs a
+      few records.
     """
 
     __slots__ = ()
@@ -100,19 +104,19 @@ class SessionSnapshot(IndexSnapshot):
         return None if found is None else found[1]
 
     def _current(self, prefix: bytes) -> bytes | None:
-        """The value of the visible session that ends last, of several the one started last."""
+        """Return the visible session that ends last. If several do, it is the last by start."""
         found = later = self._newest(prefix)
-        # The session of the greatest start need not be it: an older one may have gone on.
+        # The session with the greatest start can end earlier than an older session that continued.
         while later is not None:
             found = later
             later = self._newest(prefix, window_times(found[0])[1] + 1)
         return None if found is None else found[1]
 
     def _newest(self, prefix: bytes, earliest_end_ms: int = 0) -> Record | None:
-        """The visible session of the greatest start, of those of a key prefix that end so late."""
+        """Return the visible session with the greatest start that ends at this time or later."""
         if not last_before(self._cursor, after_key(prefix)):
             return None
-        # The last by start may have expired, and a longer one before it not.
+        # The last session by start can have expired, although a longer one before it has not.
         _, low, _, least_end = self._scan(prefix, 0, LATEST_MS, earliest_end_ms)
         for encoded, value in self._cursor.iterprev():
             check([(encoded, value)])
@@ -124,7 +128,7 @@ class SessionSnapshot(IndexSnapshot):
 
     def _visible_bounds(self, scan_range: ScanRange) -> tuple[int, int]:
         end_ms = max(scan_range.earliest_end_ms, self.earliest_ms)
-        # No session that ends then or later starts earlier.
+        # A session that ends then or later does not start earlier.
         return max(scan_range.from_ms, end_ms - self.state.extent.longest_ms), end_ms
 
     def _scan_by_start(self, window_range: WindowRange) -> Scan:
@@ -132,9 +136,11 @@ class SessionSnapshot(IndexSnapshot):
         return self._scan(prefix, window_range.from_ms, window_range.to_ms, 0)
 
     def _overlapping(self, session_range: SessionRange) -> tuple[Sequence[Record], Scan]:
-        """What to read for the visible sessions that reach into a span of time.
+        """Find the visible sessions that overlap a span of time.
 
-        The records of sessions that begin before the scan does, oldest start first, and the scan.
+        Returns:
+            The records of the sessions that start before the scan, oldest start first, and the
+            scan.
         """
         prefix = key_prefix(session_range.key, self._key_type)
         end_ms = max(session_range.earliest_end_ms, self.earliest_ms, 0)
@@ -166,16 +172,16 @@ class SessionSnapshot(IndexSnapshot):
     def _scan(
         self, prefix: bytes, earliest_start_ms: int, latest_start_ms: int, earliest_end_ms: int
     ) -> Scan:
-        """The scan for the visible sessions within these bounds, all inclusive."""
+        """Return the scan for the visible sessions within these inclusive bounds."""
         end_ms = max(earliest_end_ms, self.earliest_ms)
-        # A session that ends at E or later starts at E less the longest's length or later.
+        # A session that ends at E or later starts at E minus the maximum length, or later.
         start_ms = max(earliest_start_ms, end_ms - self.state.extent.longest_ms, 0)
         low, high = lower_bound(prefix, start_ms), upper_bound(prefix, latest_start_ms)
         return prefix, low, high, encoded_time(end_ms)
 
 
 def _ending_from(cursor: "lmdb.Cursor[bytes]", high: bytes, least_end: bytes) -> list[bytes]:
-    """The keys from the cursor on and below ``high`` whose end is at least that one."""
+    """Return the keys from the cursor on below ``high`` whose end is at least ``least_end``."""
     keys: list[bytes] = []
     walk, size = cursor.iternext(), _CHUNK_MIN
     while chunk := list(islice(walk, size)):

@@ -1,8 +1,8 @@
 """One version of a store, read from its index in one LMDB read transaction.
 
 A read is a range of record keys, ``low <= record key < high`` (``oriel.storage.key_codec``), that a
-cursor walks in either direction. Windows of a key lie together, ordered by start, then end, so a
-range of starts is a range of record keys.
+cursor reads in either direction. Windows of a key are next to each other, ordered by start, then
+end. So a range of starts is a range of record keys.
 """
 
 from collections.abc import Callable
@@ -50,25 +50,30 @@ from oriel.storage.key_codec import (
     window_times,
 )
 
-#: What stands before the time of a window's newest record in its JSON.
+#: The bytes before the time of a window's newest record in its JSON.
 _TIMESTAMP = b'"timestamp_ms":'
 
-#: A key's prefix, low, high and least end: the records of the key with ``low <= record key < high``
-#: whose window end, as it is encoded, is at least the least end (b"" for any end).
+#: Key prefix, low, high and least end: the records of the key with ``low <= record key < high``
+#: whose encoded window end is at least the least end (b"" for any end).
 Scan = tuple[bytes, bytes, bytes, bytes]
 
 
 class IndexUsage(NamedTuple):
-    """What an index takes: the size of its file, and the places of readers in it."""
+    """The usage of an index.
+
+    Attributes:
+        size_bytes: The size of its file.
+        readers: The number of used slots in its reader table.
+    """
 
     size_bytes: int
     readers: int
 
 
 class IndexSnapshot:
-    """One version of a store, as a ``ReadOnlyWindowStore``; use it in a ``with`` statement.
+    """One version of a store, as a ``ReadOnlyWindowStore``. Use it in a ``with`` statement.
 
-    ``IndexReader`` begins them, and knows which class reads which kind of store.
+    ``IndexReader.snapshot`` creates it, with the class for the kind of the store.
     """
 
     __slots__ = ("_cursor", "_generation", "_key_type", "_txn", "earliest_ms", "state")
@@ -93,17 +98,22 @@ class IndexSnapshot:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """End the read transaction; an LMDB error inside becomes ``IndexDamaged``."""
+        """End the read transaction.
+
+        Raises:
+            IndexDamaged: an LMDB error in the block shows damage.
+            StoreNotReady: another LMDB error occurred in the block.
+        """
         self._generation.end(self._txn)
         if isinstance(error, lmdb.Error):
             raise self._generation.failed(error) from error
 
     def window_count(self) -> int:
-        """Number of records, expired ones that are not deleted yet included."""
+        """Return the number of records, including expired ones that are not deleted yet."""
         return self._txn.stat(self._generation.environment.windows)["entries"]
 
     def usage(self) -> IndexUsage:
-        """What the index takes at the moment."""
+        """Return the current usage of the index."""
         environment = self._generation.environment
         return IndexUsage(environment.promised_bytes(), environment.env.info()["num_readers"])
 
@@ -128,11 +138,11 @@ class IndexSnapshot:
         return content(value) if value is not None and is_of_key(value, key, prefix) else None
 
     def latest_all(self, scan_range: ScanRange) -> ScanPage:
-        """See ``ReadOnlyWindowStore``. Skips from key to key, whatever their windows number."""
+        """See ``ReadOnlyWindowStore``. It skips from key to key, not from window to window."""
         return self._of_each_key(scan_range, self._latest)
 
     def current_all(self, scan_range: ScanRange) -> ScanPage:
-        """See ``ReadOnlyWindowStore``. Skips from key to key, whatever their windows number."""
+        """See ``ReadOnlyWindowStore``. Like ``latest_all``, it skips from key to key."""
         return self._of_each_key(scan_range, self._current)
 
     def scan(self, scan_range: ScanRange) -> ScanPage:
@@ -144,7 +154,7 @@ class IndexSnapshot:
     def keys(
         self, prefix: str, limit: int, after: str | None = None, records_max: int = UNBOUNDED
     ) -> KeyPage:
-        """See ``ReadOnlyStore``. Skips from key to key, whatever their windows number."""
+        """See ``ReadOnlyStore``. It skips from key to key, not from window to window."""
         scan = scan_start(prefix, self._key_type)
         position = scan if after is None else after_key(key_prefix(after, self._key_type))
         keys: list[str] = []
@@ -164,20 +174,20 @@ class IndexSnapshot:
         return KeyPage(keys, key)
 
     def _scan_by_start(self, window_range: WindowRange) -> Scan:
-        """The scan for the visible windows that start in a range."""
+        """Return the scan for the visible windows that start in a range."""
         prefix = key_prefix(window_range.key, self._key_type)
         low = lower_bound(prefix, max(window_range.from_ms, self.earliest_ms))
         return prefix, low, upper_bound(prefix, window_range.to_ms), b""
 
     def _is_visible(self, encoded_prefix: bytes) -> bool:
-        """Whether the key at the cursor has a window that retention leaves visible."""
+        """Return True if the key at the cursor has a visible window."""
         if self.earliest_ms == 0:
             return True
         is_there = first_from(self._cursor, lower_bound(encoded_prefix, self.earliest_ms))
         return is_there and self._cursor.key().startswith(encoded_prefix)
 
     def _exactly(self, key: str, window_start_ms: int, window_end_ms: int) -> bytes | None:
-        """The record of exactly this window, expired or not."""
+        """Return exactly this window, expired or not."""
         encoded = record_key(key, window_start_ms, window_end_ms, self._key_type)
         if not first_from(self._cursor, encoded) or self._cursor.key() != encoded:
             return None
@@ -185,19 +195,19 @@ class IndexSnapshot:
         return content(value) if is_of_key(value, key, prefix_of(encoded)) else None
 
     def _latest(self, prefix: bytes) -> bytes | None:
-        """The value of a key prefix's visible window with the greatest start."""
+        """Return the value of the visible window with the greatest start, by key prefix."""
         if not last_before(self._cursor, after_key(prefix)):
             return None
         encoded, value = self._cursor.item()
-        # Of a key before this one, or expired: both compare lower.
+        # A record of an earlier key and an expired record compare lower.
         return value if encoded >= lower_bound(prefix, self.earliest_ms) else None
 
     def _current(self, prefix: bytes) -> bytes | None:
-        """The value of a key prefix's visible window that ends at the key's newest record.
+        """Return the value of the visible window that ends at the newest record, by key prefix.
 
-        The window with the greatest start holds this record, so its time is that of the record:
-        any window that took it and starts earlier closes earlier. Of the windows that hold it the
-        one that started first is the first from ``time - size`` on.
+        Windows with an earlier start close earlier. So the window with the greatest start contains
+        the newest record, and its ``timestamp_ms`` is the time of this record. The result is the
+        first window from ``time - size`` on that contains the record.
         """
         latest = self._latest(prefix)
         if latest is None:
@@ -205,11 +215,12 @@ class IndexSnapshot:
         window = self.state.definition.window
         newest_ms = _timestamp_ms(latest)
         first_ms = newest_ms - window.size_ms + (not window.kind.has_inclusive_end)
-        # Where others wrote a time that is not in the window, the search must not pass it.
+        # Other programs can write a time outside of the window. The search must not pass this
+        # window.
         first = min(lower_bound(prefix, max(first_ms, self.earliest_ms)), self._cursor.key())
         first_from(self._cursor, first)
-        # A window that was closed when the record came does not contain it (semantics of late
-        # records: a record joins the windows that are open). The latest window does.
+        # A window that was closed when the record arrived does not contain it, because a late
+        # record only joins open windows. The latest window contains it.
         while _timestamp_ms(self._cursor.value()) < newest_ms:
             self._cursor.next()
         return self._cursor.value()
@@ -217,7 +228,7 @@ class IndexSnapshot:
     def _read(
         self, read_range: WindowRange | SessionRange, scan: Scan, *, backward: bool = False
     ) -> WindowPage:
-        """A page of the records of a scan."""
+        """Read a page of the records of a scan."""
         prefix, low, high, least_end = scan
         if read_range.after is not None:
             last = self._record_key(read_range, read_range.after)
@@ -229,11 +240,11 @@ class IndexSnapshot:
         return WindowPage(windows, None if place is None else WindowId(*window_times(place)))
 
     def _record_key(self, read_range: WindowRange | SessionRange, window: WindowId) -> bytes:
-        """The record key of a window of a range's key."""
+        """Return the record key of a window, for the key of a range."""
         return record_key(read_range.key, *window, self._key_type)
 
     def _scan_keys(self, scan_range: ScanRange, *, backward: bool) -> ScanPage:
-        """A page of the records of many keys."""
+        """Read a page of the records of many keys."""
         low, high, has_key = self._key_span(scan_range)
         if scan_range.after is not None:
             low, high = _behind(scan_range.after, low, high, backward=backward)
@@ -250,19 +261,19 @@ class IndexSnapshot:
         return ScanPage(windows, place)
 
     def _key_span(self, scan_range: ScanRange) -> KeySpan:
-        """The record keys of the keys in a range."""
+        """Return the record keys of the keys in a range."""
         bounds = scan_range.key_from, scan_range.key_to, scan_range.prefix
         return key_span(*bounds, self._key_type)
 
     def _visible_bounds(self, scan_range: ScanRange) -> tuple[int, int]:
-        """The least start and the least end of what is to be read and visible."""
+        """Return the least start and the least end of the windows to read."""
         from_ms = max(scan_range.from_ms, self.earliest_ms)
         return from_ms, scan_range.earliest_end_ms
 
     def _of_each_key(
         self, scan_range: ScanRange, read: Callable[[bytes], bytes | None]
     ) -> ScanPage:
-        """A page of what is read of each key prefix; the place behind it is the last prefix."""
+        """Read a page with one window per key. Its ``next_after`` is the last key prefix."""
         low, high, has_key = self._key_span(scan_range)
         if scan_range.after is not None:
             low = max(low, after_key(scan_range.after))
@@ -293,28 +304,29 @@ class KeyValueSnapshot(IndexSnapshot):
         return self.window_count()
 
     def get(self, key: str) -> bytes | None:
-        # The one row of a key is written as if it were of a window [0, 0].
+        # The row of a key is stored as the window [0, 0].
         return self._exactly(key, 0, 0)
 
 
 def page_bounds(read_range: WindowRange | SessionRange | ScanRange) -> PageBounds:
-    """What ends a page of a range."""
+    """Return the bounds of a page of a range."""
     return PageBounds(read_range.limit, read_range.bytes_max, read_range.records_max)
 
 
 def _behind(place: bytes, low: bytes, high: bytes, *, backward: bool) -> tuple[bytes, bytes]:
-    """What a range of record keys still has behind a place, in the direction of reading."""
-    # No bytes are between a record key and the same with a zero byte behind it.
+    """Return the rest of a range after a record key, in the direction of the read."""
+    # No bytes sort between a record key and the same key with a zero byte after it.
     return (low, min(high, place)) if backward else (max(low, place + b"\x00"), high)
 
 
 def _timestamp_ms(value: bytes) -> int:
-    """The time of the newest record of a window, by its value."""
-    # Quotes inside of texts are escaped, so the last one is the field, whatever aggregates say.
+    """Return the time of the newest record of a window from its value."""
+    # Quotes in strings are escaped, so the last match is the field, whatever the aggregates
+    # contain.
     _, _, rest = content(value).rpartition(_TIMESTAMP)
     return int(rest[: rest.index(b",")])
 
 
 def is_of_key(value: bytes, key: str, prefix: bytes) -> bool:
-    """Guard against two long keys with one digest; short keys are in the record key whole."""
+    """Return True if a value belongs to a key. Two long keys can have one digest."""
     return not is_long(prefix) or value.startswith(b'{"key":%b,' % orjson.dumps(key))

@@ -1,7 +1,6 @@
-"""In front of what a service of the tests imports: it has no pandas, as where only it is installed.
+"""A module that hides pandas from a service in tests, as in an installation without pandas.
 
-pyarrow imports pandas where there is one, which takes a quarter of the time that a process of the
-service takes to start.
+pyarrow imports pandas if it exists, which is a quarter of the start time of a service process.
 """
 
 message = "a service has no pandas"

@@ -1,4 +1,4 @@
-"""Random SQL expressions of those that Arrow runs, and columns with hostile values for them."""
+"""Random SQL expressions that Arrow supports, and columns with hostile values for them."""
 
 from random import Random
 from typing import Any
@@ -48,7 +48,7 @@ _BY_TYPE = {
 
 
 def hostile_rows(count: int, seed: int) -> list[dict[str, Any]]:
-    """So many values of ``SCHEMA``: extremes, odd ones and nulls in any combination."""
+    """Return `count` rows of `SCHEMA` with extreme, odd and null values in any combination."""
     random = Random(seed)
     structs: tuple[Any, ...] = (
         None, {"a": None, "d": None}, {"a": -(2**31), "d": {"z": None}}, {"a": 3, "d": {"z": _NAN}},
@@ -69,21 +69,21 @@ _FRACTION = st.sampled_from((
 ))  # fmt: skip
 _BOOLEAN = st.sampled_from(("t", "u", "true", "false", "CAST(NULL AS BOOLEAN)"))
 _TEXT = st.sampled_from(("w", "y", "key", "'a'", "''", "'é😀'", "' b '", "CAST(NULL AS STRING)"))
-#: Patterns and the like, which have to be constant.
+#: Patterns and other arguments that must be constants.
 _PATTERN = st.sampled_from(("", "a", "b", "ab", " ", "é", "😀", "|", "A"))
 _TYPE = st.sampled_from(("TINYINT", "SMALLINT", "INT", "BIGINT", "FLOAT", "DOUBLE"))
 _COMPARISON = st.sampled_from(("=", "<>", "<", "<=", ">", ">=", "<=>"))
 
 
 def _made(pattern: str, **parts: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
-    """SQL text from a pattern and what stands at its places."""
+    """Return SQL text from a pattern and the expressions for its placeholders."""
     return st.fixed_dictionaries(parts).map(lambda found: pattern.format(**found))
 
 
 def _common(
     this: st.SearchStrategy[str], condition: st.SearchStrategy[str]
 ) -> st.SearchStrategy[str]:
-    """Expressions of one type, whichever it is."""
+    """Return expressions of one type. They exist for each type."""
     return st.one_of(
         _made("coalesce({a}, {b})", a=this, b=this),
         _made("if({c}, {a}, {b})", a=this, b=this, c=condition),
@@ -167,7 +167,7 @@ def _texts(
 
 
 def _nested(depth: int) -> tuple[st.SearchStrategy[str], ...]:
-    """Numbers, conditions and texts with so many expressions within each other at most."""
+    """Return numbers, conditions and strings with at most `depth` levels of nesting."""
     if depth == 0:
         return _INTEGER | _FRACTION, _BOOLEAN, _TEXT
     numbers, conditions, texts = _nested(depth - 1)

@@ -1,4 +1,4 @@
-"""Arrow's row-wise steps give what Spark's give."""
+"""Arrow's row-wise steps return the same rows as Spark's."""
 
 import pickle
 
@@ -34,7 +34,7 @@ ROWS: list[Row | None] = [
 
 
 def stream(schema: str = SCHEMA) -> KStream:
-    """Begin a topology over the test's topic."""
+    """Return a stream of the test's topic in a new topology."""
     return StreamsBuilder().stream("t", schema)
 
 
@@ -50,7 +50,7 @@ PLAIN = [
 @pytest.mark.slow
 @pytest.mark.parametrize("grouped", PLAIN)
 def test_steps_that_choose_columns_need_no_spark(spark: SparkSession, grouped: object) -> None:
-    """Also for records without key or value, and bad ones; and in another process."""
+    """Steps that only choose columns equal Spark's, also for invalid records and after pickling."""
     origin = grouped.origins[0]  # type: ignore[attr-defined]
     steps = arrow_steps(origin, origin.source)
     assert steps is not None
@@ -84,7 +84,7 @@ _TYPED_ROWS: list[Row | None] = [
 def test_typed_keys_are_those_of_spark(
     spark: SparkSession, grouped: KGroupedStream, serde: StoreKeySerde
 ) -> None:
-    """What does not fit is bad for the same reason in both, and each good key fits its type."""
+    """Arrow and Spark reject the same values for the same reasons. Valid keys fit their type."""
     (origin,) = with_key_type("s", [grouped.origins[0]], serde)
     records = decoded(VALUES, _TYPED_ROWS)
     _, steps = checked_steps(spark, origin, records, [])
@@ -98,7 +98,7 @@ def test_typed_keys_are_those_of_spark(
 
 @pytest.mark.slow
 def test_columns_become_the_components_of_a_key(spark: SparkSession) -> None:
-    """Whatever they hold; what is no number among numbers is unfit, and null is no key."""
+    """Columns with any content become the components of a key. A null component is a null key."""
     (origin,) = with_key_type(
         "s", [stream().group_by("w", "n").origins[0]], (Serdes.string(), Serdes.long())
     )
@@ -113,7 +113,7 @@ def test_columns_become_the_components_of_a_key(spark: SparkSession) -> None:
 
 @pytest.mark.slow
 def test_results_of_a_join_pass_with_their_reports(spark: SparkSession) -> None:
-    """A report is no record: it keeps its place, and no step touches it."""
+    """A row that only has a reason is not a record. It keeps its position and skips all steps."""
     grouped = stream().map_values("n", "w").group_by("w")
     read = joined_schema(pa.schema([*RESULT_FIELDS, *VALUES]))
     steps = arrow_steps(grouped.origins[0], read)
@@ -124,7 +124,7 @@ def test_results_of_a_join_pass_with_their_reports(spark: SparkSession) -> None:
 
 @pytest.mark.slow
 def test_a_side_of_a_join_keeps_its_key(spark: SparkSession) -> None:
-    """It is joined by the record's own."""
+    """An input of a join without `group_by` keeps the key of the record."""
     side = Input(stream().group_by_key().origins[0].source, (), is_grouped=False)
     steps = arrow_steps(side, side.source)
     assert steps is not None
@@ -145,7 +145,7 @@ def test_a_side_of_a_join_keeps_its_key(spark: SparkSession) -> None:
     ],
 )
 def test_expressions_are_sparks(grouped: object) -> None:
-    """SQL, names in another case, and keys whose text is Spark's own."""
+    """Arrow has no steps for SQL, names in another case, and keys that only Spark can format."""
     origin = grouped.origins[0]  # type: ignore[attr-defined]
     assert arrow_steps(origin, origin.source) is None
 
@@ -167,7 +167,7 @@ def _branched(*, maps: bool) -> KStream:
 def test_branches_are_merged_as_spark_does_it(
     spark: SparkSession, *, maps: bool, of_join: bool
 ) -> None:
-    """Each row by the branch that it takes, with its key and its columns; lists too."""
+    """Each row has the key and the columns of its branch, also if a column is a list."""
     origin = _branched(maps=maps).group_by_key().origins[0]
     rows = [row for row in ROWS if row is not None]
     records = joined(VALUES, rows) if of_join else decoded(VALUES, ROWS)
@@ -178,7 +178,7 @@ def test_branches_are_merged_as_spark_does_it(
 
 
 def test_a_name_that_is_taken_is_refused() -> None:
-    """As Spark's steps refuse it."""
+    """Arrow's steps reject a reserved column name, as Spark's steps do."""
     origin = stream("key STRING").group_by_key().origins[0]
     with pytest.raises(InvalidTopology, match="Leave them out of the schema"):
         arrow_steps(origin, origin.source)

@@ -1,4 +1,4 @@
-"""Expressions give the same in Arrow as in Spark, to the last bit; others are left to Spark."""
+"""Expressions in Arrow equal Spark's, to the last bit. Spark runs all other expressions."""
 
 import pickle
 import re
@@ -31,16 +31,16 @@ from tests.pipeline.arrow_steps.stepped import (
     joined,
 )
 
-# Spark runs: not for the inner loop.
+# Spark is slow, so these tests are not in the inner loop.
 pytestmark = pytest.mark.slow
 
-#: A job of Spark's takes long whatever it does, so there are many expressions in each.
+#: A Spark job has a high fixed cost, so each job computes many expressions.
 IN_ONE_JOB = 25
 RECORDS = decoded(VALUES, hostile_rows(300, seed=9))
 
 
 def stream(schema: str = SCHEMA) -> KStream:
-    """Begin a topology over the test's topic."""
+    """Return a stream of the test's topic in a new topology."""
     return StreamsBuilder().stream("t", schema)
 
 
@@ -49,7 +49,7 @@ def stream(schema: str = SCHEMA) -> KStream:
     CONDITIONS,
     st.lists(TEXTS, min_size=1, max_size=2),
 )
-# Without shrinking: at a job for each try it takes minutes, and the message names the expression.
+# No shrinking: each attempt is a Spark job, and the message already names the expression.
 @settings(
     max_examples=max(2, settings().max_examples // 8),
     phases=[Phase.explicit, Phase.reuse, Phase.generate],
@@ -57,11 +57,11 @@ def stream(schema: str = SCHEMA) -> KStream:
 def test_any_expression_gives_what_spark_gives(
     spark: SparkSession, expressions: list[str], condition: str, key: list[str]
 ) -> None:
-    """In any step, over nulls, NaN, infinities, extreme numbers and odd texts."""
+    """Arrow equals Spark in any step, for nulls, NaN, infinities, extreme numbers, odd strings."""
     computed = {f"x{number}": one for number, one in enumerate(expressions)}
     grouped = stream().map_values("*", **computed).filter(condition).group_by(*key)
     row_steps, steps = checked_steps(spark, grouped.origins[0], RECORDS, list(computed))
-    # Constants may come to -0.0, which is Spark's.
+    # A constant expression can be -0.0, which only Spark supports.
     assume(steps is not None)
     assert steps is not None
     wanted = row_steps.rows(spark.createDataFrame(RECORDS).coalesce(1)).toArrow()
@@ -69,7 +69,7 @@ def test_any_expression_gives_what_spark_gives(
     assert not different, [computed.get(name, name) for name in different]
 
 
-#: Each function of the table at least once.
+#: Expressions that use each function of the table at least once.
 IN_THE_TABLE = (
     "abs(i) + n - b * 2 / v", "i div 2", "i % 3", "pmod(i, 3)", "floor(v)", "ceil(v)", "-v",
     "CAST(v AS INT)", "v < 1 AND NOT v <= 2", "v > 1 OR v >= 2 OR v = 3 OR v <> 4", "v <=> x",
@@ -84,7 +84,7 @@ IN_THE_TABLE = (
 
 
 def test_the_whole_table_is_run_by_arrow(spark: SparkSession) -> None:
-    """Otherwise Spark would run an expression unnoticed; and no function is there for nothing."""
+    """Arrow runs every expression of the list, and the list uses each function of the table."""
     computed = {f"x{number}": one for number, one in enumerate(IN_THE_TABLE)}
     origin = stream().map_values("w", "i", **computed).group_by("w", "i").origins[0]
     for expression in IN_THE_TABLE:
@@ -96,7 +96,7 @@ def test_the_whole_table_is_run_by_arrow(spark: SparkSession) -> None:
 
 
 STEPS = [
-    # A column that a step makes is read by the next one, and by its own.
+    # A step computes a column from the old column of this name, and the next step reads it.
     stream()
     .map_values("w", v="v * 2")
     .map_values("*", n="v + 1", b="n * 2")
@@ -124,7 +124,7 @@ STEPS = [
     .flat_map_values("w", v="array(v, x, -1)")
     .filter("v < 9")
     .group_by("w"),
-    # Elements of elements, of which some have none, in front of a filter and behind it.
+    # Flattened records are flattened again around a filter. Some have no elements.
     stream()
     .flat_map_values("v", "i", w="split(w, 'a')")
     .filter("w <> ''")
@@ -149,14 +149,14 @@ STEPS = [
 
 @pytest.mark.parametrize("grouped", STEPS, ids=lambda grouped: str(grouped.origins[0].steps))
 def test_steps_follow_each_other_as_sparks_do(spark: SparkSession, grouped: KGroupedStream) -> None:
-    """Bad records and those that are filtered out have null for all that is computed."""
+    """Steps equal Spark's steps. Computed columns of invalid and filtered records are null."""
     steps = checked_steps(spark, grouped.origins[0], RECORDS, [])[1]
     assert steps is not None
     assert_same_rows(spark, pickle.loads(pickle.dumps(steps)), grouped.origins[0], RECORDS)  # noqa: S301
 
 
 def test_texts_are_split_as_sparks_are(spark: SparkSession) -> None:
-    """By any separator that is no regular expression: at the ends, beside itself, not there."""
+    """`split` with a literal separator equals Spark's, also if the string repeats or lacks it."""
     separators = ("a", "b", "ab", "aa", " ", "é", "😀", "A", "\u0301", "\0", "/", "a b")
     split = {f"x{n}": f"split(w, '{separator}')" for n, separator in enumerate(separators)}
     origin = stream().map_values(**split).group_by_key().origins[0]
@@ -167,7 +167,7 @@ def test_texts_are_split_as_sparks_are(spark: SparkSession) -> None:
 
 
 def test_arrays_are_made_and_sliced_as_sparks_are(spark: SparkSession) -> None:
-    """Of columns and constants, of one type in the end, with nulls or without."""
+    """Arrays of columns and constants have Spark's values and types, with and without nulls."""
     arrays = [
         "array(v, x)", "array(i, v)", "array(i, j, n)", "array(w, y, 'a', NULL)", "array(t)",
         "array(coalesce(i, 0), 1)", "array(1, i + n, CAST(NULL AS INT))",
@@ -186,7 +186,7 @@ def test_arrays_are_made_and_sliced_as_sparks_are(spark: SparkSession) -> None:
 
 
 def test_a_row_that_is_gone_has_no_value(spark: SparkSession) -> None:
-    """Whatever steps behind a join compute of none: constants, too."""
+    """A deleted row has null in each column that steps after a join compute, also for constants."""
     rows = joined(VALUES, hostile_rows(40, seed=5))
     is_gone = pa.array([place % 3 == 0 for place in range(len(rows))])
     rows = rows.append_column(NULL_VALUE, is_gone)
@@ -201,7 +201,7 @@ def test_a_row_that_is_gone_has_no_value(spark: SparkSession) -> None:
 
 
 def test_results_of_a_join_go_through_expressions(spark: SparkSession) -> None:
-    """Rows with a reason are not read by a step, and not flattened."""
+    """Steps neither read nor flatten rows with a reason."""
     rows = joined(VALUES, hostile_rows(40, seed=4))
     stepped = stream().filter("i < j").map_values("w", x="v + x")
     for grouped in (
@@ -243,7 +243,7 @@ def test_results_of_a_join_go_through_expressions(spark: SparkSession) -> None:
     ],
 )
 def test_what_is_not_known_to_be_equal_is_sparks(spark: SparkSession, expression: str) -> None:
-    """Also within another expression."""
+    """Spark runs each expression for which Arrow can differ, also within another expression."""
     for text in (expression, f"CASE WHEN t THEN {expression} END"):
         origin = stream().map_values(x=text).group_by_key().origins[0]
         assert checked_steps(spark, origin, RECORDS, [])[1] is None
@@ -251,7 +251,7 @@ def test_what_is_not_known_to_be_equal_is_sparks(spark: SparkSession, expression
 
 @pytest.mark.parametrize("expression", ["i + j", "-i", "CAST(v AS INT)", "abs(i)", "v / x"])
 def test_ansi_mode_is_sparks(spark: SparkSession, expression: str) -> None:
-    """A session with it raises where Arrow's functions cut a number to what fits."""
+    """In ANSI mode, Spark raises errors where Arrow wraps, so Spark runs the expression."""
     origin = stream().map_values(x=expression).group_by_key().origins[0]
     spark.conf.set("spark.sql.ansi.enabled", "true")
     try:

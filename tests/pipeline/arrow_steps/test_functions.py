@@ -1,4 +1,4 @@
-"""Where Arrow's own functions are not Spark's: what the functions of expressions give instead."""
+"""The functions of expressions return Spark's values where Arrow's own functions differ."""
 
 from typing import Any
 
@@ -42,7 +42,7 @@ DOUBLE, LONG, INT, BYTE, TEXT = pa.float64(), pa.int64(), pa.int32(), pa.int8(),
 def test_a_function_is_sparks(
     function: str, arguments: tuple[list[Any], ...], options: dict[str, Any], wanted: list[Any]
 ) -> None:
-    """Of columns, and of constants, which are a row of a column each."""
+    """A function returns Spark's values for columns, and for the constants of each row."""
     columns = {f"{place}": pa.array(values) for place, values in enumerate(arguments)}
     columns = {
         name: column.cast(next(one.type for one in columns.values() if one.type != pa.null()))
@@ -56,7 +56,7 @@ def test_a_function_is_sparks(
 
 
 def test_a_condition_that_is_null_does_not_hold() -> None:
-    """And the first one that holds decides."""
+    """A null condition does not hold, and the first condition that holds decides."""
     columns = {
         "first": pa.array([True, None, None, False]),
         "second": pa.array([True, True, None, False]),

@@ -1,7 +1,7 @@
-"""A pipeline without Spark that compacts beside its batches, and kills itself after some time.
+"""A pipeline without Spark that compacts while batches run, and kills itself after some time.
 
-``python -m tests.pipeline.commit.killed_writer FOLDER MS``: so many ms after it was loaded; with
-a negative number it runs to the end of the log.
+Run `python -m tests.pipeline.commit.killed_writer FOLDER MS`. The process is killed `MS`
+milliseconds after it was loaded. If `MS` is negative, it runs to the end of the log.
 """
 
 import os
@@ -25,7 +25,7 @@ def _kill(delay_ms: int) -> None:
 
 def _main(folder: Path, delay_ms: int) -> None:
     maintenance._BATCHES = 1
-    # A constant of another module, which that one does not give on.
+    # The module imports this constant from another module and does not export it.
     vars(cleanup)["CHECKPOINT_INTERVAL"] = 3
     if delay_ms >= 0:
         threading.Thread(target=_kill, args=(delay_ms,), daemon=True).start()

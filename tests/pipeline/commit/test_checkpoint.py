@@ -1,4 +1,4 @@
-"""The checkpoint: one owner, versions that are whole or absent, state that can be trusted."""
+"""A checkpoint has one owner, versions that are whole or absent, and verified state."""
 
 import errno
 import fcntl
@@ -28,14 +28,14 @@ RECORDS = pa.table({"t": pa.array([1, 2, 3], pa.int64())})
 
 
 def prepared(batch: int, *segments: str) -> PreparedBatch:
-    """A prepared batch that names ``segments``."""
+    """Return a prepared batch that names `segments`."""
     record = CommitRecord(batch, {"t": {"0": 10}}, {"t": {"0": 5}}, 3, {"input": 1})
     file = AddedFile("f.parquet", 1, 2, "{}", 4)
     return PreparedBatch(record, {0: list(segments)}, {}, [file], [], changed=2, open_records=1)
 
 
 def test_a_prepared_batch_comes_back_as_it_was(tmp_path: Path) -> None:
-    """Saving and loading is exact; a version that isn't there is None."""
+    """A loaded batch equals the saved one. `load` returns None if the version does not exist."""
     versions = StateVersions(tmp_path / "s", sync=True)
     versions.decide(3, prepared(3, "a.arrow"), [])
     assert versions.load(3) == prepared(3, "a.arrow")
@@ -43,7 +43,7 @@ def test_a_prepared_batch_comes_back_as_it_was(tmp_path: Path) -> None:
 
 
 def test_the_state_of_joins_belongs_to_a_version(tmp_path: Path) -> None:
-    """A join's segments come back by join and task, and are kept as long as the version is."""
+    """A join's segments are loaded by join and task, and are kept as long as the version is."""
     versions = StateVersions(tmp_path / "s", sync=False)
     names = [write_segment(versions.folder, RECORDS, "x", sync=False) for _ in range(3)]
     joined = replace(prepared(3, names[0]), join_segments={1: {0: [names[1]], 1: []}})
@@ -55,7 +55,7 @@ def test_the_state_of_joins_belongs_to_a_version(tmp_path: Path) -> None:
 
 
 def test_a_damaged_version_is_an_error(tmp_path: Path) -> None:
-    """Half a version is never taken for a version."""
+    """A truncated version is an error."""
     versions = StateVersions(tmp_path / "s", sync=False)
     versions.decide(3, prepared(3), [])
     path = tmp_path / "s" / "000000000003.json"
@@ -65,7 +65,7 @@ def test_a_damaged_version_is_an_error(tmp_path: Path) -> None:
 
 
 def test_what_no_replay_needs_is_removed(tmp_path: Path) -> None:
-    """Old versions and segments that the kept ones don't name go, the others stay."""
+    """Old versions, and segments that no kept version names, are removed. The others stay."""
     versions = StateVersions(tmp_path / "s", sync=False)
     for batch in (1, 2, 3):
         versions.decide(batch, prepared(batch), [])
@@ -76,7 +76,7 @@ def test_what_no_replay_needs_is_removed(tmp_path: Path) -> None:
 
 
 def test_a_batch_removes_what_the_one_before_left(tmp_path: Path) -> None:
-    """The folder is listed once, whatever it holds; each batch's own files still come and go."""
+    """The directory is listed once, and each batch removes files that no replay needs."""
     versions = StateVersions(tmp_path / "s", sync=False)
     (versions.folder / "notes.txt").touch()
     left = write_segment(versions.folder, RECORDS, "killed", sync=False)
@@ -103,7 +103,7 @@ def test_a_batch_removes_what_the_one_before_left(tmp_path: Path) -> None:
 def test_a_batch_is_decided_when_its_files_can_be_found(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With ``sync`` the names of all its files are on disk before the version's own, each once."""
+    """With `sync`, the names of all its files are on disk before the version, each synced once."""
     table = tmp_path / "table"
     table.mkdir()
     versions = StateVersions(tmp_path / "s", sync=True)
@@ -124,7 +124,7 @@ def test_a_batch_is_decided_when_its_files_can_be_found(
 def test_a_version_of_a_killed_process_is_on_disk_before_it_is_used(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A kill may lie between a version and the sync of its folder: a start makes up for it."""
+    """A process can be killed between a version and its sync, so a start syncs the directory."""
     synced: list[int] = []
     fsync = os.fsync
 
@@ -135,13 +135,13 @@ def test_a_version_of_a_killed_process_is_on_disk_before_it_is_used(
     monkeypatch.setattr(os, "fsync", noted)
     versions = StateVersions(tmp_path / "s", sync=True)
     assert synced[-1] == versions.folder.stat().st_ino
-    # And the folder's own name, before anything is in it.
+    # The name of the directory is also synced, before anything is in it.
     assert tmp_path.stat().st_ino in synced
 
 
 @contextmanager
 def held_by_another(folder: Path) -> "Iterator[subprocess.Popen[bytes]]":
-    """Another process that holds a checkpoint until its input ends."""
+    """Run another process that holds a checkpoint until its input ends."""
     code = (
         "import sys; from pathlib import Path; "
         "from oriel.pipeline.commit.checkpoint import Checkpoint; "
@@ -159,11 +159,11 @@ def held_by_another(folder: Path) -> "Iterator[subprocess.Popen[bytes]]":
 def test_a_start_waits_for_a_process_that_ends(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """One that was stopped may still hold the lock for a moment."""
+    """A stopped process can hold the lock for a moment, so a start waits for it."""
     sleep, here = time.sleep, threading.current_thread()
 
     def end_instead(seconds: float) -> None:
-        # Threads of other tests' Spark sessions sleep, too.
+        # Threads of other tests' Spark sessions also sleep.
         if threading.current_thread() is here:
             other.communicate()
         else:
@@ -179,7 +179,7 @@ def test_a_start_waits_for_a_process_that_ends(
 def test_a_file_system_without_locks_has_epochs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The second start is not refused there: it takes over."""
+    """A second start is accepted there, and fences the first process."""
 
     def unsupported(_file: object, _operation: int) -> None:
         raise OSError(errno.ENOLCK, "No locks available")
@@ -194,7 +194,7 @@ def test_a_file_system_without_locks_has_epochs(
 
 @pytest.mark.slow
 def test_two_processes_cannot_run_one_checkpoint(tmp_path: Path) -> None:
-    """The second is told that another holds it; after the first has closed it may."""
+    """The second process is rejected with the id of the first process, until the first closes."""
     with held_by_another(tmp_path) as other:
         with pytest.raises(AlreadyRunning, match=rf"process {other.pid} on .* Stop it first"):
             Checkpoint(tmp_path, sync=False, lock_wait_s=0)
@@ -206,14 +206,14 @@ def test_two_processes_cannot_run_one_checkpoint(tmp_path: Path) -> None:
 
 
 def test_a_checkpoint_of_something_else_is_refused(tmp_path: Path) -> None:
-    """Spark's files without our own are not taken over."""
+    """Spark's files without Oriel's own file are rejected."""
     (tmp_path / "spark").mkdir()
     with pytest.raises(CheckpointError, match=r"no application\.json"):
         Checkpoint(tmp_path, sync=False)
 
 
 def test_end_offsets_need_a_readable_offset_log(tmp_path: Path) -> None:
-    """Kafka's and our offsets are read alike; a missing or odd entry is an error."""
+    """Offsets of Kafka and of event logs are read alike. A missing or odd entry is an error."""
     with Checkpoint(tmp_path, sync=False) as checkpoint:
         offsets = checkpoint.spark / "offsets"
         offsets.mkdir(parents=True)
@@ -226,7 +226,7 @@ def test_end_offsets_need_a_readable_offset_log(tmp_path: Path) -> None:
 
 
 def test_state_that_cannot_be_trusted_is_refused(tmp_path: Path) -> None:
-    """A missing, torn or foreign segment is an error that names the file, and the ways out."""
+    """A missing, torn or foreign segment is an error that names the file and the solutions."""
     name = write_segment(tmp_path, RECORDS, "x", sync=False)
     path = tmp_path / name
     for folder, store in (("s@3", "s"), ("to(t)", r"'to\(t\)'")):

@@ -1,4 +1,4 @@
-"""Each part of a store's definition is remembered, and a change of it is refused by name."""
+"""A store's table remembers each part of its definition, and a changed part is an error."""
 
 from collections.abc import Callable
 from dataclasses import fields, replace
@@ -43,7 +43,7 @@ OTHER = Source("u", "w INT")
 
 
 def side(source: Source, steps: tuple[Step, ...]) -> Input:
-    """An input of a join."""
+    """Return an input of a join."""
     return Input(source, steps, is_grouped=False)
 
 
@@ -52,27 +52,27 @@ RIGHT = side(OTHER, ())
 
 
 def made() -> dict[str, Any]:
-    """An initializer."""
+    """Return an empty aggregate, as an initializer."""
     return {}
 
 
 def other_made() -> dict[str, Any]:
-    """Another one."""
+    """Return an empty aggregate, as another initializer."""
     return {}
 
 
 def told(_key: str, _value: Any, old: Any) -> Any:
-    """An aggregator."""
+    """Return the old aggregate, as an aggregator."""
     return old
 
 
 def other_told(_key: str, _value: Any, old: Any) -> Any:
-    """Another one."""
+    """Return the old aggregate, as another aggregator."""
     return old
 
 
 def merged(_key: str, left: Any, _right: Any) -> Any:
-    """A merger."""
+    """Return the left aggregate, as a merger."""
     return left
 
 
@@ -81,14 +81,14 @@ COLUMNS = Columns(({"n": count()},))
 
 
 def store(*inputs: Input, aggregation: Any = COLUMNS) -> Store:
-    """A store of tumbling windows."""
+    """Return a store of tumbling windows."""
     windows = TimeWindows.of_size_and_grace(10, 5)
     read = inputs or (Input(SOURCE, (), ()),)
     return Store("s", read, windows, aggregation, EmitStrategy.on_window_update(), None)
 
 
 def joined(join: Any) -> Store:
-    """A store of a join's results."""
+    """Return a store of a join's results."""
     return store(Input(join.left.source, (), (), join))
 
 
@@ -130,7 +130,7 @@ def _of_functions(**changed: Any) -> tuple[Store, Store]:
 TWO = (PLAIN, Input(OTHER, (), (), stream=1))
 FLAT = {"v": "array(1)"}
 TWO_COLUMNS = Columns(({"n": count()}, {"m": count()}))
-#: Class and field -> a store, and one that differs in that field alone.
+#: Class and field -> two stores that differ only in that field.
 CHANGES: dict[tuple[type, str], tuple[Store, Store]] = {
     (Store, "inputs"): (store(*TWO, aggregation=TWO_COLUMNS),
                         store(*TWO[::-1], aggregation=TWO_COLUMNS)),
@@ -213,12 +213,12 @@ CHANGES_OF_SIDES = [
     _of_join(STREAMS, left=OTHER_LEFT),
     _of_join(LOOKUP, left=replace(LEFT, join=LOOKUP)),
 ]
-#: Fields that may change: they have no influence on what is in the rows.
+#: Fields that can change, because they do not influence the rows.
 FREE = {(Store, "name"), (Store, "retention_ms"), (Store, "publications")}
 
 
 def defined(of: Store) -> StoreDefinition:
-    """What the table says of a store."""
+    """Return the definition that the table of a store has."""
     names = of.aggregation.names if isinstance(of.aggregation, Columns) else ["n"]
     return define(of, dict.fromkeys(names, pa.int64()), "app", 64)
 
@@ -234,7 +234,7 @@ def defined(of: Store) -> StoreDefinition:
     ],
 )
 def test_each_change_is_refused_with_the_difference(change: tuple[Store, Store]) -> None:
-    """The message has both texts, and the way out."""
+    """The message has both texts and the solution."""
     before, after = map(defined, change)
     recorded = StoreDefinition.from_json(before.to_json())
     assert settled(recorded, before) == before
@@ -246,28 +246,28 @@ def test_each_change_is_refused_with_the_difference(change: tuple[Store, Store])
 
 
 def test_no_field_is_forgotten() -> None:
-    """A new field of a store, a step or a join is remembered, or said to be free, here."""
+    """Each field of a store, a step or a join is remembered, or is listed here as free."""
     classes = {owner for owner, _ in CHANGES}
     of_classes = {(one, each.name) for one in classes for each in fields(one) if each.compare}
     assert of_classes == CHANGES.keys() | FREE
 
 
 def test_no_field_of_a_definition_is_forgotten() -> None:
-    """Each is compared, or the table knows it best, or it is of the table alone."""
+    """Each field of a definition is compared, or is listed here as free."""
     free = {"name", "key_groups", "retention_ms", "application", "format", "generation"}
     assert {each.name for each in fields(StoreDefinition)} == FIXED.keys() | free
 
 
 @pytest.mark.parametrize("old_format", [1, 2])
 def test_what_an_older_format_does_not_say_is_no_difference(old_format: int) -> None:
-    """It is filled in instead."""
+    """Fields that an older format lacks are filled in."""
     definition = defined(store(Input(SOURCE, (Filter("v > 0"),), ())))
     older = replace(definition, format=old_format, sources=None, steps=None, functions=None)
     assert settled(older, definition) == definition
 
 
 def test_who_is_shown_records_may_come_and_go() -> None:
-    """``peek`` changes no row, wherever it stands."""
+    """`peek` changes no row, so it is not a difference at any place of a chain."""
 
     def peeked(*peeks: Step) -> Store:
         left, right = side(SOURCE, (*peeks, Filter("v > 1"))), side(OTHER, peeks)
@@ -279,7 +279,7 @@ def test_who_is_shown_records_may_come_and_go() -> None:
 
 
 def test_what_the_table_knows_best_stays() -> None:
-    """Key groups and generation are the state's."""
+    """The key groups and the generation of the table stay."""
     definition = defined(store())
     recorded = replace(definition, key_groups=7, generation=3, retention_ms=5)
     assert settled(recorded, definition) == replace(definition, key_groups=7, generation=3)
@@ -294,7 +294,7 @@ def test_what_the_table_knows_best_stays() -> None:
     ],
 )
 def test_one_schema_has_one_text(written: str, text: str) -> None:
-    """Spaces, colons and other names of types make no difference; names of columns do."""
+    """Spaces, colons and aliases of types do not change the text of a schema. Column names do."""
     assert schema_text(written) == schema_text(text) == text
 
 
@@ -303,14 +303,14 @@ def _lambda() -> Callable[..., Any]:
 
 
 class Caller:
-    """An object that is called."""
+    """A callable object."""
 
     def __call__(self, *_given: Any) -> None:
         """Do nothing."""
 
 
 def test_any_function_has_a_name() -> None:
-    """Also one without a name of its own."""
+    """Lambdas and callable objects have a name in a definition."""
     functions = replace(FUNCTIONS, aggregators=(_lambda(), Caller()), merger=None)
     assert defined(store(aggregation=functions)).functions == (
         "initializer made", "aggregator _lambda.<locals>.<lambda>", "aggregator Caller",

@@ -1,4 +1,4 @@
-"""Each start of a pipeline takes over from the process before, which changes nothing afterwards."""
+"""Each start of a pipeline fences the previous process, which changes nothing afterwards."""
 
 from pathlib import Path
 
@@ -9,7 +9,7 @@ from tests.pipeline.commit.writers import Writer, write_log
 
 
 def test_epochs_rise_and_old_ones_go(tmp_path: Path) -> None:
-    """Each start has the next number, however many there were; a file each stays of the last."""
+    """Each start has the next epoch, and the last ten epoch files are kept."""
     write_log(tmp_path, 1)
     first = Writer(tmp_path)
     for _ in range(15):
@@ -22,7 +22,7 @@ def test_epochs_rise_and_old_ones_go(tmp_path: Path) -> None:
 
 
 def test_a_successor_whose_name_was_not_kept_fences_off_as_well(tmp_path: Path) -> None:
-    """Of an epoch file a power loss may leave the name: it counts as well."""
+    """An epoch file that a power loss has emptied also fences the previous process."""
     write_log(tmp_path, 1)
     first = Writer(tmp_path)
     Writer(tmp_path).close()

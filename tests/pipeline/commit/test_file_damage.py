@@ -21,7 +21,7 @@ MEND = Mend({"t": {"0": 100}}, 50, 60, ["the clock of t 0 was set back"])
 SINK = SinkDefinition("out", ("t",), ("filter",), "none", 4)
 ID = "5b8e0c43-0b2c-44b4-8a3e-3f1b3a0f2d11"
 
-#: What each file of a checkpoint holds: how to write it, its path, and how to read it again.
+#: For each file of a checkpoint: how to write it, its path, and how to read it again.
 Reader = Callable[[Path], object]
 
 
@@ -78,7 +78,7 @@ FILES: dict[str, tuple[Callable[[Path], object], str, Reader]] = {
 
 
 def _damages(content: bytes, random: Random, number: int) -> Iterator[bytes]:
-    """Flipped bits, cut ends and zeros."""
+    """Yield copies with flipped bits, cut ends and zeros."""
     for _ in range(number):
         damaged = bytearray(content)
         damaged[random.randrange(len(content))] ^= 1 << random.randrange(8)
@@ -91,7 +91,7 @@ def _damages(content: bytes, random: Random, number: int) -> Iterator[bytes]:
 @cases(200, 4_000)
 @pytest.mark.parametrize("name", FILES)
 def test_a_damaged_file_is_named_or_reads_the_same(name: str, tmp_path: Path, number: int) -> None:
-    """A damage in the digest itself can leave the content unchanged."""
+    """A damaged file is an error with its name, or reads the same if only its digest is damaged."""
     write, path, read = FILES[name]
     write(tmp_path)
     file = tmp_path / path
@@ -122,7 +122,7 @@ def test_a_damaged_file_is_named_or_reads_the_same(name: str, tmp_path: Path, nu
 def test_a_version_of_another_owner_is_named(
     tmp_path: Path, folder: str, application: str, batch: int, told: str
 ) -> None:
-    """The message says whose file it is."""
+    """The error names the store, the application or the batch of the file."""
     _decide(tmp_path)
     target = tmp_path / "copied" / folder
     target.mkdir(parents=True)
@@ -135,7 +135,7 @@ def test_a_version_of_another_owner_is_named(
 
 
 def test_a_version_without_owner_and_digest_is_read(tmp_path: Path) -> None:
-    """Earlier releases wrote none."""
+    """A version of an earlier release is read, although it has no owner and no digest."""
     (tmp_path / "state" / "s").mkdir(parents=True)
     (tmp_path / "state/s/000000000003.json").write_bytes(PREPARED.to_json())
     assert _versions(tmp_path).load(3) == PREPARED

@@ -1,4 +1,4 @@
-"""What a checkpoint remembers of the log that its offsets belong to."""
+"""A checkpoint remembers the log that its offsets belong to."""
 
 from pathlib import Path
 
@@ -9,7 +9,7 @@ from oriel.pipeline.errors import CheckpointError
 
 
 def test_another_log_is_refused_once_there_are_offsets(tmp_path: Path) -> None:
-    """The kind, the cluster, and a topic that was made anew; a topic may come and go."""
+    """Another log or a re-created topic is rejected. Topics can be added and omitted."""
     cluster = {"log": "Kafka cluster 1", "topic t": "id 1"}
     settle_log(tmp_path, {"log": "an event log"}, sync=False)
     settle_log(tmp_path, cluster, sync=False)

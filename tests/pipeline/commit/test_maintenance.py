@@ -1,4 +1,4 @@
-"""The thread that keeps tables small: beside batches, through errors, to its end."""
+"""The maintenance thread compacts tables while batches run, after errors, and at its end."""
 
 import logging
 from collections.abc import Callable
@@ -18,7 +18,7 @@ LIMITS = Limits(small_files=4)
 
 
 def dead_letters(data: Path) -> TableUpkeep:
-    """A table of dead letters without any."""
+    """Return maintenance of an empty table of dead letters."""
     folder = data / "tables" / "_dead_letters"
     schema = pa.schema([pa.field("topic", pa.string(), nullable=False)])
     open_table(folder, schema, {}, sync=False)
@@ -28,14 +28,14 @@ def dead_letters(data: Path) -> TableUpkeep:
 def maintained(
     table: CompactedTable, limits: Limits = LIMITS, refuse: Callable[[], None] = lambda: None
 ) -> Maintenance:
-    """Maintenance of one store, not started."""
+    """Return maintenance of one store. It is not started."""
     return Maintenance(
         {"store": table.upkeep(limits)}, dead_letters(table.data), {"store": table.batch}, refuse
     )
 
 
 def commit(table: CompactedTable, maintenance: Maintenance, batches: int) -> None:
-    """Commit so many batches and say so."""
+    """Commit `batches` batches and report each to maintenance."""
     for _ in range(batches):
         table.commit([{"key": "a", "start": table.batch % 5, "n": table.batch}])
         maintenance.batch_committed(table.batch)
@@ -48,7 +48,7 @@ def wait_for_few_files(table: CompactedTable) -> None:
 
 
 def test_it_compacts_beside_batches(tmp_path: Path) -> None:
-    """After some batches the table is looked at, without a word from anybody."""
+    """The table is compacted after some batches, without a request."""
     table = CompactedTable(tmp_path, SLIDING)
     maintenance = maintained(table)
     maintenance.start()
@@ -63,7 +63,7 @@ def test_it_compacts_beside_batches(tmp_path: Path) -> None:
 def test_an_error_is_told_once_and_never_stops_the_stream(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """It is tried again after a pause, and what was begun leaves no file behind."""
+    """A failed compaction is logged once and tried again after a pause, and it leaves no files."""
     monkeypatch.setattr(module, "_RETRY_SECONDS", 0.0)
     table = CompactedTable(tmp_path, SLIDING)
     maintenance = maintained(table)
@@ -93,7 +93,7 @@ def test_an_error_is_told_once_and_never_stops_the_stream(
 
 
 def test_a_large_merge_lets_small_files_pass_and_is_given_up_at_the_end(tmp_path: Path) -> None:
-    """Between two of its files others have their turn; a run that ends doesn't wait for it."""
+    """Small files are merged between two files of a large merge. A run's end stops the merge."""
     table = CompactedTable(tmp_path, SLIDING)
     limits = Limits(small_files=4, small_size=1 << 12, fan_in=2, piece_rows=100, group_rows=50)
     for batch in range(2):
@@ -109,7 +109,7 @@ def test_a_large_merge_lets_small_files_pass_and_is_given_up_at_the_end(tmp_path
         between()
         seen.append(len(table.live()))
         if len(seen) == 8:
-            # As a run that ends says from another thread.
+            # At the end of a run, another thread sets this.
             maintenance._stops = True
 
     maintenance._between = noted  # type: ignore[method-assign]
@@ -118,7 +118,7 @@ def test_a_large_merge_lets_small_files_pass_and_is_given_up_at_the_end(tmp_path
     maintenance.close(finish=False)
     assert len(seen) == 8
     assert max(seen) <= 2 * (900 // 100 + 1) + limits.small_files + 1
-    # Files that the merge had written are gone again; small ones were merged.
+    # The files of the unfinished merge are deleted, and small files were merged.
     assert not {
         name for name in table.names() if name.startswith("compact-000000000000-000000000001")
     }
@@ -126,7 +126,7 @@ def test_a_large_merge_lets_small_files_pass_and_is_given_up_at_the_end(tmp_path
 
 
 def test_a_run_that_is_done_leaves_a_compacted_table(tmp_path: Path) -> None:
-    """With ``finish`` what is due is done, though the thread never had a look."""
+    """With `finish`, `close` does the due compactions, although the thread never ran."""
     table = CompactedTable(tmp_path, SLIDING)
     for batch in range(10):
         table.commit([{"key": "a", "start": batch}])
@@ -137,7 +137,7 @@ def test_a_run_that_is_done_leaves_a_compacted_table(tmp_path: Path) -> None:
 
 
 def test_who_was_overtaken_changes_nothing(tmp_path: Path) -> None:
-    """A process that may not write any more is told before a commit or a removal."""
+    """A process that cannot write any more is stopped before a commit or a removal."""
     table = CompactedTable(tmp_path, SLIDING)
     for batch in range(10):
         table.commit([{"key": "a", "start": batch}])

@@ -1,4 +1,4 @@
-"""Which partition keeps windows open after `oriel clock --set` has moved clocks."""
+"""The partition that keeps windows open after `oriel clock --set` has changed stream times."""
 
 import pytest
 
@@ -20,7 +20,7 @@ from oriel.storage import CommitRecord
 def test_the_slowest_clock_keeps_windows_open(
     clocks: dict[str, int], idle: list[int], holder: int
 ) -> None:
-    """Among the holder so far and those that were moved; idle partitions do not count."""
+    """It is the slowest of the previous one and the changed ones. Idle partitions do not count."""
     record = CommitRecord(3, {"t": {"0": 10, "1": 10}}, {"t": {"0": 5, "1": 9}}, 3, {"input": 1})
     notes = ClockNotes(idle={"t": idle}, held_by=("t", 0))
     batch = PreparedBatch(record, {}, {}, [], [], changed=0, open_records=0, clock_notes=notes)

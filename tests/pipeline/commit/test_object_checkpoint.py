@@ -1,4 +1,4 @@
-"""A checkpoint of objects: no lock, and Spark's folder is one of this machine."""
+"""A checkpoint in an object store has no lock, and Spark's directory is on this machine."""
 
 from pathlib import Path
 
@@ -10,7 +10,7 @@ from oriel.pipeline.errors import CheckpointError, Fenced
 from oriel.storage import current_files
 from tests.object_store import ObjectStore
 
-# An object store is started.
+# These tests start an object store.
 pytestmark = pytest.mark.slow
 
 _FIRST = b'v1\n{"events":{"0":17}}'
@@ -19,7 +19,7 @@ _FIRST = b'v1\n{"events":{"0":17}}'
 def test_where_sources_began_is_known_to_the_next_start(
     object_store: ObjectStore, tmp_path: Path
 ) -> None:
-    """A topic that is read from its end would else begin at a later end, on another machine."""
+    """A later start, also on another machine, begins a topic where the first start began it."""
     folder = object_store.data("first-offsets")
     first = Checkpoint(folder, sync=True, scratch=tmp_path / "first")
     first.prepare_spark(["events"], None)
@@ -43,7 +43,7 @@ def test_where_sources_began_is_known_to_the_next_start(
 def test_a_damaged_note_of_where_sources_began_is_an_error(
     object_store: ObjectStore, tmp_path: Path
 ) -> None:
-    """Whichever bit it is; notes of earlier versions have no digest."""
+    """Any flipped bit in the first offsets is an error. Files of old versions have no digest."""
     folder, files = object_store.data("damaged-offsets"), current_files()
     first = Checkpoint(folder, sync=True, scratch=tmp_path / "first")
     first.prepare_spark(["events"], None)
@@ -65,7 +65,7 @@ def test_a_damaged_note_of_where_sources_began_is_an_error(
 
 
 def test_the_later_start_fences_the_earlier_off(object_store: ObjectStore, tmp_path: Path) -> None:
-    """By its epoch alone; the lock of a folder has no part in it."""
+    """Only the epoch fences the earlier process. No lock file exists."""
     folder = object_store.data("epochs")
     first = Checkpoint(folder, sync=True, scratch=tmp_path)
     first.check_epoch()

@@ -1,4 +1,4 @@
-"""What a power loss may do to files that decide something: repaired at the start, or named."""
+"""A start repairs files that a power loss has damaged, or reports an error."""
 
 import re
 import shutil
@@ -17,10 +17,10 @@ from oriel.storage.files import CountingFiles, ForgettingFiles, use_files
 from tests.campaigns import full
 from tests.pipeline.commit.writers import Writer, run, tables_of, undisturbed, write_log
 
-# Hundreds of starts: too long for the inner loop.
+# Hundreds of starts are slow, so these tests are not in the inner loop.
 pytestmark = pytest.mark.slow
 
-#: Batches of the log, and those before the power loss.
+#: Batches of the log, and batches before the power loss.
 BATCHES, BEFORE = 6, 4
 
 Tables = dict[str, list[str]]
@@ -30,13 +30,13 @@ TORN: tuple[Torn, ...] = ("missing", "empty", "cut")
 
 @pytest.fixture(scope="module")
 def expected(tmp_path_factory: pytest.TempPathFactory) -> Tables:
-    """Give the tables of an undisturbed run."""
+    """Return the tables of an undisturbed run."""
     return undisturbed(tmp_path_factory.mktemp("undisturbed") / "run", BATCHES)
 
 
 @pytest.fixture(scope="module")
 def interrupted(tmp_path_factory: pytest.TempPathFactory) -> dict[bool, Path]:
-    """Give folders of runs that ended after a batch, and between two commits of one (True)."""
+    """Return runs that ended after a batch (False), and between the commits of a batch (True)."""
     folders = {}
     for during in (False, True):
         folder = folders[during] = tmp_path_factory.mktemp("interrupted")
@@ -47,14 +47,14 @@ def interrupted(tmp_path_factory: pytest.TempPathFactory) -> dict[bool, Path]:
                 patch.setattr(StoreTables, "commit_dead_letters", _cut_off)
                 with pytest.raises(KeyboardInterrupt):
                     run(folder, 1)
-        # As another start would leave it, whose Spark's folder has the newest entries.
+        # A further start creates Spark's directory with the newest entries.
         Writer(folder).close()
         add_checkpoint(folder / "data" / "tables" / "first", 1)
     return folders
 
 
 def tear(path: Path, torn: Torn) -> None:
-    """Leave of a file what a power loss may leave."""
+    """Leave of a file what a power loss can leave."""
     if torn == "missing":
         path.unlink()
     else:
@@ -63,7 +63,7 @@ def tear(path: Path, torn: Torn) -> None:
 
 
 def newest(pattern: str, number: int) -> Callable[[Path], list[Path]]:
-    """The newest files of a pattern."""
+    """Return a function that finds the newest files of a pattern."""
     return lambda data: sorted(data.glob(pattern))[-number:]
 
 
@@ -72,8 +72,8 @@ STATE = [f"{APP}/state/{store}/*.json" for store in ("first", "second")]
 LOGS = [f"tables/{store}/_delta_log/*.json" for store in ("first", "second", "_dead_letters")]
 EPOCHS = f"{APP}/epochs/*.json"
 
-#: What is damaged -> how it is told where it isn't repaired: of files that are missing, and of
-#: such that are empty or cut.
+#: The damaged files, then the error if they are missing, and the error if they are empty or cut.
+#: None if the start repairs them.
 Told = tuple[type[Exception], str] | None
 DAMAGED: dict[str, tuple[Callable[[Path], list[Path]], Told, Told]] = {
     "the newest version of a store": (newest(STATE[0], 1), None, None),
@@ -107,7 +107,7 @@ DAMAGED: dict[str, tuple[Callable[[Path], list[Path]], Told, Told]] = {
 }
 
 
-#: Between two commits of a batch these are no newest files: they were synced before it began.
+#: Between two commits of a batch, these are not the newest files. They were synced before it began.
 SYNCED_BEFORE = {"the newest version of the last store", "the newest log entry of the last store"}
 
 
@@ -129,7 +129,7 @@ def test_each_deciding_file_is_repaired_or_named(
     torn: Torn,
     during: bool,
 ) -> None:
-    """Nothing is lost and nothing comes twice; what can't be repaired is one line."""
+    """A start repairs the file without loss or duplicates, or reports an error of one line."""
     files, told_missing, told_torn = DAMAGED[damaged]
     shutil.copytree(interrupted[during], tmp_path, dirs_exist_ok=True)
     paths = files(tmp_path / "data")
@@ -154,7 +154,7 @@ def _cut_off(*_arguments: object) -> None:
 
 @pytest.mark.parametrize("every", [13, *full(1)])
 def test_power_is_lost_at_any_operation(tmp_path: Path, expected: Tables, every: int) -> None:
-    """What was not synced at that moment is gone; the next start makes it good."""
+    """The next start restores the content that was not synced at that moment."""
     write_log(tmp_path / "counted", BATCHES)
     with use_files(CountingFiles()) as counting:
         run(tmp_path / "counted", 2)
@@ -173,14 +173,14 @@ def test_power_is_lost_at_any_operation(tmp_path: Path, expected: Tables, every:
 
 
 class PowerLost(ForgettingFiles):
-    """A disk whose power goes before an operation."""
+    """A disk that loses power before the operation with index `stop`."""
 
     def __init__(self, stop: int) -> None:
         super().__init__()
         self._left = stop
 
     def before(self, operation: str, path: Path) -> None:
-        """Count them."""
+        """Count the operation, and stop at the power loss."""
         super().before(operation, path)
         self._left -= 1
         if self._left < 0:

@@ -1,4 +1,4 @@
-"""Spark's log is made anew at each start, and only what is of earlier epochs goes."""
+"""Each start writes Spark's log again and removes nothing of a later epoch."""
 
 from pathlib import Path
 
@@ -11,27 +11,27 @@ ENDS = {"a": {"0": 12, "1": 0}, "b": {}}
 
 
 def prepared(folder: Path, resumption: Resumption | None) -> Path:
-    """Spark's folder as a start makes it."""
+    """Return Spark's directory after a start has prepared it."""
     with Checkpoint(folder, sync=False) as checkpoint:
         checkpoint.prepare_spark(["a", "b", "new"], resumption)
         return checkpoint.spark
 
 
 def names(folder: Path) -> list[str]:
-    """All files below a folder."""
+    """Return the paths of all files below a directory."""
     return sorted(
         path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()
     )
 
 
 def test_spark_goes_on_from_the_last_decided_batch(tmp_path: Path) -> None:
-    """With the entry before it, and its commit only if it is done; a new topic has no offsets."""
+    """Spark resumes at the last prepared batch. Its log has a commit only if the batch is done."""
     starts = {"a": {"0": 3}}
     spark = prepared(tmp_path / "open", Resumption(7, starts, ENDS, is_done=False))
     assert names(spark) == ["metadata", "offsets/6", "offsets/7"]
     entry = (spark / "offsets" / "7").read_text().splitlines()
     assert entry[0] == "v1"
-    # As the event log's source writes it.
+    # The source of the event log writes this format. A new topic has no offsets.
     assert entry[2:] == ['{"a": {"0": 12, "1": 0}}', '{"b": {}}', "-"]
     done = prepared(tmp_path / "done", Resumption(0, {}, ENDS, is_done=True))
     assert names(done) == ["commits/0", "metadata", "offsets/0"]
@@ -40,7 +40,7 @@ def test_spark_goes_on_from_the_last_decided_batch(tmp_path: Path) -> None:
 
 
 def test_of_sparks_folders_the_last_stay(tmp_path: Path) -> None:
-    """Also one of a successor; what versions without epochs had goes."""
+    """The directories of the last epochs and of a successor stay. Files of no epoch are removed."""
     old = tmp_path / "spark"
     for _ in range(22):
         Checkpoint(tmp_path, sync=False).close()
@@ -57,7 +57,7 @@ def test_of_sparks_folders_the_last_stay(tmp_path: Path) -> None:
 
 
 def test_where_sources_began_is_kept_until_a_batch_is_decided(tmp_path: Path) -> None:
-    """A topic that is read from its end begins where the first start saw it; torn files go."""
+    """The first offsets of sources are kept until a batch is prepared. Torn files are removed."""
     first = prepared(tmp_path, None)
     whole = b'\0v1\n{"a":{"0":5}}'
     for source, content in ((0, whole), (1, whole[:9]), (2, b"")):

@@ -1,4 +1,4 @@
-"""What a checkpoint knows of a stream's topic: what it is, and how far it is published."""
+"""A checkpoint stores the definition of an output topic, and its last published batch."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -15,20 +15,20 @@ Published = list[tuple[Path, int]]
 
 
 def defined(condition: str = "v > 1", key_groups: int = 8) -> SinkDefinition:
-    """A topic of a filtered stream."""
+    """Return the definition of a topic of a filtered stream."""
     builder = StreamsBuilder()
     builder.stream("t", "v INT").filter(condition).to("out")
     return SinkDefinition.of(builder.build().sinks[0], key_groups)
 
 
 def prepared(batch: int, changed: int = 1) -> PreparedBatch:
-    """A batch of so many records."""
+    """Return a batch of `changed` records."""
     record = CommitRecord(batch, {"t": {"0": batch + 1}}, {}, -1)
     return PreparedBatch(record, {0: [f"{batch:012d}-0000.arrow"]}, {}, [], [], changed, 0)
 
 
 class Opened:
-    """A checkpoint with one topic, opened again and again."""
+    """A checkpoint with one topic, opened several times."""
 
     def __init__(self, folder: Path) -> None:
         self.layout = DataLayout(folder)
@@ -36,11 +36,11 @@ class Opened:
 
     @property
     def folder(self) -> Path:
-        """The checkpoint."""
+        """Return the directory of the checkpoint."""
         return self.layout.checkpoint("app")
 
     def topic(self, definition: SinkDefinition | None = None) -> SinkTopic:
-        """Open the topic, and remember what it publishes."""
+        """Open the topic, and remember the batches that it publishes."""
 
         def publish(folder: Path, batch: PreparedBatch) -> None:
             self.published.append((folder, batch.record.batch))
@@ -51,7 +51,7 @@ class Opened:
             )  # fmt: skip
 
     def decide(self, batch: int) -> None:
-        """Let a batch be decided."""
+        """Save a batch as prepared."""
         with Checkpoint(self.folder, sync=False) as checkpoint:
             checkpoint.versions("to(out)").decide(batch, prepared(batch), [])
 
@@ -62,7 +62,7 @@ def _opened(tmp_path: Path) -> Opened:
 
 
 def test_a_batch_is_published_and_noted(opened: Opened) -> None:
-    """One note stays, also where a batch has no record; then nothing is sent."""
+    """One note is kept, also after a batch without records, which is not published."""
     topic = opened.topic()
     assert (topic.recorded_batch(), topic.newest_record()) == (-1, None)
     for batch, changed in ((0, 3), (1, 0), (2, 1)):
@@ -76,7 +76,7 @@ def test_a_batch_is_published_and_noted(opened: Opened) -> None:
 
 
 def test_a_batch_that_is_decided_is_to_be_published(opened: Opened) -> None:
-    """Until that is noted; the one before it was, whether or not its note is there."""
+    """A prepared batch counts as published when its note exists, or when a later batch exists."""
     opened.topic()
     opened.decide(0)
     assert opened.topic().recorded_batch() == -1
@@ -88,7 +88,7 @@ def test_a_batch_that_is_decided_is_to_be_published(opened: Opened) -> None:
 
 
 def test_a_note_that_comes_late_does_no_harm(opened: Opened) -> None:
-    """As from a process that slept while others went on; the next start removes it."""
+    """A late note, as of a process that was paused, is ignored. The next start removes it."""
     topic = opened.topic()
     for batch in range(4):
         topic.commit(prepared(batch), batch)
@@ -100,7 +100,7 @@ def test_a_note_that_comes_late_does_no_harm(opened: Opened) -> None:
 
 
 def test_other_steps_are_refused(opened: Opened) -> None:
-    """Each difference is told with the ways out; key groups are those of the state."""
+    """A changed step is an error with the solutions. Key groups of the state stay."""
     opened.topic()
     with pytest.raises(IncompatibleStore) as refused:
         opened.topic(defined("v > 2"))
@@ -110,7 +110,7 @@ def test_other_steps_are_refused(opened: Opened) -> None:
 
 
 def test_the_last_generation_with_a_definition_counts(opened: Opened) -> None:
-    """What a rebuild left that was killed has none."""
+    """A directory that a killed rebuild left has no definition and is ignored."""
     opened.topic()
     state = opened.folder / "state"
     for name in ("to(out)@3", "to(out)@4"):
@@ -123,7 +123,7 @@ def test_the_last_generation_with_a_definition_counts(opened: Opened) -> None:
 
 
 def test_a_damaged_definition_is_told(opened: Opened) -> None:
-    """Nothing is guessed."""
+    """A damaged definition is an error that names the file."""
     topic = opened.topic()
     (topic.table_folder / "sink.json").write_text("{")
     with pytest.raises(CheckpointError, match=r"sink\.json is damaged .* backup"):
@@ -131,7 +131,7 @@ def test_a_damaged_definition_is_told(opened: Opened) -> None:
 
 
 def test_a_damaged_note_is_told(opened: Opened) -> None:
-    """The note has the position that the topic has reached."""
+    """A damaged note is an error that names the file, because the note has the position."""
     topic = opened.topic()
     topic.commit(prepared(0), 0)
     (note,) = topic.table_folder.glob("published-*")

@@ -1,4 +1,4 @@
-"""The next generation of a store: what is on disk when its table names it, and what goes then."""
+"""The switch of a store to its next generation: the order of writes, and what is removed."""
 
 import os
 from collections.abc import Iterator
@@ -28,13 +28,13 @@ SCHEMA = store_schema({})
 
 @pytest.fixture
 def checkpoint(tmp_path: Path) -> Iterator[Checkpoint]:
-    """A checkpoint in a data folder."""
+    """Yield a checkpoint in a data directory."""
     with Checkpoint(DataLayout(tmp_path).checkpoint("app"), sync=True) as made:
         yield made
 
 
 def computed(folder: Path) -> PreparedBatch:
-    """What a rebuild has computed: a state file."""
+    """Return the result of a rebuild: a prepared batch with one state file."""
     folder.mkdir()
     (folder / "0.arrow").write_bytes(b"state")
     record = CommitRecord(batch=2, offsets={"events": {"0": 9}}, stream_time_ms={}, close_ms=0)
@@ -44,7 +44,7 @@ def computed(folder: Path) -> PreparedBatch:
 def test_state_is_on_disk_before_the_table_names_it(
     tmp_path: Path, checkpoint: Checkpoint, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The files, their folder, and the name of that folder, which is new; then the entry."""
+    """The state files, their directory and its name are synced before the log entry."""
     layout = DataLayout(tmp_path)
     replacement = Replacement(layout, checkpoint, DEFINITION, SCHEMA, sync=True)
     prepared = as_version(computed(tmp_path / "scratch"), 7)
@@ -73,7 +73,7 @@ def test_state_is_on_disk_before_the_table_names_it(
 def test_what_a_killed_rebuild_left_is_no_part_of_the_next(
     tmp_path: Path, checkpoint: Checkpoint
 ) -> None:
-    """Its generation begins empty again."""
+    """The next generation starts empty."""
     left = checkpoint.versions("s@1").folder / "000000000001.json"
     left.write_bytes(b"{}")
     replacement = Replacement(DataLayout(tmp_path), checkpoint, DEFINITION, SCHEMA, sync=False)
@@ -81,7 +81,7 @@ def test_what_a_killed_rebuild_left_is_no_part_of_the_next(
 
 
 def test_earlier_generations_go_later_ones_stay(tmp_path: Path, checkpoint: Checkpoint) -> None:
-    """Of this store alone; a process that slept must not remove what its successor made."""
+    """Only this store's earlier generations are removed. A later one can belong to a successor."""
     layout = DataLayout(tmp_path)
     layout.rebuild("s").mkdir(parents=True)
     names = ["s", "s@1", "s@2", "s@3", "other", "other@1"]
@@ -95,7 +95,7 @@ def test_earlier_generations_go_later_ones_stay(tmp_path: Path, checkpoint: Chec
 def test_dead_letters_that_are_there_are_not_added_again(
     tmp_path: Path, checkpoint: Checkpoint
 ) -> None:
-    """By place, store and reason, whatever the batch; those without a store, too."""
+    """A dead letter is added once per position, store and reason, also if it has no store."""
 
     def letters(folder: Path, *places: tuple[int, str | None]) -> None:
         table = open_table(folder, DEAD_LETTER_SCHEMA, {}, sync=False)
@@ -116,7 +116,7 @@ def test_dead_letters_that_are_there_are_not_added_again(
     found = DeltaTable(layout.dead_letters).to_pyarrow_table().sort_by("offset").to_pylist()
     added = [(row["offset"], row["store"]) for row in found if row["revision"] == 7]
     assert (len(found), sorted(added, key=str)) == (5, [(3, "s"), (4, None)])
-    # Further rebuilds find further ones, and each adds its own.
+    # Further rebuilds find more dead letters, and each rebuild adds its own.
     for rebuild in range(1, 4):
         letters(tmp_path / f"scratch-{rebuild}", (4, None), (4 + rebuild, "s"))
         replacement.add_dead_letters(tmp_path / f"scratch-{rebuild}", 7 + rebuild)
@@ -129,7 +129,7 @@ def test_dead_letters_that_are_there_are_not_added_again(
 def test_the_table_has_the_newest_definition(
     tmp_path: Path, before_ms: int | None, after_ms: int | None
 ) -> None:
-    """The retention can change at a start, and the service reads it from the table."""
+    """A start writes a changed retention to the table, because the service reads it there."""
     layout = DataLayout(tmp_path)
     for retention_ms in (before_ms, after_ms, after_ms):
         definition = replace(DEFINITION, retention_ms=retention_ms)

@@ -1,7 +1,7 @@
 """A pipeline without Spark: its checkpoint, tables and tasks in this process, batch by batch.
 
-What Spark does is done here by the files that it would go by: it offers the last batch again unless
-the commit log has it, and then ever new ones.
+The writer reads Spark's log files as Spark does. It repeats the last batch unless the commit log
+has it, and then plans new batches.
 """
 
 from functools import partial
@@ -21,12 +21,12 @@ from oriel.pipeline.testing.steps import steps_for
 from oriel.storage import DataLayout, Offsets
 from oriel.storage.delta import open_delta
 
-#: Lines of a batch, one of which is no record.
+#: Lines of a batch. One line is not a record.
 LINES = 6
 
 
 def two_stores() -> Topology:
-    """Two stores over one topic; both have dead letters of their own."""
+    """Return a topology of two stores over one topic. Each store has its own dead letters."""
     builder = StreamsBuilder()
     for name in ("first", "second"):
         windows = SlidingWindows.of_time_difference_and_grace(10, 30)
@@ -36,7 +36,7 @@ def two_stores() -> Topology:
 
 
 def write_log(folder: Path, batches: int) -> None:
-    """Write an event log of so many batches: keys come and go, windows close."""
+    """Write an event log of `batches` batches with three keys, in which windows close."""
     topic = folder / "log" / "t"
     topic.mkdir(parents=True)
     with (topic / "0.jsonl").open("wb") as file:
@@ -49,7 +49,7 @@ def write_log(folder: Path, batches: int) -> None:
 
 
 class Writer:
-    """One process's run of a pipeline over a folder with a log."""
+    """A run of a pipeline, as by one process, over a directory with a log."""
 
     def __init__(
         self,
@@ -60,15 +60,16 @@ class Writer:
         data: Path | None = None,
         scratch: Path | None = None,
     ) -> None:
-        """Open what is there, as a start does; a lock that another holds counts for nothing.
+        """Open the existing data as a start does, and ignore a lock of another process.
 
-        ``data`` is another data folder than that of ``folder``. If it is in a bucket, Spark's log
-        is in ``scratch``.
+        Args:
+            data: A data directory other than the one in `folder`.
+            scratch: The directory of Spark's log if `data` is in a bucket.
         """
         self.data = data or folder / "data"
         layout = DataLayout(self.data)
         lock = layout.checkpoint("app") / "lock"
-        # What a file system without locks comes to: each has the lock on a file of its own.
+        # On a file system without locks, each process would lock a file of its own.
         lock.unlink(missing_ok=True)
         self.checkpoint = Checkpoint(
             layout.checkpoint("app"), sync=sync, lock_wait_s=0, scratch=scratch
@@ -99,7 +100,7 @@ class Writer:
         self.resumption = last_batch(self.stores.values())
         self.checkpoint.prepare_spark(["t"], self.resumption)
         self._next = 0
-        #: Where batches end that Spark's log names; later ones end at the next cut.
+        #: End offsets of the batches in Spark's log. Later batches end at the next cut.
         self._ends: dict[int, Offsets] = {}
         offsets = self.checkpoint.spark / "offsets"
         if offsets.exists():
@@ -109,7 +110,7 @@ class Writer:
             self._next = logged[-1] + is_done
 
     def run(self, batches: int | None = None) -> None:
-        """Run so many batches, or to the end of the log."""
+        """Run `batches` batches, or run to the end of the log."""
         done = 0
         while done != batches and self.is_behind:
             self.run_batch()
@@ -117,7 +118,7 @@ class Writer:
 
     @property
     def is_behind(self) -> bool:
-        """Whether the log goes on behind the last batch."""
+        """Return whether the log has lines after the last batch."""
         return self._ends_of(self._next - 1) < self._cuts[-1]
 
     def run_batch(self) -> None:
@@ -138,14 +139,14 @@ class Writer:
         self._next += 1
 
     def __enter__(self) -> Self:
-        """Run for the time of a ``with`` block."""
+        """Return the writer, which is closed at the end of the `with` block."""
         return self
 
     def __exit__(self, *_error: object) -> None:
         self.close()
 
     def close(self) -> None:
-        """End as a process does."""
+        """Close the checkpoint, as the end of a process does."""
         self.checkpoint.close()
 
     def _ends_of(self, batch: int) -> int:
@@ -161,13 +162,13 @@ class Writer:
 
 
 def run(folder: Path, batches: int | None = None) -> None:
-    """Start, run so many batches or to the end of the log, and end."""
+    """Start a writer, run `batches` batches or to the end of the log, and close it."""
     with Writer(folder) as writer:
         writer.run(batches)
 
 
 def undisturbed(folder: Path, batches: int) -> dict[str, list[str]]:
-    """The tables of a run that nothing happened to, over the same log."""
+    """Return the tables of an undisturbed run over the same log."""
     folder.mkdir()
     write_log(folder, batches)
     run(folder)
@@ -175,7 +176,7 @@ def undisturbed(folder: Path, batches: int) -> dict[str, list[str]]:
 
 
 def tables_of(folder: Path) -> dict[str, list[str]]:
-    """All rows of the tables as texts, by table: also their revisions are the same."""
+    """Return all rows of each table as strings, including their revisions."""
     rows: dict[str, list[str]] = {}
     for name in ("first", "second", "_dead_letters"):
         table = open_delta(folder / "data" / "tables" / name).to_pyarrow_table()
@@ -184,7 +185,7 @@ def tables_of(folder: Path) -> dict[str, list[str]]:
 
 
 def newest_of(folder: Path, name: str) -> list[str]:
-    """The newest row of each of a store's windows as text: what compaction leaves as it is."""
+    """Return the newest row of each window of a store as a string. Compaction keeps these rows."""
     newest: dict[tuple[Any, ...], Any] = {}
     rows = open_delta(folder / "data" / "tables" / name).to_pyarrow_table()
     for row in rows.sort_by("revision").to_pylist():

@@ -1,4 +1,4 @@
-"""Lines decoded by Spark, by blocks, and each line by itself: all three must say the same."""
+"""Lines decoded by Spark, by blocks, and one by one. All three results must be equal."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -14,15 +14,15 @@ from oriel.pipeline.sources.spark_decoding import (
     spark_kafka_decoder,
 )
 
-#: Behind the lines in question: so many that a block is not read line by line.
+#: Lines after the tested lines, enough that a block is not decoded line by line.
 _GOOD_LINES = [b'{"key":"good","timestamp_ms":1}'] * 64
 
-#: A message of Kafka: key, value, timestamp in microseconds.
+#: A Kafka message: key, value, timestamp in microseconds.
 Message = tuple[bytes | None, bytes | None, int | None]
 
 
 def decoded_log(spark: SparkSession, lines: Sequence[bytes], schema: str) -> list[Row]:
-    """Decode ``lines`` as one partition of an event log, in their order, as Spark does."""
+    """Decode `lines` as one partition of a log, in order, compare decoders, return Spark's rows."""
     theirs = spark_event_log_decoder(schema)
     return _decoded(spark, log_rows([*lines, *_GOOD_LINES]), theirs, event_log_decoder(schema))[
         : len(lines)
@@ -30,19 +30,19 @@ def decoded_log(spark: SparkSession, lines: Sequence[bytes], schema: str) -> lis
 
 
 def decoded_messages(spark: SparkSession, messages: Sequence[Message], schema: str) -> list[Row]:
-    """Decode messages of one partition of Kafka, in their order, as Spark does."""
+    """Decode messages of one Kafka partition, compare the decoders, and return Spark's rows."""
     rows = message_rows([*messages, *((b"good", b"{}", 1) for _ in _GOOD_LINES)])
     found = _decoded(spark, rows, spark_kafka_decoder(schema), kafka_decoder(schema))
     return found[: len(messages)]
 
 
 def log_rows(lines: Sequence[bytes]) -> pa.RecordBatch:
-    """Raw rows of an event log."""
+    """Return raw rows of an event log."""
     return pa.record_batch({**_places(len(lines)), "raw": pa.array(lines, pa.binary())})
 
 
 def message_rows(messages: Sequence[Message]) -> pa.RecordBatch:
-    """Raw rows of Kafka."""
+    """Return raw rows of Kafka."""
     keys, values, times = zip(*messages, strict=True)
     return pa.record_batch({
         "key": pa.array(keys, pa.binary()),
@@ -65,9 +65,9 @@ def _decoded(
     found = theirs.decode(raw).orderBy("offset").collect()
     by_blocks = ours.decode(rows).to_pylist()
     for row, block, line in zip(found, by_blocks, alone(ours, rows), strict=True):
-        # As text: -0.0 is equal to 0.0 else.
+        # As strings, because -0.0 equals 0.0.
         assert repr(block) == repr(line)
-        # Spark only knows the field of a number that is out of range, and not the number.
+        # Spark's reason has the field of a number that is out of range, but not the number.
         reason = block["reason"] or ""
         code, _, detail = (row.reason or "").partition(": ")
         assert reason.partition(": ")[0] == code
@@ -77,7 +77,7 @@ def _decoded(
 
 
 def _record(row: Row) -> dict[str, Any]:
-    """What a row of Spark's decoder says; the rest of a bad record means nothing."""
+    """Return a row of Spark's decoder, without key, time and value if the record is invalid."""
     record = row.asDict(recursive=True)
     if row.reason is not None:
         record.update(key=None, timestamp_ms=None, value=None)

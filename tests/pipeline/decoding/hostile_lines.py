@@ -1,11 +1,11 @@
-"""Lines that try to be read otherwise than they should: JSON of wrong types, and hardly JSON."""
+"""Hostile lines: JSON of wrong types, and text that is almost JSON."""
 
 import json
 from random import Random
 
 import pyarrow as pa
 
-#: Numbers at the limits of columns, and in odd spellings.
+#: Numbers at the limits of columns, and in unusual spellings.
 NUMBERS = [
     "0", "-0", "1", "-1", "7", "12", "-0.0", "0.0", "1.5", "-2.25", "1e3", "1E+2", "25e-1", "1.0",
     "127", "128", "-128", "32767", "32768", "-32768", "-32769", "2147483647", "2147483648",
@@ -22,7 +22,7 @@ NO_NUMBERS = [
     "01", "-01", "1.", ".5", "+1", "1e", "1e+", "--1", "0x1", "1_0", "NaN", "-NaN", "Infinity",
     "-Infinity", "Inf", "+INF", "1f", "1,5", "1 2", "٣",
 ]  # fmt: skip
-#: What stands between quotes.
+#: Contents of strings, without the quotes.
 TEXTS = [
     "", "a", "b", "5", "-1", "true", "null", "NaN", "Info", "-0", "-0,", ": NaN ", "~line", "é",
     "\U0001f600", "{}", "}{", "} {", "[1]", r"\u0041", r"\ud83d\ude00", r"\uD83D\uDE00", r"\u0000",
@@ -43,13 +43,13 @@ PIECES = [
 
 
 class HostileLines:
-    """Makes lines for rows of a type; most of them are nearly good."""
+    """Creates lines for rows of a type. Most of the lines are nearly valid."""
 
     def __init__(self, random: Random) -> None:
         self._random = random
 
     def line(self, row_type: pa.StructType) -> bytes:
-        """One line."""
+        """Return one line."""
         text = self._value(row_type)
         if self._rarely(0.1):
             text = self._blank() + text + self._blank()

@@ -1,4 +1,4 @@
-"""Messages of Kafka as raw rows, and what a decoder makes of them."""
+"""Kafka messages as raw rows, and the rows that the decoder returns for them."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -8,7 +8,7 @@ import pyarrow as pa
 from oriel.pipeline.decoding import SchemaRegistry, kafka_decoder
 from oriel.pipeline.language import Consumed
 
-#: Headers as Spark gives them.
+#: Headers as Spark returns them.
 HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
 
 
@@ -19,7 +19,7 @@ def raw_rows(
     times_us: Sequence[int | None] | None = None,
     headers: Sequence[Any] | None = None,
 ) -> pa.RecordBatch:
-    """Raw rows of one partition: keys ``k``, times of 1 ms and no headers if none are given."""
+    """Return raw rows of one partition. Default: keys `k`, times of 1 ms, no headers."""
     count = len(values)
     return pa.record_batch({
         "key": pa.array(keys if keys is not None else [b"k"] * count, pa.binary()),
@@ -38,7 +38,7 @@ def decoded(
     consumed: Consumed,
     registry: SchemaRegistry | None = None,
 ) -> list[dict[str, Any]]:
-    """What the decoder of blocks makes of ``rows``: reasons without details, these beside them."""
+    """Return the rows of the block decoder. The detail of a reason is in `detail`."""
     decoder = kafka_decoder(schema, consumed, registry)
     assert decoder is not None
     found: list[dict[str, Any]] = decoder.decode(rows).to_pylist()
@@ -54,6 +54,6 @@ def values_of(
     consumed: Consumed,
     registry: SchemaRegistry | None = None,
 ) -> list[Any]:
-    """Each message's value, or the reason why it is bad."""
+    """Return the value of each message, or the reason why it is invalid."""
     found = decoded(raw_rows(values), schema, consumed, registry)
     return [row["reason"] or row["value"] for row in found]

@@ -1,4 +1,4 @@
-"""A schema registry over real HTTP that answers what it is told."""
+"""A schema registry over real HTTP that returns prepared responses."""
 
 import json
 from collections.abc import Iterator
@@ -7,22 +7,27 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
 from typing import Any
 
-#: An answer that ends before it is whole.
+#: A response that ends before it is complete.
 CUT = b'{"schema": '
 
 
 class Registry(ThreadingHTTPServer):
-    """What it answers by path, an object or a status; and what it was asked, with credentials."""
+    """A registry with prepared responses.
+
+    Attributes:
+        answers: The response by path: an object, bytes or an HTTP status.
+        asked: The path and the credentials of each request.
+    """
 
     def __init__(self) -> None:
-        """Listen on a free port of the loopback."""
+        """Listen on a free port of the loopback interface."""
         super().__init__(("127.0.0.1", 0), _Handler)
         self.answers: dict[str, Any] = {}
         self.asked: list[tuple[str, str | None]] = []
 
     @property
     def url(self) -> str:
-        """Where it is."""
+        """Return the address of the registry."""
         return f"http://127.0.0.1:{self.server_port}"
 
 
@@ -41,12 +46,12 @@ class _Handler(BaseHTTPRequestHandler):
             self.wfile.write(text)
 
     def log_message(self, *_arguments: Any) -> None:
-        """Be quiet."""
+        """Log nothing."""
 
 
 @contextmanager
 def running_registry() -> Iterator[Registry]:
-    """A registry that answers until the block ends; it knows nothing as yet."""
+    """Run a registry without responses until the block ends."""
     with Registry() as registry:
         thread = Thread(target=registry.serve_forever, args=(0.01,))
         thread.start()
@@ -58,5 +63,5 @@ def running_registry() -> Iterator[Registry]:
 
 
 def with_id(schema_id: int, body: bytes) -> bytes:
-    """A value with Confluent's header."""
+    """Return a value with Confluent's header."""
     return b"\0" + schema_id.to_bytes(4, "big") + body

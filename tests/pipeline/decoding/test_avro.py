@@ -1,4 +1,4 @@
-"""Avro values: what fastavro writes comes back, and hostile bytes harm nobody else."""
+"""Avro values of fastavro are decoded, and hostile bytes affect no other record."""
 
 import json
 import math
@@ -49,7 +49,7 @@ COLUMNS = (
     "counts MAP<STRING, INT>, address STRUCT<zip: STRING>, second STRUCT<zip: STRING>, "
     "state STRING, at BIGINT"
 )
-#: The same without a map, which Arrow does not make of what fastavro reads.
+#: The same without a map, because Arrow does not convert the maps of fastavro.
 PLAIN_COLUMNS = COLUMNS.replace("counts MAP<STRING, INT>, ", "")
 
 _ADDRESSES = st.fixed_dictionaries({"zip": st.text(), "x": st.binary(max_size=3)})
@@ -76,14 +76,14 @@ ORDER = {
 
 
 def written(record: Any, schema: str = SCHEMA) -> bytes:
-    """A record as fastavro writes it."""
+    """Return a record as fastavro encodes it."""
     stream = BytesIO()
     fastavro.schemaless_writer(stream, fastavro.parse_schema(json.loads(schema)), record)
     return stream.getvalue()
 
 
 def expected(record: dict[str, Any]) -> dict[str, Any]:
-    """The row of an order."""
+    """Return the row of an order."""
     row = {name: value for name, value in record.items() if name != "unread"}
     row["counts"] = list(record["counts"].items())
     for name in ("address", "second"):
@@ -94,7 +94,7 @@ def expected(record: dict[str, Any]) -> dict[str, Any]:
 @settings(deadline=None)
 @given(st.lists(ORDERS, min_size=1, max_size=5))
 def test_what_is_written_is_read(orders: list[dict[str, Any]]) -> None:
-    """Columns are found by name, and fields that no column names are left out."""
+    """Columns are found by name, and fields without a column are ignored."""
     values = [written(order) for order in orders]
     rows = [expected(order) for order in orders]
     assert values_of(values, COLUMNS, Consumed(value_serde=Serdes.avro(SCHEMA))) == rows
@@ -104,7 +104,7 @@ def test_what_is_written_is_read(orders: list[dict[str, Any]]) -> None:
 
 
 def test_hostile_bytes_harm_no_other_record() -> None:
-    """Cut, changed and longer records: each is a dead letter or some row, the good ones stay."""
+    """A cut, changed or longer record is a dead letter or some row. Valid records stay valid."""
     chance, good = random.Random(7), written(ORDER)
     values = []
     for _ in range(3000):
@@ -132,7 +132,7 @@ def test_hostile_bytes_harm_no_other_record() -> None:
 
 
 def test_bytes_behind_a_record_and_missing_ones_are_told() -> None:
-    """Half a record and a record and a half are none; no value is a tombstone."""
+    """An incomplete record, or bytes after one, is a dead letter. A null value is a tombstone."""
     good = written(ORDER)
     values = [good + b"\0", good[:-1], b"", None]
     found = values_of(values, "id BIGINT", Consumed(value_serde=Serdes.avro(SCHEMA)))
@@ -167,7 +167,7 @@ def test_bytes_behind_a_record_and_missing_ones_are_told() -> None:
 def test_a_value_fits_its_column_or_is_of_a_wrong_type(
     written_as: Any, value: Any, column: str, read: Any
 ) -> None:
-    """Numbers are widened, nothing else is turned into another type."""
+    """Numbers are widened or checked against the range of the column. UTF-8 bytes are a string."""
     schema = json.dumps({
         "type": "record", "name": "r", "fields": [{"name": "v", "type": written_as}],
     })  # fmt: skip
@@ -179,7 +179,7 @@ def test_a_value_fits_its_column_or_is_of_a_wrong_type(
 
 
 def test_single_objects_begin_with_their_schemas_fingerprint() -> None:
-    """Another schema's object, and a bare one, are dead letters."""
+    """An object of another schema, or without a header, is a dead letter."""
     canonical = to_parsing_canonical_form(json.loads(SCHEMA))
     header = b"\xc3\x01" + bytes.fromhex(fingerprint(canonical, "CRC-64-AVRO"))
     good = written(ORDER)
@@ -210,13 +210,13 @@ def test_single_objects_begin_with_their_schemas_fingerprint() -> None:
     ],
 )
 def test_a_schema_that_can_not_be_used_is_refused(schema: str, told: str) -> None:
-    """Before any record comes; some would let a few bytes take all memory."""
+    """The error is raised before any record. Some schemas would let a few bytes use all memory."""
     with pytest.raises(InvalidTopology, match=told):
         values_of([], "v INT", Consumed(value_serde=Serdes.avro(schema)))
 
 
 def test_headers_and_schemas_have_to_fit_together() -> None:
-    """A registry's header names the schema; any other needs one, and a file has to be there."""
+    """The header `registry` names the schema, and any other header needs a schema."""
     with pytest.raises(InvalidTopology, match="does not fit"):
         Serdes.avro(SCHEMA, header="registry")
     with pytest.raises(InvalidTopology, match="does not fit"):

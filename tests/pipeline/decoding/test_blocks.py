@@ -1,4 +1,4 @@
-"""Blocks of lines: what is decoded does not depend on what stands beside it."""
+"""Blocks of lines: the result of a line does not depend on the other lines."""
 
 import pickle
 from itertools import pairwise
@@ -15,7 +15,7 @@ from oriel.pipeline.language import arrow_schema
 from tests.pipeline.decoding.both_decoders import Message, alone, log_rows, message_rows
 from tests.pipeline.decoding.hostile_lines import HostileLines
 
-#: Where the decoder of blocks finds that of single lines.
+#: The function for single lines, as the block decoder imports it.
 SLOW_WAY = "oriel.pipeline.decoding.blocks.decode_line"
 
 SCHEMA = (
@@ -40,7 +40,7 @@ BAD = {
 
 
 def log_decoder(schema: str = SCHEMA) -> BlockDecoder:
-    """The decoder of an event log."""
+    """Return the decoder of an event log."""
     decoder = event_log_decoder(schema)
     assert decoder is not None
     return decoder
@@ -50,7 +50,7 @@ def log_decoder(schema: str = SCHEMA) -> BlockDecoder:
 @given(st.integers(0, 2**32), st.integers(0, 150), st.sampled_from([0.0, 0.05, 0.5, 1.0]))
 @settings(max_examples=25)
 def test_a_block_is_decoded_like_each_of_its_lines(seed: int, count: int, hostile: float) -> None:
-    """Whatever lines stand beside one another."""
+    """A block of any lines has the same rows as its lines, decoded one by one."""
     random, decoder = Random(seed), log_decoder()
     lines = HostileLines(random)
     rows = log_rows([
@@ -64,7 +64,7 @@ def test_a_block_is_decoded_like_each_of_its_lines(seed: int, count: int, hostil
 @given(st.integers(0, 2**32), st.lists(st.integers(0, 300), max_size=4))
 @settings(max_examples=10)
 def test_a_batch_is_decoded_like_its_parts(seed: int, cuts: list[int]) -> None:
-    """Slices of a batch share its buffers."""
+    """A batch has the same rows as its slices, which share its buffers."""
     decoder, lines = log_decoder(), HostileLines(Random(seed))
     rows = log_rows([lines.line(decoder.line_type) for _ in range(300)])
     ends = sorted([0, *cuts, 300])
@@ -75,7 +75,7 @@ def test_a_batch_is_decoded_like_its_parts(seed: int, cuts: list[int]) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", [*BAD, "all"])
 def test_bad_lines_alone_are_read_slowly(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One bad line in a hundred, in several blocks: no good one is read by itself for it."""
+    """If one line in a hundred is invalid, only the invalid lines are decoded one by one."""
     slow = 0
 
     def counted(line: bytes, row_type: pa.StructType, text_field: str | None) -> object:
@@ -100,7 +100,7 @@ def test_bad_lines_alone_are_read_slowly(kind: str, monkeypatch: pytest.MonkeyPa
     "text", ["Info", "NaN", "-0", "a\x7fé", "\U0001f600", "{}", "}{", "[" * 990]
 )
 def test_texts_that_only_look_odd_are_read_fast(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What a text holds between its quotes is nobody's business."""
+    """The content of a string never causes the slow decoding of single lines."""
     monkeypatch.delattr(SLOW_WAY)
     lines = [(GOOD % (n, n)).replace(b"text", text.encode()) + b" \r" for n in range(100)]
     found = log_decoder().decode(log_rows(lines)).to_pylist()
@@ -108,7 +108,7 @@ def test_texts_that_only_look_odd_are_read_fast(text: str, monkeypatch: pytest.M
 
 
 def test_empty_lines_and_two_records_on_one_never_make_up_for_each_other() -> None:
-    """Arrow's reader counts three rows here, as many as there are lines."""
+    """Arrow's reader counts three rows here, as many as lines, and both lines are still invalid."""
     good = GOOD % (1, 1)
     for lines in ([b"", good * 2, good], [good * 2, b" ", good], [good[:9], good[9:] + good, good]):
         many = [*lines, *[good] * 60]
@@ -117,7 +117,7 @@ def test_empty_lines_and_two_records_on_one_never_make_up_for_each_other() -> No
 
 
 def test_a_long_text_without_an_end_is_looked_at_once() -> None:
-    """Deep or not, the time that a line takes goes by its length."""
+    """A long line with an unfinished string is invalid, and the time is linear in its length."""
     line = b"[" * 200 + b'"' + b'\\"' * 200_000
     for end in (b"", b"\\"):
         found = log_decoder().decode(log_rows([line + end]))
@@ -125,7 +125,7 @@ def test_a_long_text_without_an_end_is_looked_at_once() -> None:
 
 
 def test_a_batch_may_be_empty() -> None:
-    """And has the columns of every other."""
+    """An empty batch has the same columns as any other batch."""
     decoder = log_decoder()
     assert decoder.decode(log_rows([])).schema == decoder.schema
     assert decoder.decode(log_rows([GOOD % (1, 1)])).schema == decoder.schema
@@ -133,14 +133,14 @@ def test_a_batch_may_be_empty() -> None:
 
 
 def test_a_decoder_can_be_sent_to_a_task() -> None:
-    """It is the same there."""
+    """A pickled decoder is equal to the original."""
     for decoder in (log_decoder(), kafka_decoder(SCHEMA)):
         assert pickle.loads(pickle.dumps(decoder)) == decoder  # noqa: S301 - our own
 
 
 @pytest.mark.parametrize("count", [1, 60])
 def test_messages_have_key_and_time_beside_them(count: int) -> None:
-    """Tombstones are no bad records; odd keys and times are told by the reason."""
+    """Tombstones are valid records, and an invalid key or time has a reason."""
     messages: dict[Message, tuple[object, ...]] = {
         (b"k", b'{"n": 1}', 1999): ("k", 1, 1, None),
         (None, b'{"n": 1}', 0): (None, 0, 1, None),
@@ -174,13 +174,13 @@ def test_messages_have_key_and_time_beside_them(count: int) -> None:
     ],
 )  # fmt: skip
 def test_other_types_are_left_to_spark(schema: str) -> None:
-    """So are schemas that are none: Spark's decoder names the fault."""
+    """Invalid schemas are also left to Spark, because Spark's decoder names the error."""
     assert event_log_decoder(schema) is None
     assert kafka_decoder(schema) is None
 
 
 def test_a_wrong_field_is_named() -> None:
-    """The way to it, its type, and what stands there instead, clipped; among others and alone."""
+    """The reason has the path, the type and the clipped value, in a block and for single lines."""
     schema = "n INT, a STRUCT<zip: ARRAY<DOUBLE>>, b BOOLEAN, m MAP<STRING, INT>"
     decoder = BlockDecoder(pa.struct(list(arrow_schema(schema))), has_envelope=True)
     values = {

@@ -1,4 +1,4 @@
-"""The block decoder and Spark's say the same of every line, however hostile."""
+"""The block decoder and Spark's decoder return the same for each line, even for hostile lines."""
 
 from operator import add
 from random import Random
@@ -17,7 +17,7 @@ from oriel.pipeline.sources.spark_decoding import spark_event_log_decoder
 from tests.pipeline.decoding.both_decoders import Message, decoded_log, decoded_messages, log_rows
 from tests.pipeline.decoding.hostile_lines import HostileLines
 
-#: Lines by the thousand: for CI, not for the inner loop.
+#: Thousands of lines are slow, so these tests run in CI and not in the inner loop.
 pytestmark = pytest.mark.slow
 
 SCHEMAS = (
@@ -36,7 +36,7 @@ TIMES_US = [-1, -1000, -999, 0, 999, None, 253402300799999999, 25340230080000000
 @given(st.sampled_from(SCHEMAS), st.integers(0, 2**32))
 @settings(max_examples=max(2, settings().max_examples // 8))
 def test_lines_of_a_log_are_decoded_alike(spark: SparkSession, schema: str, seed: int) -> None:
-    """Same record, or same reason."""
+    """Both decoders return the same record or the same reason for each line of a log."""
     decoder = event_log_decoder(schema)
     assert decoder is not None
     hostile = HostileLines(Random(seed))
@@ -47,7 +47,7 @@ def test_lines_of_a_log_are_decoded_alike(spark: SparkSession, schema: str, seed
 @given(st.sampled_from(SCHEMAS), st.integers(0, 2**32))
 @settings(max_examples=max(1, settings().max_examples // 16))
 def test_messages_are_decoded_alike(spark: SparkSession, schema: str, seed: int) -> None:
-    """With keys that are no UTF-8 and with tombstones, and at times of all kinds."""
+    """Both decoders agree on keys that are not UTF-8, on tombstones, and on any time."""
     decoder = kafka_decoder(schema)
     assert decoder is not None
     random = Random(seed)
@@ -69,7 +69,7 @@ LIMITS = {"f": 2**128 - 2**103, "d": 2**1024 - 2**970}
 
 @st.composite
 def near_limits(draw: st.DrawFn) -> tuple[str, bytes, bool]:
-    """A column, a number near the limit of its type, and whether the number is out of range."""
+    """Return a column, a number near the limit of its type, and whether it is out of range."""
     column = draw(st.sampled_from(sorted(LIMITS)))
     limit = LIMITS[column]
     digits = str(limit + draw(st.integers(-3, 3)) * 10 ** draw(st.integers(0, len(str(limit)) - 2)))
@@ -97,7 +97,7 @@ def test_numbers_near_the_limits_are_decoded_alike(
 
 
 def test_numbers_in_maps_are_in_range(spark: SparkSession) -> None:
-    """Only Spark reads a topic of maps by default; Arrow's decoder reads the same records."""
+    """Both decoders check the range of numbers in maps. By default, only Spark decodes maps."""
     schema = "m MAP<STRING, DOUBLE>, l ARRAY<MAP<STRING, STRUCT<f: FLOAT>>>"
     values = [
         b'{"m":{"a":1,"b":1e400}}',
@@ -131,7 +131,7 @@ TYPES = [
 def test_a_schema_is_read_as_spark_reads_it(
     spark: SparkSession, columns: list[tuple[str, str, str]]
 ) -> None:
-    """Or it is left to Spark."""
+    """The block decoder reads a schema as Spark does, or leaves it to Spark."""
     schema = ", ".join(map("".join, columns))
     decoder = event_log_decoder(schema)
     if decoder is not None:
@@ -139,7 +139,7 @@ def test_a_schema_is_read_as_spark_reads_it(
 
 
 def test_limits_of_jackson_are_kept(spark: SparkSession) -> None:
-    """Depth, digits, and lengths of names and texts: one more than allowed is refused."""
+    """Depth, digits, names and strings have Jackson's limits, and one more is rejected."""
     line = b'{"key":"a","timestamp_ms":1,"value":{%s}}'
     lines = [line % (b'"x":%s%s' % (b"[" * n, b"]" * n)) for n in (995, 996, 997)]
     lines += [line % (b'"d":0.%s' % (b"1" * n)) for n in (999, 1000, 1001)]
@@ -154,7 +154,7 @@ def test_limits_of_jackson_are_kept(spark: SparkSession) -> None:
 
 
 def test_a_column_of_text_takes_other_values_as_jackson_writes_them(spark: SparkSession) -> None:
-    """Without blanks, numbers in Java's spelling, and large letters in escapes."""
+    """A string column has other values as JSON, with Java's numbers and uppercase escapes."""
     wanted = {
         "1": "1", "-0": "0", "1.50": "1.5", "-0.0": "-0.0", "1e10": "1.0E10", "1e-5": "1.0E-5",
         "0.001": "0.001", "9999999.0": "9999999.0", "1e7": "1.0E7", "12345678.5": "1.23456785E7",

@@ -1,4 +1,4 @@
-"""Text and numbers as values and keys, record time, and headers as columns."""
+"""Strings and numbers as values and keys, record time, and headers as columns."""
 
 import json
 import pickle
@@ -28,7 +28,7 @@ NUMBERS = [
 def test_numbers_of_kafkas_serializers(
     serde: Serde, column: str, code: str, least: float, greatest: float
 ) -> None:
-    """A number is its bytes, big-endian; a wrong number of bytes is a dead letter alone."""
+    """Numbers are big-endian. Only the record with a wrong number of bytes is a dead letter."""
     values = [struct.pack(code, least), None, b"", struct.pack(code, greatest), b"1", b"123456789"]
     found = values_of(values, f"v {column}", Consumed(value_serde=serde))
     assert found == [
@@ -37,14 +37,14 @@ def test_numbers_of_kafkas_serializers(
 
 
 def test_text_values() -> None:
-    """Text is the column; empty text is text, and no value is none."""
+    """The value is the column. An empty string is a value, and a null value is a tombstone."""
     values = ["ä/b".encode(), b"", None, b"\xff", b"null"]
     found = values_of(values, "line STRING", Consumed(value_serde=Serdes.string()))
     assert found == [{"line": "ä/b"}, {"line": ""}, None, "not-utf8", {"line": "null"}]
 
 
 def test_integer_keys_are_decimal_texts() -> None:
-    """A key of a wrong length makes a dead letter of its record; a null key stays null."""
+    """A key of a wrong length is a dead letter, and a null key stays null."""
     keys = [struct.pack(">q", -12), None, b"12", struct.pack(">q", 2**62)]
     rows = raw_rows([b"{}"] * 4, keys=keys)
     found = decoded(rows, "v INT", Consumed(key_serde=Serdes.long()))
@@ -70,7 +70,7 @@ JSON_KEYS: list[tuple[bytes, str | None, str | None]] = [
 
 
 def test_json_keys_have_one_spelling() -> None:
-    """Names are sorted and blanks left out, so that one key is one row, however it is written."""
+    """Names are sorted and blanks removed, so equal keys have one row."""
     rows = raw_rows([b"{}"] * len(JSON_KEYS), keys=[key for key, _, _ in JSON_KEYS])
     found = decoded(rows, "v INT", Consumed(key_serde=Serdes.json()))
     assert [(row["key"], row["reason"]) for row in found] == [
@@ -82,7 +82,7 @@ def test_json_keys_have_one_spelling() -> None:
 
 
 def test_record_time_by_a_column_of_numbers() -> None:
-    """In its unit, rounded down; what is no time is a dead letter as the message's would be."""
+    """Times are converted from their unit and rounded down. An invalid time is a dead letter."""
     cases: list[tuple[Any, str, int | str]] = [
         (3, "s", 3000), (3, "ms", 3), (3999, "us", 3), (-1, "us", "negative-timestamp"),
         (None, "ms", "missing-timestamp"), (2**62, "s", "timestamp-too-large"),
@@ -95,7 +95,7 @@ def test_record_time_by_a_column_of_numbers() -> None:
 
 
 def test_record_time_by_a_column_of_text() -> None:
-    """ISO 8601 has to say its zone, and days have to exist; other records are unharmed."""
+    """An ISO 8601 string needs a zone and an existing day. Other records are unaffected."""
     texts = {
         "1970-01-01T00:00:01Z": 1000,
         "1970-01-01 01:00:00.0019+01:00": 1,
@@ -128,7 +128,7 @@ def test_record_time_by_a_column_of_text() -> None:
     st.integers(-1439, 1439),
 )
 def test_any_iso_time_is_pythons(moment: datetime, offset_minutes: int) -> None:
-    """Whatever the zone, the milliseconds are those that Python reads."""
+    """An ISO time in any zone has the milliseconds that Python reads."""
     sign, minutes = "-" if offset_minutes < 0 else "+", abs(offset_minutes)
     text = f"{moment.isoformat(timespec='microseconds')}{sign}{minutes // 60:02}:{minutes % 60:02}"
     consumed = Consumed(timestamp=FieldTimestamp("at", "iso"))
@@ -138,7 +138,7 @@ def test_any_iso_time_is_pythons(moment: datetime, offset_minutes: int) -> None:
 
 
 def test_a_tombstone_has_its_messages_time() -> None:
-    """It has no column to take a time from, and has to delete its row all the same."""
+    """A tombstone has no time column, so it has the time of its message and deletes its row."""
     consumed = Consumed(timestamp=FieldTimestamp("at"))
     found = decoded(raw_rows([None, b"null"], times_us=[5000, 6000]), "at BIGINT", consumed)
     assert [(row["timestamp_ms"], row["value"], row["reason"]) for row in found] == [
@@ -147,14 +147,14 @@ def test_a_tombstone_has_its_messages_time() -> None:
 
 
 def test_ingestion_time_is_the_batchs() -> None:
-    """Not the message's, which may be missing."""
+    """The time `ingestion` is the time of the batch, also if the message has no time."""
     rows = raw_rows([b"{}"], times_us=[None])
     (found,) = decoded(rows, "v INT", Consumed(timestamp="ingestion"))
     assert (found["timestamp_ms"], found["reason"]) == (7, None)
 
 
 def test_headers_are_columns() -> None:
-    """The last of a repeated header counts; none, no text and no headers at all are null."""
+    """The last of repeated headers counts. Missing headers and invalid strings are null."""
     headers = [
         [("a", b"1"), ("b", b"x"), ("a", b"2")],
         None,
@@ -183,7 +183,7 @@ def _repeated(rows: Any, count: int) -> Any:
 
 
 def test_an_event_log_has_headers_and_times_of_columns() -> None:
-    """Headers are an object of the line, and the envelope's own time may then be missing."""
+    """Headers are an object of the line. With a time column, the line needs no `timestamp_ms`."""
     consumed = Consumed(timestamp=FieldTimestamp("at"), headers={"trace": "trace_id"})
     decoder = event_log_decoder("at BIGINT", consumed)
     assert decoder is not None
@@ -214,13 +214,13 @@ def test_an_event_log_has_headers_and_times_of_columns() -> None:
     ],
 )
 def test_a_decoder_can_be_sent_to_tasks(consumed: Consumed) -> None:
-    """It is equal to what comes out of its bytes, and so is what its source says."""
+    """A pickled decoder is equal to the original."""
     decoder = kafka_decoder("v BIGINT", consumed)
     assert pickle.loads(pickle.dumps(decoder)) == decoder  # noqa: S301 - our own
 
 
 def test_maps_are_read_beside_headers() -> None:
-    """Types that Arrow's JSON reader lacks are read line by line, whatever else is asked for."""
+    """Types that Arrow's JSON reader lacks are read line by line, also with headers."""
     rows = raw_rows([b'{"m":{"a":1}}', b'{"m":1}'], headers=[[("h", b"1")], None])
     found = decoded(rows, "m MAP<STRING, INT>", Consumed(headers={"h": "h"}))
     assert [row["reason"] or row["value"] for row in found] == [

@@ -1,4 +1,4 @@
-"""Protobuf values: what Google's library writes comes back, and hostile bytes harm nobody else."""
+"""Values of Google's Protobuf library are decoded, and hostile bytes affect no other record."""
 
 import math
 import random
@@ -16,7 +16,7 @@ from tests.pipeline.decoding.messages import values_of
 
 
 def _file() -> FileDescriptorProto:
-    """The file that protoc would describe for a message ``shop.Order``."""
+    """Return the file that protoc would describe for a message `shop.Order`."""
     file = FileDescriptorProto(name="shop.proto", package="shop", syntax="proto3")
     file.message_type.add(name="Other")
     order = file.message_type.add(name="Order")
@@ -67,7 +67,7 @@ EMPTY: dict[str, Any] = {
 
 
 def test_what_is_written_is_read() -> None:
-    """A field with presence is null where it lacks, any other has its default."""
+    """A missing field with presence is null, and any other missing field has its default."""
     order = ORDER(
         id=-5, price=1.5, note="", big=7, tags=["a", "ä"], state=1, counts={"b": 2, "a": 1},
         paid=True, hash=b"\xff",
@@ -88,7 +88,7 @@ def test_what_is_written_is_read() -> None:
 
 
 def test_values_out_of_range_and_unknown_enums() -> None:
-    """What 64 bits with a sign can't hold is of a wrong type; an enum's new number is its text."""
+    """A number above the signed 64-bit range has a wrong type. An unknown enum is its number."""
     values = [ORDER(big=2**63).SerializeToString(), ORDER(state=9).SerializeToString()]
     assert values_of(values, "big BIGINT", PLAIN) == ["wrong-type", {"big": 0}]
     assert values_of(values, "state STRING", PLAIN) == [{"state": "NEW"}, {"state": "9"}]
@@ -98,7 +98,7 @@ def test_values_out_of_range_and_unknown_enums() -> None:
 
 
 def test_hostile_bytes_harm_no_other_record() -> None:
-    """Cut and changed messages are dead letters or some row; the good ones between them stay."""
+    """A cut or changed message is a dead letter or some row. Valid messages stay valid."""
     chance = random.Random(11)
     order = ORDER(id=5, price=1.5, note="n", tags=["a"], counts={"a": 1}, big=3)
     good = order.SerializeToString()
@@ -115,11 +115,11 @@ def test_hostile_bytes_harm_no_other_record() -> None:
 
 
 def test_a_registrys_header_names_the_message() -> None:
-    """Its place in the file must be this message's; the id plays no part."""
+    """The index in the header must be the index of this message. The schema id is ignored."""
     good = ORDER(id=5).SerializeToString()
     headers = {
-        b"\x00\x00\x00\x00\x09\x02\x02": {"id": 5},  # one number, 1: the second message
-        b"\x00\x00\x00\x00\x09\x00": "not-protobuf",  # short for the first message
+        b"\x00\x00\x00\x00\x09\x02\x02": {"id": 5},  # one index, 1: the second message
+        b"\x00\x00\x00\x00\x09\x00": "not-protobuf",  # short form of the first message
         b"\x00\x00\x00\x00\x09\x02\x00": "not-protobuf",
         b"\x01\x00\x00\x00\x09\x02\x02": "not-protobuf",
         b"\x00\x00": "not-protobuf",
@@ -150,7 +150,7 @@ def test_a_registrys_header_names_the_message() -> None:
     ],
 )
 def test_columns_that_do_not_fit_are_refused(schema: str, told: str) -> None:
-    """The descriptor says all types, so no record is needed to see it."""
+    """The descriptor has all types, so columns are checked before any record."""
     with pytest.raises(InvalidTopology, match=told):
         values_of([], schema, PLAIN)
 
@@ -160,7 +160,7 @@ def test_columns_that_do_not_fit_are_refused(schema: str, told: str) -> None:
     [(b"\xff", "shop.Order"), (DESCRIPTORS, "Order"), (b"", "shop.Order")],
 )
 def test_descriptors_that_can_not_be_used_are_refused(descriptors: bytes, message: str) -> None:
-    """The way out is told: how protoc writes them."""
+    """The error says how protoc writes descriptors."""
     serde = Serdes.protobuf(descriptors, message)
     with pytest.raises(InvalidTopology, match="--include_imports"):
         values_of([], "id BIGINT", Consumed(value_serde=serde))

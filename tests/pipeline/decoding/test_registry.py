@@ -1,4 +1,4 @@
-"""A schema registry over real HTTP: ids, references, credentials, and one that gives no answer."""
+"""A schema registry over real HTTP: ids, references, credentials and failures."""
 
 import json
 from base64 import b64encode
@@ -19,7 +19,7 @@ from tests.storage.waiting import wait_until
 
 CONSUMED = Consumed(value_serde=Serdes.avro())
 
-#: The next version of the orders: a column has become a long, another one is new.
+#: The next version of the order schema: `n` is a long, and `more` is new.
 NEXT_SCHEMA = json.dumps({
     "type": "record", "name": "Order", "namespace": "shop", "fields": [
         {"name": "more", "type": "string"}, {"name": "n", "type": ["null", "long"]},
@@ -32,7 +32,7 @@ REFERRING = json.dumps({
 
 @pytest.fixture
 def server() -> Iterator[Registry]:
-    """A registry that knows the two versions of the orders as 7 and 300."""
+    """Yield a registry with the two versions of the order schema, as ids 7 and 300."""
     with running_registry() as made:
         made.answers["/schemas/ids/7"] = {"schema": SCHEMA}
         made.answers["/schemas/ids/300"] = {"schemaType": "AVRO", "schema": NEXT_SCHEMA}
@@ -40,7 +40,7 @@ def server() -> Iterator[Registry]:
 
 
 def test_each_value_is_read_with_the_schema_that_it_names(server: Registry) -> None:
-    """In one batch; each id is asked for once, a column that a writer lacks is null."""
+    """Values in one batch can name different schemas. Each known id is requested once."""
     first = with_id(7, written(ORDER))
     second = with_id(300, written({"more": "x", "n": 2**31 - 1}, NEXT_SCHEMA))
     values = [first, second, None, first, b"", b"\0\0\0", b"\1" + first[1:], with_id(8, b"x")]
@@ -51,13 +51,13 @@ def test_each_value_is_read_with_the_schema_that_it_names(server: Registry) -> N
     ]  # fmt: skip
     values_of(values, "n INT", CONSUMED, SchemaRegistry.at(server.url))
     asked = [path for path, _ in server.asked]
-    # One that it has not may come to it: that is asked for with each batch.
+    # An unknown id can be registered later, so each batch requests it again.
     assert asked.count("/schemas/ids/7") == asked.count("/schemas/ids/300") == 1
     assert asked.count("/schemas/ids/8") == 2
 
 
 def test_a_schema_may_refer_to_others(server: Registry) -> None:
-    """By subject and version, as the registry tells."""
+    """References are resolved by subject and version."""
     reference = {"name": "shop.Order", "subject": "orders/value", "version": 2}
     server.answers["/schemas/ids/9"] = {"schema": REFERRING, "references": [reference]}
     server.answers["/subjects/orders%2Fvalue/versions/2"] = {"schema": SCHEMA}
@@ -81,7 +81,7 @@ def test_a_schema_may_refer_to_others(server: Registry) -> None:
     ],
 )
 def test_an_id_without_an_avro_schema_that_can_be_used(server: Registry, answer: Any) -> None:
-    """Its values are dead letters, the others are read."""
+    """Values with this id are dead letters, and the others are decoded."""
     server.answers["/schemas/ids/9"] = answer
     values = [with_id(9, b"x"), with_id(7, written(ORDER))]
     found = values_of(values, "n INT", CONSUMED, SchemaRegistry.at(server.url))
@@ -89,7 +89,7 @@ def test_an_id_without_an_avro_schema_that_can_be_used(server: Registry, answer:
 
 
 def test_credentials_are_sent_and_never_shown(server: Registry) -> None:
-    """From the address or beside it; neither a message nor the object's text has them."""
+    """Credentials are in the URL or an argument. No message and no `repr` contains them."""
     beside = SchemaRegistry.at(server.url, "me:secret")
     within = SchemaRegistry.at(server.url.replace("//", "//me:se%63ret@"))
     assert beside == within
@@ -108,7 +108,7 @@ def test_credentials_are_sent_and_never_shown(server: Registry) -> None:
 def test_a_registry_in_trouble_is_asked_again(
     server: Registry, answer: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """For a bounded time; then there is one line, and no record is a dead letter for it."""
+    """Requests are repeated for a bounded time. Then the batch fails, without dead letters."""
     monkeypatch.setattr(registry, "WAIT_SECONDS", 0.2)
     monkeypatch.setattr(registry, "_PAUSE_SECONDS", 0.05)
     server.answers["/schemas/ids/11"] = answer
@@ -120,7 +120,7 @@ def test_a_registry_in_trouble_is_asked_again(
         assert "\n" not in str(told.value)
         return len(server.asked) - before
 
-    # On a slow machine the first request can take the bounded time.
+    # On a slow machine, the first request can use the whole time.
     wait_until(requests_of_a_batch, "a second request", lambda count: count > 1)
     server.answers["/schemas/ids/11"] = {"schema": SCHEMA}
     found = values_of(
@@ -130,7 +130,7 @@ def test_a_registry_in_trouble_is_asked_again(
 
 
 def test_a_registry_that_is_down(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nobody listens there."""
+    """A refused connection is an error."""
     monkeypatch.setattr(registry, "WAIT_SECONDS", 0.1)
     url = f"http://127.0.0.1:{reserved_port()}"
     with pytest.raises(RegistryUnavailable, match="refused"):
@@ -139,13 +139,13 @@ def test_a_registry_that_is_down(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("url", ["file:///etc/passwd", "localhost:8081", "http://", "me:secret@x"])
 def test_an_address_that_is_none_is_refused(url: str) -> None:
-    """Without showing it, as it may hold a password."""
+    """The error does not contain the URL, because it can contain a password."""
     with pytest.raises(InvalidTopology, match="must be a URL") as refused:
         SchemaRegistry.at(url)
     assert "secret" not in str(refused.value)
 
 
 def test_values_that_name_their_schema_need_a_registry() -> None:
-    """The option is named."""
+    """The error names the option `--schema-registry`."""
     with pytest.raises(InvalidTopology, match="--schema-registry"):
         values_of([], "n INT", CONSUMED)

@@ -1,4 +1,4 @@
-"""``Consumed``: what fits together, what is refused with its way out, and how it is told."""
+"""`Consumed`: rejected combinations with their solutions, and its string."""
 
 from pathlib import Path
 from typing import Any
@@ -11,7 +11,7 @@ from oriel.pipeline.sources import EventLog, Kafka
 
 
 def source(schema: str, consumed: Any) -> Source:
-    """The source of a stream of topic ``t``."""
+    """Return the source of a stream of topic `t`."""
     return StreamsBuilder().stream("t", schema, consumed).origins[0].source
 
 
@@ -40,7 +40,7 @@ def source(schema: str, consumed: Any) -> Source:
 def test_what_does_not_fit_is_refused_as_it_is_written(
     schema: str, consumed: Any, told: str
 ) -> None:
-    """With the stream that it was said of."""
+    """The error names the stream."""
     with pytest.raises(InvalidTopology, match=told) as refused:
         source(schema, consumed)
     assert str(refused.value).startswith("stream('t')")
@@ -64,13 +64,13 @@ def test_what_does_not_fit_is_refused_as_it_is_written(
 def test_arguments_that_are_none_of_those_that_there_are(
     arguments: dict[str, Any], told: str
 ) -> None:
-    """The message lists what there is."""
+    """The error lists the valid values."""
     with pytest.raises(InvalidTopology, match=told):
         Consumed(**arguments)
 
 
 def test_a_file_that_can_not_be_read_is_named(tmp_path: Path) -> None:
-    """A schema's and a descriptor's."""
+    """The error names a missing file of an Avro schema or of a Protobuf descriptor."""
     gone = tmp_path / "gone"
     with pytest.raises(InvalidTopology, match="gone cannot be read: No such file"):
         Serdes.avro(gone)
@@ -81,7 +81,7 @@ def test_a_file_that_can_not_be_read_is_named(tmp_path: Path) -> None:
 
 
 def test_a_source_tells_in_one_line_how_it_is_read() -> None:
-    """A store's definition keeps the line: it is the same for what reads alike, else another."""
+    """A source is one line in a store's definition, equal exactly if records are read alike."""
     assert str(source("v INT", Consumed())) == "stream('t')"
     consumed = Consumed(
         key_serde=Serdes.long(),
@@ -113,13 +113,13 @@ def test_a_source_tells_in_one_line_how_it_is_read() -> None:
     ],
 )
 def test_an_event_log_has_a_form_of_its_own(tmp_path: Path, consumed: Consumed) -> None:
-    """Anything else on it is refused in one line that names the stream."""
+    """Another format for an event log is rejected in one line that names the stream."""
     with pytest.raises(InvalidTopology, match=r"^stream\('t', .*\): an event log has string keys"):
         EventLog(tmp_path).decoder(source("v STRING", consumed))
 
 
 def test_a_schema_that_does_not_fit_the_values_names_the_stream() -> None:
-    """What the decoders find out is told of the stream, too."""
+    """Errors of decoders name the stream."""
     avro = source("v INT", Consumed(value_serde=Serdes.avro()))
     with pytest.raises(InvalidTopology, match=r"^stream\('t', .*--schema-registry URL"):
         Kafka("localhost:1").decoder(avro)

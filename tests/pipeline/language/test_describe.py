@@ -1,4 +1,4 @@
-"""Topologies in words and as drawings."""
+"""Topologies as text and as drawings."""
 
 from collections.abc import Callable
 
@@ -19,7 +19,7 @@ from oriel import (
 
 @pytest.fixture(scope="module")
 def topology() -> Topology:
-    """A store of each way to make one."""
+    """Return a topology with a store of each kind."""
     builder = StreamsBuilder()
     orders = builder.stream("orders", "city STRING, amount DOUBLE").filter('city <> "x"')
     web = builder.stream("web", "city STRING, amount DOUBLE")
@@ -41,7 +41,7 @@ def topology() -> Topology:
 
 
 def test_it_is_described_store_by_store(topology: Topology) -> None:
-    """Inputs as they are written, windows, what is computed, where it is written to."""
+    """The text has inputs as they are written, windows, rows and sinks."""
     assert (
         topology.describe()
         == """\
@@ -71,7 +71,7 @@ Topology
 
 
 def test_it_is_drawn_from_topics_to_stores_and_sinks(topology: Topology) -> None:
-    """Each topic once, an arrow for each reading with its steps, labels without loose quotes."""
+    """Each topic is drawn once, each reading is an arrow with its steps, and quotes are escaped."""
     lines = topology.to_mermaid().splitlines()
     assert lines[0] == "flowchart LR"
     assert '    topic0[("orders")]' in lines
@@ -89,7 +89,7 @@ def test_it_is_drawn_from_topics_to_stores_and_sinks(topology: Topology) -> None
 
 
 def test_topics_of_streams_are_described_and_drawn_behind_the_stores() -> None:
-    """With what they read, and no grouping."""
+    """Output topics follow the stores, with their inputs and without a grouping."""
     builder = StreamsBuilder()
     orders = builder.stream("orders", "v INT").filter("v > 1").to("large")
     orders.join(builder.table("users", "city STRING")).merge(
@@ -114,7 +114,7 @@ def test_topics_of_streams_are_described_and_drawn_behind_the_stores() -> None:
 
 
 def test_a_function_is_called_by_its_own_name() -> None:
-    """Where it is defined is no part of the topology."""
+    """The name of a function does not contain the place of its definition."""
     builder = StreamsBuilder()
 
     def note(key: object, value: object, timestamp_ms: int) -> None: ...
@@ -126,7 +126,7 @@ def test_a_function_is_called_by_its_own_name() -> None:
 
 
 def told(define: Callable[[StreamsBuilder], object]) -> str:
-    """A topology in words and as a drawing."""
+    """Return a topology as text and as a drawing."""
     builder = StreamsBuilder()
     define(builder)
     topology = builder.build()
@@ -134,31 +134,31 @@ def told(define: Callable[[StreamsBuilder], object]) -> str:
 
 
 def global_lookup(builder: StreamsBuilder) -> None:
-    """By a key of its own."""
+    """Join a global table by a key of its own."""
     builder.stream("t", "v INT").join(builder.global_table("g", "w INT"), key="v").to("x")
 
 
 def versioned_lookup(builder: StreamsBuilder) -> None:
-    """Records wait for it."""
+    """Join a versioned table. Records are buffered for it."""
     rates = builder.versioned_table("g", "w INT", 100)
     builder.stream("t", "v INT").join(rates, grace_ms=10).to("x")
 
 
 def foreign_key(builder: StreamsBuilder) -> None:
-    """The joined rows go on, and are kept."""
+    """Join tables by a foreign key, write the updates to a topic and materialize the rows."""
     named = builder.table("t", "v INT").join(builder.table("g", "w INT"), foreign_key="v")
     named.filter("w > 1").to_stream().to("x")
     named.materialize("kept")
 
 
 def grouped_rows(builder: StreamsBuilder) -> None:
-    """An aggregation is grouped again."""
+    """Group the rows of an aggregation again."""
     counted = builder.stream("t", "v INT").group_by("v").count()
     counted.group_by("count").count().materialize("x")
 
 
 def functions(builder: StreamsBuilder) -> None:
-    """Defined inside of another one."""
+    """Aggregate with functions that are defined inside another function."""
     grouped = builder.stream("t", "v INT").group_by("v")
     grouped.aggregate(lambda: 0, lambda _k, _v, kept: kept + 1, schema="n INT").to_stream().to("x")
 
@@ -183,7 +183,7 @@ def functions(builder: StreamsBuilder) -> None:
 def test_what_a_call_is_made_of_is_not_told(
     define: Callable[[StreamsBuilder], object], texts: list[str]
 ) -> None:
-    """Who reads a topology sees the calls as they are written."""
+    """The text and the drawing have calls as they are written, without internal steps."""
     words = told(define)
     assert [text for text in texts if text not in words] == [], words
     hidden = (
@@ -194,7 +194,7 @@ def test_what_a_call_is_made_of_is_not_told(
 
 
 def test_what_is_behind_a_join_or_an_aggregation_is_drawn() -> None:
-    """A join is one node for all who go on with it; what a browser would read as HTML is quoted."""
+    """A join is one node for all steps that follow it. HTML in labels is escaped."""
     builder = StreamsBuilder()
     counted = builder.stream("a", "v INT").group_by_key().count().to_stream()
     counted.filter("count > 3").select_key("count").to("large")
@@ -241,7 +241,7 @@ _TABLES_OF_STREAMS = (
 
 
 def test_where_a_stream_becomes_a_table_is_told() -> None:
-    """In front of what deletes rows; of updates without the step that it begins with."""
+    """The text and the drawing have `to_table()` at its place between the steps."""
     builder = StreamsBuilder()
     stream = builder.stream("a", "v INT").filter("v > 1").select_key("v")
     stream.to_table().filter("v < 9").map_values("v").materialize("kept")

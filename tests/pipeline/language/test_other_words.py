@@ -1,4 +1,4 @@
-"""Words of Kafka Streams that a class does not have raise an error with what to write instead."""
+"""Words of Kafka Streams that a class does not have raise an error with the replacement."""
 
 import copy
 from collections.abc import Callable
@@ -96,14 +96,14 @@ def test_a_word_of_kafka_streams_is_answered(asked: Any, name: str, said: str) -
 
 @pytest.mark.parametrize("name", ["nonsense", "_private", "__wrapped__"])
 def test_an_unknown_word_has_pythons_message(name: str) -> None:
-    """Nobody wrote it for Kafka Streams."""
+    """Python's message for an unknown name has no hint."""
     with pytest.raises(AttributeError) as caught:
         getattr(STREAM, name)
     assert str(caught.value) == f"'KStream' object has no attribute {name!r}"
 
 
 def test_an_unknown_word_of_a_class_has_pythons_message() -> None:
-    """As of an object."""
+    """A class has Python's message for an unknown name, as an object has."""
     with pytest.raises(AttributeError, match=r"^type object 'TimeWindows' has no .* 'nonsense'$"):
         TimeWindows.nonsense  # type: ignore[attr-defined] # noqa: B018
 
@@ -118,7 +118,7 @@ def test_an_unknown_word_of_a_class_has_pythons_message() -> None:
     ],
 )
 def test_a_class_of_kafka_streams_is_answered_where_it_is_imported(name: str, said: str) -> None:
-    """Python's own message of an import names nothing."""
+    """An import of a class of Kafka Streams raises an error that says what to use instead."""
     with pytest.raises(ImportError, match=said):
         exec(f"from oriel import {name}")  # noqa: S102 - as users write it
     assert name not in dir(oriel)
@@ -152,5 +152,5 @@ def test_arguments_of_kafka_streams_are_answered(call: Callable[[], Any], said: 
 
 @pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy])
 def test_python_copies_them_as_before(copied: Callable[[Any], Any]) -> None:
-    """Python looks up names with an underscore on objects without attributes."""
+    """Copies work, although Python looks up names with an underscore on empty objects."""
     assert repr(copied(STREAM)) == repr(STREAM)

@@ -1,4 +1,4 @@
-"""``to``: which stores can be written to which Kafka topics."""
+"""`to`: which stores can be written to which Kafka topics."""
 
 import pytest
 
@@ -7,7 +7,7 @@ from oriel.pipeline.language import Publication
 
 
 def test_a_store_may_go_to_several_topics() -> None:
-    """Updates to one, final rows to the other."""
+    """A store can write updates to one topic and final rows to another topic."""
     builder = StreamsBuilder()
     grouped = builder.stream("clicks", "v LONG").group_by_key()
     windowed = grouped.windowed_by(TimeWindows.of_size_with_no_grace(60_000))
@@ -21,7 +21,7 @@ def test_a_store_may_go_to_several_topics() -> None:
 
 
 def test_a_store_without_a_name_has_no_rows_to_write() -> None:
-    """``to`` comes behind ``materialize``."""
+    """`to` needs a store, so it must follow `materialize`."""
     builder = StreamsBuilder()
     grouped = builder.stream("clicks", "v LONG").group_by_key()
     with pytest.raises(InvalidTopology, match=r"needs a store, .* Call materialize"):
@@ -31,7 +31,7 @@ def test_a_store_without_a_name_has_no_rows_to_write() -> None:
 
 
 def test_without_windows_nothing_is_final() -> None:
-    """A row a key changes for ever."""
+    """A row per key never becomes final, so `final_only` is rejected."""
     builder = StreamsBuilder()
     table = builder.stream("clicks", "v LONG").group_by_key().aggregate(n=count())
     with pytest.raises(InvalidTopology, match="rows never become final"):
@@ -40,7 +40,7 @@ def test_without_windows_nothing_is_final() -> None:
 
 @pytest.mark.parametrize("topic", ["", ".", "a b", "x" * 250])
 def test_a_topic_has_kafkas_names(topic: str) -> None:
-    """As for topics that are read."""
+    """An output topic needs a valid Kafka name, as an input topic does."""
     builder = StreamsBuilder()
     table = builder.stream("clicks", "v LONG").group_by_key().aggregate(n=count())
     with pytest.raises(InvalidTopology, match="topic name"):
@@ -48,7 +48,7 @@ def test_a_topic_has_kafkas_names(topic: str) -> None:
 
 
 def test_a_topic_is_written_by_one() -> None:
-    """Two stores in one topic could not be told apart by their keys."""
+    """Two stores or streams cannot write to one topic, because their keys can be equal."""
     builder = StreamsBuilder()
     grouped = builder.stream("clicks", "v LONG").group_by_key()
     grouped.aggregate(n=count()).materialize("a").to("out")
@@ -65,14 +65,14 @@ def test_a_topic_is_written_by_one() -> None:
 
 @pytest.mark.parametrize("topic", ["", ".", "a b", "x" * 250])
 def test_a_stream_s_topic_has_kafkas_names(topic: str) -> None:
-    """As for stores."""
+    """The output topic of a stream needs a valid Kafka name."""
     stream = StreamsBuilder().stream("clicks", "v LONG")
     with pytest.raises(InvalidTopology, match="topic name"):
         stream.to(topic)
 
 
 def test_a_stream_goes_on_behind_its_topic() -> None:
-    """Each topic has the stream as it was there; a topology needs no store."""
+    """Steps can follow `to`. The topic has the stream before them. A topology needs no store."""
     builder = StreamsBuilder()
     stream = builder.stream("clicks", "v LONG").to("all").filter("v > 1").to("large")
     assert not builder.build().stores
@@ -88,7 +88,7 @@ def test_a_stream_goes_on_behind_its_topic() -> None:
 
 
 def test_sources_of_topics_that_are_written_are_the_topology_s() -> None:
-    """A topic that only such a stream reads is read."""
+    """The topics of a stream that is only written to a topic are topics of the topology."""
     builder = StreamsBuilder()
     views = builder.stream("views", "v LONG")
     views.join(builder.table("users", "city STRING")).to("out")
@@ -96,7 +96,7 @@ def test_sources_of_topics_that_are_written_are_the_topology_s() -> None:
 
 
 def test_a_topology_does_not_read_what_it_writes() -> None:
-    """Wherever in the topology the topic is read."""
+    """A topology cannot read a topic that it writes."""
     builder = StreamsBuilder()
     grouped = builder.stream("clicks", "v LONG").group_by_key()
     grouped.aggregate(n=count()).materialize("a").to("users")

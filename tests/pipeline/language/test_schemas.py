@@ -1,4 +1,4 @@
-"""Schemas in Spark's DDL, read without Spark: what is understood, what is refused, and how."""
+"""Schemas in Spark's DDL, parsed without Spark: what is accepted, and what is rejected."""
 
 import pyarrow as pa
 import pytest
@@ -30,7 +30,7 @@ _SCALARS = {
 
 @pytest.mark.parametrize(("ddl", "found"), _SCALARS.items())
 def test_every_scalar_type_is_known_in_any_case(ddl: str, found: pa.DataType) -> None:
-    """Spark's names of a type, and their aliases, give one Arrow type."""
+    """Spark's names of a type and their aliases are one Arrow type."""
     for text in (f"v {ddl}", f"  v\t{ddl.lower()}\n", f"v: {ddl.upper()}"):
         assert arrow_schema(text) == pa.schema([("v", found)])
 
@@ -55,7 +55,7 @@ def test_every_scalar_type_is_known_in_any_case(ddl: str, found: pa.DataType) ->
     ],
 )
 def test_columns_come_out_in_order(ddl: str, wanted: list[tuple[str, pa.DataType]]) -> None:
-    """Names, quoted or not, and nested types are read as they are written."""
+    """Quoted and unquoted names and nested types are read as they are written."""
     assert arrow_schema(ddl) == pa.schema(wanted)
 
 
@@ -111,16 +111,16 @@ _TYPE = st.recursive(
 
 @given(st.text(max_size=30))
 def test_any_text_is_a_schema_or_refused(text: str) -> None:
-    """Whatever the text, nothing but the one error comes out."""
+    """Any string is a schema, or an `InvalidTopology` that quotes it."""
     try:
         assert len(arrow_schema(text)) > 0
     except InvalidTopology as error:
-        assert repr(text) in str(error)  # noqa: PT017 - no error at all is right, too
+        assert repr(text) in str(error)  # noqa: PT017 - no error is also right
 
 
 @pytest.mark.slow
 def test_spark_reads_the_same(spark: SparkSession) -> None:
-    """What is read here is what Spark reads: names, types, order."""
+    """Names, types and their order equal Spark's."""
 
     @given(st.lists(_TYPE, min_size=1, max_size=4))
     def check(types: list[str]) -> None:

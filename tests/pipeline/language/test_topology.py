@@ -1,4 +1,4 @@
-"""The topology language: what it builds and what it refuses."""
+"""The topology language: what it builds and what it rejects."""
 
 from collections.abc import Callable
 from typing import Any
@@ -19,7 +19,7 @@ def windowed(builder: StreamsBuilder | None = None) -> TimeWindowedKStream:
 
 
 def test_one_stream_may_feed_several_stores() -> None:
-    """Steps make new streams: what one store filters another one still sees."""
+    """Steps create new streams, so the filter of one store does not affect another store."""
     builder = StreamsBuilder()
     stream = builder.stream("t", "v DOUBLE")
     filtered = stream.filter("v > 0")
@@ -66,7 +66,7 @@ def test_a_topology_that_breaks_a_rule_is_refused(build: Callable[[], Any], said
 
 
 def test_two_stores_need_two_names() -> None:
-    """A second store of the same name is refused when it is materialized."""
+    """A second store of the same name is rejected when it is materialized."""
     builder = StreamsBuilder()
     windowed(builder).count().materialize("s")
     with pytest.raises(InvalidTopology, match="two stores are named 's'"):
@@ -74,7 +74,7 @@ def test_two_stores_need_two_names() -> None:
 
 
 def test_an_aggregation_without_a_store_is_noticed() -> None:
-    """Forgetting materialize is an error, not silence."""
+    """A topology with an aggregation that was not materialized is an error."""
     builder = StreamsBuilder()
     windowed(builder).aggregate(n=count())
     with pytest.raises(InvalidTopology, match=r"aggregate\(n=count\(\)\)"):

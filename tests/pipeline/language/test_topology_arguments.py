@@ -1,4 +1,4 @@
-"""Arguments of the topology language that no store could be made of."""
+"""Invalid arguments of the topology language."""
 
 from collections.abc import Callable
 from functools import wraps
@@ -24,18 +24,18 @@ WINDOWS = SlidingWindows.of_time_difference_and_grace(10, 5)
 
 
 def stream() -> KStream:
-    """Begin a topology."""
+    """Return a stream in a new topology."""
     return StreamsBuilder().stream("t", "v DOUBLE")
 
 
 def windowed() -> TimeWindowedKStream:
-    """Windows over a stream, ready for an aggregation."""
+    """Return windows over a stream, ready for an aggregation."""
     return stream().group_by_key().windowed_by(WINDOWS)
 
 
 @pytest.mark.parametrize("name", sorted({*RESERVED_COLUMNS, "store", "position"}))
 def test_no_aggregate_takes_the_name_of_a_column(name: str) -> None:
-    """Column names that differ by case only are one name in Delta, so both are refused."""
+    """Names that differ only in case are one column in Delta, so both are rejected."""
     for taken in (name, name.upper()):
         named: dict[str, Any] = {taken: count()}
         with pytest.raises(InvalidTopology, match="is a column of every store"):
@@ -43,7 +43,7 @@ def test_no_aggregate_takes_the_name_of_a_column(name: str) -> None:
 
 
 def test_two_aggregates_differ_by_more_than_case() -> None:
-    """``n`` and ``N`` are one column in Delta: refused before anything is made."""
+    """`n` and `N` are one column in Delta, so they are rejected before anything is created."""
     with pytest.raises(InvalidTopology, match="differ in case only"):
         windowed().aggregate(n=count(), N=count())
 
@@ -59,13 +59,13 @@ def test_two_aggregates_differ_by_more_than_case() -> None:
     ids=["filter lambda", "filter bool", "group_by", "materialize"],
 )
 def test_an_argument_of_a_wrong_type_is_named(build: Callable[[], Any]) -> None:
-    """An expression is SQL text or a Column, a name is text; anything else is refused at once."""
+    """An expression is SQL text or a Column, and a name is a string. Other types are rejected."""
     with pytest.raises(InvalidTopology):
         build()
 
 
 def test_a_refused_store_leaves_the_builder_as_it_was() -> None:
-    """After a wrong name or retention the same aggregation may be materialized rightly."""
+    """After a wrong name or retention, you can materialize the same aggregation correctly."""
     builder = StreamsBuilder()
     grouped = builder.stream("t", "v DOUBLE").group_by_key()
     table = grouped.windowed_by(WINDOWS).count()
@@ -77,7 +77,7 @@ def test_a_refused_store_leaves_the_builder_as_it_was() -> None:
 
 
 def test_a_retention_of_more_than_64_bits_is_refused() -> None:
-    """The message names the step and the store; the longest one that fits is taken."""
+    """The message names the step and the store. The longest retention that fits is accepted."""
     table = windowed().count()
     said = r"^materialize: the retention period of store 's' must not exceed 9223372036854775807 ms"
     for retention in (2**63, 2**70):
@@ -104,13 +104,13 @@ WRONG: Any = "a"
     ],
 )
 def test_an_approximation_tells_what_it_takes(make: Callable[[], Aggregate], said: str) -> None:
-    """What is no number, or one outside its bounds, is refused with the aggregate's name."""
+    """A value that is not a number, or out of bounds, is rejected with the aggregate's name."""
     with pytest.raises(IllegalArgument, match=said):
         make()
 
 
 def test_later_stores_do_not_change_a_built_topology() -> None:
-    """What was built stays as it was."""
+    """A built topology does not change when its builder gets another store."""
     builder = StreamsBuilder()
     stream_ = builder.stream("t", "v DOUBLE")
     stream_.group_by_key().windowed_by(WINDOWS).count().materialize("a")
@@ -121,34 +121,34 @@ def test_later_stores_do_not_change_a_built_topology() -> None:
 
 
 def one(_kept: Any) -> Any:
-    """A function of one argument."""
+    """Accept one argument."""
 
 
 def two(_kept: Any, _new: Any) -> Any:
-    """A function of two arguments."""
+    """Accept two arguments."""
 
 
 def three(_key: Any, _value: Any, _aggregate: Any) -> Any:
-    """A function of three arguments."""
+    """Accept three arguments."""
 
 
 def with_options(_key: Any, _value: Any, _aggregate: Any, *, _scale: int) -> Any:
-    """A function that can't do without an argument by name."""
+    """Accept arguments that include a required keyword argument."""
 
 
 class Counter:
-    """An object that is called."""
+    """A callable object."""
 
     def __call__(self, _key: str, _value: Any) -> int:
         return 1
 
 
 def grouped_table() -> Any:
-    """A table's rows, grouped."""
+    """Return the grouped rows of a table."""
     return StreamsBuilder().table("t", "v DOUBLE").group_by("v")
 
 
-#: What is written -> what the function is called with, and what it takes.
+#: What is written -> how the function is called, and which arguments it accepts.
 ARITIES: dict[str, tuple[Callable[[Any], Any], str, str]] = {
     "peek": (
         lambda f: stream().peek(f(two)),
@@ -225,9 +225,9 @@ ARITIES: dict[str, tuple[Callable[[Any], Any], str, str]] = {
 
 @pytest.mark.parametrize("place", ARITIES)
 def test_a_function_of_other_arguments_is_refused_when_it_is_given(place: str) -> None:
-    """Not record by record: the message tells what it is called with, and what it takes.
+    """A function is rejected before any record, with the required and the accepted arguments.
 
-    A wrapper of any arguments is taken, whatever it wraps, and so is what tells no signature.
+    A wrapper of any arguments is accepted, and so is a callable without a signature.
     """
     build, called, takes = ARITIES[place]
     with pytest.raises(InvalidTopology) as caught:

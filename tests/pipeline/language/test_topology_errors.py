@@ -1,4 +1,4 @@
-"""Mistakes in topologies of several inputs, functions and joins: one clear message each."""
+"""Mistakes in topologies with several inputs, functions and joins have clear messages."""
 
 from collections.abc import Callable
 from datetime import timedelta
@@ -29,42 +29,42 @@ SESSIONS = SessionWindows.of_inactivity_gap_with_no_grace(10)
 WITHIN = JoinWindows.of_time_difference_with_no_grace(5)
 
 
-#: Streams are joined within one builder only.
+#: Streams can only be joined within one builder.
 BUILDER = StreamsBuilder()
 
 
 def stream(topic: str = "t") -> KStream:
-    """Begin a topology."""
+    """Return a stream."""
     return BUILDER.stream(topic, "v DOUBLE")
 
 
 def table() -> SourceTable:
-    """Begin a topology with a table."""
+    """Return a table."""
     return BUILDER.table("u", "w DOUBLE")
 
 
 def grouped() -> KGroupedStream:
-    """A grouped stream."""
+    """Return a grouped stream."""
     return stream().group_by_key()
 
 
 def windowed() -> TimeWindowedKStream:
-    """A windowed stream."""
+    """Return a windowed stream."""
     return grouped().windowed_by(WINDOWS)
 
 
 def cogrouped() -> CogroupedKStream:
-    """A cogroup of declarative aggregates."""
+    """Return a cogroup of named aggregates."""
     return grouped().cogroup(n=count())
 
 
 def add(_key: str, _value: Any, aggregate: int) -> int:
-    """Count."""
+    """Add one to the aggregate."""
     return aggregate + 1
 
 
 WRONG: Any = 3
-#: What is written -> what the message has to say: the step first, then the way out.
+#: What is written -> what the message says: first the step, then the solution.
 MISTAKES: dict[str, tuple[Callable[[], Any], str]] = {
     "functions and aggregates": (
         lambda: windowed().aggregate(lambda: 0, add, schema="n BIGINT", m=count()),
@@ -285,12 +285,12 @@ MISTAKES: dict[str, tuple[Callable[[], Any], str]] = {
 
 @pytest.mark.parametrize(("build", "said"), MISTAKES.values(), ids=MISTAKES)
 def test_a_mistake_is_named_with_its_step(build: Callable[[], Any], said: str) -> None:
-    """Each mistake is refused where it is made; the message begins with the step."""
+    """Each mistake is rejected where it is made, and the message begins with the step."""
     with pytest.raises(InvalidTopology, match=said):
         build()
 
 
-#: The longest span of time that windows may ask for.
+#: The longest span of time that windows accept.
 LONGEST_MS = 2**63 // 1000 - 2 * 253_402_300_799_999
 TOO_LONG: dict[str, tuple[Callable[[int], Any], str]] = {
     "tumbling": (lambda ms: TimeWindows.of_size_and_grace(1, ms - 1), r"size \+ grace"),
@@ -311,7 +311,7 @@ TOO_LONG: dict[str, tuple[Callable[[int], Any], str]] = {
 
 @pytest.mark.parametrize(("windows", "said"), TOO_LONG.values(), ids=TOO_LONG)
 def test_a_grace_that_overflows_is_refused(windows: Callable[[int], Any], said: str) -> None:
-    """The longest grace is taken; one ms more would overflow, and the message says by what."""
+    """The longest grace is accepted. One ms more would overflow, and the message names the sum."""
     windows(LONGEST_MS)
     with pytest.raises(IllegalArgument, match=rf"{said} must not exceed {LONGEST_MS} ms"):
         windows(LONGEST_MS + 1)
@@ -323,7 +323,7 @@ def test_a_grace_that_overflows_is_refused(windows: Callable[[int], Any], said: 
 
 @pytest.mark.parametrize("kind", ["aggregation", "table", "join"])
 def test_no_two_stores_have_one_name(kind: str) -> None:
-    """Whatever makes the second store of a name, it is refused and leaves the first."""
+    """The second store of a name is rejected, whatever creates it, and the first one stays."""
     builder = StreamsBuilder()
     builder.table("u", "w DOUBLE").materialize("s")
     second: dict[str, Callable[[], Any]] = {
@@ -339,7 +339,7 @@ def test_no_two_stores_have_one_name(kind: str) -> None:
 
 
 def test_store_names_that_differ_in_case_only_are_refused() -> None:
-    """Some file systems would give both one folder."""
+    """Some file systems would use one directory for both."""
     builder = StreamsBuilder()
     builder.table("u", "w DOUBLE").materialize("sums")
     with pytest.raises(
@@ -349,7 +349,7 @@ def test_store_names_that_differ_in_case_only_are_refused() -> None:
 
 
 def test_an_aggregation_that_waits_is_told_as_it_was_written() -> None:
-    """The message tells each aggregation without a store by its topics and calls."""
+    """The message names each aggregation without a store by its topics and calls."""
     builder = StreamsBuilder()
     first, second = (builder.stream(topic, "v DOUBLE").group_by_key() for topic in ("a", "b"))
     first.cogroup(n=count()).cogroup(second, total=sum("v")).aggregate()
@@ -361,7 +361,7 @@ def test_an_aggregation_that_waits_is_told_as_it_was_written() -> None:
 
 
 def test_a_forgotten_aggregation_is_noticed_beside_others() -> None:
-    """The ones after it, with a store or without, don't take its place."""
+    """Later aggregations, with or without a store, do not replace it."""
     builder = StreamsBuilder()
     counted = builder.stream("t", "v INT").group_by_key()
     counted.aggregate(lost=count())
@@ -372,7 +372,7 @@ def test_a_forgotten_aggregation_is_noticed_beside_others() -> None:
 
 
 def test_a_suppressed_aggregation_waits_once() -> None:
-    """Suppress takes the place of what it is called on: one store ends the waiting."""
+    """`suppress` replaces the aggregation that it is called on, so one store is enough."""
     builder = StreamsBuilder()
     counted = builder.stream("t", "v INT").group_by_key().windowed_by(WINDOWS).count()
     counted.suppress(until_window_closes()).materialize("s")
@@ -391,7 +391,7 @@ def test_a_suppressed_aggregation_waits_once() -> None:
     ],
 )
 def test_what_is_no_stream_is_named_as_it_is_written(other: Callable[[], Any], named: str) -> None:
-    """Not with all that its builder knows."""
+    """The message has the expression, and not the content of its builder."""
     with pytest.raises(InvalidTopology) as refused:
         stream().merge(other())
     assert str(refused.value) == f"merge: other must be a stream of this builder, not {named}"

@@ -1,4 +1,4 @@
-"""What is refused where it is written, with the way out: words and habits of Kafka Streams."""
+"""Words and habits of Kafka Streams that are rejected where they are written, with the solution."""
 
 from collections.abc import Callable
 from typing import Any
@@ -13,7 +13,7 @@ TABLE = BUILDER.table("u", "w DOUBLE")
 
 
 def counted(name: str) -> Any:
-    """An aggregation of windows with one column."""
+    """Return an aggregation of windows with one column."""
     aggregates: Any = {name: count()}
     return (
         STREAM.group_by_key()
@@ -23,11 +23,11 @@ def counted(name: str) -> Any:
 
 
 def larger(left: Any, right: Any) -> Any:
-    """Choose."""
+    """Return the larger value."""
     return max(left, right)
 
 
-#: What is written -> what the message has to say.
+#: What is written -> what the message says.
 REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
     "a foreign key of an update's time": (
         lambda: TABLE.join(TABLE, foreign_key="timestamp_ms"),
@@ -150,6 +150,6 @@ REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
 
 @pytest.mark.parametrize(("build", "said"), REFUSED.values(), ids=REFUSED)
 def test_a_refusal_names_the_way_out(build: Callable[[], Any], said: str) -> None:
-    """It begins with the step."""
+    """The message begins with the name of the step."""
     with pytest.raises(InvalidTopology, match=said):
         build()

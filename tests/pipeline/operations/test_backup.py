@@ -1,4 +1,4 @@
-"""Backup and restore, of a real run: what comes back goes on as if nothing had been."""
+"""Backup and restore of a real run: a restored directory resumes as if nothing had happened."""
 
 import shutil
 import threading
@@ -27,10 +27,10 @@ def _topology() -> Topology:
 
 
 class Site:
-    """A log that lives on, and a data folder that may be lost."""
+    """An event log that stays, and a data directory that can be lost."""
 
     def __init__(self, spark: SparkSession, folder: Path) -> None:
-        """Begin with an empty topic, or go on."""
+        """Create an empty topic, or use the existing one."""
         self.spark = spark
         self.log = folder / "log"
         self.data = folder / "data"
@@ -38,7 +38,7 @@ class Site:
         (self.log / "t").mkdir(parents=True, exist_ok=True)
 
     def append(self, first: int, last: int) -> None:
-        """Append records at these times, a bad line behind each."""
+        """Append records at these times, each followed by an invalid line."""
         with (self.log / "t" / "0.jsonl").open("ab") as file:
             for time in range(first, last):
                 record = {"key": "k", "value": {"v": str(time)}, "timestamp_ms": time}
@@ -54,12 +54,12 @@ class Site:
             run.close()
 
     def rebuild(self, store: str) -> None:
-        """Compute a store anew."""
+        """Rebuild a store."""
         settings = RunSettings(self.data, "app", trigger_ms=None, tasks=1, sync=False)
         PipelineRun(self.spark, _topology(), EventLog(self.log), settings, [store]).close()
 
     def rows(self, data: Path) -> dict[str, list[dict[str, object]]]:
-        """What each table holds, in one order; dead letters, too."""
+        """Return the sorted rows of each table, including dead letters."""
         tables = {}
         for table in sorted((data / "tables").iterdir()):
             rows = DeltaTable(table).to_pyarrow_table().to_pylist()
@@ -69,7 +69,7 @@ class Site:
 
 @pytest.fixture(name="ran", scope="module")
 def _ran(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of a site after two batches."""
+    """Return the directory of a site after two batches."""
     folder = tmp_path_factory.mktemp("ran")
     site = Site(spark, folder)
     for first in (0, 10):
@@ -80,13 +80,13 @@ def _ran(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(name="site")
 def _site(spark: SparkSession, ran: Path, tmp_path: Path) -> Site:
-    """A site after two batches, for one test."""
+    """Return a site after two batches, for one test."""
     shutil.copytree(ran, tmp_path / "site")
     return Site(spark, tmp_path / "site")
 
 
 def test_a_restored_folder_goes_on_where_the_backup_was(site: Site) -> None:
-    """What comes after the backup comes again, once: tables and dead letters are the same."""
+    """Records after the backup are processed again, once. Tables and dead letters are the same."""
     assert backup.main(["--data", str(site.data), "--to", str(site.backup)]) == 0
     at_backup = site.rows(site.data)
     site.append(20, 30)
@@ -103,7 +103,7 @@ def test_a_restored_folder_goes_on_where_the_backup_was(site: Site) -> None:
 
 
 def test_a_backup_leaves_the_data_folder_as_it_was(site: Site) -> None:
-    """Nothing of its links stays behind."""
+    """A backup removes its links from the data directory."""
     before = sorted(path.relative_to(site.data) for path in site.data.rglob("*"))
     assert backup.main(["--data", str(site.data), "--to", str(site.backup)]) == 0
     assert sorted(path.relative_to(site.data) for path in site.data.rglob("*")) == before
@@ -112,7 +112,7 @@ def test_a_backup_leaves_the_data_folder_as_it_was(site: Site) -> None:
 def test_batches_that_come_meanwhile_are_not_in_it(
     site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A pipeline runs a batch right after the newest batch was read: that one is not taken."""
+    """A batch that is committed after the newest batch was read is not in the backup."""
     seen = backup._newest_batch
     ran = threading.Event()
 
@@ -143,9 +143,9 @@ def test_batches_that_come_meanwhile_are_not_in_it(
         ({"s": 4, "other": 4}, 4),
         ({"s": 4, "other": 3}, 3),
         ({"s": 4, "other": 2}, 4),
-        # The first batch, which the other store has not decided yet.
+        # The other store has not prepared the first batch yet.
         ({"s": 0, "other": -1}, -1),
-        # A rebuild of the store begins.
+        # A rebuild of the store has begun.
         ({"s": 0, "s@1": -1}, 0),
     ],
 )
@@ -165,7 +165,7 @@ def test_a_backup_has_the_newest_batch_that_all_stores_have(
 def test_a_damaged_backup_is_refused(
     site: Site, damage: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Before there is a data folder that somebody could go on with."""
+    """The backup is checked before a data directory exists that a pipeline could use."""
     assert backup.main(["--data", str(site.data), "--to", str(site.backup)]) == 0
     file = next(site.backup.rglob("*.parquet"))
     content = file.read_bytes()
@@ -181,7 +181,7 @@ def test_a_damaged_backup_is_refused(
 
 
 def test_an_unfinished_backup_is_none(site: Site, capsys: pytest.CaptureFixture[str]) -> None:
-    """Its manifest comes last."""
+    """The manifest is written last, so a backup without it is rejected."""
     assert backup.main(["--data", str(site.data), "--to", str(site.backup)]) == 0
     (site.backup / "backup.json").unlink()
     assert restore.main(["--from", str(site.backup), "--data", str(site.data / "x")]) == 1
@@ -191,7 +191,7 @@ def test_an_unfinished_backup_is_none(site: Site, capsys: pytest.CaptureFixture[
 def test_what_is_there_is_never_overwritten(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Neither a backup nor a data folder; and a folder without tables is no data folder."""
+    """A backup is not overwritten, and a directory without tables is not a data directory."""
     (tmp_path / "data" / "tables").mkdir(parents=True)
     there = tmp_path / "there"
     there.mkdir()
@@ -204,7 +204,7 @@ def test_what_is_there_is_never_overwritten(
 def test_what_compaction_rewrites_meanwhile_does_no_harm(
     site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Before the backup, and between the choice of its batch and that of its files."""
+    """Compaction can run before a backup, and between the choice of its batch and of its files."""
     tables = ["s", "other", "_dead_letters"]
     for table in tables:
         assert compact.main([table, "--data", str(site.data), "--all"]) == 0
@@ -234,7 +234,7 @@ def test_what_compaction_rewrites_meanwhile_does_no_harm(
 
 
 def test_a_store_computed_anew_and_a_clock_set_back_come_back(site: Site) -> None:
-    """The state of the newest generation, and what was made of its clocks."""
+    """A backup has the state of the newest generation, and the stream times that were set."""
     site.rebuild("s")
     assert clock.main(["--data", str(site.data), "--set", "t", "0", "12"]) == 0
     assert backup.main(["--data", str(site.data), "--to", str(site.backup)]) == 0

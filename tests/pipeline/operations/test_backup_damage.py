@@ -1,4 +1,4 @@
-"""A backup of a damaged directory names the file, leaves nothing, and is verified."""
+"""A backup of a damaged directory names the file and leaves nothing. Backups are verified."""
 
 import shutil
 from collections.abc import Callable
@@ -21,7 +21,7 @@ _NEWEST = f"{BATCHES - 1:012d}"
 
 @pytest.fixture(scope="module", name="written")
 def _written(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The data directory of two stores after some batches, with replayed dead letters."""
+    """Return the data directory of two stores after some batches, with replayed dead letters."""
     folder = tmp_path_factory.mktemp("written")
     write_log(folder, BATCHES)
     writer = Writer(folder, sync=False)
@@ -44,7 +44,7 @@ def _data(written: Path, tmp_path: Path) -> Path:
     [
         (f"checkpoints/app/state/first/{_NEWEST}-*.arrow", delete),
         (f"checkpoints/app/state/first/{_NEWEST}-*.arrow", cut),
-        # Without it, the backup is of the batch before.
+        # Without this file, the backup has the batch before.
         (f"checkpoints/app/state/first/{_NEWEST}.json", cut),
         ("checkpoints/app/application.json", delete),
         ("checkpoints/app/application.json", cut),
@@ -59,27 +59,27 @@ def _data(written: Path, tmp_path: Path) -> Path:
 def test_a_damaged_file_is_named(
     data: Path, capsys: pytest.CaptureFixture[str], pattern: str, damage: Callable[[Path], None]
 ) -> None:
-    """The backup is refused in one line with the way out, and nothing is left of it."""
+    """The backup fails with one line that has the solution, and leaves nothing."""
     path = min(data.glob(pattern))
     whole = path.read_bytes()
     damage(path)
     target = data.with_name("backup")
     assert backup.main(["--data", str(data), "--to", str(target)]) == 1
     (line,) = capsys.readouterr().err.splitlines()
-    # A log that lacks an entry is named by its table.
+    # If a log lacks an entry, the message names its table.
     is_lacking = "entry 2 of the log is missing" in line
     assert str(path.parent.parent if is_lacking else path) in line
     assert "backup" in line.partition(": ")[2]
     assert "changes faster" not in line
     assert [one.name for one in data.parent.iterdir()] == ["data"]
     assert list(data.glob(".backup-*")) == []
-    # The same command succeeds once the file is back.
+    # The same command succeeds when the file exists again.
     path.write_bytes(whole)
     assert backup.main(["--data", str(data), "--to", str(target)]) == 0
 
 
 def test_a_missing_table_is_named(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """The checkpoint knows its stores, and a restored directory could not continue."""
+    """The checkpoint knows its stores, so a backup without a table of theirs is rejected."""
     table = data / "tables" / "second"
     shutil.rmtree(table)
     assert backup.main(["--data", str(data), "--to", str(data.with_name("backup"))]) == 1
@@ -91,7 +91,7 @@ def test_a_missing_table_is_named(data: Path, capsys: pytest.CaptureFixture[str]
 def test_a_copy_that_differs_is_refused(
     data: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The backup is read back, so a disk that stores other bytes is noticed."""
+    """The backup is read again, so a disk that stores other bytes is noticed."""
     copied = backup.copied
 
     def garbled(source: Path, target: Path, progress: str) -> str:
@@ -118,7 +118,7 @@ def test_marks_of_replayed_dead_letters_are_part_of_a_backup(data: Path) -> None
 
 
 def test_marks_that_came_from_a_bucket_count(data: Path) -> None:
-    """The notes of a bucket, one object each, are read after a restore to a disk, too."""
+    """The notes of a bucket, one object each, are also read after a restore to a disk."""
     layout = DataLayout(data)
     folder = layout.replayed.with_suffix("")
     folder.mkdir()
@@ -133,7 +133,7 @@ def test_marks_that_came_from_a_bucket_count(data: Path) -> None:
 def test_a_backup_of_the_first_batch_begins_before_it(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """If one store has decided it and the other one has not, the backup has neither's batch."""
+    """If only one store has prepared the first batch, the backup has no batch."""
     write_log(tmp_path, 2)
     writer = Writer(tmp_path, sync=False)
     writer.run(1)
@@ -159,7 +159,7 @@ def test_a_backup_of_the_first_batch_begins_before_it(
 def test_a_damaged_backup_is_found(
     data: Path, capsys: pytest.CaptureFixture[str], kind: str
 ) -> None:
-    """``oriel verify --backup`` compares each file with the manifest."""
+    """`oriel verify --backup` compares each file with the manifest."""
     target = data.with_name("backup")
     assert backup.main(["--data", str(data), "--to", str(target)]) == 0
     assert verify.main(["--backup", str(target)]) == 0
@@ -181,7 +181,7 @@ def test_a_damaged_backup_is_found(
 def test_each_flipped_bit_of_a_manifest_is_found(
     data: Path, capsys: pytest.CaptureFixture[str], number: int
 ) -> None:
-    """Neither command takes another file, size, digest or batch for right."""
+    """Both commands reject a manifest with another file, size, digest or batch."""
     target, restored = data.with_name("backup"), data.with_name("restored")
     assert backup.main(["--data", str(data), "--to", str(target)]) == 0
     manifest = target / "backup.json"

@@ -1,4 +1,4 @@
-"""``oriel compact``: by hand, with figures before and after, and mistakes in one line."""
+"""`oriel compact` compacts a table, prints figures, and reports mistakes in one line."""
 
 from pathlib import Path
 
@@ -11,7 +11,7 @@ from tests.storage.store_tables import SLIDING
 
 
 def figures(printed: str) -> dict[str, tuple[int, int]]:
-    """What was printed: title -> before and after."""
+    """Return the printed figures: title -> before and after."""
     found = {}
     for line in printed.splitlines()[1:]:
         title, before, after = line.rsplit(maxsplit=2)
@@ -20,7 +20,7 @@ def figures(printed: str) -> dict[str, tuple[int, int]]:
 
 
 def test_everything_is_merged(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """With ``--all`` the table is one run of visible rows, behind one Delta checkpoint."""
+    """With `--all`, the table is one sorted run of visible rows, with one Delta checkpoint."""
     table = CompactedTable(tmp_path, SLIDING)
     for batch in range(10):
         table.commit([{"key": "a", "start": batch % 3, "n": batch}])
@@ -39,7 +39,7 @@ def test_everything_is_merged(tmp_path: Path, capsys: pytest.CaptureFixture[str]
 
 
 def test_what_is_not_due_stays(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Without ``--all`` it is what the pipeline would do."""
+    """Without `--all`, the command does what the pipeline would do."""
     table = CompactedTable(tmp_path, SLIDING)
     for batch in range(10):
         table.commit([{"key": "a", "start": batch}])
@@ -64,7 +64,7 @@ def test_what_is_not_due_stays(tmp_path: Path, capsys: pytest.CaptureFixture[str
 def test_an_unknown_store_is_one_line(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], store: str, said: str
 ) -> None:
-    """With the stores that there are."""
+    """An invalid store is an error of one line."""
     CompactedTable(tmp_path, SLIDING)
     assert main([store, "--data", str(tmp_path)]) == 1
     error = capsys.readouterr().err
@@ -73,7 +73,7 @@ def test_an_unknown_store_is_one_line(
 
 
 def test_a_damaged_log_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """It names the file and the solution."""
+    """The error names the file and the solution."""
     table = CompactedTable(tmp_path, SLIDING)
     table.commit([{"key": "a", "start": 1}])
     entry = table.folder / "_delta_log" / f"{0:020d}.json"
@@ -96,7 +96,7 @@ def test_a_damaged_file_is_not_compacted(
     *,
     has_digests: bool,
 ) -> None:
-    """One line names the file; those of earlier versions have no digests."""
+    """One line names the file. Files of earlier versions have no digests."""
     table = CompactedTable(tmp_path, SLIDING)
     for batch in range(3):
         table.commit([{"key": "a", "start": batch, "n": batch}])

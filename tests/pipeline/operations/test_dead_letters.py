@@ -1,4 +1,4 @@
-"""``oriel dead-letters``: what it lists, what it sends again, and what it leaves alone."""
+"""`oriel dead-letters`: what it lists, what it sends again, and what it does not send."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -19,14 +19,14 @@ from oriel.storage.dead_letters import Selection, read_replays
 from oriel.storage.delta import DEAD_LETTER_SCHEMA, open_table, write_file
 from tests.object_store import ObjectStore
 
-#: The columns of a table that was made before letters had keys.
+#: The columns of a table that was created before dead letters had keys.
 OLD_SCHEMA = pa.schema(list(DEAD_LETTER_SCHEMA)[:8])
 
 Letter = dict[str, Any]
 
 
 def letter(offset: int, reason: str = "not-json", **other: Any) -> Letter:
-    """A letter of the topic ``t``, whose bytes are its offset."""
+    """Return a dead letter of the topic `t`, whose bytes are its offset."""
     given = {"topic": "t", "partition": 0, "offset": offset, "reason": reason, "detail": "it is so"}
     return {**given, "raw": str(offset).encode(), "revision": offset, **other}
 
@@ -34,7 +34,7 @@ def letter(offset: int, reason: str = "not-json", **other: Any) -> Letter:
 def commit(
     data: Path, batch: int, *letters: Letter, schema: pa.Schema = DEAD_LETTER_SCHEMA
 ) -> None:
-    """Add letters to the table of ``data``."""
+    """Add dead letters to the table of `data`."""
     folder = DataLayout(data).dead_letters
     if schema is OLD_SCHEMA:
         table = open_table(folder, schema, {}, sync=False)
@@ -45,14 +45,14 @@ def commit(
 
 
 def listed(data: Path, capsys: pytest.CaptureFixture[str], *options: str) -> list[Letter]:
-    """What ``list --json`` says."""
+    """Return the output of `list --json`."""
     capsys.readouterr()
     assert dead_letters.main(["list", "--data", str(data), "--json", *options]) == 0
     return [orjson.loads(text) for text in capsys.readouterr().out.splitlines()]
 
 
 def replayed(data: Path, capsys: pytest.CaptureFixture[str], *options: str) -> str:
-    """What ``replay`` says."""
+    """Return the output of `replay`."""
     capsys.readouterr()
     assert dead_letters.main(["replay", "--data", str(data), *options]) == 0
     return capsys.readouterr().out
@@ -66,7 +66,7 @@ def _log(tmp_path: Path) -> Path:
 
 
 def lines(log: Path) -> list[bytes]:
-    """What was appended to partition 0."""
+    """Return the lines that were appended to partition 0."""
     return (log / "t" / "0.jsonl").read_bytes().splitlines()[1:]
 
 
@@ -74,7 +74,7 @@ def lines(log: Path) -> list[bytes]:
 def test_a_table_without_keys_is_listed_and_gets_the_columns(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], *, upgraded: bool
 ) -> None:
-    """Letters that were there have null in them, before and after a run adds the columns."""
+    """Older dead letters have null in the new columns, before and after a run adds them."""
     commit(tmp_path, 0, letter(1), schema=OLD_SCHEMA)
     headers = [{"key": "h", "value": b"\xff"}, {"key": "h", "value": None}]
     if upgraded:
@@ -97,7 +97,7 @@ def test_a_table_without_keys_is_listed_and_gets_the_columns(
 def test_files_of_before_and_after_the_columns_are_merged(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A compaction changes no letter."""
+    """A compaction changes no dead letter."""
     commit(tmp_path, 0, letter(1), schema=OLD_SCHEMA)
     commit(tmp_path, 1, letter(2, key=b"k", headers=[{"key": "h", "value": b"v"}]))
     before = listed(tmp_path, capsys)
@@ -109,7 +109,7 @@ def test_files_of_before_and_after_the_columns_are_merged(
 def test_letters_are_listed_newest_first_as_the_filters_say(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Filters hold together, and a limit clips what is shown but not what is counted."""
+    """Filters are combined. A limit restricts the rows that are shown, but not the counts."""
     many = [letter(number, timestamp_ms=number) for number in range(2500)]
     commit(tmp_path, 0, *many[::2])
     commit(tmp_path, 1, *many[1::2])
@@ -133,7 +133,7 @@ def test_letters_are_listed_newest_first_as_the_filters_say(
 def test_values_are_clipped_and_can_not_steer_a_terminal(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A long value says its size; control characters and bytes that are no text are escaped."""
+    """A long value has its size. Control characters and invalid UTF-8 are escaped."""
     commit(tmp_path, 0, letter(1, raw=b"\x1b[2J\xff" + b"x" * 900, key=b"\r"))
     assert dead_letters.main(["list", "--data", str(tmp_path)]) == 0
     text = capsys.readouterr().out
@@ -146,7 +146,7 @@ def test_values_are_clipped_and_can_not_steer_a_terminal(
 def test_each_record_is_sent_once_unless_it_is_asked_for(
     tmp_path: Path, log: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Also if several stores have a letter of it; a dry run sends and remembers nothing."""
+    """Several stores can have a dead letter of one record. A dry run sends and notes nothing."""
     commit(tmp_path, 0, letter(2), letter(1), letter(1))
     target = ("--event-log", str(log))
     assert "2 records would be sent" in replayed(tmp_path, capsys, *target, "--dry-run")
@@ -164,7 +164,7 @@ def test_each_record_is_sent_once_unless_it_is_asked_for(
 def test_what_only_one_store_refuses_is_sent_if_it_is_named(
     tmp_path: Path, log: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Other stores have the record: to them it would come twice. A join's result is no record."""
+    """Other stores already have the record, so it would count twice. Join results are not sent."""
     commit(tmp_path, 0, letter(1, "null-key", store="s"), letter(2, raw=b""))
     told = replayed(tmp_path, capsys, "--event-log", str(log))
     assert "0 records were sent" in told
@@ -177,7 +177,7 @@ def test_what_only_one_store_refuses_is_sent_if_it_is_named(
 def test_a_note_that_a_crash_cut_off_is_of_nothing_that_was_sent(
     tmp_path: Path, log: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """It is cut away, and the record goes out with the next replay."""
+    """The torn note is removed, and the next replay sends the record."""
     commit(tmp_path, 0, letter(1), letter(2))
     replayed(tmp_path, capsys, "--event-log", str(log), "--limit", "1")
     noted = DataLayout(tmp_path).replayed
@@ -192,7 +192,7 @@ def test_a_note_that_a_crash_cut_off_is_of_nothing_that_was_sent(
 def test_a_list_shows_which_letters_were_replayed_and_which_repeat_one(
     tmp_path: Path, log: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A record that fails again has the offset of its first letter, however often it was sent."""
+    """A record that fails again has the offset of its first dead letter, after any replays."""
     target = ("--event-log", str(log))
     commit(tmp_path, 0, letter(1), letter(2))
     replayed(tmp_path, capsys, *target, "--limit", "1")
@@ -219,7 +219,7 @@ def test_a_list_shows_which_letters_were_replayed_and_which_repeat_one(
 def test_a_sent_record_has_the_offset_at_which_its_line_begins(
     tmp_path: Path, log: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """This is true in each partition, also if other producers append lines."""
+    """The offset is exact in each partition, also if other producers append lines."""
     (log / "t" / "1.jsonl").write_bytes(b"one line\n")
     commit(tmp_path, 0, letter(1), letter(2, partition=1), letter(3))
     with (log / "t" / "0.jsonl").open("ab") as other:
@@ -238,7 +238,7 @@ def test_a_sent_record_has_the_offset_at_which_its_line_begins(
 def test_notes_of_an_earlier_version_still_count(
     tmp_path: Path, log: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """They have no time, so ``replayed_ms`` is 0, and the record is not sent again."""
+    """Such notes have no time, so `replayed_ms` is 0, and the record is not sent again."""
     commit(tmp_path, 0, letter(1))
     noted = DataLayout(tmp_path).replayed
     noted.parent.mkdir()
@@ -252,7 +252,7 @@ def test_notes_of_an_earlier_version_still_count(
 def test_a_replay_that_is_killed_after_it_sent_sends_no_record_twice(
     tmp_path: Path, log: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Only the new offsets are unknown, so letters of these records repeat no letter."""
+    """Only the new offsets are unknown, so the dead letters of the records repeat none."""
     commit(tmp_path, 0, letter(1), letter(2))
     send = EventLogTarget.send
 
@@ -275,7 +275,7 @@ def test_a_replay_that_is_killed_after_it_sent_sends_no_record_twice(
 def test_damaged_notes_are_an_error_that_says_what_to_do(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The message names the file."""
+    """The error names the file."""
     commit(tmp_path, 0, letter(1))
     noted = DataLayout(tmp_path).replayed
     noted.parent.mkdir()
@@ -302,7 +302,7 @@ def test_a_refused_replay_sends_and_remembers_nothing(
     value: bytes,
     why: str,
 ) -> None:
-    """One line says why; when it is mended the same records go out."""
+    """One line says why the replay is rejected."""
     commit(tmp_path, 0, letter(1, raw=value))
     path = log / "t" / "0.jsonl"
     if log_bytes is None:
@@ -320,7 +320,7 @@ def test_a_refused_replay_sends_and_remembers_nothing(
 def test_a_folder_without_letters_is_refused(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Nothing comes into being there."""
+    """Nothing is created in such a directory."""
     for command in (["list"], ["replay", "--event-log", str(tmp_path)]):
         assert dead_letters.main([*command, "--data", str(tmp_path / "no")]) == 1
         assert "has no dead letters" in capsys.readouterr().err
@@ -328,26 +328,26 @@ def test_a_folder_without_letters_is_refused(
 
 
 class _Sent:
-    """A target that begins another replay before it sends."""
+    """A target that starts another replay before it sends."""
 
     def __init__(self, before: Callable[[], None] = lambda: None) -> None:
         self._before = before
         self.messages: list[Message] = []
 
     def prepare(self, messages: Sequence[Message]) -> None:
-        """Let the other replay go in front."""
+        """Run the other replay first."""
         assert messages
         self._before()
 
     def send(self, messages: Sequence[Message]) -> list[int]:
-        """Keep what is sent."""
+        """Keep the messages."""
         self.messages += messages
         return [100 + index for index in range(len(messages))]
 
 
 @pytest.mark.slow
 def test_of_two_replays_among_objects_one_sends(object_store: ObjectStore) -> None:
-    """There is no lock: who notes the records sends them, and the other one is refused."""
+    """No lock exists. The replay that notes the records first sends them."""
     data = object_store.data("replays")
     commit(data, 0, letter(1), letter(2))
     faster = _Sent()

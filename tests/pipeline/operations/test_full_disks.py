@@ -20,7 +20,7 @@ _MB = 1 << 20
 
 @pytest.fixture(scope="module", name="written")
 def _written(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The data directory of two stores after some batches."""
+    """Return the data directory of two stores after some batches."""
     folder = tmp_path_factory.mktemp("written")
     write_log(folder, 6)
     writer = Writer(folder, sync=False)
@@ -31,7 +31,7 @@ def _written(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(name="disk")
 def _disk(tmp_path: Path) -> Iterator[Path]:
-    """A small disk of its own."""
+    """Yield the directory of a small disk."""
     with small_disk(tmp_path / "disk", 2 * _MB) as folder:
         yield folder
 
@@ -48,7 +48,7 @@ def _fill(disk: Path) -> None:
 def test_a_backup_to_a_full_disk_names_the_file(
     disk: Path, written: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Nothing of the backup is left, and the next one succeeds when space is free."""
+    """A failed backup leaves nothing, and the next one succeeds when space is free."""
     _fill(disk)
     os.truncate(disk / "filler", 2 * _MB - (64 << 10))
     target = disk / "backup"
@@ -121,7 +121,7 @@ def test_each_error_of_a_disk_says_what_to_do(
     number: int,
     told: str,
 ) -> None:
-    """In one line that begins with the file."""
+    """Each error is one line that begins with the file and says what to do."""
     data = tmp_path / "data"
     shutil.copytree(written, data)
     run: dict[str, Callable[[], int]] = {

@@ -1,4 +1,4 @@
-"""``oriel retire``: a stopped pipeline that no check, metric or alert waits for."""
+"""`oriel retire`: checks, metrics and alerts ignore a stopped pipeline."""
 
 import os
 import sys
@@ -24,7 +24,7 @@ from tests.storage.store_tables import StoreTable, make_definition, make_record
 
 @pytest.fixture(name="data")
 def _data(tmp_path: Path) -> Path:
-    """A data directory with a stopped pipeline, ``flights``, and one that runs, ``mine``."""
+    """Return a data directory with a stopped pipeline, `flights`, and a running one, `mine`."""
     StoreTable(tmp_path, make_definition()).commit([{"key": "a", "start": 0}])
     record = make_record(1, offsets={"t": {"0": 1}}, stream_time_ms={"t": {"0": 9}})
     write_pipeline_status(tmp_path, stores={"store": StoreRun(record, 0, 0)}, has_ended=True)
@@ -61,7 +61,7 @@ def test_checks_and_metrics_ignore_a_retired_pipeline(
 def test_the_status_lists_a_retired_pipeline(
     data: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """People still see it, with the time since which it is retired."""
+    """`oriel status` lists the pipeline with the time since which it is retired."""
     _retire(data, "demo/flights.py")
     capsys.readouterr()
     assert status.main(["--data", str(data)]) == 0
@@ -93,7 +93,7 @@ def test_a_run_makes_it_active_again(data: Path) -> None:
 def test_a_pipeline_that_runs_is_not_retired(
     data: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The process that runs it holds its checkpoint."""
+    """A running process holds the checkpoint of its pipeline."""
     folder = DataLayout(data).checkpoint("mine")
     monkeypatch.setattr(
         retire, "Checkpoint", lambda path, sync: Checkpoint(path, sync=sync, lock_wait_s=0)
@@ -129,7 +129,7 @@ def test_a_check_of_one_pipeline_ignores_the_others(
     data: Path, capsys: pytest.CaptureFixture[str],
     changes: dict[str, Any], code: int, line: str,
 ) -> None:  # fmt: skip
-    """``flights`` has stopped. The quick check prints and returns what the full command does."""
+    """`flights` has stopped. The quick check prints and returns what the full command does."""
     write_pipeline_status(data, "mine", started_ms=1, **changes)
     options = ["--data", str(data), "--check", "--pipeline=/project/mine.py"]
     assert command_line.main(["status", *options]) == code
@@ -140,7 +140,7 @@ def test_a_check_of_one_pipeline_ignores_the_others(
 
 
 def test_the_quick_check_is_as_patient_as_the_full_one() -> None:
-    """Both expect a heartbeat within the same time."""
+    """Both checks expect a heartbeat within the same time."""
     assert status_check.HEARTBEAT_SECONDS_MAX == run_status.HEARTBEAT_SECONDS_MAX
 
 
@@ -158,7 +158,7 @@ def test_a_check_names_a_pipeline_that_never_ran(
 def test_the_quick_check_imports_almost_nothing(
     data: Path, monkeypatch: pytest.MonkeyPatch, pipeline: str, code: int
 ) -> None:
-    """A health check that repeats every few seconds must not import PyArrow each time."""
+    """A health check runs every few seconds, so it must not import PyArrow."""
     heavy = {name for name in sys.modules if name.startswith(("oriel.", "pyarrow", "numpy"))}
     for name in heavy - {"oriel.status_check"}:
         monkeypatch.delitem(sys.modules, name)
@@ -168,14 +168,14 @@ def test_the_quick_check_imports_almost_nothing(
 
 
 def test_a_silent_pipeline_is_not_well(data: Path) -> None:
-    """A status that was well counts only while the pipeline writes it."""
+    """A healthy status counts only while the pipeline writes it."""
     long_ago = time.time() - 60
     os.utime(DataLayout(data).checkpoint("mine") / "status.json", (long_ago, long_ago))
     assert status_check.main(["--data", str(data), "--check", "--pipeline", "mine"]) == 1
 
 
 def test_a_run_reports_its_own_problem(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The status of a run has its problem, so that a check needs only this file."""
+    """The status of a run has its problem, so a check only needs this file."""
 
     def log_ends() -> Offsets:
         raise KafkaUnavailable

@@ -1,4 +1,4 @@
-"""``oriel status``: what it prints of a data folder, for people and for programs."""
+"""`oriel status`: its output for people and for programs."""
 
 import subprocess
 import sys
@@ -21,7 +21,7 @@ NOW_MS = time.time_ns() // 1_000_000
 
 @pytest.fixture(name="data")
 def _data(tmp_path: Path) -> Path:
-    """A store with two partitions, of which one is an hour behind."""
+    """Return a data directory with a store of two partitions. One partition lags by an hour."""
     StoreTable(tmp_path, make_definition()).commit([{"key": "a", "start": 0}])
     layout = DataLayout(tmp_path)
     layout.checkpoint("flights").mkdir(parents=True)
@@ -55,14 +55,14 @@ def _data(tmp_path: Path) -> Path:
 
 @pytest.fixture(autouse=True)
 def _now(monkeypatch: pytest.MonkeyPatch) -> None:
-    """However long ago this module was imported."""
+    """Set the wall-clock time, because this module can be imported long before a test."""
     monkeypatch.setattr(time, "time_ns", lambda: NOW_MS * 1_000_000)
 
 
 def test_a_table_says_who_runs_how_far_it_is_and_what_is_wrong(
     data: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Pipelines, stores and partitions, one line each."""
+    """Pipelines, stores and partitions have one line each."""
     assert status.main(["--data", str(data)]) == 0
     text = capsys.readouterr().out
     lines = text.splitlines()
@@ -78,12 +78,12 @@ def test_a_table_says_who_runs_how_far_it_is_and_what_is_wrong(
     assert first[:6] == ["store", "events", "0", "40", "100", "bytes"]
     assert " ".join(first).endswith("idle, windows become final without it")
     assert second[:5] == ["store", "events", "10", "4", "-"]
-    # To the hour: the machine may be slow.
+    # Rounded to hours, because the machine can be slow.
     assert " ".join(second).endswith(" h keeps windows from becoming final")
 
 
 def test_a_pipeline_that_ended_is_said_to(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Its last status is shown, and its lag is unknown."""
+    """The last status of the pipeline is shown, and its lag is unknown."""
     _change(data, has_ended=True, log_ends_ms=NOW_MS - 2_112_000)
     assert status.main(["--data", str(data)]) == 0
     text = capsys.readouterr().out
@@ -118,7 +118,7 @@ def test_a_pipeline_without_a_batch_starts_or_has_stopped(
 
 
 def _change(data: Path, **changes: object) -> None:
-    """Let the pipeline say something else."""
+    """Change the status of the pipeline."""
     file = RunStatusFile(DataLayout(data).checkpoint("flights"))
     said = file.read()
     assert said is not None
@@ -128,7 +128,7 @@ def _change(data: Path, **changes: object) -> None:
 def test_a_stream_without_partitions_holds_windows_open(
     data: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """It has no line among the partitions, so it is told above."""
+    """Such a stream has no line among the partitions, so a line of the store names it."""
     store = StoreRun(make_record(1), 0, 0, ("other#2", -1))
     _change(data, stores={"store": store})
     assert status.main(["--data", str(data)]) == 0
@@ -138,7 +138,7 @@ def test_a_stream_without_partitions_holds_windows_open(
 
 
 def test_a_check_says_only_what_is_wrong(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """A pipeline that does nothing is stuck if there is something to do; code 1 is for both."""
+    """An idle pipeline is stuck only if it has records to read. Stuck and stopped have code 1."""
     arguments = ["--data", str(data), "--check"]
     assert status.main(arguments) == 0
     long_ago_ms = NOW_MS - 1000 * STUCK_SECONDS - 1000
@@ -160,7 +160,7 @@ def test_a_check_says_only_what_is_wrong(data: Path, capsys: pytest.CaptureFixtu
 
 
 def test_a_reader_that_ends_first_is_no_error(data: Path) -> None:
-    """As in `oriel status --data DATA | head -1`."""
+    """A closed pipe is not an error, as in `oriel status --data DATA | head -1`."""
     command = [sys.executable, "-P", "-m", "oriel", "status", "--data", str(data)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         assert process.stdout is not None
@@ -170,7 +170,7 @@ def test_a_reader_that_ends_first_is_no_error(data: Path) -> None:
 
 
 def test_programs_get_json(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """All that the table has, as numbers."""
+    """The JSON has everything that the table has, as numbers."""
     assert status.main(["--data", str(data), "--json"]) == 0
     seen = orjson.loads(capsys.readouterr().out)
     (store,) = seen["stores"]
@@ -183,7 +183,7 @@ def test_programs_get_json(data: Path, capsys: pytest.CaptureFixture[str]) -> No
 def test_a_folder_without_tables_is_told(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A slip of the pen would look like a system without stores."""
+    """A mistyped path would look like a system without stores, so it is an error."""
     assert status.main(["--data", str(tmp_path)]) == 1
     assert "has no tables" in capsys.readouterr().err
     assert not list(tmp_path.iterdir())

@@ -1,4 +1,4 @@
-"""``oriel verify``: each kind of damage is found, and an intact directory has no findings."""
+"""`oriel verify` finds each kind of damage, and has no findings in an intact directory."""
 
 import shutil
 import threading
@@ -42,7 +42,7 @@ def _build_index(data: Path, store: str) -> None:
 
 @pytest.fixture(scope="module", name="written")
 def _written(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Two stores after some batches, a Delta checkpoint, dead letters and an index."""
+    """Return the directory of two stores after some batches, with a Delta checkpoint."""
     folder = tmp_path_factory.mktemp("written")
     write_log(folder, BATCHES)
     writer = Writer(folder, sync=False)
@@ -55,7 +55,7 @@ def _written(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(name="data")
 def _data(written: Path, tmp_path: Path) -> Path:
-    """A data directory to damage, next to its event log."""
+    """Return a data directory to damage, next to its event log."""
     shutil.copytree(written, tmp_path / "site")
     return tmp_path / "site" / "data"
 
@@ -72,7 +72,7 @@ class Verified:
 
     @property
     def findings(self) -> list[str]:
-        """All lines but the summary."""
+        """Return all lines except the summary."""
         return self.lines[:-1]
 
 
@@ -90,7 +90,7 @@ def test_an_intact_directory_has_no_findings(
 
 @pytest.mark.parametrize("name", archives())
 def test_directories_of_earlier_versions_are_intact(name: str, tmp_path: Path) -> None:
-    """Their files have no digests, owners or seals."""
+    """Files of earlier versions have no digests, owners or seals, and are still intact."""
     unpack(name, tmp_path / "data")
     shutil.rmtree(tmp_path / "data" / "index")
     assert list(confirmed(Site(DataLayout(tmp_path / "data"), LOG))) == []
@@ -115,7 +115,7 @@ def _garble(path: Path) -> None:
 def _miscount(path: Path) -> None:
     fields = orjson.loads(path.read_bytes())
     fields["record"]["counters"]["late"] += 1
-    # As a file of an earlier version, which has no digest.
+    # A file of an earlier version has no digest.
     fields.pop("digest", None)
     path.write_bytes(orjson.dumps(fields))
 
@@ -131,7 +131,7 @@ def _make_directory(path: Path) -> None:
 
 
 def _leave_behind(path: Path) -> None:
-    """Remove the newest entries of a table, as an older backup of it would."""
+    """Remove the newest entries of a table, so that it equals an older backup."""
     for version in range(2, BATCHES + 1):
         (path / f"{version:020d}.json").unlink()
 
@@ -184,14 +184,14 @@ def _flip(path: Path, random: Random) -> None:
     path.write_bytes(content)
 
 
-#: Files whose content decides nothing: the names of epochs count, Spark's log is written again at
-#: each start, and a pointer can have more than the version that is read from it.
+#: Files whose content decides nothing. For epochs, the names count. Spark's log is written again at
+#: each start. Only the version is read from a pointer.
 _WITHOUT_DECISION = {"epochs", "spark", "lock", "status.json", "_last_checkpoint"}
 
 
 @cases(100, 5_000)
 def test_each_flipped_bit_is_found(data: Path, number: int) -> None:
-    """In every file of tables and checkpoints; the finding names the file."""
+    """A flipped bit in any file of tables and checkpoints is a finding with the file's name."""
     files = [
         path
         for path in sorted([*data.glob("tables/**/*"), *data.glob("checkpoints/**/*")])
@@ -206,7 +206,7 @@ def test_each_flipped_bit_is_found(data: Path, number: int) -> None:
         _flip(path, random)
         site.forget()
         damaged = {finding.path for finding in confirmed(site) if finding.is_damage}
-        # A digest that differs accuses the file that it is of.
+        # A digest that differs is reported for the file that it belongs to.
         if damaged.isdisjoint({path, path.with_suffix(".parquet")}):
             missed.append(f"seed {seed}: {path.relative_to(data)}: {damaged}")
         path.write_bytes(whole)
@@ -216,7 +216,7 @@ def test_each_flipped_bit_is_found(data: Path, number: int) -> None:
 
 
 def test_a_table_of_an_earlier_day_is_found(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """The table is some batches behind the state, which is no result of a crash."""
+    """The table is several batches older than the state, which no crash can cause."""
     _leave_behind(data / "tables" / "second" / "_delta_log")
     verified = Verified(capsys, "--data", data)
     table = data / "tables" / "second"
@@ -228,7 +228,7 @@ def test_a_table_of_an_earlier_day_is_found(data: Path, capsys: pytest.CaptureFi
 def test_an_event_log_that_is_too_short_is_found(
     data: Path, capsys: pytest.CaptureFixture[str], *, is_cut: bool
 ) -> None:
-    """The log ends before the offset that was read, or has another line there."""
+    """The log ends before the offset that was read, or no line ends there."""
     log = data.parent / "log"
     path = log / "t" / "0.jsonl"
     content = path.read_bytes()
@@ -258,7 +258,7 @@ _WAS_READ = 10**6
 def test_offsets_are_compared_with_the_topics_of_kafka(
     data: Path, earliest: int | None, latest: int | None, topic_id: str, problem: str | None
 ) -> None:
-    """A range of offsets that does not contain the one that was read, or another topic."""
+    """An offset outside the range of the partition is a finding, and so is another topic."""
     ends = {} if latest is None else {"0": latest}
     log = None if earliest is None else TopicLog(topic_id, {"0": earliest}, ends)
     checkpoint = data / "checkpoints" / "app"
@@ -297,7 +297,7 @@ def _remove_row(file: Path) -> None:
 def test_an_index_that_differs_from_its_table_is_found(
     data: Path, capsys: pytest.CaptureFixture[str], damage: Callable[[Path], None], problem: str
 ) -> None:
-    """Also if the file of the index is whole."""
+    """An index that differs is a finding, also if its file is intact."""
     _build_index(data, "first")
     path = next(data.glob("index/*/first/generation-*/data.mdb"))
     damage(path)
@@ -323,7 +323,7 @@ def test_an_index_that_differs_from_its_table_is_found(
 def test_files_that_nothing_refers_to_are_information(
     data: Path, capsys: pytest.CaptureFixture[str], name: str
 ) -> None:
-    """They are listed, and the exit code is 0."""
+    """Such files are listed, and the exit code is 0."""
     path = data / name
     if path.suffix:
         path.write_bytes(b"x")
@@ -338,7 +338,7 @@ def test_files_that_nothing_refers_to_are_information(
 def test_damaged_marks_of_replayed_dead_letters_are_found(
     data: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Without them, a replay would send records again."""
+    """Damaged marks are a finding, because a replay would send records again."""
     path = DataLayout(data).replayed
     path.parent.mkdir()
     path.write_bytes(b'["t",0,5,7]\n')
@@ -350,7 +350,7 @@ def test_damaged_marks_of_replayed_dead_letters_are_found(
 
 
 def test_programs_get_one_object_per_line(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """The last one is the summary."""
+    """With `--json`, the last object is the summary."""
     path = data / _entry("second", 2)
     path.unlink()
     verified = Verified(capsys, "--data", data, "--json")
@@ -364,7 +364,7 @@ def test_programs_get_one_object_per_line(data: Path, capsys: pytest.CaptureFixt
 def test_a_directory_that_cannot_be_verified_is_exit_code_2(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """So that a script can tell it from damage."""
+    """A script can distinguish this from damage by the exit code."""
     verified = Verified(capsys, "--data", tmp_path)
     assert (verified.code, verified.lines) == (2, [])
     assert "it has no tables" in verified.error
@@ -376,7 +376,7 @@ def test_a_directory_that_cannot_be_verified_is_exit_code_2(
 def test_a_running_pipeline_makes_no_findings(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Batches are committed, and compaction and cleanup remove files, while the check runs."""
+    """A check has no findings while batches are committed and files are compacted and removed."""
     write_log(tmp_path, 25)
     writer = Writer(tmp_path, sync=False)
     writer.run(2)

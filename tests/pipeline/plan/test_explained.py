@@ -21,7 +21,7 @@ TUMBLING = TimeWindows.of_size_and_grace(10, 5)
 
 
 def physical(topology: Topology) -> str:
-    """The physical plan."""
+    """Return the physical plan."""
     logical, _, plan = topology.explain().partition("== Physical plan ==\n")
     assert logical == f"== Logical plan ==\n{topology.describe()}\n"
     return plan
@@ -52,7 +52,7 @@ def test_a_join_has_an_exchange_per_operator() -> None:
 
 
 def test_the_stream_time_of_a_stream_continues_after_a_join_with_a_table() -> None:
-    """One task needs all records of a partition again, so there is one more exchange."""
+    """One task needs all records of a partition again, so the plan has one more exchange."""
     builder = StreamsBuilder()
     orders, names = builder.stream("orders", "v BIGINT"), builder.table("names", "name STRING")
     windows = SlidingWindows.of_time_difference_and_grace(10, 5)
@@ -74,7 +74,7 @@ def test_the_stream_time_of_a_stream_continues_after_a_join_with_a_table() -> No
 
 
 def test_a_foreign_key_join_has_state_by_sub_key() -> None:
-    """The right rows have one row per subscriber."""
+    """The state of a right row has one row per subscriber."""
     builder = StreamsBuilder()
     orders = builder.table("orders", "customer STRING, v BIGINT")
     customers = builder.table("customers", "name STRING")
@@ -101,7 +101,7 @@ def test_functions_and_steps_say_how_they_run(spark: SparkSession) -> None:
 
 
 def test_an_invalid_step_is_rejected() -> None:
-    """As by a run."""
+    """`explain` rejects an invalid step, as a run does."""
     builder = StreamsBuilder()
     builder.stream("orders", "v BIGINT").filter("missing > 1").to("few")
     with pytest.raises(InvalidTopology, match="missing"):

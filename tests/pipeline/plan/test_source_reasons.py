@@ -1,4 +1,4 @@
-"""Which store reports the records that are bad whoever reads them."""
+"""The store that reports records which are invalid for every reader."""
 
 from oriel import StreamsBuilder
 from oriel.pipeline.dead_letters import SourceReasons
@@ -7,7 +7,7 @@ from oriel.testing import Record, TopologyTestDriver
 
 
 def test_the_first_store_of_a_topic_reports_for_all() -> None:
-    """However many stores read it, a broken line is one dead letter."""
+    """A broken line is one dead letter, although several stores read the topic."""
     builder = StreamsBuilder()
     for name in ("one", "two"):
         builder.stream("t", "v INT").group_by_key().count().materialize(name)
@@ -21,7 +21,7 @@ def test_the_first_store_of_a_topic_reports_for_all() -> None:
 
 
 def test_with_several_schemas_each_store_reports_for_itself() -> None:
-    """What is of a wrong type for one may be good for the other."""
+    """A record of a wrong type for one schema can be valid for another schema."""
     builder = StreamsBuilder()
     for name, kind in (("one", "INT"), ("two", "STRING"), ("three", "INT")):
         builder.stream("t", f"v {kind}").group_by_key().count().materialize(name)
@@ -31,7 +31,7 @@ def test_with_several_schemas_each_store_reports_for_itself() -> None:
 
 
 def test_every_reading_of_a_topic_reports_what_is_bad_for_it() -> None:
-    """A store that reads a topic with two schemas loses no bad record of either."""
+    """A store that reads a topic with two schemas reports the invalid records of both."""
     builder = StreamsBuilder()
     numbers = builder.stream("t", "v INT").group_by_key()
     flags = builder.stream("t", "v BOOLEAN").group_by_key()
@@ -50,7 +50,7 @@ def test_every_reading_of_a_topic_reports_what_is_bad_for_it() -> None:
 
 
 def test_a_second_reading_with_the_same_schema_reports_nothing_new() -> None:
-    """It would find the same records bad."""
+    """The second input would report the same invalid records again."""
     builder = StreamsBuilder()
     one, other = (builder.stream("t", "v INT").group_by_key() for _ in range(2))
 

@@ -1,8 +1,8 @@
-"""What decoded records look like to Spark."""
+"""The schema of decoded records in Spark."""
 
 
 def decoded_columns(value_schema: str) -> str:
-    """The schema of decoded records whose value has these columns."""
+    """Return the schema of decoded records whose value has these columns."""
     headers = "ARRAY<STRUCT<key: STRING, value: BINARY>>"
     return (
         "partition INT, offset BIGINT, raw BINARY, "

@@ -1,4 +1,4 @@
-"""What a row-wise expression may be: from one record alone, the same each time, of a type."""
+"""A row-wise expression reads one record, is deterministic, and has a supported type."""
 
 from collections.abc import Callable, Iterator
 
@@ -14,7 +14,7 @@ from oriel.pipeline.language.streams import KStream
 from oriel.pipeline.rows import RowSteps
 from tests.pipeline.rows.decoded import decoded_columns
 
-# Spark runs: not for the inner loop.
+# Spark is slow, so these tests are not in the inner loop.
 pytestmark = pytest.mark.slow
 
 SCHEMA = "x DOUBLE, v STRING, a ARRAY<INT>"
@@ -22,7 +22,7 @@ EMPTY = decoded_columns(SCHEMA)
 NOT_ROW_WISE = "is not row-wise"
 CHANGES = "is not deterministic"
 
-#: Each reads more than its own record.
+#: Each expression reads more than its own record.
 SEVERAL = (
     "row_number() over (order by x) = 1",
     "sum(x) over () > 1",
@@ -38,7 +38,7 @@ SEVERAL = (
     "window(timestamp_millis(timestamp_ms), '1 minute').start is null",
     "session_window(timestamp_millis(timestamp_ms), '1 minute').start is null",
 )
-#: Each may differ when the batch is read again, or is cut elsewhere.
+#: Each expression can differ when the batch is read again or is cut differently.
 UNSTEADY = (
     "rand() > .5",
     "rand(7) > .5",
@@ -63,7 +63,7 @@ UNSTEADY = (
     "to_date('yesterday') is null",
     "cast('tomorrow' as timestamp) is null",
 )
-#: Each depends on its record only.
+#: Each expression depends on its record only.
 ALLOWED = (
     "exists(transform(a, y -> y + 1), y -> y > 1)",
     "aggregate(filter(a, y -> y > 1), 0, (sum, y) -> sum + y) > 1",
@@ -79,18 +79,18 @@ ALLOWED = (
 
 @pytest.fixture
 def build(spark: SparkSession) -> Callable[[KGroupedStream], RowSteps]:
-    """Builds the steps of a stream into the store ``s``."""
+    """Return a function that builds the steps of a stream into the store `s`."""
     empty = spark.createDataFrame([], EMPTY)
     return lambda grouped: RowSteps(empty, grouped.origins[0], "s")
 
 
 def stream() -> KStream:
-    """Begin a topology over the test's topic."""
+    """Return a stream of the test's topic in a new topology."""
     return StreamsBuilder().stream("t", SCHEMA)
 
 
 def refused(build: Callable[[KGroupedStream], RowSteps], grouped: KGroupedStream) -> str:
-    """The one line with which the steps are refused."""
+    """Return the one line with which the steps are rejected."""
     with pytest.raises(InvalidTopology) as caught:
         build(grouped)
     message = str(caught.value)
@@ -105,7 +105,7 @@ def refused(build: Callable[[KGroupedStream], RowSteps], grouped: KGroupedStream
 def test_a_condition_depends_on_its_record_only(
     build: Callable[[KGroupedStream], RowSteps], condition: str, fault: str
 ) -> None:
-    """Whatever else it reads would make results depend on how batches are cut."""
+    """An expression that reads anything more would depend on how batches are cut."""
     told = refused(build, stream().filter(condition).group_by_key())
     assert told.startswith(f"store 's', step filter({condition!r}): the condition {fault}")
 
@@ -114,12 +114,12 @@ def test_a_condition_depends_on_its_record_only(
 def test_what_depends_on_the_record_is_allowed(
     build: Callable[[KGroupedStream], RowSteps], condition: str
 ) -> None:
-    """Functions of higher order, hashes, constants of times, and words that look like a clock."""
+    """Higher-order functions, hashes, time constants, and strings such as 'today' are allowed."""
     build(stream().filter(condition).group_by_key())
 
 
 def test_the_column_at_fault_is_named(build: Callable[[KGroupedStream], RowSteps]) -> None:
-    """Of the steps and columns that there are, the one that is wrong."""
+    """The error names the wrong column among several steps and columns."""
     steps = stream().filter("x > 1").map_values("*", y="x + 1", id="uuid()").filter("y > 1")
     told = refused(build, steps.group_by_key())
     assert told.startswith("store 's', step map_values('*', y='x + 1', id='uuid()'): column 'id' ")
@@ -132,7 +132,7 @@ def test_the_column_at_fault_is_named(build: Callable[[KGroupedStream], RowSteps
 def test_a_key_depends_on_its_record_only(
     build: Callable[[KGroupedStream], RowSteps], key: str, fault: str
 ) -> None:
-    """The part of the key that is wrong is told by its number."""
+    """The error has the number of the wrong component of the key."""
     told = refused(build, stream().group_by("v", key))
     assert told.startswith(f"store 's', step group_by(v, {key}): the key 2 {fault}")
 
@@ -151,14 +151,14 @@ def test_a_key_depends_on_its_record_only(
 def test_columns_are_looked_at_like_text(
     build: Callable[[KGroupedStream], RowSteps], condition: Callable[[], Column], fault: str
 ) -> None:
-    """A Column of Spark's, and a function that is marked as one that changes."""
+    """A Spark Column is checked as SQL text is, and so is a nondeterministic function."""
     told = refused(build, stream().filter(condition()).group_by_key())
     assert told.startswith("store 's', step filter(")
     assert f"the condition {fault}" in told
 
 
 def test_functions_of_python_are_allowed(build: Callable[[KGroupedStream], RowSteps]) -> None:
-    """By record and by batch, with nothing said about them."""
+    """Functions per record and per batch are allowed without a declaration."""
 
     @F.pandas_udf("string")  # type: ignore[call-overload, untyped-decorator]
     def upper(texts: Iterator[pd.Series]) -> Iterator[pd.Series]:
@@ -173,7 +173,7 @@ def test_functions_of_python_are_allowed(build: Callable[[KGroupedStream], RowSt
 def test_a_column_of_the_same_step_may_be_used(
     build: Callable[[KGroupedStream], RowSteps],
 ) -> None:
-    """Spark computes such columns one after the other, still from one record."""
+    """Spark computes the columns of a step one after the other, and still from one record."""
     steps = build(stream().map_values(y="x + 1", z="y * 2").group_by_key())
     schema = steps.values  # noqa: PD011 - no pandas
     assert schema.names == ["y", "z"]
@@ -194,7 +194,7 @@ def test_a_column_of_the_same_step_may_be_used(
 def test_a_column_that_can_not_go_on_is_named(
     build: Callable[[KGroupedStream], RowSteps], expression: str, type_name: str, way_out: str
 ) -> None:
-    """Store, step, column, type and the way out; the steps behind don't hide which it is."""
+    """The error has store, step, column, type and solution, although more steps follow."""
     steps = stream().map_values("x", t=expression).filter("x > 1").map_values("*", y="x")
     told = refused(build, steps.group_by_key())
     step = f"map_values('x', t={expression!r})"
@@ -203,7 +203,7 @@ def test_a_column_that_can_not_go_on_is_named(
 
 
 def test_a_column_of_the_schema_that_can_not_go_on_is_named(spark: SparkSession) -> None:
-    """There the stream is named."""
+    """The error names the stream."""
     grouped = StreamsBuilder().stream("t", "at TIMESTAMP").group_by_key()
     empty = spark.createDataFrame([], EMPTY.replace(SCHEMA, "at TIMESTAMP"))
     told = refused(lambda grouped: RowSteps(empty, grouped.origins[0], "s"), grouped)
@@ -211,14 +211,14 @@ def test_a_column_of_the_schema_that_can_not_go_on_is_named(spark: SparkSession)
 
 
 def test_a_time_may_be_computed_with(build: Callable[[KGroupedStream], RowSteps]) -> None:
-    """Only what is left behind the last step has to be of a type that goes on."""
+    """Only the columns after the last step need a supported type."""
     steps = stream().map_values(t="timestamp_millis(timestamp_ms)").filter("hour(t) < 12")
     built = build(steps.map_values(t="unix_millis(t)", y="null").group_by("t"))
     schema = built.values  # noqa: PD011 - no pandas
     assert schema == pa.schema([("t", pa.int64()), ("y", pa.null())])
 
 
-#: What is no SQL -> what is said of it.
+#: Invalid SQL -> the message.
 BROKEN = {
     "x >": "Syntax error at or near end of input. (line 1, pos 3)",
     "v = 'a": "Syntax error at or near '''. (line 1, pos 4)",
@@ -243,7 +243,7 @@ BROKEN = {
 def test_text_that_is_no_sql_is_told_in_words(
     build: Callable[[KGroupedStream], RowSteps], text: str, said: str
 ) -> None:
-    """What Spark says and where, without its codes, our columns, or line breaks."""
+    """The message has Spark's text and position, without codes, internal columns or line breaks."""
     at_fault = refused(build, stream().filter(text).group_by_key())
     assert at_fault == f"store 's', step filter({text!r}): {said}"
     at_fault = refused(build, stream().map_values(c=text).group_by_key())
@@ -271,25 +271,25 @@ def test_text_that_is_no_sql_is_told_in_words(
 def test_what_spark_would_cast_is_refused(
     build: Callable[[KGroupedStream], RowSteps], stepped: Callable[[KStream], KStream], said: str
 ) -> None:
-    """A condition is true or false, and a key no struct, whose text tells nobody what it is."""
+    """A condition must be BOOLEAN, and a key must not be an array or a map."""
     with pytest.raises(InvalidTopology, match=said):
         build(stepped(stream()).group_by_key())
 
 
 def test_a_null_is_a_condition(build: Callable[[KGroupedStream], RowSteps]) -> None:
-    """It has no type, and no record for which it is true."""
+    """`null` has no type, and no record passes it."""
     build(stream().filter("null").group_by_key())
 
 
 @pytest.mark.parametrize("key", ["a", "struct(x, v)"])
 def test_a_struct_is_no_group(build: Callable[[KGroupedStream], RowSteps], key: str) -> None:
-    """Its fields are, or its JSON."""
+    """A key cannot be an array or a struct, but it can be their JSON."""
     with pytest.raises(InvalidTopology, match=r"the key cannot be .*to_json\(\.\.\.\)"):
         build(stream().group_by(key))
     build(stream().group_by(f"to_json({key})"))
 
 
 def test_a_computed_column_needs_a_name(build: Callable[[KGroupedStream], RowSteps]) -> None:
-    """An expression among the columns to keep is none of them."""
+    """An expression among the columns to keep is rejected."""
     told = refused(build, stream().map_values("x * 2").group_by_key())
     assert told == "map_values('x * 2'): a computed column needs a name, like x='x * 2'"

@@ -1,4 +1,4 @@
-"""Names and keys in row-wise steps: what collides is refused, what differs stays different."""
+"""Names and keys in row-wise steps: reserved names are rejected, and keys stay distinct."""
 
 import itertools
 from typing import Any
@@ -15,19 +15,19 @@ from oriel.pipeline.language.streams import KStream
 from oriel.pipeline.rows import RowSteps
 from tests.pipeline.rows.decoded import decoded_columns
 
-# Spark runs: not for the inner loop.
+# Spark is slow, so these tests are not in the inner loop.
 pytestmark = pytest.mark.slow
 
 SCHEMA = "v DOUBLE, w STRING"
 
 
 def stream(schema: str = SCHEMA) -> KStream:
-    """Begin a topology over the test's topic."""
+    """Return a stream of the test's topic in a new topology."""
     return StreamsBuilder().stream("t", schema)
 
 
 def rows_of(spark: SparkSession, grouped: KGroupedStream, values: list[Any]) -> list[Any]:
-    """Run the steps over records with these values, in order."""
+    """Run the steps over records with these values, and return the rows in order."""
     schema = decoded_columns(grouped.origins[0].source.schema)
     records = spark.createDataFrame(
         [(0, place, b"", None, "k", 1, value, None) for place, value in enumerate(values)], schema
@@ -38,7 +38,7 @@ def rows_of(spark: SparkSession, grouped: KGroupedStream, values: list[Any]) -> 
 
 
 def test_different_parts_make_different_keys(spark: SparkSession) -> None:
-    """All pairs over bars, backslashes and letters: no two make the same composite key."""
+    """All pairs of strings with bars and backslashes have distinct composite keys."""
     texts = ["".join(t) for n in range(3) for t in itertools.product("a|\\", repeat=n)]
     pairs = list(itertools.product(texts, repeat=2))
     schema = "v STRING, w STRING"
@@ -51,7 +51,7 @@ def test_different_parts_make_different_keys(spark: SparkSession) -> None:
 
 
 def test_one_part_is_not_escaped(spark: SparkSession) -> None:
-    """A single column is the key as it is, and its text form is Spark's."""
+    """A single column is the key unchanged, as Spark's string."""
     rows = rows_of(spark, stream().group_by("w"), [(1.0, "a|b\\"), (1.0, "")])
     assert [row.key for row in rows] == ["a|b\\", ""]
     numbers = rows_of(spark, stream().group_by("v"), [(1.0, "x"), (None, "x")])
@@ -59,7 +59,7 @@ def test_one_part_is_not_escaped(spark: SparkSession) -> None:
 
 
 def test_steps_apply_in_the_order_in_which_they_are_written(spark: SparkSession) -> None:
-    """A filter sees what map_values before it has made, and nothing that comes later."""
+    """A filter reads the columns of the steps before it, and not of the steps after it."""
     steps = stream().map_values("w", v="v + 1").filter("v > 2").map_values(v="v * 10", w="w")
     rows = rows_of(spark, steps.group_by("w"), [(1.0, "a"), (2.0, "b"), (None, "c")])
     assert [(row.keep, row.v, row.key) for row in rows] == [
@@ -84,7 +84,7 @@ def test_steps_apply_in_the_order_in_which_they_are_written(spark: SparkSession)
 def test_no_value_column_hides_the_record(
     spark: SparkSession, grouped: KGroupedStream, name: str
 ) -> None:
-    """Names that the pipeline needs are refused in any case, where they are given."""
+    """Names that the pipeline needs are rejected in any case, in schemas and in steps."""
     with pytest.raises(InvalidTopology, match=f"{name}.*names that the pipeline needs"):
         rows_of(spark, grouped, [])
 
@@ -93,7 +93,7 @@ def test_no_value_column_hides_the_record(
 def test_a_value_column_with_a_name_of_the_rows_can_be_renamed(
     spark: SparkSession, name: str
 ) -> None:
-    """It is refused only where an aggregation reads it, and the message says how to go on."""
+    """It is rejected only if an aggregation reads it. The message has the solution."""
     schema = decoded_columns(f"{name}: STRING")
     records = spark.createDataFrame([(0, 0, b"", None, "k", 1, ("x",), None)], schema)
     grouped = stream(f"{name} STRING").group_by_key()
@@ -106,14 +106,14 @@ def test_a_value_column_with_a_name_of_the_rows_can_be_renamed(
 
 
 def test_a_python_function_in_a_step_reads_the_same_in_every_run(spark: SparkSession) -> None:
-    """A store's table remembers how it is grouped: no address in memory may be part of that."""
+    """A store's table has its grouping, so the grouping must not contain a memory address."""
 
     def grouped() -> KGroupedStream:
         shout = F.udf(str.upper)
         return stream("w STRING").filter(shout("w") != "X").group_by(shout(F.col("w")), "w")
 
     one = grouped()
-    # From another line, with other objects.
+    # Created at another line, with other objects.
     other = grouped()
     assert one.origins[0].grouping == other.origins[0].grouping
     assert str(one.origins[0].steps[0]) == str(other.origins[0].steps[0])
@@ -124,7 +124,7 @@ def test_a_python_function_in_a_step_reads_the_same_in_every_run(spark: SparkSes
 
 
 def test_what_a_python_function_is_given_is_written_as_in_sql(spark: SparkSession) -> None:
-    """People read it, in errors and in a topology's description."""
+    """People read them in errors and in the description of a topology."""
     assert spark is not None
     shout = F.udf(str.upper)
     step = stream("s STRUCT<a: STRING>, w STRING").map_values(x=shout("s.a", F.lit(3))).origins[0]

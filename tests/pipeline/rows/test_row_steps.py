@@ -1,4 +1,4 @@
-"""Row-wise steps: what an expression sees, and that no row is ever lost."""
+"""Row-wise steps: what an expression reads, and that every row stays."""
 
 from typing import Any
 
@@ -15,7 +15,7 @@ from oriel.pipeline.language.streams import KStream
 from oriel.pipeline.rows import RowSteps
 from tests.pipeline.rows.decoded import decoded_columns
 
-# Spark runs: not for the inner loop.
+# Spark is slow, so these tests are not in the inner loop.
 pytestmark = pytest.mark.slow
 
 SCHEMA = "v DOUBLE, w STRING"
@@ -32,28 +32,28 @@ RECORDS = (
 
 
 def stream() -> KStream:
-    """Begin a topology over the test's topic."""
+    """Return a stream of the test's topic in a new topology."""
     return StreamsBuilder().stream("t", SCHEMA)
 
 
 def steps_of(
     records: DataFrame, grouped: KGroupedStream, *columns: str, null_values: bool = False
 ) -> RowSteps:
-    """The steps of a stream into the store ``s``, which reads ``columns``."""
+    """Return the steps of a stream into the store `s`, which reads `columns`."""
     steps = RowSteps(records, grouped.origins[0], "s")
     steps.select(StepsOutput(columns, null_values=null_values))
     return steps
 
 
 def rows_of(spark: SparkSession, grouped: KGroupedStream, column: str = "v") -> list[Any]:
-    """Run the steps over the records; return (key, keep, reason, value) in order."""
+    """Run the steps over the records, and return (key, keep, reason, value) in order."""
     records = spark.createDataFrame(list(RECORDS), DECODED).coalesce(1)
     prepared = steps_of(records, grouped, column).rows(records)
     return [(row.key, row.keep, row.reason, row[column]) for row in prepared.collect()]
 
 
 def test_every_row_stays_and_keeps_its_place(spark: SparkSession) -> None:
-    """Without steps each record is there, with null keys, null values and bad lines told apart."""
+    """Without steps, every record stays. Null keys, null values and bad lines have a reason."""
     assert rows_of(spark, stream().group_by_key()) == [
         ("a", True, None, 2.0),
         ("b", True, None, 0.0),
@@ -65,7 +65,7 @@ def test_every_row_stays_and_keeps_its_place(spark: SparkSession) -> None:
 
 
 def test_a_store_may_want_records_without_a_value(spark: SparkSession) -> None:
-    """Then such a record is no dead letter, and says of itself that it has no value."""
+    """If a store accepts null values, such a record has `null_value` and no reason."""
     records = spark.createDataFrame(list(RECORDS), DECODED).coalesce(1)
     steps = steps_of(records, stream().group_by_key(), "v", null_values=True)
     rows = [(row.reason, row.null_value) for row in steps.rows(records).collect()]
@@ -73,7 +73,7 @@ def test_a_store_may_want_records_without_a_value(spark: SparkSession) -> None:
 
 
 def test_bytes_are_kept_of_bad_records_or_of_all(spark: SparkSession) -> None:
-    """A store with functions needs them later: any record may still become a dead letter."""
+    """A store with functions keeps all bytes, because any record can still become a dead letter."""
     records = spark.createDataFrame(list(RECORDS), DECODED).coalesce(1)
     origin = stream().group_by_key().origins[0]
     kept = {}
@@ -86,7 +86,7 @@ def test_bytes_are_kept_of_bad_records_or_of_all(spark: SparkSession) -> None:
 
 
 def test_messages_are_kept_of_bad_records(spark: SparkSession) -> None:
-    """Also of those that the steps find bad: a letter has the key of the message, not theirs."""
+    """Records that the steps reject also keep them. A dead letter has the key of its message."""
     records = spark.createDataFrame(list(RECORDS), DECODED).coalesce(1)
     steps = RowSteps(records, stream().group_by_key().origins[0], "s")
     steps.select(StepsOutput(["v"], null_values=False))
@@ -97,7 +97,7 @@ def test_messages_are_kept_of_bad_records(spark: SparkSession) -> None:
 
 
 def test_filter_marks_rows_and_null_is_not_true(spark: SparkSession) -> None:
-    """A filtered row is neither kept nor a dead letter; a condition that is null drops."""
+    """A filtered row is neither kept nor a dead letter. A null condition filters a row."""
     kept = [row[1] for row in rows_of(spark, stream().filter("v > 1").group_by_key())]
     assert kept == [True, False, False, True, False, False]
     reasons = [row[2] for row in rows_of(spark, stream().filter("v > 1").group_by_key())]
@@ -105,7 +105,7 @@ def test_filter_marks_rows_and_null_is_not_true(spark: SparkSession) -> None:
 
 
 def test_map_values_replaces_or_extends_the_value(spark: SparkSession) -> None:
-    """Columns are computed from the old value, the key and the time; ``*`` keeps the others."""
+    """Columns are computed from the old value, the key and the time. `*` keeps the others."""
     computed = stream().map_values(v="v * 2 + timestamp_ms", w="key || w").group_by_key()
     assert [row[3] for row in rows_of(spark, computed)][:2] == [14.0, 11.0]
     kept = stream().map_values("*", v=F.col("v") + 1).group_by_key()
@@ -113,20 +113,20 @@ def test_map_values_replaces_or_extends_the_value(spark: SparkSession) -> None:
 
 
 def test_a_step_is_not_evaluated_for_rows_that_are_gone(spark: SparkSession) -> None:
-    """An expression that fails on a filtered row does not fail the batch."""
+    """An expression that would fail on a filtered row does not fail the batch."""
     guarded = stream().filter("v > 1").map_values(v="IF(v > 1, v, raise_error('seen'))")
     assert rows_of(spark, guarded.group_by_key())[0][3] == 2.0
 
 
 def test_group_by_joins_columns_without_ambiguity(spark: SparkSession) -> None:
-    """Bars and backslashes inside a part are escaped; a null part makes a null key."""
+    """Bars and backslashes in a component are escaped. A null component is a null key."""
     rows = rows_of(spark, stream().group_by("w", "CAST(v AS INT)"))
     assert [row[0] for row in rows][:4] == ["x|2", "y\\|z|0", None, None]
     assert [row[2] for row in rows][2:4] == ["null-key", "null-key"]
 
 
 def test_a_key_may_have_8192_bytes(spark: SparkSession) -> None:
-    """A longer one could not be asked for: it is a dead letter, by its bytes and not characters."""
+    """A longer key cannot be queried, so it is a dead letter. The limit counts bytes."""
     rows = rows_of(spark, stream().group_by("repeat(left(w, 1), 8192)"))
     assert [(row[2], len(row[0])) for row in rows[:2]] == [(None, 8192)] * 2
     rows = rows_of(spark, stream().group_by("repeat('é', 4096) || left(w, 1)"))
@@ -145,14 +145,14 @@ def test_a_key_may_have_8192_bytes(spark: SparkSession) -> None:
 def test_a_step_that_does_not_fit_is_named(
     spark: SparkSession, grouped: KGroupedStream, step: str
 ) -> None:
-    """An unknown column or broken SQL is one message with the store and the step in it."""
+    """An unknown column or invalid SQL is one message with the store and the step."""
     with pytest.raises(InvalidTopology) as caught:
         rows_of(spark, grouped)
     assert str(caught.value).startswith(f"store 's', step {step}: ")
 
 
 def test_value_columns_may_not_hide_the_record(spark: SparkSession) -> None:
-    """A schema with a column named key is refused, with the way out."""
+    """A schema with a column named `key` is rejected, with the solution."""
     records = spark.createDataFrame([], decoded_columns("key: STRING"))
     grouped = StreamsBuilder().stream("t", "key STRING").group_by_key()
     with pytest.raises(InvalidTopology, match="Leave them out of the schema"):
@@ -161,7 +161,7 @@ def test_value_columns_may_not_hide_the_record(spark: SparkSession) -> None:
 
 @given(st.lists(st.text(alphabet="ab|\\", max_size=4), min_size=2, max_size=3, unique=True))
 def test_composite_keys_can_be_taken_apart(parts: list[str]) -> None:
-    """The documented escape is unambiguous: distinct parts never make the same key."""
+    """The documented escape is unambiguous, so distinct components have distinct keys."""
     joined = "|".join(part.replace("\\", "\\\\").replace("|", "\\|") for part in parts)
     taken: list[str] = []
     current, escaped = "", False
@@ -176,7 +176,7 @@ def test_composite_keys_can_be_taken_apart(parts: list[str]) -> None:
 
 
 def test_columns_are_carried_along_untouched(spark: SparkSession) -> None:
-    """No step sees them, and none can take them away or their names."""
+    """Steps cannot read, remove or rename these columns."""
     records = spark.createDataFrame(list(RECORDS), DECODED).coalesce(1)
     records = records.withColumn("message", F.concat(F.lit("m"), "offset"))
     grouped = stream().filter("v > 1").map_values(message="v").group_by("message")

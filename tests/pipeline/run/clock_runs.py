@@ -1,4 +1,4 @@
-"""Runs over one event log at a wall clock that a test sets."""
+"""Runs over one event log at a wall-clock time that a test sets."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -25,7 +25,7 @@ YEAR_9999 = 253_402_300_799_999
 
 @dataclass
 class ClockRuns:
-    """A folder with a log and data, and the runs over it; ``now_ms`` is what wall clock says."""
+    """A directory with a log and data, and the runs over it. `now_ms` is the wall-clock time."""
 
     spark: SparkSession
     folder: Path
@@ -38,7 +38,8 @@ class ClockRuns:
     def __post_init__(self) -> None:
         self.patch.setattr(query, "wall_clock_ms", lambda: self.now_ms)
 
-        # Spark's clock can't be set: so it says nothing of new batches, and what was decided stays.
+        # Spark's wall clock cannot be set, so new batches have the time 0. Earlier batches keep the
+        # time that a test has set.
         def of_old_batches(session: SparkSession, application: str) -> PlannedBatch:
             batch = planned_batch(session, application)
             return batch if batch.time_ms < 10**12 else batch._replace(time_ms=0)
@@ -47,7 +48,7 @@ class ClockRuns:
 
     @property
     def data(self) -> Path:
-        """The data folder."""
+        """Return the data directory."""
         return self.folder / "data"
 
     def append(self, partitions: Mapping[int, Sequence[Record | bytes]], topic: str = "t") -> None:
@@ -55,7 +56,7 @@ class ClockRuns:
         write_topics(self.folder / "log", {topic: partitions})
 
     def run(self, topology: Topology, *, small_batch_bytes: int = 2**26) -> None:
-        """Run to the end of the log; larger batches than ``small_batch_bytes`` as Spark jobs."""
+        """Run to the end of the log. Batches above `small_batch_bytes` are Spark jobs."""
         settings = RunSettings(
             self.data, "app", trigger_ms=None, tasks=2, key_groups=8, sync=False,
             clocks=self.clocks, upkeep=self.upkeep,
@@ -71,16 +72,17 @@ class ClockRuns:
             run.close()
 
     def counters(self, store: str) -> dict[str, int]:
-        """The running totals of a store; every record is counted once."""
+        """Return the running totals of a store, and check that every record is counted once."""
         counters = self.last[store].record.counters
         names = ("applied", "late", "dead_lettered", "filtered")
         assert counters["input"] == sum(counters[name] for name in names), store
         return counters
 
     def rows(self, store: str) -> list[dict[str, Any]]:
-        """The newest row of each window, by key and start; no final one was written twice.
+        """Return the newest row of each window, and check that no final row has changed.
 
-        Times are in ms: a window behind the year 9999 has an end that no datetime can hold.
+        Rows are in the order of key and start. Times are in ms, because a window after the year
+        9999 has an end that no datetime can have.
         """
         found: dict[Any, dict[str, Any]] = {}
         table = DeltaTable(self.data / "tables" / store).to_pyarrow_table()
@@ -95,7 +97,7 @@ class ClockRuns:
         return [found[place] for place in sorted(found, key=str) if not found[place]["deleted"]]
 
     def letters(self) -> list[tuple[str, int, str | None]]:
-        """Reason, offset and store of each dead letter, in order."""
+        """Return reason, offset and store of each dead letter, in order."""
         table = DeltaTable(self.data / "tables" / "_dead_letters").to_pyarrow_table()
         return sorted(
             ((row["reason"], row["offset"], row["store"]) for row in table.to_pylist()), key=str
@@ -104,5 +106,5 @@ class ClockRuns:
 
 @pytest.fixture
 def runs(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ClockRuns:
-    """Runs over an empty log."""
+    """Return runs over an empty log."""
     return ClockRuns(spark, tmp_path, monkeypatch)

@@ -1,4 +1,4 @@
-"""One run over all topics of the topology of many inputs."""
+"""One run over all topics of the topology with every kind of input."""
 
 from dataclasses import dataclass
 
@@ -14,7 +14,7 @@ SEED = 4
 
 @dataclass(frozen=True)
 class Done:
-    """A run over all topics at once, and what must have come of it."""
+    """A run over all topics at once, and the model of its results."""
 
     stores: Stores
     topics: dict[str, dict[int, list[Record | bytes]]]
@@ -23,7 +23,7 @@ class Done:
 
 @pytest.fixture(scope="module")
 def whole(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Done:
-    """One run, one batch, two tasks of Spark's."""
+    """Return one run, in one batch and with two Spark tasks."""
     folder = tmp_path_factory.mktemp("whole")
     topics = random_topics(SEED)
     write_topics(folder / "log", topics)

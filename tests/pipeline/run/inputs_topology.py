@@ -14,7 +14,7 @@ SPAN = Span(before=5, after=8, grace=4)
 WITHIN = (
     JoinWindows.of_time_difference_and_grace(0, SPAN.grace).after(SPAN.after).before(SPAN.before)
 )
-#: How much longer than its windows' grace each join makes them wait.
+#: How long each join keeps its windows open, in addition to their grace.
 JOIN_DELAYS = {
     "inner": 0,
     "left": SPAN.after + SPAN.before + SPAN.grace,
@@ -25,20 +25,20 @@ ORDERS, PAID = "id STRING, city STRING, amount BIGINT", "pid STRING, paid BIGINT
 UNLUCKY = 13
 RUBBISH = b'{"key": rubbish'
 KEYS = "abcde"
-#: A store whose rows depend on how the topics are cut against each other.
+#: A store whose rows depend on how batches cut the topics.
 CUT = {"told"}
-#: The user that an order names, by its amount.
+#: The user that an order references, by its amount.
 NAMED = {7: "a", UNLUCKY: "b", 40: "none"}
 Row = dict[str, Any]
 
 
 def start() -> str:
-    """The aggregate of no order."""
+    """Return the aggregate without orders."""
     return ""
 
 
 def append(_key: str, value: Any, aggregate: str) -> str:
-    """Put an order behind the others; some can't be."""
+    """Append an order, or raise on one amount."""
     if value["amount"] == UNLUCKY:
         message = f"{value['id']} is unlucky"
         raise ValueError(message)
@@ -46,30 +46,31 @@ def append(_key: str, value: Any, aggregate: str) -> str:
 
 
 def with_row(_key: str, value: Any, aggregate: str) -> str:
-    """Put an update behind the others."""
+    """Append an update."""
     return f"{aggregate},{value['row']}"
 
 
 def with_name(_key: str, value: Any, aggregate: str) -> str:
-    """Tell of a user who comes."""
+    """Add a user."""
     return f"{aggregate}+{value['name']}"
 
 
 def without_name(_key: str, value: Any, aggregate: str) -> str:
-    """Tell of a user who goes."""
+    """Subtract a user."""
     return f"{aggregate}-{value['name']}"
 
 
 def put_together(_key: str, left: str, right: str) -> str:
-    """The orders of one partition behind those of another."""
+    """Concatenate the orders of two partitions."""
     return f"{left};{right}"
 
 
 def every_input(*, only_spark_knows: bool = False) -> Topology:
-    """Cogroup, all joins, functions; most of them over the topic ``orders``.
+    """Return a topology with cogroup, all joins and functions, mostly over the topic `orders`.
 
-    ``only_spark_knows``: expressions mean the same, but Arrow has none of their functions
-    (decision 0021).
+    Args:
+        only_spark_knows: Use expressions with the same meaning whose functions Arrow does not
+            have (decision 0021).
     """
 
     def text(expression: str) -> str:
@@ -133,7 +134,7 @@ def every_input(*, only_spark_knows: bool = False) -> Topology:
 
 
 def _tables(builder: StreamsBuilder, text: Callable[[str], str], many: str) -> None:
-    """Stores of tables, of orders too; as in ``every_input``."""
+    """Add stores of tables, also of orders, as in `every_input`."""
     users, accounts = (
         builder.table("users", "name STRING"), builder.table("accounts", "balance STRING"),
     )  # fmt: skip
@@ -155,7 +156,7 @@ def _tables(builder: StreamsBuilder, text: Callable[[str], str], many: str) -> N
 
 
 def random_topics(seed: int) -> dict[str, dict[int, list[Record | bytes]]]:
-    """Records of all topics, two partitions each; orders have bad lines and bad records."""
+    """Return records of all topics in two partitions each, with invalid lines and records."""
     random = Random(seed)
     topics: dict[str, dict[int, list[Record | bytes]]] = {}
     for topic, number in (("orders", 40), ("paid", 30), ("users", 8), ("accounts", 8)):
@@ -179,6 +180,6 @@ def _value(random: Random, topic: str, name: str) -> Mapping[str, Any] | None:
         return {"id": f"o{name}", "city": random.choice("xyz"), "amount": amount}
     if topic == "paid":
         return {"pid": f"p{name}", "paid": amount}
-    # A table's row, or that there is none any more.
+    # A row of a table, or a tombstone.
     column = "name" if topic == "users" else "balance"
     return None if random.random() < 0.2 else {column: f"{topic[0]}{name}"}

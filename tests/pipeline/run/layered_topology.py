@@ -1,4 +1,4 @@
-"""Stores that read final rows of others, or updates: three deep, joined, merged, flattened."""
+"""Stores that read final rows or updates of others: three deep, joined, merged, flattened."""
 
 from oriel import (
     EmitStrategy,
@@ -23,9 +23,9 @@ STORES = ("sums", "visits", "hours", "all", "spans", "beside", "named", "third",
 
 
 def layered() -> Topology:
-    """Windows over windows, with steps, joins and a merger between them, three stores deep.
+    """Return windows over windows, with steps, joins and merges between them, three stores deep.
 
-    And aggregations over updates: of which there are how many, no cut into batches changes.
+    Some stores aggregate updates whose number does not depend on how batches are cut.
     """
     builder = StreamsBuilder()
     clicks = builder.stream("clicks", "v BIGINT")
@@ -86,7 +86,7 @@ def layered() -> Topology:
 
 
 def _add_updates(builder: StreamsBuilder, clicks: KStream) -> None:
-    """Windows of which only the last row counts, several streams, a table, elements of pairs."""
+    """Add windows whose last row counts, several streams, a table, and flattened join results."""
     sessions = SessionWindows.of_inactivity_gap_and_grace(60, 10)
     grown = clicks.group_by_key().windowed_by(sessions).aggregate(n=count(), sum=sum("v"))
     grown.to_stream().group_by_key().aggregate(n=max("n"), sum=max("sum")).materialize("grown")

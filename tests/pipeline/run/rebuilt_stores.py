@@ -1,4 +1,4 @@
-"""Runs and rebuilds over one data folder, and what is in its tables then."""
+"""Runs and rebuilds over one data directory, and the rows in its tables."""
 
 import shutil
 from dataclasses import replace
@@ -20,7 +20,7 @@ Rows = list[dict[str, Any]]
 
 
 class Bench:
-    """A folder with a log and data folders, and the runs over them."""
+    """A directory with a log and data directories, and the runs over them."""
 
     def __init__(self, spark: SparkSession, folder: Path) -> None:
         self.spark = spark
@@ -40,7 +40,7 @@ class Bench:
     def run(
         self, what: Topology, *rebuild: str, log: EventLog | None = None
     ) -> dict[str, PreparedBatch]:
-        """Run to the end of the log, or rebuild; return the last batch of each store."""
+        """Run to the end of the log, or rebuild stores. Return the last batch of each store."""
         last: dict[str, PreparedBatch] = {}
         read = log or EventLog(self.log)
         run = PipelineRun(self.spark, what, read, self.settings, rebuild)
@@ -55,7 +55,7 @@ class Bench:
         return last
 
     def fresh(self, what: Topology) -> "Bench":
-        """The same log, run by ``what`` into an empty data folder."""
+        """Return a run of `what` over the same log, into an empty data directory."""
         other = Bench(self.spark, self.log.parent)
         other.settings = replace(self.settings, data=self.log.parent / "fresh")
         shutil.rmtree(other.settings.data, ignore_errors=True)
@@ -63,28 +63,29 @@ class Bench:
         return other
 
     def assert_as_fresh(self, what: Topology, *stores: str) -> None:
-        """Run; rows and counters of each store are those of a run that began with ``what``."""
+        """Run, and compare rows and counters of each store with a run that began with `what`."""
         last, fresh = self.run(what), self.fresh(what)
         for store in stores:
             assert self.newest(store) == fresh.newest(store) != []
             ours, theirs = (runs[store].record.counters for runs in (last, fresh.last))
             if store == PEAKS:
-                # Of a key of several partitions cuts decide how many sessions are told gone.
+                # If a key is in several partitions, the cuts decide how many sessions are reported
+                # as removed.
                 ours, theirs = map(_of_records, (ours, theirs))
             assert ours == theirs
 
     def newest(self, store: str) -> Rows:
-        """The newest row of each window, without its revision."""
+        """Return the newest row of each window, without its revision."""
         return newest_rows(self.settings.data / "tables" / store)
 
 
 def _of_records(counters: dict[str, int]) -> dict[str, int]:
-    """The counters without those of elements."""
+    """Return the counters without the counters of flattened records."""
     return {name: n for name, n in counters.items() if not name.startswith("elements")}
 
 
 def newest_rows(table: Path) -> Rows:
-    """The newest row of each window in a table, in order, without revisions and removed ones."""
+    """Return the newest row of each window in order, without revisions and removed windows."""
     found: dict[tuple[Any, ...], dict[str, Any]] = {}
     for row in DeltaTable(table).to_pyarrow_table().sort_by("revision").to_pylist():
         place = (row["key"], row.get("window_start"), row.get("window_end"))
@@ -95,7 +96,7 @@ def newest_rows(table: Path) -> Rows:
 
 
 def counting(condition: str = "v >= 0", *stores: str) -> Topology:
-    """Stores that count the records of topic ``t`` for which ``condition`` holds."""
+    """Return stores that count the records of topic `t` for which `condition` holds."""
     builder = StreamsBuilder()
     for store in stores or ("s",):
         grouped = builder.stream("t", "v INT").filter(condition).group_by_key()

@@ -1,4 +1,4 @@
-"""Bytes of an event log that change after they were read are an error of the next start."""
+"""Bytes of an event log that change after they were read are an error at the next start."""
 
 from pathlib import Path
 
@@ -11,7 +11,7 @@ from oriel.pipeline.errors import EventLogError
 from oriel.storage import current_files, with_digest, without_digest
 from tests.pipeline.run.topic_logs import Stores, write_topics
 
-# Spark runs: not for the inner loop.
+# Spark is slow, so these tests are not in the inner loop.
 pytestmark = pytest.mark.slow
 
 
@@ -28,7 +28,7 @@ TWO = _topology("a", "b")
 
 @pytest.fixture
 def ran(spark: SparkSession, tmp_path: Path) -> Stores:
-    """Two stores, of which partition 0 was read in the first run, and partition 1 in two."""
+    """Return two stores after two runs. The first run read both partitions, the second only 1."""
     stores = Stores(spark, tmp_path)
     record = ("k", 1, {"v": 1})
     write_topics(tmp_path / "log", {"t": {0: [record], 1: [record]}})
@@ -47,7 +47,7 @@ def _rename_key(stores: Stores, partition: int) -> Path:
 
 @pytest.mark.parametrize("partition", [0, 1])
 def test_a_changed_log_is_refused_until_it_is_restored(ran: Stores, partition: int) -> None:
-    """Also in a partition that the last batch did not read, and if the log has grown."""
+    """The last batch need not have read the partition, and the log can have grown since then."""
     path = ran.folder / "log" / "t" / f"{partition}.jsonl"
     whole, more = path.read_bytes(), ("k", 2, {"v": 1})
     _rename_key(ran, partition)
@@ -63,7 +63,7 @@ def test_a_changed_log_is_refused_until_it_is_restored(ran: Stores, partition: i
 
 
 def test_each_store_can_be_rebuilt_from_a_changed_log(ran: Stores) -> None:
-    """A start names the next store until all of them have read the log as it is now."""
+    """A start names the next store until all stores have read the log as it is now."""
     _rename_key(ran, 0)
     for store in ("a", "b"):
         with pytest.raises(EventLogError, match=f"that store '{store}' has read.*rebuild {store}`"):

@@ -20,17 +20,17 @@ stream = builder.stream("t", "v INT")
 stream.group_by_key().windowed_by(windows).aggregate(n=count()).materialize("s")
 topology = builder.build()
 """
-#: Its file can only be imported once Spark runs.
+#: A file that can only be imported when Spark runs.
 _WITH_SPARK = f"from pyspark.sql import functions as F\n{_PLAIN}"
 
 Command = Callable[..., str]
 
 
 class _NoSession:
-    """A start of Java, which is canceled before a session begins."""
+    """A start of Java that is canceled before a session begins."""
 
     def __init__(self, **_: object) -> None:
-        """Start no Java."""
+        """Start no Java process."""
 
     def session(self, _: str) -> None:
         pytest.fail("Spark was started")
@@ -43,7 +43,7 @@ class _NoSession:
 def command(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> Command:
-    """Run a command that must fail without Spark; return its line on stderr."""
+    """Return a function that runs a command without Spark, and returns its line on stderr."""
     monkeypatch.setattr(command_line, "SparkStart", _NoSession)
     monkeypatch.setattr(checkpoints, "LOCK_WAIT_SECONDS", 0.0)
     (tmp_path / "log" / "t").mkdir(parents=True)
@@ -62,7 +62,7 @@ def command(
 
 @pytest.fixture
 def running(tmp_path: Path) -> Path:
-    """Give the checkpoint of a pipeline."""
+    """Return the checkpoint directory of a pipeline."""
     folder = tmp_path / "d" / "checkpoints" / "app"
     Checkpoint(folder, sync=False).close()
     return folder
@@ -73,7 +73,7 @@ def running(tmp_path: Path) -> Path:
 def test_a_pipeline_that_runs_is_named(
     command: Command, running: Path, text: str, stores: tuple[str, ...]
 ) -> None:
-    """Its process must be stopped first."""
+    """The error names the process, which must be stopped first."""
     with Checkpoint(running, sync=False):
         line = command(text, *stores)
     assert f"process {os.getpid()} on " in line
@@ -82,18 +82,18 @@ def test_a_pipeline_that_runs_is_named(
 
 @pytest.mark.usefixtures("running")
 def test_all_unknown_stores_are_named(command: Command) -> None:
-    """A name that is misspelled costs no start of Spark."""
+    """A misspelled name is rejected without a start of Spark."""
     line = command(_PLAIN, "s", "x", "y")
     assert line == "oriel rebuild: the topology has no store 'x', 'y'. Its stores: s"
 
 
 @pytest.mark.parametrize("text", [_PLAIN, _WITH_SPARK])
 def test_a_pipeline_that_never_ran_is_named(command: Command, text: str) -> None:
-    """There is nothing to compute again."""
+    """A rebuild needs a pipeline that has run."""
     assert "the pipeline has not run. Use `oriel run` first" in command(text, "s")
 
 
 def test_an_output_topic_needs_a_cluster(command: Command) -> None:
-    """The option is named."""
+    """The error names the option."""
     line = command(_PLAIN.replace("stream.group", "stream.to('out')\nstream.group"))
     assert "Name the cluster with --publish-to HOST:PORT" in line

@@ -1,4 +1,4 @@
-"""The options about wall clock: what they mean, and the lines about partitions that fall silent."""
+"""The options about wall-clock time, and the log lines about idle partitions."""
 
 from dataclasses import replace
 
@@ -50,21 +50,21 @@ def test_a_rebuild_has_the_bound_of_the_last_batch(
 
 
 def test_a_bound_is_a_time_or_off(capsys: pytest.CaptureFixture[str]) -> None:
-    """Anything else is told with an example."""
+    """Any other value is an error with an example."""
     with pytest.raises(SystemExit):
         run_parser().parse_args(["t.py", "--event-log", "x", "--data", "d", "--max-ahead", "never"])
     assert "'never' is not a time like 200ms, 1s, 1m, 1h or 1d" in capsys.readouterr().err
 
 
 def prepared(idle: dict[str, list[int]]) -> PreparedBatch:
-    """A batch that left these partitions out."""
+    """Return a batch with these idle partitions."""
     record = CommitRecord(0, {}, {}, 0)
     made = PreparedBatch(record, {}, {}, [], [], changed=0, open_records=0)
     return replace(made, clock_notes=replace(NO_CLOCK_NOTES, idle=idle))
 
 
 def test_each_change_of_who_is_left_out_is_a_line() -> None:
-    """When a partition begins to be, and when it is waited for again; what stays is no news."""
+    """A line reports a partition that becomes idle, and a partition that has records again."""
     assert list(idle_lines({}, {"s": prepared({"t": [1]})})) == [
         "partition is idle: store=s topic=t partition=1. Windows become final without it"
     ]
@@ -77,7 +77,7 @@ def test_each_change_of_who_is_left_out_is_a_line() -> None:
 
 
 def test_notes_of_the_clocks_come_back_as_they_were() -> None:
-    """With the version; one of an earlier release has none."""
+    """A loaded version has the same `clock_notes`. A version of an earlier release lacks them."""
     notes = replace(
         NO_CLOCK_NOTES, now_ms=7, heard_ms={"t": {"0": 5}}, idle={"t": [1]}, held_by=("t", 0)
     )

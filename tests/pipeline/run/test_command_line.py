@@ -1,4 +1,4 @@
-"""The command line: mistakes are one clear line, and a signal ends a run well."""
+"""The command line: each mistake is one clear line."""
 
 import argparse
 import re
@@ -59,7 +59,7 @@ def test_wrong_options_are_explained(
 
 
 def test_the_help_has_the_limits_of_compaction() -> None:
-    """The parser does not import them, because Java waits for it."""
+    """The parser does not import the limits, because the start of Java waits for the parser."""
     defaults = " ".join(run_parser().format_help().split())
     assert f"has this many. Default: {Limits().small_files}" in defaults
     options = run_parser().parse_args(["t.py", "--event-log", "x", "--data", "d"])
@@ -76,7 +76,7 @@ def _documented_commands() -> list[str]:
 
 
 def test_the_commands_for_clusters_are_understood() -> None:
-    """Each that docs/how-to/cluster.md shows, whatever manages the cluster."""
+    """The parser accepts each command in docs/how-to/cluster.md, for every cluster manager."""
     commands = [shlex.split(command)[2:] for command in _documented_commands()]
     parsed = [run_parser().parse_args(command) for command in commands]
     managers = [options.master.split(":")[0] for options in parsed]
@@ -98,7 +98,7 @@ def test_the_commands_for_clusters_are_understood() -> None:
 def test_a_topology_file_that_is_wrong_is_one_line(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], content: str | None, said: str
 ) -> None:
-    """No stack trace, no Spark: one line that says what to mend, and code 1."""
+    """The line says what to fix, and the exit code is 1. No stack trace is printed."""
     path = tmp_path / "topology.py"
     if content is not None:
         path.write_text(content)
@@ -114,7 +114,7 @@ def test_a_topology_file_that_is_wrong_is_one_line(
 def test_a_wrong_name_is_told_as_the_checkpoints(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str
 ) -> None:
-    """``--name`` is one folder name: anything else is refused before a folder is made."""
+    """`--name` is one directory name. Another value is rejected before a directory is created."""
     path = tmp_path / "topology.py"
     path.write_text(TOPOLOGY)
     arguments = [str(path), "--event-log", str(tmp_path), "--data", str(tmp_path / "d")]
@@ -128,7 +128,7 @@ def test_a_wrong_name_is_told_as_the_checkpoints(
 def test_a_file_whose_name_is_none_for_a_checkpoint_needs_one(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The default comes from the topology's file, and the message says how to give another."""
+    """The default is the name of the topology file, and the message says how to set another."""
     path = tmp_path / "my topology.py"
     path.write_text(TOPOLOGY)
     assert main([str(path), "--event-log", str(tmp_path), "--data", str(tmp_path / "d")]) == 1
@@ -137,7 +137,7 @@ def test_a_file_whose_name_is_none_for_a_checkpoint_needs_one(
 
 
 def test_data_that_is_a_file_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """``--data`` names a folder; a file in its place is left alone."""
+    """`--data` names a directory. A file at this path is not changed."""
     path = tmp_path / "topology.py"
     path.write_text(TOPOLOGY)
     assert main([str(path), "--event-log", str(tmp_path), "--data", str(path)]) == 1
@@ -155,7 +155,7 @@ def test_data_that_is_a_file_is_told(tmp_path: Path, capsys: pytest.CaptureFixtu
 def test_an_option_of_kafkas_that_cannot_be_given_is_one_line(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], option: str, said: str
 ) -> None:
-    """It is told before Spark starts, and nothing is made."""
+    """The error is reported before Spark starts, and nothing is created."""
     path = tmp_path / "topology.py"
     path.write_text(TOPOLOGY)
     arguments = [str(path), "--kafka", "x:1", "--data", str(tmp_path / "d")]
@@ -189,7 +189,7 @@ def test_a_start_is_a_word_or_a_time(text: str, start: str | int) -> None:
 def test_a_topic_that_is_none_is_told_before_spark_starts(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], topic: str
 ) -> None:
-    """A topic's name is a folder's, so Kafka's rule holds for the event log too."""
+    """A topic is the name of a directory, so Kafka's rule also holds for the event log."""
     path = tmp_path / "topology.py"
     path.write_text(TOPOLOGY.replace('stream("t"', f'stream("{topic}"'))
     assert main([str(path), "--event-log", str(tmp_path), "--data", str(tmp_path / "d")]) == 1
@@ -201,7 +201,7 @@ def test_a_topic_that_is_none_is_told_before_spark_starts(
 
 @pytest.fixture
 def orders(tmp_path: Path) -> Path:
-    """A data directory in which the pipeline "orders" wrote the store "s"."""
+    """Return a data directory in which the pipeline "orders" wrote the store "s"."""
     data = tmp_path / "data"
     StoreTable(data, make_definition("s"))
     checkpoint = DataLayout(data).checkpoint("orders")
@@ -214,7 +214,7 @@ def orders(tmp_path: Path) -> Path:
 
 
 def _files(folder: Path) -> set[Path]:
-    """All but what Python keeps of the topology."""
+    """Return all files except the bytecode of topologies."""
     return {path for path in folder.rglob("*") if "__pycache__" not in path.parts}
 
 
@@ -237,7 +237,7 @@ def test_another_name_for_a_pipeline_is_refused_before_it_writes(
 def test_a_table_whose_checkpoint_is_missing_is_refused_before_anything_is_written(
     orders: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """No option helps here, so the message names none."""
+    """No option helps, so the message names no option."""
     shutil.rmtree(DataLayout(orders).checkpoints)
     before = _files(orders)
     log = str(orders.parent / "log")
@@ -253,7 +253,7 @@ def test_a_table_whose_checkpoint_is_missing_is_refused_before_anything_is_writt
 def test_a_store_of_a_pipeline_that_never_ran_is_not_rebuilt(
     orders: Path, capsys: pytest.CaptureFixture[str], has_pipelines: bool
 ) -> None:
-    """A mistyped --data stays away, and a topology of new stores names the pipelines."""
+    """A mistyped --data is not created, and a topology of new stores names the pipelines."""
     topology = orders.parent / "other.py"
     topology.write_text(TOPOLOGY.replace('"s"', '"other"'))
     data = orders if has_pipelines else orders.parent / "mistyped"

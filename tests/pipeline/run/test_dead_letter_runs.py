@@ -1,4 +1,4 @@
-"""Poison records in one run, and what becomes of them when they are sent again."""
+"""Invalid records in one run, and what happens when they are sent again."""
 
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ from tests.pipeline.run.topic_logs import Stores, write_topics
 
 pytestmark = pytest.mark.slow
 
-#: A line, and what its letter has: reason, store, key and time.
+#: A line, and the reason, store, key and time of its dead letter.
 POISON: list[tuple[bytes, str, str | None, bytes | None, int | None]] = [
     (b"\xff{", "not-utf8", None, None, None),
     (b"hello", "not-json", None, None, None),
@@ -38,13 +38,13 @@ POISON: list[tuple[bytes, str, str | None, bytes | None, int | None]] = [
     (b'{"key":"v","value":null,"timestamp_ms":6}', "null-value", "s", b"v", 6),
     (b'{"key":"r","value":{"v":13},"timestamp_ms":7}', "function-raised", "s", b"r", 7),
 ]  # fmt: skip
-#: The number that the function refuses.
+#: The number that the function rejects.
 UNLUCKY = 13
 GOOD: list[Any] = [("a", 8, {"v": 1}), ("b", 9, {"v": 2}), ("drop", 9, {"v": 0})]
 
 
 def refuse_13(_key: str, value: dict[str, Any], total: int) -> int:
-    """Add up, but for one number."""
+    """Add up, and raise on one number."""
     if value["v"] == UNLUCKY:
         message = "bad luck"
         raise ValueError(message)
@@ -52,12 +52,12 @@ def refuse_13(_key: str, value: dict[str, Any], total: int) -> int:
 
 
 def add(_key: str, one: int, other: int) -> int:
-    """Put the totals of two partitions together."""
+    """Add the totals of two partitions."""
     return one + other
 
 
 def by_function() -> Topology:
-    """A store whose function raises on one value."""
+    """Return a store whose function raises on one value."""
     builder = StreamsBuilder()
     values = builder.stream("t", "v INT").filter("v > 0 OR v IS NULL").group_by_key()
     totals = values.aggregate(lambda: 0, refuse_13, add, "total BIGINT")
@@ -69,7 +69,7 @@ def by_function() -> Topology:
 def test_each_kind_of_poison_is_counted_and_kept(
     spark: SparkSession, tmp_path: Path, small_batch_bytes: int
 ) -> None:
-    """As Spark jobs and in the driver: counters balance, letters have what their record has."""
+    """In Spark and in the driver, counters balance and dead letters have their record's fields."""
     write_topics(tmp_path / "log", {"t": {0: [*GOOD, *(line for line, *_ in POISON)]}})
     stores = Stores(spark, tmp_path)
     stores.run(by_function(), small_batch_bytes=small_batch_bytes)
@@ -89,7 +89,7 @@ def test_a_record_on_which_a_mended_function_raises_no_more_is_applied_when_it_i
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """What is as bad as before becomes a letter again, which a further replay does send."""
+    """A record that fails again is a dead letter again, and a further replay sends it."""
     bad = [b'{"key":"f","value":{"v":13},"timestamp_ms":2}', b"hello"]
     write_topics(tmp_path / "log", {"t": {0: [("f", 1, {"v": 7}), *bad]}})
     stores = Stores(spark, tmp_path)

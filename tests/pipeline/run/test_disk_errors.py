@@ -1,4 +1,4 @@
-"""The disk's errors inside those of Spark are found and told in one line."""
+"""Disk errors inside Spark's errors are found and reported in one line."""
 
 import errno
 import os
@@ -48,7 +48,7 @@ FREE = "Free space on the file system of "
     ],
 )
 def test_the_disk_is_found_in_a_trace(text: str, told: str) -> None:
-    """Wherever Spark puts it, and nothing else of the trace."""
+    """The disk error is found at any place in a trace, without the rest of the trace."""
     error = disk_error_in(PySparkException(text))
     assert error is not None
     assert str(error).startswith(told)
@@ -57,30 +57,30 @@ def test_the_disk_is_found_in_a_trace(text: str, told: str) -> None:
 
 
 def test_other_errors_are_not_the_disk() -> None:
-    """They keep their own words."""
+    """Other errors keep their own text."""
     assert disk_error_in(PySparkException("java.io.IOException: Connection reset")) is None
 
 
 def test_an_error_of_a_file_names_it() -> None:
-    """The path is in the line, so that one knows which disk."""
+    """The line has the path, so you can see which disk it is."""
     told = str(in_words(OSError(errno.EACCES, "Permission denied", "/data/x")))
     assert told.startswith("/data/x: access is denied (Permission denied). ")
 
 
 def test_an_error_that_is_not_known_is_shown_as_it_is() -> None:
-    """With the general advice."""
+    """The message has the original text and general advice."""
     told = str(in_words(OSError(errno.ELOOP, "Too many levels of symbolic links", "/data/x")))
     assert "Too many levels of symbolic links: '/data/x'. Check the free space" in told
 
 
 def test_the_end_of_java_is_not_the_disks() -> None:
-    """What breaks then is a connection, which Python counts among the errors of the system."""
+    """If Java ends, a connection breaks, which Python also reports as an OSError."""
     for error in (ConnectionResetError(errno.ECONNRESET, "reset"), ValueError("other")):
         assert in_words(error) is error
 
 
 def test_a_drawn_error_is_one_line() -> None:
-    """delta-rs tells causes in lines of their own, in colour."""
+    """delta-rs prints each cause on its own line, in color."""
     drawn = "Generic error\n   \x1b[31m↳\x1b[0m /data/x: No space left on device (os error 28)"
     told = str(in_words(OSError(drawn)))
     assert told.startswith("/data/x: the disk is full (No space left on device). ")

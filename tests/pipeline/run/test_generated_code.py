@@ -25,7 +25,7 @@ def test_steps_in_spark_have_generated_code(
     generates: str,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The query has its own setting, and the setting of the session is as before."""
+    """The query has its own setting, and the setting of the session stays unchanged."""
     found = set()
     run_batch = PipelineRun._run_batch
 

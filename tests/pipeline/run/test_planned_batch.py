@@ -1,4 +1,4 @@
-"""The end and the time of a batch, as Spark has planned it."""
+"""The end and the time of a batch that Spark has planned."""
 
 import time
 from pathlib import Path
@@ -15,13 +15,13 @@ from tests.storage.waiting import wait_until
 
 
 def test_a_query_that_does_not_run_has_no_batch(spark: SparkSession) -> None:
-    """The error is one for users."""
+    """The error is a `CheckpointError`, which users see as one line."""
     with pytest.raises(CheckpointError, match="the batch that Spark has planned cannot be read"):
         planned_batch(spark, str(uuid4()))
 
 
 def test_a_live_query_writes_no_log_per_batch(spark: SparkSession, tmp_path: Path) -> None:
-    """Each batch still has its end, for each topic with a partition, and the time of Spark."""
+    """Each batch still has its end, for each topic with a partition, and Spark's time."""
     root = tmp_path / "log"
     log = EventLog(root)
     write_topics(root, {"a": {0: [("k", 1, {})]}})

@@ -13,7 +13,7 @@ from oriel.storage import CommitRecord
 
 
 def _committed(batch: int, records: int, late: int) -> dict[str, PreparedBatch]:
-    """What a batch left, with the running totals of the store."""
+    """Return the result of a batch, with the running totals of the store."""
     counters = {"input": records, "applied": records - late, "late": late, "dead_lettered": 0}
     record = CommitRecord(batch, {}, {}, close_ms=0, counters=counters)
     return {"s": PreparedBatch(record, {}, {}, [], [], changed=1, open_records=7)}

@@ -1,4 +1,4 @@
-"""The note of the last batch of which all rows are in Kafka."""
+"""The note of the last batch whose rows are all in Kafka."""
 
 from pathlib import Path
 
@@ -9,7 +9,7 @@ from oriel.pipeline.run.publishing import Publisher
 
 @pytest.mark.parametrize("bit", range(8))
 def test_a_damaged_note_never_names_a_later_batch(tmp_path: Path, bit: int) -> None:
-    """The rows of the last batch are then written again; those of no batch are left out."""
+    """After damage, the rows of the last batch are written again, and no rows are left out."""
     publisher = Publisher({}, tmp_path, sync=False)
     publisher.remember(12)
     assert publisher.published_batch() == 12

@@ -1,4 +1,4 @@
-"""One query after another: which failures a run survives, and what it says of them."""
+"""One query after another: which failures a run survives, and what it logs."""
 
 import threading
 from collections.abc import Iterator
@@ -19,7 +19,7 @@ from tests.e2e.runs_in_one_process import after_start
 
 
 class _Query:
-    """A query that has ended, well or by an error."""
+    """A query that has ended, with or without an error."""
 
     isActive = False  # noqa: N815 - pyspark's name
 
@@ -27,16 +27,16 @@ class _Query:
         self._failure = failure
 
     def stop(self) -> None:
-        """Nothing is to be stopped."""
+        """Do nothing, because the query has ended."""
 
     def awaitTermination(self) -> None:  # noqa: N802 - pyspark's name
-        """Raise what ended it."""
+        """Raise the error that ended the query."""
         if self._failure is not None:
             raise self._failure
 
 
 class _Log(Kafka):
-    """Kafka whose answers a test has written down."""
+    """Kafka with prepared responses."""
 
     answers: Iterator[str | None] = iter(())
 
@@ -45,13 +45,13 @@ class _Log(Kafka):
         return {}
 
     def no_answer(self, *_: Any) -> str | None:
-        """The next answer; None when there are no more."""
+        """Return the next response, or None after the last one."""
         return next(self.answers, None)
 
 
 @pytest.fixture
 def run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
-    """Run queries that end as told, over a log that answers as told."""
+    """Return a function that runs queries with these failures over a log with these responses."""
 
     def run(
         failures: list[Exception | None], answers: tuple[str | None, ...] = (), *,
@@ -66,14 +66,14 @@ def run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
             computation = SimpleNamespace(functions={})
 
             def __init__(self, *_: Any) -> None:
-                """Take what a run takes."""
+                """Accept the arguments of a run."""
 
             def start(self, _: Any) -> _Query:
-                """Begin the next query."""
+                """Start the next query."""
                 return _Query(next(ends))
 
             def close(self) -> None:
-                """Nothing is open."""
+                """Do nothing."""
 
         monkeypatch.setattr(queries, "PipelineRun", Run)
         monkeypatch.setattr(queries, "_ASK_AGAIN_SECONDS", 0)
@@ -98,7 +98,7 @@ TIMEOUT = RuntimeError("org.apache.kafka.common.errors.TimeoutException: no answ
 def test_a_run_waits_for_a_log_and_says_so_once(
     run: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """However long it takes once it has begun; at the start every wait is told."""
+    """After the start, a wait is unbounded and logged once. At the start, every wait is logged."""
     run([TIMEOUT, None], ("down", "down", None, "gone", "gone", "gone", None))
     assert after_start(capsys.readouterr().err) == [
         "waiting: down",
@@ -110,7 +110,7 @@ def test_a_run_waits_for_a_log_and_says_so_once(
 
 
 def test_a_wait_at_the_start_is_bounded(run: Any) -> None:
-    """The last reason is the error; so it is later with ``--once``."""
+    """The error has the last reason. With `--once`, later waits are also bounded."""
     with pytest.raises(KafkaUnavailable, match="still down"):
         run([], ("still down",), most_seconds=0)
     with pytest.raises(KafkaUnavailable, match="gone"):
@@ -120,7 +120,7 @@ def test_a_wait_at_the_start_is_bounded(run: Any) -> None:
 def test_queries_that_fail_though_the_log_answers_end_a_run(
     run: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Three times another is begun, and the reason told; then the error is the run's."""
+    """Three failed queries are restarted, each with a log line. The next failure ends the run."""
     run([TIMEOUT, TIMEOUT, TIMEOUT, None])
     told = after_start(capsys.readouterr().err)
     assert told == [f"pipeline resumed after: {TIMEOUT}"] * 3

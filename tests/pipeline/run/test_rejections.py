@@ -1,4 +1,4 @@
-"""What a run reports of the records that it rejected."""
+"""What a run reports about the records that it rejected."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -40,7 +40,7 @@ def only_negative(_key: str, value: dict[str, Any], total: int) -> int:
 
 
 def topology() -> Topology:
-    """A store that uses negative numbers only."""
+    """Return a store that rejects positive numbers."""
     builder = StreamsBuilder()
     values = builder.stream("t", "v INT").group_by_key()
     values.aggregate(lambda: 0, only_negative, schema="total BIGINT").materialize("s")
@@ -49,7 +49,7 @@ def topology() -> Topology:
 
 @pytest.fixture(name="run")
 def _run(spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Run:
-    """Append records and run: the warnings, and whether the run rejected all records."""
+    """Return a function that runs. It returns the warnings, and whether all were rejected."""
     stores = Stores(spark, tmp_path)
 
     def run(*records: Any, **options: Any) -> tuple[list[str], bool]:

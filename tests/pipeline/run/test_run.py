@@ -1,4 +1,4 @@
-"""Whole runs on real Spark: replays after a failure at each step, and what must be refused."""
+"""Whole runs on real Spark: replays after a failure at each step, and rejected changes."""
 
 import shutil
 from collections.abc import Callable
@@ -39,7 +39,7 @@ from oriel.storage import (
 from oriel.storage.delta import Limits, TableUpkeep, UpkeepSettings
 from tests.campaigns import full
 
-# Some forty runs of a streaming query: too long for the inner loop.
+# About forty runs of a streaming query are slow, so these tests are not in the inner loop.
 pytestmark = pytest.mark.slow
 
 KIP_450 = {0: ["a"], 4: ["a", "b"], 9: ["a", "b", "c"], 11: ["b", "c"], 15: ["c"],
@@ -55,7 +55,7 @@ def topology(
     tumbling: bool = False,
     final_only: bool = False,
 ) -> Topology:
-    """Stores with all values of each window."""
+    """Return stores with all values of each window."""
     builder = StreamsBuilder()
     windows: Windows = SlidingWindows.of_time_difference_and_grace(difference, 100)
     if tumbling:
@@ -70,17 +70,17 @@ def topology(
 
 
 class Bench:
-    """A folder with a log and data, and the runs over it."""
+    """A directory with a log and data, and the runs over it."""
 
     def __init__(self, spark: SparkSession, folder: Path) -> None:
-        """Begin with an empty topic, or go on."""
+        """Create an empty topic, or use the existing one."""
         self.spark = spark
         self.folder = folder
         self.settings = RunSettings(folder / "data", "app", trigger_ms=None, tasks=2, sync=False)
         (folder / "log" / "t").mkdir(parents=True, exist_ok=True)
 
     def append(self, *records: tuple[str, int]) -> None:
-        """Append good records and one bad line."""
+        """Append valid records and one invalid line."""
         with (self.folder / "log" / "t" / "0.jsonl").open("ab") as file:
             for value, time in records:
                 record = {"key": "k", "value": {"v": value}, "timestamp_ms": time}
@@ -88,7 +88,7 @@ class Bench:
             file.write(b"rubbish\n")
 
     def run(self, what: Topology | None = None) -> dict[str, PreparedBatch]:
-        """Run to the end of the log; return the last batch of each store."""
+        """Run to the end of the log, and return the last batch of each store."""
         last: dict[str, PreparedBatch] = {}
         log = EventLog(self.folder / "log")
         run = PipelineRun(self.spark, what or topology(), log, self.settings)
@@ -102,7 +102,7 @@ class Bench:
         return last
 
     def newest(self, store: str = "s") -> dict[int, list[str]]:
-        """Window start -> values, of the newest revision; no revision may be there twice."""
+        """Return window start -> values of the newest revision. No revision exists twice."""
         rows = DeltaTable(self.folder / "data" / "tables" / store).to_pyarrow_table().to_pylist()
         found: dict[int, Any] = {}
         for row in sorted(rows, key=lambda row: row["revision"]):
@@ -112,13 +112,13 @@ class Bench:
         return {start: row["all"] for start, row in found.items()}
 
     def dead_letters(self) -> int:
-        """How many dead letters there are."""
+        """Return the number of dead letters."""
         return len(DeltaTable(self.folder / "data" / "tables" / "_dead_letters").to_pyarrow_table())
 
 
 @pytest.fixture(scope="module")
 def ran_once(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of a bench that has run all of KIP-450's example, in two batches."""
+    """Return the directory of a bench that has run KIP-450's example in two batches."""
     folder = tmp_path_factory.mktemp("ran")
     made = Bench(spark, folder)
     for records in (RECORDS[:2], RECORDS[2:]):
@@ -129,20 +129,20 @@ def ran_once(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> P
 
 @pytest.fixture
 def ran(spark: SparkSession, ran_once: Path, tmp_path: Path) -> Bench:
-    """Such a bench, for one test."""
+    """Return a bench after KIP-450's example, for one test."""
     shutil.copytree(ran_once, tmp_path / "bench")
     return Bench(spark, tmp_path / "bench")
 
 
 @pytest.fixture
 def bench(spark: SparkSession, tmp_path: Path) -> Bench:
-    """A bench with the first two records of KIP-450's example."""
+    """Return a bench with the first two records of KIP-450's example."""
     made = Bench(spark, tmp_path)
     made.append(*RECORDS[:2])
     return made
 
 
-# Of the first batch (0) the last steps fail as those of a later one do.
+# The last steps of the first batch (0) fail like the last steps of a later batch.
 @pytest.mark.parametrize(
     ("failing", "owner", "method"),
     [
@@ -159,7 +159,7 @@ def bench(spark: SparkSession, tmp_path: Path) -> Bench:
 def test_a_failure_at_any_step_is_made_good_by_the_next_run(
     bench: Bench, monkeypatch: pytest.MonkeyPatch, owner: type, method: str, failing: int
 ) -> None:
-    """Whichever step of which batch fails, nothing is lost and nothing comes twice."""
+    """After a failure at any step of a batch, nothing is lost or duplicated."""
     if failing:
         bench.run()
         bench.append(*RECORDS[2:])
@@ -184,7 +184,7 @@ def _fail(*_arguments: object) -> None:
 def test_compaction_between_a_failure_and_its_replay(
     bench: Bench, monkeypatch: pytest.MonkeyPatch, failing: Callable[..., Any]
 ) -> None:
-    """A batch that was decided is committed with its files, whatever was merged and removed."""
+    """A prepared batch is committed with its files, whatever was merged and removed."""
     upkeep = UpkeepSettings(
         limits=Limits(small_files=2), log_retention_ms=1, deleted_file_retention_ms=1
     )
@@ -213,7 +213,7 @@ def test_compaction_between_a_failure_and_its_replay(
 def test_offsets_that_spark_lost_never_lose_records(
     bench: Bench, monkeypatch: pytest.MonkeyPatch, committed: bool
 ) -> None:
-    """A decided batch keeps its records without Spark's log, which is made anew at each start."""
+    """A prepared batch keeps its records without Spark's log, which each start writes again."""
     with monkeypatch.context() as patch:
         patch.setattr(StoreTables, "commit_dead_letters" if committed else "commit", _fail)
         with pytest.raises(FilesFailed, match="disk is gone"):
@@ -226,7 +226,7 @@ def test_offsets_that_spark_lost_never_lose_records(
 
 
 def test_counters_add_up_over_runs(bench: Bench) -> None:
-    """Totals go on where the run before has ended."""
+    """Totals continue where the previous run has ended."""
     bench.run()
     bench.append(*RECORDS[2:])
     record = bench.run()["s"].record
@@ -240,7 +240,7 @@ def test_counters_add_up_over_runs(bench: Bench) -> None:
 
 
 def test_a_log_of_empty_files_moves_the_position(spark: SparkSession, tmp_path: Path) -> None:
-    """Partitions without records are known, nothing is final, and all counters are 0."""
+    """Partitions without records are known, no window is final, and all counters are 0."""
     bench = Bench(spark, tmp_path)
     for partition in (0, 1):
         (tmp_path / "log" / "t" / f"{partition}.jsonl").touch()
@@ -254,14 +254,14 @@ def test_a_log_of_empty_files_moves_the_position(spark: SparkSession, tmp_path: 
 
 
 def test_two_stores_share_one_read(bench: Bench) -> None:
-    """Each store has all windows; a bad line is one dead letter, not two."""
+    """Each store has all windows, and an invalid line is one dead letter."""
     bench.run(topology(stores=("s", "other")))
     assert bench.newest("s") == bench.newest("other") == {0: ["a"], 4: ["a", "b"], 11: ["b"]}
     assert bench.dead_letters() == 1
 
 
 def test_a_partition_that_appears_later_reopens_nothing(bench: Bench) -> None:
-    """Its clock starts at the slowest there is, so windows that are final stay final."""
+    """Its stream time starts at the least of the others, so final windows stay final."""
     bench.append(("e", 500))
     bench.run()
     before = bench.newest()
@@ -281,7 +281,7 @@ def _remove_table(bench: Bench) -> None:
 
 
 def _put_back_old_table(bench: Bench) -> None:
-    """Take the table back by two batches, as a restored backup would."""
+    """Remove the last two commits of the table, as a restored backup would."""
     log = bench.folder / "data" / "tables" / "s" / "_delta_log"
     for entry in sorted(log.glob("*.json"))[-2:]:
         entry.unlink()
@@ -315,7 +315,7 @@ def test_what_would_lose_or_repeat_records_is_refused(
     error: type[StorageError],
     said: str,
 ) -> None:
-    """Checkpoints and tables that don't belong together stop the run with a way out."""
+    """A checkpoint, table or topology that does not fit stops the run with a solution."""
     ran.append(("e", 30))
     harm(ran)
     with pytest.raises(error, match=said):
@@ -323,7 +323,7 @@ def test_what_would_lose_or_repeat_records_is_refused(
 
 
 def test_the_retention_may_change(bench: Bench) -> None:
-    """Another retention is recorded in the table, the windows stay."""
+    """Another retention is recorded in the table, and the windows stay."""
     bench.run()
     bench.append(*RECORDS[2:])
     bench.run(topology(retention=1000))
@@ -334,7 +334,7 @@ def test_the_retention_may_change(bench: Bench) -> None:
 
 
 def test_the_number_of_cores_may_change(bench: Bench) -> None:
-    """Open windows are found again by another number of tasks."""
+    """Another number of tasks finds the open windows."""
     bench.run()
     bench.append(*RECORDS[2:])
     bench.settings = replace(bench.settings, tasks=3)
@@ -343,7 +343,7 @@ def test_the_number_of_cores_may_change(bench: Bench) -> None:
 
 
 def test_an_aggregate_that_does_not_fit_is_named(bench: Bench) -> None:
-    """A wrong column is found before anything is made."""
+    """A wrong column is found before anything is created."""
     builder = StreamsBuilder()
     windows = SlidingWindows.of_time_difference_with_no_grace(1)
     grouped = builder.stream("t", "v STRING").group_by_key().windowed_by(windows)
@@ -356,7 +356,7 @@ def test_an_aggregate_that_does_not_fit_is_named(bench: Bench) -> None:
 
 
 def test_another_topic_can_not_take_the_place_of_one(bench: Bench) -> None:
-    """Spark tells sources by their order: other topics over a checkpoint are refused."""
+    """Spark identifies sources by their order, so other topics over a checkpoint are rejected."""
     bench.run()
     (bench.folder / "log" / "u").mkdir()
     builder = StreamsBuilder()

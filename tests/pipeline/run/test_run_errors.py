@@ -1,4 +1,4 @@
-"""Topologies that only Spark can judge: each mistake is one message, before anything is made."""
+"""Topologies that only Spark can check: each mistake is one message before anything is created."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -12,7 +12,7 @@ from oriel.pipeline.language.streams import KStream
 from oriel.pipeline.run import PipelineRun, RunSettings
 from oriel.pipeline.sources import EventLog
 
-# Spark runs: not for the inner loop.
+# Spark is slow, so these tests are not in the inner loop.
 pytestmark = pytest.mark.slow
 
 WINDOWS = TimeWindows.of_size_with_no_grace(10)
@@ -20,7 +20,7 @@ WITHIN = JoinWindows.of_time_difference_with_no_grace(5)
 
 
 def refused(spark: SparkSession, folder: Path, builder: StreamsBuilder) -> str:
-    """The message with which a topology is refused; nothing may have been made."""
+    """Return the message with which a topology is rejected, and check that nothing was created."""
     settings = RunSettings(folder / "data", "app", trigger_ms=None, tasks=2, sync=False)
     with pytest.raises(InvalidTopology) as caught:
         PipelineRun(spark, builder.build(), EventLog(folder / "log"), settings)
@@ -29,50 +29,50 @@ def refused(spark: SparkSession, folder: Path, builder: StreamsBuilder) -> str:
 
 
 def count_all(stream: KStream) -> None:
-    """End a stream with a store."""
+    """Materialize the counts of a stream."""
     stream.group_by_key().windowed_by(WINDOWS).count().materialize("s")
 
 
 def join(builder: StreamsBuilder, left: str = "v INT", right: str = "w INT") -> KStream:
-    """Two joined streams."""
+    """Return two joined streams."""
     return builder.stream("t", left).join(builder.stream("u", right), WITHIN)
 
 
 def steps_of_a_side(builder: StreamsBuilder) -> None:
-    """A filter before a join with a column that only the other side has."""
+    """Filter by a column of the other input before a join."""
     filtered = builder.stream("t", "v INT").filter("w > 1")
     count_all(filtered.join(builder.stream("u", "w INT"), WITHIN))
 
 
 def aggregate_of_the_other(builder: StreamsBuilder) -> None:
-    """A cogroup's aggregate of a column that only the other stream has."""
+    """Aggregate a column of the other stream in a cogroup."""
     first = builder.stream("t", "v INT").group_by_key().cogroup(n=count())
     second = builder.stream("u", "w INT").group_by_key()
     first.cogroup(second, total=sum("v")).aggregate().materialize("s")
 
 
 def table_of_dates(builder: StreamsBuilder) -> None:
-    """A table with a type that no store can hold."""
+    """Materialize a table with a type that no store can hold."""
     builder.table("t", "v INT, day DATE").materialize("s")
 
 
 def reduced_structs(builder: StreamsBuilder) -> None:
-    """A value with a type that no store can hold."""
+    """Reduce a value with a type that no store can hold."""
     stream = builder.stream("t", "v STRUCT<a: INT>").group_by_key()
     stream.reduce(lambda kept, _: kept).materialize("s")
 
 
 def joined_tables(builder: StreamsBuilder) -> None:
-    """Two tables with one column."""
+    """Join two tables with equal column names."""
     builder.table("t", "v INT").join(builder.table("u", "v INT")).materialize("s")
 
 
 def looked_up(builder: StreamsBuilder) -> None:
-    """A stream and a table with one column."""
+    """Join a stream and a table with equal column names."""
     count_all(builder.stream("t", "v INT").join(builder.table("u", "v INT")))
 
 
-#: What is wrong -> how it is built, and what the message must say: store, step, fault.
+#: What is wrong -> how it is built, and what the message says: store, step, error.
 MISTAKES: dict[str, tuple[Callable[[StreamsBuilder], Any], tuple[str, ...]]] = {
     "filter before a join": (
         steps_of_a_side,
@@ -158,7 +158,7 @@ def test_what_does_not_fit_is_named(
     build: Callable[[StreamsBuilder], Any],
     said: tuple[str, ...],
 ) -> None:
-    """The message begins with store and step, has the fault in it, and is one line."""
+    """The message is one line that begins with store and step and contains the error."""
     builder = StreamsBuilder()
     build(builder)
     message = refused(spark, tmp_path, builder)
@@ -170,7 +170,7 @@ def test_what_does_not_fit_is_named(
 def test_a_name_of_the_rows_is_refused_before_anything_is_made(
     spark: SparkSession, tmp_path: Path
 ) -> None:
-    """Else the table would refuse the same store once its column is renamed."""
+    """Otherwise, the table would reject the same store after its column is renamed."""
     builder = StreamsBuilder()
     grouped = builder.stream("t", "reason BIGINT").group_by_key()
     grouped.aggregate(n=sum("reason")).materialize("s")
@@ -178,7 +178,7 @@ def test_a_name_of_the_rows_is_refused_before_anything_is_made(
 
 
 def test_equal_columns_of_a_join_can_be_renamed(spark: SparkSession, tmp_path: Path) -> None:
-    """The way out that the message tells is one."""
+    """The solution in the message works."""
     builder = StreamsBuilder()
     left = builder.stream("t", "v INT").map_values(mine="v")
     count_all(left.join(builder.stream("u", "v INT"), WITHIN))

@@ -1,4 +1,4 @@
-"""Runs over several topics on real Spark: cogroup, joins and functions against the slow models."""
+"""Runs over several topics on real Spark, compared with slow models."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -19,18 +19,18 @@ __all__ = ["whole"]
 
 
 def test_a_cogroup_counts_each_topic_by_its_own_clock(whole: Done) -> None:
-    """One row a key and window, with the aggregates of both topics."""
+    """The store has one row per key and window, with the aggregates of both topics."""
     rows, late = whole.model.cogroup()
     assert whole.stores.newest("cogroup") == rows
     assert late > 0
-    # Two lines are rubbish; a record of each topic has no key.
+    # Two lines are invalid, and one record of each topic has no key.
     assert whole.stores.counters("cogroup") == {
         "input": 144, "applied": 140 - late, "late": late, "dead_lettered": 4, "filtered": 0,
     }  # fmt: skip
 
 
 def test_merged_streams_are_one_with_the_clocks_of_both(whole: Done) -> None:
-    """One of them has another key than its records had, also those that had none."""
+    """The records of one stream have new keys, also if they had no key."""
     rows, late = whole.model.merged()
     assert whole.stores.newest("merged") == rows
     assert late > 0
@@ -40,7 +40,7 @@ def test_merged_streams_are_one_with_the_clocks_of_both(whole: Done) -> None:
 
 
 def test_elements_are_counted_beside_their_records(whole: Done) -> None:
-    """Two of each order, also of one without a key; a late order has two that are late."""
+    """Each order has two flattened records, also without a key. A late order has two late ones."""
     rows, late = whole.model.parts()
     assert whole.stores.newest("parts") == rows
     assert late > 0
@@ -53,7 +53,7 @@ def test_elements_are_counted_beside_their_records(whole: Done) -> None:
 
 @pytest.mark.parametrize("how", ["inner", "left", "outer"])
 def test_windows_behind_a_join_hold_what_the_slow_model_joins(whole: Done, how: str) -> None:
-    """Rows, final ones too, and counts are those of the record-by-record join."""
+    """Rows, including final rows, and counters equal the record-by-record join."""
     rows, model, late_results = whole.model.joined(how)
     assert rows
     assert whole.stores.newest(how) == rows
@@ -67,13 +67,13 @@ def test_windows_behind_a_join_hold_what_the_slow_model_joins(whole: Done, how: 
 
 
 def test_joins_stand_behind_each_other(whole: Done) -> None:
-    """A lookup, a new key, a join of streams, another lookup: each record counts once."""
+    """A table join, a new key, a stream join and another table join count each record once."""
     rows = whole.model.chained()
     assert [row for row in rows if row["names"]], f"no row has a name: {rows}"
     assert whole.stores.newest("chained") == rows
     _, model, late_results = whole.model.joined("inner")
     late = len(model.left_late) + len(model.right_late)
-    # The rows of users are looked up twice.
+    # The rows of users are joined twice.
     assert whole.stores.counters("chained") == {
         "input": 176, "applied": 172 - late, "late": late, "dead_lettered": 4, "filtered": 0,
         "late_results": late_results, "rejected_results": 0, "table_records": 32,
@@ -81,13 +81,13 @@ def test_joins_stand_behind_each_other(whole: Done) -> None:
 
 
 def test_pairs_join_elements(whole: Done) -> None:
-    """Behind a join of streams another one, whose right side is flattened; in any order."""
+    """The results of a stream join are joined with another stream, which is flattened."""
     rows, late = whole.model.joined_twice()
     assert max(row["n"] for row in rows) > 1
     assert whole.stores.newest("joined_twice") == rows
     assert late.records > 0
     assert late.elements > 0
-    # Orders are read twice; of the second reading the one without a key is filtered out.
+    # Orders are read twice. The second reading filters out the record without a key.
     assert whole.stores.counters("joined_twice") == {
         "input": 227, "applied": 220 - late.records, "late": late.records, "dead_lettered": 6,
         "filtered": 1, "late_results": late.results, "rejected_results": 0,
@@ -126,7 +126,7 @@ def test_pairs_join_elements(whole: Done) -> None:
 def test_stores_without_windows_hold_all_records(
     whole: Done, store: str, wanted: Callable[[Model], Any]
 ) -> None:
-    """One row a key: of a filtered stream, of a stream with a table, of two tables."""
+    """Each store has one row per key: of a filtered stream, a stream with a table, two tables."""
     rows = wanted(whole.model)
     assert len(rows) > 1
     assert whole.stores.newest(store) == rows
@@ -134,8 +134,8 @@ def test_stores_without_windows_hold_all_records(
 
 
 def test_each_record_of_tables_joined_by_a_foreign_key_counts_once(whole: Done) -> None:
-    """Left rows are read for their foreign keys, too; that is no input of its own."""
-    # Orders with two lines of rubbish and a record without a key, and users.
+    """Left rows are also read for their foreign keys, but this is not an input of its own."""
+    # Orders with two invalid lines and a record without a key, and users.
     assert whole.stores.counters("by_foreign_key") == {
         "input": 83 + 16, "applied": 80 + 16, "late": 0, "dead_lettered": 3, "filtered": 0,
         "late_results": 0, "rejected_results": 0,
@@ -143,7 +143,7 @@ def test_each_record_of_tables_joined_by_a_foreign_key_counts_once(whole: Done) 
 
 
 def test_a_record_that_a_function_raises_on_is_a_dead_letter(whole: Done) -> None:
-    """It is told with its place, bytes and reason, counted, and changes no window."""
+    """The dead letter has offset, bytes and reason. It is counted and changes no window."""
     rows, raised = whole.model.folded()
     assert whole.stores.newest("folded") == rows
     assert len(raised) > 5
@@ -162,12 +162,12 @@ def test_a_record_that_a_function_raises_on_is_a_dead_letter(whole: Done) -> Non
     )
     counters = whole.stores.counters("folded")
     assert counters["input"] == 83
-    # Beside the two lines of rubbish and the record without a key.
+    # In addition to the two invalid lines and the record without a key.
     assert counters["dead_lettered"] == len(raised) + 3
 
 
 def test_what_is_bad_for_all_stores_is_told_once(whole: Done) -> None:
-    """However many stores and sides of joins read a topic, a bad line is one dead letter."""
+    """An invalid line is one dead letter, although several stores and join inputs read it."""
     letters = whole.stores.dead_letters()
     rubbish = [letter for letter in letters if letter[4] == "not-json"]
     assert [(letter[0], letter[1], letter[3], letter[5]) for letter in rubbish] == [
@@ -202,7 +202,7 @@ def test_what_is_bad_for_all_stores_is_told_once(whole: Done) -> None:
 
 
 def test_the_position_covers_the_topics_that_a_store_reads(whole: Done) -> None:
-    """Each store says how far it has come in each of its own topics."""
+    """Each store has a position in each of its own topics."""
     for store in every_input().stores:
         record = whole.stores.last[store.name].record
         assert sorted(record.offsets) == sorted(store.topics)
@@ -215,9 +215,9 @@ def test_the_position_covers_the_topics_that_a_store_reads(whole: Done) -> None:
 def test_a_schema_that_only_spark_can_read_serves_several_stores(
     spark: SparkSession, tmp_path: Path
 ) -> None:
-    """Arrow's reader knows no maps: Spark decodes, once for two stores, one of them with steps.
+    """Arrow cannot read maps, so Spark decodes the records, once for two stores.
 
-    A function that is shown the records sees each once.
+    One store has steps, and a function in `peek` receives each record once.
     """
     seen = tmp_path / "seen"
 

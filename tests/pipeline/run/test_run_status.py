@@ -1,4 +1,4 @@
-"""What a real run says beside its batches: the status file, and lines for programs."""
+"""What a run reports in addition to its batches: the status file, and lines for programs."""
 
 import sys
 import threading
@@ -30,7 +30,7 @@ from tests.storage.waiting import WAIT_SECONDS, wait_for, wait_until
 
 @pytest.fixture(name="report")
 def _report(tmp_path: Path) -> Iterator[RunReport]:
-    """A report whose log has ended at 7, and has lost 3 records."""
+    """Yield a report of a log that ends at 7 and has lost 3 records."""
     layout = DataLayout(tmp_path)
     layout.checkpoint("flights").mkdir(parents=True)
     report = RunReport(
@@ -44,7 +44,7 @@ def _report(tmp_path: Path) -> Iterator[RunReport]:
 def test_a_log_end_that_is_older_than_the_offset_does_not_mean_caught_up(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The lag is the distance from the offset when the log's end was read."""
+    """The lag is the distance from the offset at the time when the log's end was read."""
     monkeypatch.setattr(run_report, "_WRITE_SECONDS", 0)
     monkeypatch.setattr(run_report, "_ASK_SECONDS", 0)
     layout = DataLayout(tmp_path)
@@ -64,9 +64,9 @@ def test_a_log_end_that_is_older_than_the_offset_does_not_mean_caught_up(
         return overview(tmp_path).stores[0].partitions[0]
 
     def log_ends_at(offset: int) -> PartitionOverview:
-        """Let the log end at this offset when its end is read."""
+        """Set the end of the log that the next reads return."""
         # The first end can belong to offsets that were read before. When the thread fetches the
-        # third one, it has noted the second.
+        # third end, it has noted the second one.
         for _ in range(3):
             log_ends.put(offset)
         wait_until(log_ends.empty, "the log's end is read")
@@ -77,12 +77,12 @@ def test_a_log_end_that_is_older_than_the_offset_does_not_mean_caught_up(
         read_to(40)
         behind = log_ends_at(100)
         assert (behind.offset, behind.log_end, behind.lag) == (40, 100, 60)
-        # Nobody knows how long the log is now.
+        # The current end of the log is unknown.
         read_on = read_to(120)
         assert (read_on.offset, read_on.log_end, read_on.lag) == (120, 100, 60)
         caught_up = log_ends_at(120)
         assert (caught_up.lag, caught_up.lag_ms) == (0, 0)
-        # A topic that was created again is shorter than what was read of it.
+        # A topic that was created again is shorter than the offset that was read.
         shorter = log_ends_at(7)
         assert (shorter.lag, shorter.lag_ms) == (None, None)
     finally:
@@ -133,20 +133,20 @@ def test_a_record_that_several_stores_read_counts_once() -> None:
 
 
 def _status(data: Path) -> tuple[RunStatus, bool]:
-    """What the pipeline last said, and whether it lives."""
+    """Return the last status of the pipeline, and whether it is alive."""
     return overview(data).runs["flights"]
 
 
 def test_a_run_that_never_held_its_checkpoint_says_nothing(
     report: RunReport, tmp_path: Path
 ) -> None:
-    """Its end is not that of the process which holds it."""
+    """The end of this run is not the end of the process that holds the checkpoint."""
     report.end()
     assert overview(tmp_path).runs == {}
 
 
 def test_what_beats_say(report: RunReport, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The log's end once it is known, failures of this query and of those before it."""
+    """A heartbeat reports the log's end and the failures of this query and of earlier ones."""
     monkeypatch.setattr(run_report, "_WRITE_SECONDS", 0)
     report.note_failures(2)
     report.on_batch({}, {"plan": 0.5})
@@ -167,7 +167,7 @@ def test_what_beats_say(report: RunReport, tmp_path: Path, monkeypatch: pytest.M
 def test_until_its_first_batch_a_run_says_what_the_one_before_it_left(
     report: RunReport, tmp_path: Path
 ) -> None:
-    """Stores and lost offsets are as they were; the batches are its own."""
+    """Stores and lost offsets stay unchanged, and batches are the run's own."""
     report.beat()
     first, _ = _status(tmp_path)
     left = replace(first, started_ms=0, stores={"s": StoreRun(make_record(1), 2, 3)}, lost={"t": 1})
@@ -180,7 +180,7 @@ def test_until_its_first_batch_a_run_says_what_the_one_before_it_left(
 def test_a_log_that_does_not_answer_is_no_reason_to_be_silent(
     report: RunReport, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its end is not known; the run is alive."""
+    """The log's end is unknown, and the run is alive."""
     asked = threading.Event()
 
     def ask() -> Offsets:
@@ -199,7 +199,7 @@ def test_a_log_that_does_not_answer_is_no_reason_to_be_silent(
 def test_a_process_that_was_suspended_leaves_its_successor_the_word(
     report: RunReport, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Also with its last word."""
+    """It does not overwrite its successor's status, not even when it ends."""
     monkeypatch.setattr(run_report, "_WRITE_SECONDS", 0)
     report.beat()
     mine, _ = _status(tmp_path)
@@ -213,7 +213,7 @@ def test_a_process_that_was_suspended_leaves_its_successor_the_word(
 def test_a_full_disk_does_not_end_a_run_by_its_status(
     report: RunReport, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Nothing depends on that file."""
+    """Nothing depends on the status file."""
 
     def fails(*_: object) -> None:
         raise OSError
@@ -226,8 +226,8 @@ def test_a_full_disk_does_not_end_a_run_by_its_status(
 def test_an_error_is_one_line_for_programs_too(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As its message has it for people."""
-    # The command sets these for its process.
+    """The JSON line has the message that people see."""
+    # The command sets these hooks for its process.
     monkeypatch.setattr(sys, "excepthook", sys.excepthook)
     monkeypatch.setattr(threading, "excepthook", threading.excepthook)
     arguments = [str(tmp_path / "none.py"), "--event-log", str(tmp_path), "--data", str(tmp_path)]

@@ -1,4 +1,4 @@
-"""A topology file and what lies beside it: imported by the command, known to Spark's workers."""
+"""A topology file and the modules next to it: the command and Spark's workers import them."""
 
 from pathlib import Path
 
@@ -12,7 +12,7 @@ __all__ = ["topology"]
 
 
 def test_columns_of_a_module_beside_need_spark_as_well(topology: Path, tmp_path: Path) -> None:
-    """A file that does not name pyspark may still make columns, by a module that does."""
+    """A file that does not name pyspark can create columns through a module that does."""
     assert b"pyspark" not in topology.read_bytes()
     assert needs_spark(topology)
     alone = tmp_path / "alone" / "topology.py"
@@ -23,7 +23,7 @@ def test_columns_of_a_module_beside_need_spark_as_well(topology: Path, tmp_path:
 
 
 def test_a_topology_file_may_hold_a_dataclass(tmp_path: Path) -> None:
-    """The file is a module like any other: what looks its module up finds it."""
+    """The file is a module, so code that looks up its own module finds it."""
     path = tmp_path / "topology.py"
     path.write_text(
         "from __future__ import annotations\nfrom dataclasses import dataclass\n"
@@ -56,7 +56,7 @@ def test_a_topology_file_may_hold_a_dataclass(tmp_path: Path) -> None:
 def test_a_file_that_fails_is_told_with_the_users_line(
     tmp_path: Path, text: str, said: str
 ) -> None:
-    """The innermost one of the user's own files; neither Python's frames nor ours."""
+    """The error has the innermost line of the user's own files, and no frame of Python or Oriel."""
     (tmp_path / "broken_beside.py").write_text("def half(n):\n    return n / 0\n")
     (tmp_path / "topology.py").write_text(text)
     with pytest.raises(InvalidTopology) as failed:

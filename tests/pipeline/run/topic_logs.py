@@ -17,14 +17,14 @@ from oriel.pipeline.run import PipelineRun, RunSettings
 from oriel.pipeline.run.progress import Progress
 from oriel.pipeline.sources import EventLog
 
-#: Key, time, value; the value is None for a record without one.
+#: Key, time, value. A tombstone has the value None.
 Record = tuple[str | None, int, Mapping[str, Any] | None]
-#: Topic -> partition -> records, in offset order; bytes are a line that is no record.
+#: Topic -> partition -> records, in offset order. Bytes are an invalid line.
 Topics = Mapping[str, Mapping[int, Sequence[Record | bytes]]]
 
 
 def write_topics(root: Path, topics: Topics) -> None:
-    """Append to the files of each topic."""
+    """Append records to the files of each topic."""
     for topic, partitions in topics.items():
         (root / topic).mkdir(parents=True, exist_ok=True)
         for partition, records in partitions.items():
@@ -33,7 +33,7 @@ def write_topics(root: Path, topics: Topics) -> None:
 
 
 def line(record: Record | bytes) -> bytes:
-    """A record as the event log has it."""
+    """Return the line of a record in an event log."""
     if isinstance(record, bytes):
         return record
     key, time, value = record
@@ -41,7 +41,7 @@ def line(record: Record | bytes) -> bytes:
 
 
 def offsets(records: Sequence[Record | bytes]) -> Iterator[int]:
-    """Where each record's line begins."""
+    """Yield the offset of each record."""
     position = 0
     for record in records:
         yield position
@@ -49,26 +49,26 @@ def offsets(records: Sequence[Record | bytes]) -> Iterator[int]:
 
 
 def random_times(random: Random, number: int, reach: int) -> list[int]:
-    """Times that mostly grow, up to ``reach``, some of them far behind."""
+    """Return times up to `reach` that mostly increase. Some times are much smaller."""
     times = sorted(random.randrange(reach) for _ in range(number))
     for place in range(number):
         other = random.randrange(max(0, place - 4), place + 1)
         times[place], times[other] = times[other], times[place]
     if number > 2:
-        # One that is late wherever anything can be.
+        # A record that is late for each operator that can have late records.
         times[random.randrange(2, number)] = times[0]
     return times
 
 
 @dataclass
 class Stores:
-    """The tables that runs over one data folder have made, and their last batches."""
+    """The tables of runs over one data directory, and the last batches of the runs."""
 
     spark: SparkSession
     folder: Path
     last: dict[str, PreparedBatch] = field(default_factory=dict)
     batches: int = 0
-    #: Also follows the batches of the next run.
+    #: Also receives the batches of the next run.
     progress: Progress | None = None
 
     def run(
@@ -79,7 +79,7 @@ class Stores:
         tasks: int = 2,
         small_batch_bytes: int = 2**26,
     ) -> None:
-        """Run to the end of the log; larger batches than ``small_batch_bytes`` as Spark jobs."""
+        """Run to the end of the log. Batches above `small_batch_bytes` are Spark jobs."""
         settings = RunSettings(
             self.folder / "data", "app", trigger_ms=None, tasks=tasks, key_groups=8, sync=False
         )
@@ -96,7 +96,7 @@ class Stores:
             run.close()
 
     def rebuild(self, topology: Topology, store: str) -> None:
-        """Compute one store anew."""
+        """Rebuild one store."""
         settings = RunSettings(
             self.folder / "data", "app", trigger_ms=None, tasks=2, key_groups=8, sync=False
         )
@@ -109,7 +109,7 @@ class Stores:
         self.last.update(stores)
 
     def newest(self, store: str) -> list[dict[str, Any]]:
-        """The rows that are there, newest revision; times in ms, revisions left out."""
+        """Return the newest rows without removed windows and revisions, with times in ms."""
         found: dict[Any, dict[str, Any]] = {}
         rows = DeltaTable(self.folder / "data" / "tables" / store).to_pyarrow_table().to_pylist()
         for row in sorted(rows, key=lambda row: row["revision"]):
@@ -128,14 +128,14 @@ class Stores:
         ]
 
     def counters(self, store: str) -> dict[str, int]:
-        """The running totals of a store; records are counted once each."""
+        """Return the running totals of a store, and check that every record is counted once."""
         counters = dict(self.last[store].record.counters)
         names = ("applied", "late", "dead_lettered", "filtered")
         assert counters["input"] == sum(counters[name] for name in names), store
         return counters
 
     def dead_letters(self) -> list[tuple[Any, ...]]:
-        """Topic, partition, offset, store, reason and bytes of every dead letter, in order."""
+        """Return topic, partition, offset, store, reason and bytes of dead letters, in order."""
         names = ("topic", "partition", "offset", "store", "reason", "raw")
         table = DeltaTable(self.folder / "data" / "tables" / "_dead_letters").to_pyarrow_table()
         return sorted((tuple(row[name] for name in names) for row in table.to_pylist()), key=str)

@@ -48,7 +48,7 @@ def is_enough(column):
 
 @pytest.fixture
 def topology(tmp_path: Path) -> Path:
-    """A topology file next to a module and a package."""
+    """Return a topology file next to a module and a package."""
     folder = tmp_path / "project"
     (folder / "rules").mkdir(parents=True)
     (folder / "topology.py").write_text(TOPOLOGY)

@@ -22,7 +22,7 @@ def _batch(*names: str, batch: int = 3) -> PreparedBatch:
 
 
 def test_times_are_those_of_the_records() -> None:
-    """Except for 0, which the client reads as no time, and for the far future."""
+    """The exceptions are 0, which the client reads as no time, and times in the far future."""
     now_ms = time.time_ns() // 1_000_000
     far = now_ms + 3_600_000
     found = message_times(np.array([0, 1, 1_357_034_400_000, now_ms + 60_000, far]))
@@ -31,7 +31,7 @@ def test_times_are_those_of_the_records() -> None:
 
 
 def test_messages_after_a_count_keep_their_columns_together() -> None:
-    """As many of each column are left out."""
+    """`after` leaves out the same number of values in each column."""
     first = [b"a", b"b", b"c"]
     found = Messages(first, [None, b"1", b"2"], [1, 2, 3], ("x", "y"), (first, first)).after(2)
     assert found == Messages([b"c"], [b"2"], [3], ("x", "y"), ([b"c"], [b"c"]))
@@ -60,7 +60,7 @@ def test_rows_have_one_order_of_messages() -> None:
 
 
 def test_a_batch_has_one_identity() -> None:
-    """Its files name it, whatever their order and digests."""
+    """Its files are the identity, in any order and with any digests."""
     one = "000000000003-0000-1b4e28ba-2fa1-11d2-883f-0016d3cca427-xxh3_0123456789abcdef.arrow"
     other = one.replace("1b4e", "2b4e")
     identity = batch_identity(_batch(one, other))
@@ -74,12 +74,12 @@ def test_a_batch_has_one_identity() -> None:
 
 @pytest.mark.parametrize("metadata", [None, "", "{}", "5", '{"batch": "a"}', "someone else's"])
 def test_an_unknown_marker_is_none(metadata: str | None) -> None:
-    """An offset that another program has committed for the group."""
+    """Another program can commit an offset for the group."""
     assert Marker.of(3, metadata) is None
 
 
 def test_a_marker_counts_only_for_its_batch() -> None:
-    """Another batch of the number, or another number, is not sent."""
+    """The messages of another batch with this number, or of another number, are not sent."""
     marker = Marker(3, "a", 10)
     assert Marker.of(3, marker.to_metadata()) == marker
     assert [marker.sent_of(*batch) for batch in ((3, "a"), (3, "b"), (4, "a"))] == [10, 0, 0]

@@ -117,7 +117,7 @@ def _read(number_type: Any, match: re.Match[bytes]) -> bytes:
 
 @seeds(2, 40)
 def test_json_is_as_spark_writes_it(spark: SparkSession, seed: int) -> None:
-    """Every byte, except that Java 17 prints some doubles and floats with more digits."""
+    """Each byte is equal, except that Java 17 prints some doubles and floats with more digits."""
     random = Random(seed)
     columns = {
         f"c{number}": pa.array([_value(random, of_type) for _ in range(_ROWS)], of_type)
@@ -171,7 +171,7 @@ def test_values_have_one_form(value: Any, wanted: bytes) -> None:
 
 
 def test_slices_of_nested_columns_are_read_from_their_start() -> None:
-    """A batch of a file is a slice of its columns."""
+    """A batch of a file is a slice of its columns, so slices must be correct."""
     values = [{"m": [("a", number)], "l": [number] * (number % 3)} for number in range(9)]
     of_type = pa.struct([("m", pa.map_(pa.string(), pa.int32())), ("l", pa.list_(pa.int32()))])
     column = pa.array([*values[:4], None, *values[5:]], of_type)
@@ -188,6 +188,6 @@ def test_records_without_columns_are_empty_objects() -> None:
 
 
 def test_an_unknown_type_is_named() -> None:
-    """Spark has no such type."""
+    """Spark has no such type, so the error names it."""
     with pytest.raises(TypeError, match="values of type time64"):
         record_json(["t"], [pa.array([1], pa.time64("us"))], 1)

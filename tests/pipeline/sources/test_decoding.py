@@ -1,4 +1,4 @@
-"""Decoding: what is a record, and for what reason a line is not one."""
+"""Decoding: which lines are records, and for what reason another line is not a record."""
 
 import pytest
 from pyspark.sql import SparkSession
@@ -6,7 +6,7 @@ from pyspark.sql import SparkSession
 from oriel.pipeline.dead_letters import REASONS
 from tests.pipeline.decoding.both_decoders import decoded_log, decoded_messages
 
-# Spark runs: not for the inner loop.
+# Spark is slow, so these tests are not in the inner loop.
 pytestmark = pytest.mark.slow
 
 SCHEMA = "d DOUBLE, n BIGINT, s STRING"
@@ -71,14 +71,14 @@ BAD = {
 
 
 def test_good_lines_become_records(spark: SparkSession) -> None:
-    """Key, time and value come out exactly; extra fields don't matter."""
+    """Key, time and value are decoded exactly, and extra fields are ignored."""
     for row, wanted in zip(decoded_log(spark, list(GOOD), SCHEMA), GOOD.values(), strict=True):
         value = None if row.value is None else tuple(row.value)
         assert (row.key, row.timestamp_ms, value, row.reason) == (*wanted, None), bytes(row.raw)
 
 
 def test_bad_lines_keep_their_bytes_and_get_a_reason(spark: SparkSession) -> None:
-    """Each kind of rubbish has its reason, and none of it is lost or changed."""
+    """Each kind of invalid line has its reason and keeps its bytes."""
     rows = decoded_log(spark, list(BAD), SCHEMA)
     assert {bytes(row.raw): row.reason.partition(": ")[0] for row in rows} == BAD
     later = {
@@ -107,7 +107,7 @@ def test_kafka_messages_follow_the_same_rules(
     value: bytes | None,
     wanted: tuple[str | None, tuple[object, ...] | None, str | None],
 ) -> None:
-    """Key text, JSON value, tombstones and rubbish of a topic come out like a log's."""
+    """Keys, JSON values, tombstones and invalid values of a topic are decoded like a log's."""
     (row,) = decoded_messages(spark, [(key, value, 1_234_567)], SCHEMA)
     assert row.timestamp_ms == 1234
     assert bytes(row.raw) == (value or b"")

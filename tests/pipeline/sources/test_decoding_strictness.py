@@ -1,4 +1,4 @@
-"""Decoding where from_json is lenient: nothing is read that the line does not plainly say."""
+"""Decoding is strict where `from_json` is lenient."""
 
 import orjson
 import pytest
@@ -10,13 +10,13 @@ from pyspark.sql import Row, SparkSession
 from oriel.pipeline.sources.spark_decoding import spark_event_log_decoder
 from tests.pipeline.decoding.both_decoders import decoded_log, decoded_messages
 
-#: Odd lines by the thousand: for CI, not for the inner loop.
+#: Thousands of odd lines are slow, so these tests run in CI and not in the inner loop.
 pytestmark = pytest.mark.slow
 
 SCHEMA = "d DOUBLE, n BIGINT, s STRING, b BOOLEAN, l ARRAY<DOUBLE>, o STRUCT<x: INT>"
 GOOD = b'{"key":"a","timestamp_ms":1,"value":{}}'
 
-#: Pieces of lines that try to get round the list which decoding wraps a line in.
+#: Pieces of lines that try to escape from the list into which decoding wraps a line.
 PIECES = [
     GOOD, b"{", b"}", b"[", b"]", b",", b":", b" ", b'"', b"\\", b"1", b"null", b"{}", b"[]",
     b'"~line"', b'"\\u007eline"', b'],"~line":[', b',null],"~line":[', b",null]}", b',null],"x":[',
@@ -30,17 +30,17 @@ def decoded(spark: SparkSession, lines: list[bytes]) -> list[Row]:
 
 
 def reasons(spark: SparkSession, lines: list[bytes]) -> dict[bytes, str | None]:
-    """Give the reason of each line."""
+    """Return the reason of each line."""
     return {bytes(row.raw): row.reason for row in decoded(spark, lines)}
 
 
 def value(text: bytes) -> bytes:
-    """Make a line with this value."""
+    """Return a line with this value."""
     return b'{"key":"a","timestamp_ms":1,"value":%s}' % text
 
 
 def test_text_behind_a_record_never_becomes_part_of_it(spark: SparkSession) -> None:
-    """Whatever follows the closing brace spoils the line, even if it fits our own wrapping."""
+    """Any text after the closing brace spoils the line, even if it fits Oriel's own wrapping."""
     tails = [
         b',"x":1',
         b',"end":1',
@@ -62,7 +62,7 @@ def test_text_behind_a_record_never_becomes_part_of_it(spark: SparkSession) -> N
         b", null\t ] } anything",
     ]
     lines = [GOOD + tail for tail in tails]
-    # The same before the record: it is the last of its name that would be read.
+    # The same text before the record, because the last field of a name would be read.
     lines += [b'null],"~line":[' + GOOD, b'],"~line":[' + GOOD, b"{}," + GOOD, b"null," + GOOD]
     assert reasons(spark, lines) == dict.fromkeys(lines, "not-json")
 
@@ -72,7 +72,7 @@ def test_text_behind_a_record_never_becomes_part_of_it(spark: SparkSession) -> N
 def test_a_line_is_read_only_if_it_is_json_by_itself(
     spark: SparkSession, pieces: list[list[bytes]]
 ) -> None:
-    """No line is good, or of a wrong type only, that a JSON parser of its own refuses."""
+    """A line is `not-json` exactly if a JSON parser rejects it."""
     lines = [b"".join(some) for some in pieces]
     lines += [GOOD + line for line in lines]
     for row in decoded(spark, lines):
@@ -85,7 +85,7 @@ def test_a_line_is_read_only_if_it_is_json_by_itself(
 
 
 def test_a_number_as_key_is_seen_wherever_it_hides(spark: SparkSession) -> None:
-    """A key that is no text is a wrong type, whatever else the line repeats."""
+    """A key that is not a string has a wrong type, although the line repeats other fields."""
     lines = [
         b'{"key" : 5,"timestamp_ms":1,"value":{}}',
         b'{"k\\u0065y":5,"timestamp_ms":1,"value":{}}',
@@ -101,7 +101,7 @@ def test_a_number_as_key_is_seen_wherever_it_hides(spark: SparkSession) -> None:
 
 
 def test_a_text_that_looks_like_a_number_is_a_key(spark: SparkSession) -> None:
-    """Text keys are good whatever they look like, and whatever the line repeats elsewhere."""
+    """String keys are valid with any content, although the line repeats other fields."""
     keys = ["5", "-1", "1e3", "true", "false", "{}", "[1]", "null"]
     wholes = ['{"key":"%s","timestamp_ms":1}', '{"x":{"a":1,"a":2},"timestamp_ms":1,"key":"%s"}']
     wholes += ['{"key":"%s","timestamp_ms":1,"value":{"key":7}}', '{"timestamp_ms":1,"key": "%s"}']
@@ -111,7 +111,7 @@ def test_a_text_that_looks_like_a_number_is_a_key(spark: SparkSession) -> None:
 
 
 def test_every_type_but_text_is_exact(spark: SparkSession) -> None:
-    """Numbers, booleans, lists and objects are never made out of one another."""
+    """Strings, numbers, booleans, lists and objects are never converted into each other."""
     bad = [
         b'{"d":"NaN"}', b'{"d":""}', b'{"d":true}', b'{"n":true}', b'{"n":1.0}', b'{"n":1e3}',
         b'{"b":"true"}', b'{"b":1}', b'{"l":[1,null,"x"]}', b'{"l":1}', b'{"l":{}}', b'{"o":5}',
@@ -125,7 +125,7 @@ def test_every_type_but_text_is_exact(spark: SparkSession) -> None:
 
 
 def test_a_number_out_of_range_is_a_wrong_type(spark: SparkSession) -> None:
-    """A number that FLOAT or DOUBLE rounds to infinity makes a dead letter that names the field."""
+    """A number that FLOAT or DOUBLE rounds to infinity is a dead letter that names the field."""
     schema = "d DOUBLE, l ARRAY<DOUBLE>, o STRUCT<f: FLOAT>, n ARRAY<STRUCT<d: DOUBLE>>"
     wrong = {
         b'{"d":1e400}': "d: a number in the range of DOUBLE expected",
@@ -168,7 +168,7 @@ def test_monstrous_lines_are_dead_letters_and_no_errors(spark: SparkSession) -> 
 
 
 def test_only_a_surrogate_without_its_other_half_is_refused(spark: SparkSession) -> None:
-    """Pairs, escaped backslashes and repeated fields beside them do no harm."""
+    """Surrogate pairs, escaped backslashes and repeated fields are valid."""
     good = [b"\\ud83d\\ude00", b"\\uD83D\\uDE00" * 2, b"\\\\ud800", b"\\\\\\\\uD800", b"\\ud7ff"]
     lone = [
         b"\\ud800",
@@ -183,7 +183,7 @@ def test_only_a_surrogate_without_its_other_half_is_refused(spark: SparkSession)
 
 
 def test_a_repeated_field_counts_the_last_time(spark: SparkSession) -> None:
-    """JSON leaves it open; the rule that the module states is pinned here."""
+    """JSON does not define this, so this test fixes the rule that the module states."""
     row, wrong, value_row = decoded(
         spark,
         [
@@ -198,13 +198,13 @@ def test_a_repeated_field_counts_the_last_time(spark: SparkSession) -> None:
 
 
 def test_names_are_told_apart_by_case(spark: SparkSession) -> None:
-    """``KEY`` is another field than ``key``, ``D`` than ``d``."""
+    """`KEY` and `key` are different fields, and so are `D` and `d`."""
     (row,) = decoded(spark, [b'{"KEY":"a","timestamp_ms":1,"value":{"D":1.5}}'])
     assert (row.reason, row.key, row.value.d) == (None, None, None)
 
 
 def test_a_null_message_is_a_tombstone_with_any_blanks(spark: SparkSession) -> None:
-    """The text ``null`` of a Kafka message means no value; what merely resembles it is bad."""
+    """A Kafka message with the text `null` is a tombstone. Similar texts are invalid."""
     tombstones = [None, b"null", b"null\n", b"\r\n null\t"]
     bad = {b"null null": "not-json", b"\x0bnull": "not-json", b"null,null": "not-json"}
     messages = [(b"k", text, 1_000_000) for text in [*tombstones, *bad]]
@@ -214,7 +214,7 @@ def test_a_null_message_is_a_tombstone_with_any_blanks(spark: SparkSession) -> N
 
 
 def test_a_schema_that_is_none_is_named_by_itself(spark: SparkSession) -> None:
-    """Spark's message is about the user's schema, not about what decoding makes of it."""
+    """Spark's error is about the user's schema, not about the schema that decoding derives."""
     raw = spark.createDataFrame([], "partition INT, offset BIGINT, raw BINARY")
     with pytest.raises(PySparkException, match="NOPE"):
         spark_event_log_decoder("v NOPE").decode(raw)
@@ -224,7 +224,7 @@ def test_a_schema_that_is_none_is_named_by_itself(spark: SparkSession) -> None:
 @given(st.data())
 @settings(max_examples=5)
 def test_any_key_and_text_come_through(spark: SparkSession, data: st.DataObject) -> None:
-    """What a JSON writer wrote is read back exactly, escaped or not."""
+    """Any string of a JSON writer is decoded exactly, escaped or not."""
     text = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
     pairs = data.draw(st.lists(st.tuples(text, text), min_size=1, max_size=40))
     lines = [orjson.dumps({"timestamp_ms": 1, "key": key, "value": {"s": s}}) for key, s in pairs]

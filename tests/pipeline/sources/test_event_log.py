@@ -1,4 +1,4 @@
-"""The event log: offsets, half-written lines, admission control, broken promises."""
+"""The event log: offsets, half-written lines, admission control, and broken rules."""
 
 import tempfile
 from pathlib import Path
@@ -26,25 +26,25 @@ from oriel.pipeline.sources.event_log_source import EventLog, ensure_topic_folde
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """An empty topic folder."""
+    """Return an empty topic directory."""
     topic = tmp_path / "t"
     topic.mkdir()
     return topic
 
 
 def reader(folder: Path, max_bytes: int = 1000) -> EventLogReader:
-    """A reader of the topic ``t``."""
+    """Return a reader of the topic `t`."""
     return EventLogReader(folder, "t", max_bytes)
 
 
 def latest(reader: EventLogReader, start: dict[str, int], max_bytes: int = 1000) -> dict[str, int]:
-    """Ask for the end of the next batch."""
+    """Return the end of the next batch."""
     ends: dict[str, int] = reader.latestOffset({"t": start}, ReadMaxBytes(max_bytes))["t"]
     return ends
 
 
 def read(reader: EventLogReader, start: dict[str, int], end: dict[str, int]) -> list[Any]:
-    """Read (partition, offset, raw) of everything between two offsets."""
+    """Return (partition, offset, raw) of all lines between two offsets."""
     rows: list[Any] = []
     for part in reader.partitions({"t": start}, {"t": end}):
         for topic, batch in opened_slices(reader.read(part)):
@@ -55,7 +55,7 @@ def read(reader: EventLogReader, start: dict[str, int], end: dict[str, int]) -> 
 
 
 def test_a_half_written_last_line_waits(folder: Path) -> None:
-    """A line counts once its newline is there; an empty file is known with offset 0."""
+    """A line counts once its newline exists. An empty file is a partition with offset 0."""
     (folder / "0.jsonl").write_bytes(b'{"a":1}\n{"b"')
     (folder / "1.jsonl").touch()
     assert latest(reader(folder), {}) == {"0": 8, "1": 0}
@@ -66,7 +66,7 @@ def test_a_half_written_last_line_waits(folder: Path) -> None:
 
 
 def test_a_batch_takes_a_share_of_whole_lines_from_each_partition(folder: Path) -> None:
-    """Admission control shares the limit over the partitions that are behind."""
+    """Admission control shares the limit among the partitions that have unread lines."""
     for partition in (0, 1):
         (folder / f"{partition}.jsonl").write_bytes(b"1234\n" * 10)
     assert latest(reader(folder), {}, 24) == {"0": 10, "1": 10}
@@ -76,14 +76,14 @@ def test_a_batch_takes_a_share_of_whole_lines_from_each_partition(folder: Path) 
 
 
 def test_a_line_longer_than_the_limit_is_taken_whole(folder: Path) -> None:
-    """One long line never stops the stream."""
+    """A long line never stops the stream."""
     (folder / "0.jsonl").write_bytes(b"x" * 200_000 + b"\nshort\n")
     assert latest(reader(folder), {}, 10) == {"0": 200_001}
     assert latest(reader(folder), {"0": 200_001}, 10) == {"0": 200_007}
 
 
 def test_once_stops_at_what_was_there_when_it_began(folder: Path) -> None:
-    """With ``availableNow`` later lines and later partitions are left for the next run."""
+    """With `availableNow`, later lines and later partitions stay for the next run."""
     (folder / "0.jsonl").write_bytes(b"a\n")
     once = reader(folder)
     once.prepareForTriggerAvailableNow()
@@ -94,14 +94,14 @@ def test_once_stops_at_what_was_there_when_it_began(folder: Path) -> None:
 
 
 def test_partitions_are_in_order_of_number(folder: Path) -> None:
-    """Ten comes after two."""
+    """Partition 10 follows partition 2."""
     for partition in (10, 2, 0):
         (folder / f"{partition}.jsonl").touch()
     assert list(partition_files(folder)) == ["0", "2", "10"]
 
 
 def test_broken_promises_are_loud(folder: Path) -> None:
-    """A shrunk or lost file, an odd name and a missing folder are errors that say what to do."""
+    """A shrunk or lost file, an odd name and a missing directory are errors with a solution."""
     (folder / "0.jsonl").write_bytes(b"a\n")
     with pytest.raises(EventLogError, match="shrank: 10 bytes were read, but it has 2"):
         latest(reader(folder), {"0": 10})
@@ -117,13 +117,13 @@ def test_broken_promises_are_loud(folder: Path) -> None:
 
 
 def test_a_changed_block_is_found(tmp_path: Path) -> None:
-    """The last 64 KiB before the end of a batch, however long and whatever follows."""
+    """The last 64 KiB before the end of a batch are compared, and later bytes are not."""
     for partition, lines in {"0": 1, "1": 50_000, "2": 1}.items():
         path = ensure_topic_folder(tmp_path, "t") / f"{partition}.jsonl"
         path.write_bytes(b"1234\n" * lines)
     log, path = EventLog(tmp_path), tmp_path / "t" / "1.jsonl"
     blocks = log.read_blocks({"t": {"2": 5}}, {"t": {"0": 5, "1": 200_000, "2": 5}})
-    # What was read before is not read again.
+    # Partitions without new bytes are not read again.
     assert {name: end for name, (end, _) in blocks["t"].items()} == {"0": 5, "1": 200_000}
     whole = path.read_bytes()
     # Bytes before the block and after the batch are not compared.
@@ -137,7 +137,7 @@ def test_a_changed_block_is_found(tmp_path: Path) -> None:
         assert str(raised.value).startswith(f"event log {path}: ")
         assert "restore the file from a backup" in str(raised.value)
         assert str(raised.value).endswith("`oriel rebuild 'a store'`")
-    # A reader has its own errors for these.
+    # A reader has its own errors for these files.
     path.write_bytes(whole[:100])
     (tmp_path / "t" / "0.jsonl").unlink()
     log.refuse_changed("s", blocks)
@@ -149,7 +149,7 @@ def _changed(content: bytes, position: int) -> bytes:
 
 
 def test_a_part_of_the_log_is_read_in_batches_up_to_its_end(folder: Path) -> None:
-    """Whole lines, an equal share of each partition that is behind; what is there, no more."""
+    """Each batch has whole lines and an equal share of each partition with unread lines."""
     (folder / "0.jsonl").write_bytes(b"aa\nbb\ncc\ndd\n")
     (folder / "1.jsonl").write_bytes(b"e\nf\n")
     (folder / "2.jsonl").touch()
@@ -165,7 +165,7 @@ def test_a_part_of_the_log_is_read_in_batches_up_to_its_end(folder: Path) -> Non
 
 @given(st.lists(st.binary(max_size=12).map(lambda b: b.replace(b"\n", b"")), max_size=30))
 def test_every_line_comes_out_with_its_byte_position(lines: list[bytes]) -> None:
-    """Lines and offsets equal a plain split, however small the blocks that are read."""
+    """Lines and offsets equal a plain split, for any size of the blocks that are read."""
     with tempfile.TemporaryDirectory() as root, pytest.MonkeyPatch.context() as patch:
         patch.setattr(event_log, "_READ_BYTES", 7)
         path = Path(root) / "0.jsonl"
@@ -180,7 +180,7 @@ def test_every_line_comes_out_with_its_byte_position(lines: list[bytes]) -> None
 
 @pytest.mark.parametrize("topic", ["", ".", "..", "a/b", "../up", "/etc", "a b", "ü", "x" * 250])
 def test_a_name_that_is_no_topics_is_refused(tmp_path: Path, topic: str) -> None:
-    """Kafka's rule for names keeps a topic's folder below the root; nothing is made before."""
+    """Kafka's rule for names keeps the directory below the root. Nothing is created before."""
     root = tmp_path / "root"
     with pytest.raises(InvalidTopology, match="use 1 to 249 characters"):
         ensure_topic_folder(root, topic)
@@ -198,14 +198,14 @@ def test_a_file_in_the_place_of_a_folder_is_told(tmp_path: Path) -> None:
 
 
 def test_offsets_of_another_topic_are_refused(folder: Path) -> None:
-    """A topic that took another's place is not read again from its beginning."""
+    """A topic that replaced another one is not read again from its beginning."""
     (folder / "0.jsonl").write_bytes(b"a\n")
     with pytest.raises(EventLogError, match="no offsets of topic t, only of other"):
         reader(folder).latestOffset({"other": {"0": 2}}, ReadMaxBytes(10))
 
 
 def test_a_file_that_a_machine_lacks_is_told(folder: Path) -> None:
-    """On a cluster it is read elsewhere than planned: without a shared mount it is not there."""
+    """On a cluster, a machine without the shared mount does not have the file."""
     missing = event_log.Slice("t", str(folder / "0.jsonl"), 0, 0, 10)
     with pytest.raises(EventLogError, match=r"has no event log .*0\.jsonl\. Restore the file"):
         list(event_log.read_lines(missing))
@@ -214,7 +214,7 @@ def test_a_file_that_a_machine_lacks_is_told(folder: Path) -> None:
 def test_an_empty_topic_is_told_where_there_are_others(
     folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """It may be misspelt; one with a file, or in a log without any, is as it should be."""
+    """The topic can be misspelled. A topic with a file, or in an empty log, is normal."""
     no_spark = cast("SparkSession", None)
     log = EventLog(tmp_path)
     log.open(no_spark, ["t"], {}, tmp_path)

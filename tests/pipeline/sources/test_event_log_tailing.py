@@ -1,4 +1,4 @@
-"""Tailing an event log: batches put together are the log, in plain Python and through Spark."""
+"""Tailing an event log: its batches together equal the log, in plain Python and in Spark."""
 
 import tempfile
 from pathlib import Path
@@ -20,7 +20,7 @@ from oriel.pipeline.sources import EventLog
 
 Line = tuple[int, int, bytes]
 
-#: Pieces that a producer writes: whole lines, blank ones, CRLF, and halves of lines.
+#: Pieces that a producer writes: whole lines, blank lines, CRLF, and half lines.
 PIECES = st.lists(
     st.sampled_from([b"\n", b"\r\n", b"{}\n", b"half", b"x" * 40, b"\xff\x00\n", b"ab\ncd\n"]),
     max_size=12,
@@ -39,7 +39,7 @@ def plain_lines(partition: int, content: bytes) -> list[Line]:
 def read_batch(
     reader: EventLogReader, start: dict[str, int], limit: int
 ) -> tuple[dict[str, int], list[Line]]:
-    """Plan and read one micro-batch; return where it ends and its lines."""
+    """Plan and read one batch, and return its end and its lines."""
     end: dict[str, int] = reader.latestOffset({"t": start}, ReadMaxBytes(limit))["t"]
     lines: list[Line] = []
     for part in reader.partitions({"t": start}, {"t": end}):
@@ -54,7 +54,7 @@ def read_batch(
 def test_batches_put_together_are_the_log(
     rounds: list[tuple[list[bytes], list[bytes], int]],
 ) -> None:
-    """Each whole line comes exactly once, in order, however the files grow and the limit is set."""
+    """Each whole line is read once and in order, for any growth of the files and any limit."""
     with tempfile.TemporaryDirectory() as root, pytest.MonkeyPatch.context() as patch:
         patch.setattr(event_log, "_READ_BYTES", 5)
         reader = EventLogReader(Path(root), "t", 1000)
@@ -78,7 +78,7 @@ def test_batches_put_together_are_the_log(
 
 @pytest.mark.parametrize("tail", [0, 1, 65_535, 65_536, 65_537, 200_000])
 def test_the_last_newline_is_found_at_any_distance(tmp_path: Path, tail: int) -> None:
-    """A long unfinished line behind the last newline does not hide it."""
+    """A long unfinished line after the last newline does not hide it."""
     path = tmp_path / "0.jsonl"
     path.write_bytes(b"ab\n" + b"x" * tail)
     assert whole_lines_end(path, 0, 3 + tail) == 3
@@ -86,7 +86,7 @@ def test_the_last_newline_is_found_at_any_distance(tmp_path: Path, tail: int) ->
 
 
 def test_a_log_that_was_replaced_is_noticed(tmp_path: Path) -> None:
-    """Another file of the same name that is long enough is not read from the middle of a line."""
+    """Another file of the same name is not read from the middle of a line."""
     path = tmp_path / "0.jsonl"
     path.write_bytes(b"0123456789\n" * 3)
     reader = EventLogReader(tmp_path, "t", 1000)
@@ -96,7 +96,7 @@ def test_a_log_that_was_replaced_is_noticed(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_two_runs_of_spark_read_each_line_once(spark: SparkSession, tmp_path: Path) -> None:
-    """A growing log is read on from where the run before ended, in batches of whole lines."""
+    """A growing log is read from the end of the previous run, in batches of whole lines."""
     folder = tmp_path / "log" / "t"
     folder.mkdir(parents=True)
     checkpoint = Checkpoint(tmp_path / "checkpoint", sync=False)
@@ -135,7 +135,7 @@ def test_two_runs_of_spark_read_each_line_once(spark: SparkSession, tmp_path: Pa
 
 @pytest.mark.slow
 def test_one_query_reads_several_topics(spark: SparkSession, tmp_path: Path) -> None:
-    """Each topic has its own offsets, also one that is still empty, and keeps them."""
+    """Each topic has its own offsets, also an empty topic, and other topics are rejected."""
     for topic in ("a", "b"):
         (tmp_path / "log" / topic).mkdir(parents=True)
     log = EventLog(tmp_path / "log")

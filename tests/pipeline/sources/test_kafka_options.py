@@ -37,12 +37,12 @@ READ = {
 
 
 def test_a_properties_file_is_read_as_java_writes_it() -> None:
-    """Comments, escapes, lines that go on, and all three ways to end a name."""
+    """Comments, escapes, continued lines, and all three ends of a name are read."""
     assert read_properties(PROPERTIES, "the file") == READ
 
 
 def _read_by_java(spark: SparkSession, text: str) -> dict[str, str] | None:
-    """The entries, None where an escape is none."""
+    """Return the entries that Java reads, or None if an escape is invalid."""
     jvm = spark._jvm
     assert jvm is not None
     properties = jvm.java.util.Properties()
@@ -56,7 +56,7 @@ def _read_by_java(spark: SparkSession, text: str) -> dict[str, str] | None:
 @pytest.mark.slow
 @given(text=st.text(alphabet="ab=: \t\f\\#!\n\rut0041", max_size=30))
 def test_any_properties_file_is_read_as_by_java(spark: SparkSession, text: str) -> None:
-    """Whatever the text, the entries are those of ``java.util.Properties``."""
+    """The entries of any text equal the entries of `java.util.Properties`."""
     try:
         found: dict[str, str] | None = read_properties(text, "the file")
     except InvalidKafkaOption:
@@ -65,7 +65,7 @@ def test_any_properties_file_is_read_as_by_java(spark: SparkSession, text: str) 
 
 
 def test_the_command_line_is_laid_over_the_file(tmp_path: Path) -> None:
-    """An option in both places has the command line's value; a value may hold '='."""
+    """An option in both places has the command line's value. A value can contain '='."""
     file = tmp_path / "client.properties"
     file.write_text("a=file\nb=file\n")
     assert client_options(["b=x=y", "c="], file) == {"a": "file", "b": "x=y", "c": ""}
@@ -111,7 +111,7 @@ def test_a_file_that_cannot_be_read_is_told(tmp_path: Path) -> None:
 
 
 def test_secrets_stay_out_of_texts() -> None:
-    """Neither how Kafka is shown nor a message has the value of a password or a JAAS entry."""
+    """Neither the `repr` of Kafka nor a message has a password or a JAAS entry."""
     options = {
         "sasl.jaas.config": 'Module required password="hidden-1";',
         "ssl.key.password": "abcd",

@@ -86,14 +86,14 @@ _BEARER = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule"
     ],
 )
 def test_an_option_has_an_equal_setting(options: dict[str, str], expected: dict[str, str]) -> None:
-    """Names and values are those of librdkafka. Options of consumer groups have no effect."""
+    """Names and values are librdkafka's. Options of consumer groups have no effect."""
     settings = client_settings("kafka:9092", options)
     assert settings["bootstrap.servers"] == "kafka:9092"
     assert expected.items() <= settings.items()
 
 
 def test_readers_and_writers_use_their_own_options() -> None:
-    """One group of options is for both, and connections have the same settings."""
+    """Connection options apply to both. Other options apply to reading or to writing."""
     options = {
         "security.protocol": "SSL", "max.request.size": "5", "delivery.timeout.ms": "6",
         "fetch.min.bytes": "7", "isolation.level": "read_committed", "max.block.ms": "8",
@@ -138,7 +138,7 @@ def test_an_option_without_an_equal_is_named(options: dict[str, str], named: str
 
 
 def test_the_reader_is_the_client_if_it_has_all_options() -> None:
-    """Only committed records are read, and no topic is created. Other defaults are for Java."""
+    """Only committed records are read, and no topic is created. Java's defaults are not set."""
     lines: list[str] = []
     reader = choose_reader("auto", "kafka:9092", {}, lines.append, skips_lost=False)
     assert isinstance(reader, ClientReader)
@@ -182,7 +182,7 @@ def test_secrets_are_in_one_file_of_this_user() -> None:
     "code", [KafkaError._TIMED_OUT, KafkaError._TRANSPORT, KafkaError.UNKNOWN_TOPIC_OR_PART]
 )
 def test_any_error_of_the_client_is_followed_by_a_check_of_the_brokers(code: int) -> None:
-    """Also as a text in an error of Spark. The check names the cause, or another query succeeds."""
+    """Such an error, also inside the text of a Spark error, can pass. Other errors cannot."""
     kafka = Kafka("host:1")
     error = unavailable("topic 'orders', partition 0,", KafkaError(code))
     assert kafka.may_pass(error)

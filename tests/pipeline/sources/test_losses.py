@@ -1,4 +1,4 @@
-"""What a checkpoint knows of Kafka's topics, and records that are gone before they were read."""
+"""Kafka's topics in a checkpoint, and records that were deleted before they were read."""
 
 from pathlib import Path
 
@@ -15,7 +15,7 @@ from oriel.pipeline.sources.losses import (
 
 
 def test_what_is_before_the_first_offset_is_missing() -> None:
-    """Of partitions that were read, and of new ones from 0; never of a topic that was not read."""
+    """Gaps are in partitions that were read, and in new ones from 0, but not in new topics."""
     read = {"t": {"0": 3, "1": 5}, "u": {"0": 1}}
     firsts = {"t": {"0": 8, "1": 5, "2": 2}, "u": {"0": 0}, "new": {"0": 9}}
     assert gaps(read, firsts) == [Gap("t", "0", 3, 8), Gap("t", "2", 0, 2)]
@@ -24,7 +24,7 @@ def test_what_is_before_the_first_offset_is_missing() -> None:
 
 
 def test_gaps_are_refused_in_one_line(tmp_path: Path) -> None:
-    """It names topic, partition and offsets, and the choice."""
+    """The error names topic, partition, offsets and the option."""
     record = KafkaRecord.opened(tmp_path / "kafka.json", "earliest", {})
     record.refuse([])
     with pytest.raises(RecordsLost) as refused:
@@ -37,7 +37,7 @@ def test_gaps_are_refused_in_one_line(tmp_path: Path) -> None:
 
 
 def test_gaps_are_counted_once(tmp_path: Path) -> None:
-    """A batch that is run again finds its gap known; spans that touch become one."""
+    """A batch that runs again finds its gap already noted. Adjacent gaps are merged."""
     path = tmp_path / "kafka.json"
     record = KafkaRecord.opened(path, "latest", {})
     record.note_topics({"t": "id"})
@@ -53,7 +53,7 @@ def test_gaps_are_counted_once(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"start": "earliest"}'])
 def test_a_damaged_record_is_told(tmp_path: Path, text: str) -> None:
-    """It is never taken for a new checkpoint's."""
+    """A damaged file is never read as the file of a new checkpoint."""
     path = tmp_path / "kafka.json"
     path.write_text(text)
     with pytest.raises(CheckpointError, match="is damaged"):
@@ -72,13 +72,13 @@ def test_a_damaged_record_is_told(tmp_path: Path, text: str) -> None:
 def test_another_log_under_the_same_name_is_refused(
     log: TopicLog | dict[str, int], known: str | None, said: str
 ) -> None:
-    """Its offsets name other records, so neither going on nor skipping is right."""
+    """Its offsets belong to other records, so a run can neither continue nor skip them."""
     with pytest.raises(RecordsLost, match=said):
         refuse_another_log("t", log, {"0": 3}, known)
 
 
 def test_the_same_log_is_accepted() -> None:
-    """With the id that is known, with none, and by brokers that have none."""
+    """The topic id can be known, unknown, or missing in the brokers."""
     log = TopicLog("a", {"0": 1}, {"0": 3, "1": 0})
     for known in ("a", None, "AAAAAAAAAAAAAAAAAAAAAA"):
         refuse_another_log("t", log, {"0": 3}, known)

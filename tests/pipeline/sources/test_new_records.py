@@ -69,7 +69,7 @@ def _while_it_waits(topics: Topics, monkeypatch: pytest.MonkeyPatch, topic: str)
 def test_a_record_of_any_topic_ends_a_wait(
     topics: Topics, monkeypatch: pytest.MonkeyPatch, topic: str, end: int
 ) -> None:
-    """The batch has the new line of the planner's topic. A line of another topic is not its."""
+    """The batch has the new line of the planner's topic, and no line of another topic."""
     topics.end(0)
     assert _while_it_waits(topics, monkeypatch, topic) == end * len(_LINE)
 
@@ -102,5 +102,5 @@ def test_a_part_of_a_line_is_no_record(topics: Topics, monkeypatch: pytest.Monke
 
 
 def test_a_query_with_a_trigger_does_not_wait() -> None:
-    """Spark starts its batches at fixed times, and a planner returns what there is."""
+    """Spark starts batches at fixed times, and the planner returns the current ends."""
     assert waiting_ends(lambda: {"0": 7}, {"0": 7}, None) == {"0": 7}

@@ -1,4 +1,4 @@
-"""``python -m tests.pipeline.spark.forked_report ARGUMENT ...``: print what a process has."""
+"""Print what a process has: `python -m tests.pipeline.spark.forked_report ARGUMENT ...`."""
 
 import os
 import sys

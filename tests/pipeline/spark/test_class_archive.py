@@ -118,7 +118,7 @@ def test_a_start_without_the_archive_follows_a_crash_with_it(folder: Path) -> No
     java = shutil.which(f"{os.environ.get('JAVA_HOME', '')}/bin/java") or shutil.which("java")
     script = f'case "$*" in *SharedArchiveFile*) exit 134;; esac\nexec {java} "$@"'
     environment = {**os.environ, "JAVA_HOME": str(_fake_java(folder.parent, script))}
-    # Also not the archive of the tests.
+    # The archive of the tests is not used either.
     environment.pop("SPARK_SUBMIT_OPTS", None)
     code = (
         "from oriel.pipeline.spark import archive_prefix, archive_folder, build_session\n"
@@ -136,7 +136,7 @@ def test_a_start_without_the_archive_follows_a_crash_with_it(folder: Path) -> No
 
 
 def _fake_java(folder: Path, script: str) -> Path:
-    """Return a home of Java whose ``java`` is a shell script."""
+    """Return a Java home whose `java` is a shell script."""
     home = folder / "java-home"
     (home / "bin").mkdir(parents=True)
     java = home / "bin" / "java"

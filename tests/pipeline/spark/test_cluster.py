@@ -1,4 +1,4 @@
-"""What a cluster is told that one machine is not; no cluster is needed for it."""
+"""Settings that only a cluster needs. The tests need no cluster."""
 
 import socket
 import subprocess
@@ -18,7 +18,7 @@ from tests.ports import reserved_port
 
 @pytest.mark.parametrize("master", ["local", "local[2]", "local[*]", "local[2,4]"])
 def test_one_machine_is_no_cluster(master: str) -> None:
-    """All of these run tasks in the driver's process."""
+    """These masters run tasks in the driver's process."""
     assert not is_cluster(master)
 
 
@@ -26,7 +26,7 @@ def test_one_machine_is_no_cluster(master: str) -> None:
     "master", ["spark://a:7077,b:7077", "yarn", "k8s://https://h:6443", "local-cluster[2,1,1024]"]
 )
 def test_a_master_with_executors_is_a_cluster(master: str) -> None:
-    """Whatever runs tasks in processes that begin without this one's environment."""
+    """These masters run tasks in processes that start without this process's environment."""
     assert is_cluster(master)
 
 
@@ -55,7 +55,7 @@ def test_a_master_that_starts_or_that_one_cannot_connect_to_by_name_passes(
         refuse_unreachable(master)
     port = reserved_port()
     listening: list[socket.socket] = []
-    # The master begins to listen while it is waited for.
+    # The master begins to listen while the check waits for it.
     monkeypatch.setattr(
         time, "sleep", lambda _: listening.append(socket.create_server(("127.0.0.1", port)))
     )
@@ -65,7 +65,7 @@ def test_a_master_that_starts_or_that_one_cannot_connect_to_by_name_passes(
 
 
 def test_conf_overrides_settings_and_adds_to_lists() -> None:
-    """A user's jar or Java option comes beside ours, which are needed as well."""
+    """A user's jar or Java option is added to Oriel's own, which are also needed."""
     ours = {"spark.jars": "a.jar", "spark.driver.extraJavaOptions": "-Xss16m", "spark.x": "1"}
     conf = {"spark.jars": "b.jar", "spark.driver.extraJavaOptions": "-Da=b", "spark.x": "2"}
     assert with_conf(ours, {**conf, "spark.jars.packages": "g:a:1"}) == {
@@ -77,13 +77,13 @@ def test_conf_overrides_settings_and_adds_to_lists() -> None:
 
 
 def test_cores_bound_what_a_standalone_master_gives() -> None:
-    """Without a number it gives all it has."""
+    """Without a number of cores, the master assigns all cores."""
     assert cluster_settings(6)["spark.cores.max"] == "6"
     assert "spark.cores.max" not in cluster_settings(None)
 
 
 def test_workers_run_the_python_that_the_user_names(monkeypatch: pytest.MonkeyPatch) -> None:
-    """By Spark's setting, by its variable, and else at the path of this one."""
+    """Spark's setting names the Python, then Spark's variable, then the path of this Python."""
     monkeypatch.setenv("PYSPARK_PYTHON", "variable")
     assert worker_python({"spark.pyspark.python": "setting"}) == "setting"
     assert worker_python({}) == "variable"
@@ -92,14 +92,14 @@ def test_workers_run_the_python_that_the_user_names(monkeypatch: pytest.MonkeyPa
 
 
 class Sent:
-    """Takes the place of a session and its context, and keeps what is sent."""
+    """Replaces a session and its context, and keeps the paths that are sent."""
 
     def __init__(self) -> None:
         self.files: list[str] = []
 
     @property
     def sparkContext(self) -> "Sent":  # noqa: N802 - Spark's name
-        """The context of the session."""
+        """Return the context of the session."""
         return self
 
     def addPyFile(self, path: str) -> None:  # noqa: N802
@@ -109,7 +109,7 @@ class Sent:
 
 @pytest.mark.slow
 def test_tasks_run_from_the_package_that_is_sent(tmp_path: Path) -> None:
-    """All that tasks import is in the zip, and nothing that only the service needs."""
+    """The zip has all modules that tasks import, and no module that only the service needs."""
     session = Sent()
     send_package(session)  # type: ignore[arg-type]
     (sent,) = session.files

@@ -78,7 +78,7 @@ def driver(tmp_path: Path) -> Iterator[_Driver]:
 
 
 def test_a_forked_process_has_what_the_command_was_given(driver: _Driver, tmp_path: Path) -> None:
-    """Arguments, input, directory, environment, outputs and exit code are those of the command."""
+    """It has arguments, input, directory, environment, outputs and exit code of the command."""
     folder = tmp_path / "a folder"
     folder.mkdir()
     found, code = driver.report(folder, "one", "", "ü", FORKED_REPORT="a=b\nc")
@@ -128,7 +128,7 @@ def test_a_server_that_ends_leaves_its_clients_to_python(driver: _Driver) -> Non
 
 
 def test_a_long_environment_gets_a_process_of_its_own(driver: _Driver, tmp_path: Path) -> None:
-    """The message of the command has a limit."""
+    """The message to the server has a size limit."""
     found, code = driver.report(tmp_path, FORKED_REPORT="x" * 130_000)
     assert (len(found["variable"]), found["has_tasks"], code) == (130_000, False, 0)
 
@@ -143,7 +143,7 @@ def test_other_arguments_of_python_are_run_by_python(driver: _Driver) -> None:
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
 def test_the_server_ends_with_its_process(driver: _Driver, number: int) -> None:
-    """However that ends. The command then starts Python."""
+    """The server ends after any end of its process."""
     server = driver.server()
     driver.process.send_signal(number)
     driver.process.wait()

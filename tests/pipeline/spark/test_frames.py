@@ -24,6 +24,6 @@ def test_a_function_gets_and_returns_arrow_batches(spark: SparkSession) -> None:
 
 
 def test_a_frame_without_rows_has_its_columns(spark: SparkSession) -> None:
-    """The schema can be text."""
+    """The schema can be DDL text."""
     assert no_rows(spark, "a INT, b STRING").dtypes == [("a", "int"), ("b", "string")]
     assert no_rows(spark, "a INT").collect() == []

@@ -6,7 +6,7 @@ import pytest
 
 from oriel.pipeline.spark.java_process import JavaProcess
 
-#: In the place of Spark's command: it writes its arguments, one per line.
+#: Replaces Spark's command, and writes its arguments, one per line.
 _NOTING = """#!/bin/sh
 printf '%s\\n' "$@" > "$(dirname "$0")/arguments"
 """
@@ -15,7 +15,7 @@ printf '%s\\n' "$@" > "$(dirname "$0")/arguments"
 def test_variables_of_executors_are_no_arguments(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """They contain the keys of an object store, and everyone can list arguments of processes."""
+    """They can have the keys of an object store, and everyone can list arguments of processes."""
     submit = tmp_path / "bin" / "spark-submit"
     submit.parent.mkdir()
     submit.write_text(_NOTING)

@@ -1,4 +1,4 @@
-"""The command that Spark's workers on this machine are started with."""
+"""The command that starts Spark's workers on this machine."""
 
 import os
 import subprocess
@@ -19,7 +19,7 @@ from oriel.pipeline.spark.python import local_python
     ],
 )
 def test_it_is_this_python_without_the_zips(tmp_path: Path, given: str, kept: str) -> None:
-    """Whatever else is in the path stays, and arguments are handed on as they are."""
+    """Other entries of the path stay, and arguments are passed on unchanged."""
     folder = tmp_path / "scratch folder"
     folder.mkdir()
     script = "import os, sys; print(os.environ['PYTHONPATH'], sys.prefix, *sys.argv[1:], sep='|')"
@@ -32,7 +32,7 @@ def test_it_is_this_python_without_the_zips(tmp_path: Path, given: str, kept: st
 def test_without_pyspark_among_the_packages_the_zips_are_needed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As where the driver has pyspark from Spark's own folder: the path stays as it is."""
+    """The driver can have pyspark from Spark's own directory. The path stays unchanged then."""
     monkeypatch.setattr(sysconfig, "get_path", lambda _name: str(tmp_path))
     monkeypatch.delenv("PYTHONPATH", raising=False)
     assert local_python(tmp_path) == sys.executable
@@ -41,6 +41,6 @@ def test_without_pyspark_among_the_packages_the_zips_are_needed(
 def test_where_nothing_may_be_executed_it_is_this_python(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Temporary folders may be mounted so."""
+    """Temporary directories can be mounted without the right to execute files."""
     monkeypatch.setattr(os, "access", lambda *_: False)
     assert local_python(tmp_path) == sys.executable

@@ -1,4 +1,4 @@
-"""The files of a run's noise: what children print, and traces."""
+"""The files with the output of a run: what child processes print, and traces."""
 
 import os
 import subprocess
@@ -10,7 +10,7 @@ import pytest
 from oriel.pipeline.spark import LogFile
 from tests.storage.waiting import wait_until
 
-#: Writes much, and a line when its input ends.
+#: Writes many bytes, and a line when its input ends.
 _WRITER = """
 import sys
 sys.stdout.write("x" * 11 * 2**20)
@@ -28,7 +28,7 @@ def _child(log_file: LogFile, text: str) -> None:
 
 
 def test_what_java_prints_goes_to_a_file(tmp_path: Path) -> None:
-    """A line with the time comes before it."""
+    """A line with the time precedes the output."""
     log_file = LogFile(tmp_path / "a folder", "run")
     _child(log_file, "inside\n")
     begun, *lines = log_file.outputs.read_text().splitlines()
@@ -37,7 +37,7 @@ def test_what_java_prints_goes_to_a_file(tmp_path: Path) -> None:
 
 
 def test_outputs_that_have_grown_are_put_aside(tmp_path: Path) -> None:
-    """While somebody writes to them, too, who goes on in what is left."""
+    """A process can still write to the file, and continues in the emptied file."""
     log_file = LogFile(tmp_path, "run")
     outputs = log_file.open_outputs()
     writer = subprocess.Popen(
@@ -61,7 +61,7 @@ def test_outputs_that_have_grown_are_put_aside(tmp_path: Path) -> None:
 
 
 def test_what_a_start_said_leaves_out_noise(tmp_path: Path) -> None:
-    """Lines of Ivy's reports and of traces say nothing by themselves."""
+    """Lines of Ivy's reports and of traces are left out, because they explain nothing."""
     log_file = LogFile(tmp_path, "run")
     assert log_file.first_words() == ""
     _child(
@@ -71,7 +71,7 @@ def test_what_a_start_said_leaves_out_noise(tmp_path: Path) -> None:
 
 
 def test_a_trace_is_added_to_the_log(tmp_path: Path) -> None:
-    """Behind what Spark has written."""
+    """The trace follows the lines of Spark."""
     log_file = LogFile(tmp_path, "run")
     log_file.log.write_text("Spark's line\n")
     nothing: dict[str, int] = {}

@@ -1,4 +1,4 @@
-"""Maven packages: resolved once, then given to Spark as files."""
+"""Maven packages are resolved once, and later starts pass them to Spark as files."""
 
 from pathlib import Path
 
@@ -9,7 +9,7 @@ from oriel.pipeline.spark.packages import remember_packages, with_resolved_packa
 
 @pytest.fixture
 def settings(tmp_path: Path) -> dict[str, str]:
-    """Settings with a package, and with a jar of their own."""
+    """Return settings with a package and with a jar."""
     (tmp_path / "own.jar").touch()
     return {
         "spark.jars.packages": "a:b:1",
@@ -21,7 +21,7 @@ def settings(tmp_path: Path) -> dict[str, str]:
 
 
 def resolved(folder: Path) -> list[Path]:
-    """What Spark resolves the package to."""
+    """Return the jars to which Spark resolves the package."""
     jars = [folder / "own.jar", folder / "with space.jar"]
     for jar in jars:
         jar.touch()
@@ -29,7 +29,7 @@ def resolved(folder: Path) -> list[Path]:
 
 
 def test_the_second_start_gets_files(tmp_path: Path, settings: dict[str, str]) -> None:
-    """Nothing is resolved any more, and all other settings stay."""
+    """Nothing is resolved again, and all other settings stay."""
     assert with_resolved_packages(settings) == settings
     jars = resolved(tmp_path)
     remember_packages(settings, ",".join(jar.as_uri() for jar in jars))
@@ -41,7 +41,7 @@ def test_the_second_start_gets_files(tmp_path: Path, settings: dict[str, str]) -
 
 
 def test_other_packages_are_resolved(tmp_path: Path, settings: dict[str, str]) -> None:
-    """Another version, other exclusions, another jar: each is a resolution of its own."""
+    """Another version, other exclusions and another jar need a resolution of their own."""
     remember_packages(settings, ",".join(jar.as_uri() for jar in resolved(tmp_path)))
     for name in ("spark.jars.packages", "spark.jars.excludes", "spark.jars"):
         others = {**settings, name: "other"}
@@ -49,7 +49,7 @@ def test_other_packages_are_resolved(tmp_path: Path, settings: dict[str, str]) -
 
 
 def test_a_lost_jar_is_resolved_again(tmp_path: Path, settings: dict[str, str]) -> None:
-    """Somebody emptied the cache: Spark fetches the packages anew."""
+    """If the cache was emptied, Spark fetches the packages again."""
     jars = resolved(tmp_path)
     remember_packages(settings, ",".join(jar.as_uri() for jar in jars))
     jars[1].unlink()
@@ -60,7 +60,7 @@ def test_a_lost_jar_is_resolved_again(tmp_path: Path, settings: dict[str, str]) 
 def test_a_damaged_note_is_passed_over(
     tmp_path: Path, settings: dict[str, str], content: bytes
 ) -> None:
-    """It is only a note: Spark resolves the packages."""
+    """The note is only an optimization, so Spark resolves the packages."""
     remember_packages(settings, ",".join(jar.as_uri() for jar in resolved(tmp_path)))
     (note,) = tmp_path.glob("oriel-*.json")
     note.write_bytes(content)
@@ -68,7 +68,7 @@ def test_a_damaged_note_is_passed_over(
 
 
 def test_without_packages_nothing_is_noted(tmp_path: Path) -> None:
-    """A session without packages has nothing to resolve; nor is a jar noted that isn't there."""
+    """A session without packages resolves nothing, and a missing jar is not noted."""
     settings = {"spark.jars.ivy": str(tmp_path)}
     assert with_resolved_packages(settings) == settings
     remember_packages(settings, "")

@@ -1,4 +1,4 @@
-"""The folder for Spark's own files: one for each process, the dead ones' deleted."""
+"""The directory for Spark's own files: one per process. A dead process's directory is deleted."""
 
 import os
 import subprocess
@@ -9,7 +9,7 @@ import pytest
 
 from tests.storage.waiting import wait_for
 
-# Each starts two processes that import Spark.
+# Each test starts two processes that import Spark.
 pytestmark = pytest.mark.slow
 
 _ROOT = Path(__file__).resolve().parents[3]
@@ -19,7 +19,7 @@ _CHILD = (
 
 
 def started(base: Path) -> tuple["subprocess.Popen[str]", Path]:
-    """A process that has its folder below ``base`` and lives until it is killed."""
+    """Start a process that has its directory below `base` and lives until it is killed."""
     process = subprocess.Popen(
         [sys.executable, "-c", _CHILD],
         env={**os.environ, "TMPDIR": str(base), "PYTHONPATH": str(_ROOT / "src")},
@@ -38,7 +38,7 @@ def killed(process: "subprocess.Popen[str]") -> None:
 
 
 def test_what_a_killed_process_left_is_deleted(tmp_path: Path) -> None:
-    """By the process beside it; the folders of living processes stay."""
+    """Another process deletes it. The directories of living processes stay."""
     base = tmp_path / "with space"
     base.mkdir()
     dead, left = started(base)
@@ -54,7 +54,7 @@ def test_what_a_killed_process_left_is_deleted(tmp_path: Path) -> None:
 
 
 def test_what_nobody_deleted_is_deleted_by_the_next(tmp_path: Path) -> None:
-    """The folders of living processes stay, and what is not a process's folder at all."""
+    """The directories of living processes stay, and so do other directories."""
     base = tmp_path / "with space"
     other, left = base / "oriel-spark-being-made", base / "oriel-spark-left"
     for folder in (other, left / "blockmgr"):

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-# Spark runs: not for the inner loop.
+# Spark is slow, so these tests are not in the inner loop.
 pytestmark = pytest.mark.slow
 
 
@@ -34,7 +34,7 @@ def test_python_workers_find_the_project(spark: "SparkSession") -> None:
 
 
 def test_python_workers_keep_their_memory(spark: "SparkSession") -> None:
-    """The C library reads these when a process starts, so they have to be in its environment."""
+    """The C library reads these variables when a process starts, so its environment has them."""
 
     def told(batches: "Iterator[pa.RecordBatch]") -> "Iterator[pa.RecordBatch]":
         for _ in batches:
@@ -46,10 +46,10 @@ def test_python_workers_keep_their_memory(spark: "SparkSession") -> None:
 
 
 def test_python_workers_import_pyspark_with_its_byte_code(spark: "SparkSession") -> None:
-    """Spark's zip of pyspark has none, so that each process would compile it anew."""
+    """Spark's zip of pyspark has no bytecode, so each process would compile it again."""
 
     def cached(batches: "Iterator[pa.RecordBatch]") -> "Iterator[pa.RecordBatch]":
-        import pyspark  # noqa: PLC0415 - that of the worker
+        import pyspark  # noqa: PLC0415 - the worker's pyspark
 
         for _ in batches:
             yield pa.record_batch({"path": [pyspark.__spec__.cached]})
@@ -76,7 +76,7 @@ def test_settings_hold(spark: "SparkSession", setting: str, value: str) -> None:
 def test_spark_goes_on_from_logs_that_have_checksum_files(
     spark: "SparkSession", tmp_path: Path
 ) -> None:
-    """Spark's own way to write its logs leaves a checksum file beside each; ours writes none."""
+    """Spark's own log writer adds a checksum file to each log. Oriel's writer adds none."""
     manager = "spark.sql.streaming.checkpointFileManagerClass"
     ours = spark.conf.get(manager)
     assert ours is not None
@@ -112,7 +112,7 @@ def test_spark_goes_on_from_logs_that_have_checksum_files(
 def test_options_of_kafkas_client_are_in_no_plan(
     spark: "SparkSession", capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Spark tells the plan of a query that fails, with the options of its sources."""
+    """Spark prints the plan of a failed query, with the options of its sources."""
     reader = spark.readStream.format("rate").option("rowsPerSecond", "7")
     reader.option("kafka.sasl.jaas.config", "hidden").load().explain(extended=True)
     plan = capsys.readouterr().out
@@ -122,7 +122,7 @@ def test_options_of_kafkas_client_are_in_no_plan(
 
 
 def test_a_bad_number_becomes_null(spark: "SparkSession") -> None:
-    """A value that does not fit its type gives null instead of stopping the query."""
+    """A value that does not fit its type becomes null and does not stop the query."""
     row = spark.sql("SELECT CAST('none' AS DOUBLE) AS delay").first()
     assert row is not None
     assert row["delay"] is None
@@ -140,7 +140,7 @@ def test_a_second_call_gives_the_same_session(spark: "SparkSession") -> None:
 
 
 def _logged(spark: "SparkSession", message: str, cause: str) -> str:
-    """What Spark's own log shows of an error with this message and cause."""
+    """Return the text of Spark's log for an error with this message and cause."""
     jvm: Any = spark._jvm
     log4j = jvm.org.apache.logging.log4j
     layout = log4j.LogManager.getContext(False).getConfiguration().getAppender("console")
@@ -168,12 +168,12 @@ def _logged(spark: "SparkSession", message: str, cause: str) -> str:
 def test_the_log_is_silent_about_errors_of_ours(
     spark: "SparkSession", message: str, cause: str
 ) -> None:
-    """The command line tells them in one line, so Spark's log has no trace of them."""
+    """The command line reports these errors in one line, so Spark's log has no trace."""
     assert _logged(spark, message, cause) == ""
 
 
 def test_the_log_has_the_trace_of_any_other_error(spark: "SparkSession") -> None:
-    """What is not expected is shown whole, on lines of its own."""
+    """An unexpected error is logged completely, on lines of its own."""
     told = _logged(spark, "Query terminated", "ZeroDivisionError: in pipeline.errors")
     assert "ERROR Some: Query terminated\n" in told
     assert "java.lang.RuntimeException: ZeroDivisionError: in pipeline.errors\n\tat " in told
@@ -183,7 +183,7 @@ def test_the_log_has_the_trace_of_any_other_error(spark: "SparkSession") -> None
 def test_an_error_of_a_query_is_raised_and_not_logged_too(
     spark: "SparkSession", capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """Pyspark's loggers of query contexts repeat what the exception says."""
+    """PySpark's loggers of query contexts would repeat the text of the exception."""
     with pytest.raises(PySparkException, match="nowhere"):
         spark.range(1).selectExpr("nowhere").collect()
     with pytest.raises(PySparkException, match="nowhere"):

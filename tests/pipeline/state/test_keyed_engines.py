@@ -1,4 +1,4 @@
-"""Engines that see only the touched units' rows give what engines with the whole state give."""
+"""Engines that read only the working set return what engines with the whole state return."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -30,7 +30,7 @@ from oriel.pipeline.windows import (
 )
 from tests.campaigns import full
 
-#: Every engine twice over random logs: for CI, not for the inner loop.
+#: Every engine runs twice over random logs, so these tests run in CI and not in the inner loop.
 pytestmark = pytest.mark.slow
 
 VALUES = pa.schema([("v", pa.int64())])
@@ -48,8 +48,9 @@ WINDOWS: dict[str, Windows] = {
 }
 
 
-#: Who shares a hash: how many hashes keys have, from a unit's to the next one's, and the rows of a
-#: slice of a merge. Where a few hashes lie close together, they are all in one slice.
+#: Which rows share a hash: the number of hashes of keys, the step from one time bucket's hash to
+#: the next, and the rows of a slice of a merge. If a few hashes are close together, they are all in
+#: one slice.
 SHARING: dict[str, tuple[int | None, np.int64, int]] = {
     "nobody": (None, hashing.UNIT_STEP, 10),
     "keys": (5, hashing.UNIT_STEP, 10),
@@ -57,12 +58,12 @@ SHARING: dict[str, tuple[int | None, np.int64, int]] = {
 }
 
 
-#: How many batches each log has, by how many logs there are.
+#: The number of batches of each log, by the number of logs.
 LENGTHS = {2: 15, 6: 40}
 
 
 def added(_key: str, value: Any, aggregate: int) -> int | None:
-    """Raise on some values, remove the row on some."""
+    """Raise on some values, and remove the row on others."""
     number = 0 if value is None else value["v"]
     if number == 13:
         raise ValueError(number)
@@ -70,12 +71,12 @@ def added(_key: str, value: Any, aggregate: int) -> int | None:
 
 
 def both(_key: str, left: int, right: int) -> int:
-    """Tell which came left."""
+    """Merge two aggregates. The result depends on their order."""
     return (left * 5 + right) % 1_000_003
 
 
 def engine_of(kind: str, *, folds: bool, final_only: bool) -> WindowEngine:
-    """A store's engine."""
+    """Return the engine of a store."""
     if kind == "table":
         return TableRowsEngine(
             w.TableJoin("outer", 0, 1), (VALUES, pa.schema([("x", pa.int64())])), CARRIED
@@ -91,7 +92,7 @@ def engine_of(kind: str, *, folds: bool, final_only: bool) -> WindowEngine:
 def batches(
     engine: WindowEngine, delay_ms: int, random: Random, number: int
 ) -> Iterator[tuple[pa.Table, int, int]]:
-    """So many batches without late records, with the close times before and after them."""
+    """Yield `number` batches without late records, with the close times before and after each."""
     clock = StreamClock({0: -1, 1: -1})
     close, now, offset = NEVER_CLOSED_MS, 0, 0
     for _ in range(number):
@@ -100,7 +101,7 @@ def batches(
         for _ in range(random.choice([0, 1, 4, 12])):
             key, offset = f"k{random.randint(0, 25)}", offset + 1
             value = random.choice([None, *range(20)])
-            # Partition 1 is behind, so that sessions of both become one and windows wait.
+            # Partition 1 lags, so that sessions of both partitions are merged and windows wait.
             source = random.randint(0, 1)
             time = max(0, now + random.randint(-20, 5) - 10 * source)
             rows.append((key, time, source, offset, value))
@@ -124,7 +125,7 @@ def batches(
 
 
 def in_order(rows: pa.Table) -> list[str]:
-    """Rows in an order of their own."""
+    """Return the rows in a fixed order."""
     return sorted(map(repr, rows.to_pylist()))
 
 
@@ -132,17 +133,17 @@ def in_order(rows: pa.Table) -> list[str]:
     ("kind", "folds"), [*((kind, folds) for kind in WINDOWS for folds in (0, 1)), ("table", 0)]
 )
 @pytest.mark.parametrize("sharing", SHARING)
-# One emits on update, the other on close.
+# One log emits on update, the other one on close.
 @pytest.mark.parametrize("logs", [2, *full(6)])
 def test_what_a_batch_does_not_touch_does_not_matter(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, kind: str, folds: int, sharing: str, logs: int
 ) -> None:
-    """Each batch with the rows of its units only gives the changes and the state of all rows."""
+    """With only the rows of its working set, a batch has the changes and the state of all rows."""
     hashes, unit_step, slice_rows = SHARING[sharing]
     if hashes is not None:
         monkeypatch.setattr(hashing, "key_hashes", lambda keys: key_hashes(keys) % hashes)
     monkeypatch.setattr(hashing, "UNIT_STEP", unit_step)
-    # Small enough that batches merge a slice at a time, and have few segments before they do.
+    # Small, so that batches merge one slice at a time and have few segments before they do.
     monkeypatch.setattr(runs, "SLICE_ROWS", slice_rows)
     monkeypatch.setattr(runs, "SLICE_BATCHES", 1)
     monkeypatch.setattr(segments, "MAX_SEGMENTS", 3)

@@ -1,4 +1,4 @@
-"""State that is rows of keys: what is read back is what a plain dict would hold."""
+"""Keyed state: the rows that are read equal the rows of a plain dict."""
 
 from pathlib import Path
 from random import Random
@@ -23,12 +23,12 @@ SCHEMA = pa.schema([
     ("some", pa.list_(pa.int64())),
 ])  # fmt: skip
 
-#: Key -> rows of it: last ms and what it holds.
+#: Key -> its rows: last ms, and values.
 Model = dict[str, list[tuple[int, list[int]]]]
 
 
 def last_ms(rows: pa.Table) -> npt.NDArray[np.int64]:
-    """When a row is due: its column says it."""
+    """Return when each row is due: its column `last_ms`."""
     return np.asarray(rows["last_ms"])
 
 
@@ -36,7 +36,7 @@ LAYOUT = Layout(SCHEMA, last_ms)
 
 
 def table_of(model: Model) -> pa.Table:
-    """A model's rows as state."""
+    """Return the rows of a model as state."""
     rows = [
         {"key": key, "key_group": len(key), "last_ms": last, "some": some}
         for key, rows_of_key in model.items()
@@ -46,7 +46,7 @@ def table_of(model: Model) -> pa.Table:
 
 
 def model_of(table: pa.Table) -> Model:
-    """State rows as a model."""
+    """Return state rows as a model."""
     model: Model = {}
     for row in table.to_pylist():
         model.setdefault(row["key"], []).append((row["last_ms"], row["some"]))
@@ -54,17 +54,17 @@ def model_of(table: pa.Table) -> Model:
 
 
 def keys_of(*keys: str) -> pa.ChunkedArray:
-    """Keys of a batch's records."""
+    """Return the keys of a batch's records."""
     return pa.chunked_array([pa.array(keys, pa.string())])
 
 
 def opened(folder: Path, version: Version) -> KeyedState:
-    """Open a version as the next batch's task does."""
+    """Open a version as the task of the next batch does."""
     return KeyedState(folder, version.names, LAYOUT)
 
 
 def advanced(folder: Path, version: Version, model: Model, batch: Model, close: int) -> Version:
-    """Give the keys of ``batch`` these rows; nothing closes."""
+    """Replace the rows of the keys in `batch`. No window closes."""
     state = opened(folder, version)
     touched = state.touched(keys_of(*batch), (close, close))
     model |= batch
@@ -72,7 +72,7 @@ def advanced(folder: Path, version: Version, model: Model, batch: Model, close: 
 
 
 def few_hashes(number: int) -> Any:
-    """A hash with so many values: keys that share one are the rule."""
+    """Return a hash function with `number` values, so that many keys share a hash."""
 
     def hashes(keys: pa.ChunkedArray | pa.Array) -> npt.NDArray[np.int64]:
         return key_hashes(keys) % number
@@ -86,7 +86,7 @@ def few_hashes(number: int) -> Any:
 def test_any_batches_leave_what_a_dict_would_hold(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, seed: int, hashes: int | None
 ) -> None:
-    """Batches of any size, windows that close, keys that vanish, each batch after a restart."""
+    """Batches have any size, windows close, keys vanish, and each batch follows a restart."""
     if hashes is not None:
         monkeypatch.setattr(hashing, "key_hashes", few_hashes(hashes))
     random = Random(seed)
@@ -121,7 +121,7 @@ def test_any_batches_leave_what_a_dict_would_hold(
 
 @pytest.mark.slow
 def test_what_is_written_is_in_proportion_to_the_batch(tmp_path: Path) -> None:
-    """Ten keys of ten thousand touched, many times: few rows are written."""
+    """Each batch changes ten of ten thousand keys, so it writes few rows."""
     model: Model = {}
     everything: Model = {f"key-{number}": [(FOREVER_MS, [0])] for number in range(10_000)}
     version = advanced(tmp_path, Version([], 0), model, everything, 0)
@@ -136,7 +136,7 @@ def test_what_is_written_is_in_proportion_to_the_batch(tmp_path: Path) -> None:
 
 
 def test_only_touched_rows_are_read(tmp_path: Path) -> None:
-    """A batch gets the rows of its keys and of those that are due now, once."""
+    """A batch reads the rows of its keys and the rows that are due now, each once."""
     model: Model = {"a": [(5, [1]), (9, [2])], "b": [(7, [])], "c": [(FOREVER_MS, [3])]}
     version = advanced(tmp_path, Version([], 0), {}, model, 0)
     state = opened(tmp_path, version)
@@ -147,7 +147,7 @@ def test_only_touched_rows_are_read(tmp_path: Path) -> None:
 
 
 def test_a_batch_that_touches_nothing_writes_nothing(tmp_path: Path) -> None:
-    """The version stays, with its count; a state without rows has no files."""
+    """The version and its count stay unchanged. A state without rows has no files."""
     version = advanced(tmp_path, Version([], 0), {}, {"a": [(5, [1]), (6, [])]}, 0)
     state = opened(tmp_path, version)
     assert state.replaced(state.touched(keys_of(), (0, 1)), table_of({}), "n", sync=True) == version
@@ -159,7 +159,7 @@ def test_a_batch_that_touches_nothing_writes_nothing(tmp_path: Path) -> None:
 def test_rows_of_keys_that_do_not_change_are_not_written(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, hashes: int | None
 ) -> None:
-    """A batch may look at more keys than it changes; what it says of the others is ignored."""
+    """A batch can read more keys than it changes. Its rows of the other keys are ignored."""
     if hashes is not None:
         monkeypatch.setattr(hashing, "key_hashes", few_hashes(hashes))
     model: Model = {f"key-{number}": [(FOREVER_MS, [number])] for number in range(200)}
@@ -173,7 +173,7 @@ def test_rows_of_keys_that_do_not_change_are_not_written(
     after = state.replaced(touched, rows, "n", sync=False, changing=changed)
     written = open_segment(tmp_path, after.names[-1])["key"]
     if hashes is None:
-        # And a tombstone for the key that has none any more.
+        # A tombstone is written for the key without rows.
         assert written.to_pylist().count(None) == 1
         assert len(written) == 3
     assert after.rows == 200
@@ -181,7 +181,7 @@ def test_rows_of_keys_that_do_not_change_are_not_written(
 
 
 def test_a_removed_key_stays_removed(tmp_path: Path) -> None:
-    """A tombstone hides older rows, through a restart, until the key comes back."""
+    """A tombstone hides older rows, also after a restart, until the key has rows again."""
     model: Model = {name: [(FOREVER_MS, [1])] for name in "abcdefgh"}
     version = advanced(tmp_path, Version([], 0), {}, model, 0)
     version = advanced(tmp_path, version, {}, {"a": [], "b": [(FOREVER_MS, [2])]}, 0)
@@ -198,7 +198,7 @@ def test_a_removed_key_stays_removed(tmp_path: Path) -> None:
 def test_tasks_of_another_number_share_the_rows(
     tmp_path: Path, changing: pa.ChunkedArray | None
 ) -> None:
-    """Each takes its key groups of all files and writes them all, whatever its batch changes."""
+    """Each task reads its key groups from all files, and writes them all, changed or not."""
     model: Model = {"x" * size: [(50, [size])] for size in range(1, 40)}
     segments = {}
     for task in range(3):
@@ -234,7 +234,7 @@ def test_files_that_cannot_be_trusted_are_refused(tmp_path: Path) -> None:
 
 
 def test_columns_of_users_may_have_any_name() -> None:
-    """A column called like one of the segment's own is kept apart from it."""
+    """A column with the name of a segment's own column does not conflict with it."""
     schema = pa.schema([("key", pa.string()), ("hash", pa.int64()), ("due_ms", pa.int64())])
     layout = Layout(schema, lambda rows: np.full(len(rows), FOREVER_MS))
     rows = pa.table([["a"], [1], [2]], schema=schema)
@@ -245,7 +245,7 @@ def test_columns_of_users_may_have_any_name() -> None:
 
 
 def test_hashes_never_change() -> None:
-    """State files are sorted by them; the hash of a key is the same however keys are cut."""
+    """State files are sorted by hash. A key has the same hash in any slice of keys."""
     keys = ["", "a", "\0", "\0\0", "aé", *("x" * size for size in range(2, 3000, 7))]
     together = key_hashes(pa.array(keys))
     assert together[:3].tolist() == [0, -2619445425694125662, 5627194300713089401]
@@ -257,7 +257,7 @@ def test_hashes_never_change() -> None:
 
 
 def test_long_keys_are_hashed_in_shares() -> None:
-    """Megabytes of keys give the hashes that each key has alone."""
+    """In megabytes of keys, each key has the hash that it has alone."""
     keys = [f"{number}-" + "y" * 40_000 for number in range(80)]
     alone = [int(key_hashes(pa.array([key]))[0]) for key in keys]
     assert key_hashes(pa.array(keys)).tolist() == alone

@@ -1,4 +1,4 @@
-"""Engines of updates that see only the touched units' rows tell what those with all rows tell."""
+"""Engines of updates emit the same with the rows of the working set as with all rows."""
 
 from pathlib import Path
 from random import Random
@@ -27,7 +27,7 @@ pytestmark = pytest.mark.slow
 def random_batch(
     engine: w.AggregateUpdatesEngine, clock: StreamClock, random: Random, now: int, offset: int
 ) -> pa.Table:
-    """Records of two partitions, the second behind, so that units wait for it."""
+    """Return records of two partitions. The second one lags, so time buckets wait for it."""
     rows = []
     for place in range(random.choice([0, 1, 4, 12])):
         partition = random.randint(0, 1)
@@ -52,7 +52,7 @@ def random_batch(
 def test_what_a_batch_does_not_touch_is_not_needed(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, kind: str, folds: int, seed: int
 ) -> None:
-    """Each batch with the rows of its units only tells the same, and leaves the same state."""
+    """With only the rows of its working set, a batch emits the same and leaves the same state."""
     monkeypatch.setattr(runs, "SLICE_ROWS", 10)
     monkeypatch.setattr(runs, "SLICE_BATCHES", 1)
     monkeypatch.setattr(segments, "MAX_SEGMENTS", 3)

@@ -1,4 +1,4 @@
-"""Rows of a key that are divided by members: one is read and written without the others."""
+"""Rows of a key by sub-key: one sub-key is read and written without the others."""
 
 from pathlib import Path
 from random import Random
@@ -18,12 +18,12 @@ SCHEMA = pa.schema([
 ])  # fmt: skip
 LAYOUT = Layout(SCHEMA, member="member")
 
-#: (Key, member, or None for the key itself) -> what it holds.
+#: (Key, sub-key, or None for the key itself) -> the value.
 Model = dict[tuple[str, str | None], int]
 
 
 def table_of(model: Model) -> pa.Table:
-    """A model's rows as state."""
+    """Return the rows of a model as state."""
     rows = [
         {"key": key, "key_group": len(key), "member": member, "n": n}
         for (key, member), n in model.items()
@@ -32,19 +32,19 @@ def table_of(model: Model) -> pa.Table:
 
 
 def model_of(rows: pa.Table) -> Model:
-    """State rows as a model; none is there twice."""
+    """Return state rows as a model, and check that no row exists twice."""
     model = {(row["key"], row["member"]): row["n"] for row in rows.to_pylist()}
     assert len(model) == len(rows)
     return model
 
 
 def keys_of(*keys: str) -> pa.ChunkedArray:
-    """Keys all of whose rows are wanted."""
+    """Return keys whose rows are all read."""
     return pa.chunked_array([pa.array(keys, pa.string())])
 
 
 def advanced(folder: Path, version: Version, changes: dict[Any, int | None], name: str) -> Version:
-    """The next version: rows put, or for None removed."""
+    """Return the next version. The value None removes a row."""
     state = KeyedState(folder, version.names, LAYOUT)
     touched = state.touched_members(table_of(dict.fromkeys(changes, 0)), keys_of())
     rows = model_of(touched.rows)
@@ -60,7 +60,7 @@ def advanced(folder: Path, version: Version, changes: dict[Any, int | None], nam
 def test_any_changes_leave_what_a_dict_would_hold(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, number: int, *, few: bool
 ) -> None:
-    """Also the rows that are read: those named, those of their keys themselves, and whole keys."""
+    """State rows equal a dict's, and a batch reads named rows, rows of keys, and whole keys."""
     if few:
         of_keys = hashing.key_hashes
         monkeypatch.setattr(hashing, "key_hashes", lambda keys: of_keys(keys) % 3 * (2**33 + 1))
@@ -90,7 +90,7 @@ def test_any_changes_leave_what_a_dict_would_hold(
 
 
 def test_one_member_of_many_is_read_and_written_alone(tmp_path: Path) -> None:
-    """A batch costs what it changes, however many members its key has."""
+    """A batch reads and writes what it changes, however many sub-keys its key has."""
     many: dict[Any, int | None] = {("a", None): 0, **{("a", str(n)): n for n in range(10_000)}}
     version = advanced(tmp_path, Version([], 0), many, "0")
     state = KeyedState(tmp_path, version.names, LAYOUT)
@@ -100,15 +100,15 @@ def test_one_member_of_many_is_read_and_written_alone(tmp_path: Path) -> None:
     assert len(state.touched_members(one, keys_of("b")).rows) == 2
     after = advanced(tmp_path, version, {("a", "77"): None}, "1")
     assert after.rows == 10_000
-    # A tombstone; the many stay where they are.
+    # Only a tombstone is written. The other rows stay in their file.
     assert len(open_segment(tmp_path, after.names[-1])) == 1
     assert after.names[0] == version.names[0]
 
 
 def test_members_of_a_key_lie_side_by_side() -> None:
-    """The key's own row first: files are sorted so, for good."""
+    """The row of the key itself is first. Files are sorted in this order, which never changes."""
     keys, members = keys_of("a", "a", "a"), pa.chunked_array([pa.array([None, "m", "n"])])
     own, first, second = hashing.member_hashes(keys, members).tolist()
-    # These numbers are those of the files that there are.
+    # Existing files contain these hashes.
     assert (own, first - own, second - own) == (-2619445427925155840, 616551380, 581244807)
     assert own == key_hashes(keys_of("a"))[0] & ~MEMBER_BITS

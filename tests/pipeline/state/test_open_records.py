@@ -1,4 +1,4 @@
-"""Joins of streams that see some of their records only give what those with all of them give."""
+"""Stream joins that read a part of the open records return what they return with all records."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -33,7 +33,7 @@ Segments = dict[int, list[str]]
 def opened(
     folder: Path, engine: StreamJoinEngine, segments: Segments, task: int, tasks: int
 ) -> OpenRecords:
-    """A task's state as the next batch finds it."""
+    """Return the state of a task as the next batch finds it."""
     schema, marks = engine.record_schema, engine.keeps_matches
     return OpenRecords.of_task(folder, segments, (task, tasks), schema, marks=marks)
 
@@ -41,7 +41,7 @@ def opened(
 def advanced(
     engine: StreamJoinEngine, state: OpenRecords, batch: pa.Table, clocks: tuple[Clocks, Clocks]
 ) -> tuple[JoinResult, Version]:
-    """One batch as the join's task runs it."""
+    """Run one batch as the task of the join does."""
     rows = np.flatnonzero(engine.concerned(state.records, state.matched, batch, clocks))
     done = engine.apply(state.state(rows), batch, Times.at(clocks[1]))
     stays = engine.stays(state.records, clocks[1])
@@ -51,7 +51,7 @@ def advanced(
 def arriving(
     case: Case, engine: StreamJoinEngine, random: Random
 ) -> Iterator[tuple[pa.Table, Clocks]]:
-    """The case's batches, with the clocks after each."""
+    """Yield the batches of the case, with the stream times after each batch."""
     for batch in batches(case.sides, random_cuts(case.sides, random)):
         sides = [
             to_table(engine.record_schema, batch.new[side], column, side=side)
@@ -61,12 +61,12 @@ def arriving(
 
 
 def in_order(rows: pa.Table) -> list[str]:
-    """Rows in an order of their own."""
+    """Return the rows in a fixed order."""
     return sorted(map(repr, rows.to_pylist()))
 
 
 def of_task(rows: pa.Table, task: int, tasks: int) -> pa.Table:
-    """The rows that a task is sent."""
+    """Return the rows that a task receives."""
     return rows.filter(pa.array(np.asarray(rows["key_group"]) % tasks == task))
 
 
@@ -76,7 +76,7 @@ def of_task(rows: pa.Table, task: int, tasks: int) -> pa.Table:
 def test_any_share_of_the_records_gives_what_all_of_them_give(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, segments_at_most: int, number: int
 ) -> None:
-    """Each batch after a restart, by one task or two: results, and how many records are open."""
+    """Results and numbers of open records are equal, after restarts, with one task or two."""
     monkeypatch.setattr(state_files, "MAX_SEGMENTS", segments_at_most)
     results = 0
     for seed in range(number):
@@ -108,7 +108,7 @@ def test_any_share_of_the_records_gives_what_all_of_them_give(
 
 
 def one_key_each(engine: StreamJoinEngine, number: int, start: int) -> pa.Table:
-    """So many left records, one a ms, each of its own key."""
+    """Return `number` left records, one per ms, each with its own key."""
     rows = [
         {
             "key": f"k{place}", "timestamp_ms": place, "partition": 0, "offset": place,
@@ -122,7 +122,7 @@ def one_key_each(engine: StreamJoinEngine, number: int, start: int) -> pa.Table:
 @pytest.mark.slow
 @pytest.mark.parametrize("how", ["inner", "outer"])
 def test_what_is_written_is_in_proportion_to_the_batch(tmp_path: Path, how: How) -> None:
-    """Ten records at a time beside thousands that wait: few are written, none is lost."""
+    """Batches of ten records arrive while thousands are open. Few are written, and all stay."""
     case = random_case(0)
     engine = engine_of(how, case.span)
     clocks = ((-1, -1), (-1, -1))
@@ -140,7 +140,7 @@ def test_what_is_written_is_in_proportion_to_the_batch(tmp_path: Path, how: How)
 
 
 def test_a_state_without_records_has_no_files(tmp_path: Path) -> None:
-    """Once all have left, nothing is kept."""
+    """When all records have left, no file is kept."""
     case = random_case(0)
     engine = engine_of("outer", case.span)
     first, last = (-1, -1), (10**6, 10**6)
@@ -155,7 +155,7 @@ def test_a_state_without_records_has_no_files(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("how", ["inner", "outer"])
 def test_a_batch_that_changes_nothing_writes_nothing(tmp_path: Path, how: How) -> None:
-    """The version stays; a record that leaves needs no file, nor does one that is late."""
+    """The version stays unchanged. A record that leaves or is late needs no file."""
     engine = StreamJoinEngine(JoinWindows(5, 5, 0), how, LEFT_VALUES, RIGHT_VALUES, CARRIED)
     clocks = ((-1, -1), (-1, -1))
     batch = one_key_each(engine, 10, 0)
@@ -173,7 +173,7 @@ def test_a_batch_that_changes_nothing_writes_nothing(tmp_path: Path, how: How) -
 
 
 def test_a_match_is_kept_though_its_record_leaves_at_once(tmp_path: Path) -> None:
-    """A right record behind the left clock pairs and is not kept: its partner is not alone."""
+    """A right record below the left stream time joins and is not kept. The match is kept."""
     engine = StreamJoinEngine(JoinWindows(5, 5, 0), "outer", LEFT_VALUES, RIGHT_VALUES, CARRIED)
     first, second, third, last = (-1, -1), (11, -1), (11, 0), (11, 100)
     batch = one_key_each(engine, 12, 0)
@@ -190,7 +190,7 @@ def test_a_match_is_kept_though_its_record_leaves_at_once(tmp_path: Path) -> Non
 
 
 def test_files_that_do_not_fit_are_refused(tmp_path: Path) -> None:
-    """A missing file and one with other columns are errors that name the file."""
+    """A missing file, or a file with other columns, is an error that names the file."""
     case = random_case(0)
     engine, other = engine_of("outer", case.span), engine_of("inner", case.span)
     clocks = ((-1, -1), (-1, -1))

@@ -1,4 +1,4 @@
-"""Segments of a keyed state, and which of their rows belong to a slice of a merge."""
+"""Segments of a keyed state, and the rows that belong to a slice of a merge."""
 
 import numpy as np
 import pyarrow as pa

@@ -15,7 +15,7 @@ ROWS = pa.table({"key": [f"key {n}" for n in range(200)], "total": list(range(20
 
 
 def _store(folder: Path, name: str, rows: pa.Table = ROWS) -> tuple[Path, str]:
-    """Write a segment of a store, and return the folder of its state and the file's name."""
+    """Write a segment of a store, and return the directory of its state and the file's name."""
     store = folder / name
     store.mkdir(parents=True)
     return store, write_segment(store, rows, "000000000007-0001", sync=False)
@@ -23,7 +23,7 @@ def _store(folder: Path, name: str, rows: pa.Table = ROWS) -> tuple[Path, str]:
 
 @cases(300, 6_000)
 def test_a_flipped_bit_is_found(tmp_path: Path, number: int) -> None:
-    """Any byte of the file counts, also one that Arrow does not read."""
+    """Any byte of the file counts, also a byte that Arrow does not read."""
     store, name = _store(tmp_path, "orders@1")
     content = (store / name).read_bytes()
     random = Random(number)
@@ -40,7 +40,7 @@ def test_a_flipped_bit_is_found(tmp_path: Path, number: int) -> None:
 
 
 def test_a_cut_or_zeroed_file_is_found(tmp_path: Path) -> None:
-    """An empty file as well."""
+    """A cut, empty or zeroed file is an error with a solution."""
     store, name = _store(tmp_path, "orders")
     content = (store / name).read_bytes()
     cuts = [content[:end] for end in range(0, len(content), 97)]

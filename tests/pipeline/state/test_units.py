@@ -1,4 +1,4 @@
-"""Units of time: what a batch reads and writes does not grow with what is open beside it."""
+"""Time buckets: what a batch reads and writes does not depend on the other open windows."""
 
 from pathlib import Path
 
@@ -27,12 +27,12 @@ WINDOWS: dict[str, Windows] = {
     "hopping": TimeWindows.of_size_and_grace(40, 10_000).advance_by(5),
     "sliding": SlidingWindows.of_time_difference_and_grace(10, 10_000),
 }
-#: Rows of two keys, told apart by number, that leave when they are due.
+#: State rows that expire when they are due.
 SCHEMA = pa.schema([("key", pa.string()), ("key_group", pa.int32()), ("last_ms", pa.int64())])
 
 
 def engine_of(windows: Windows, *, folds: bool) -> WindowEngine:
-    """A store's engine."""
+    """Return the engine of a store."""
     aggregates: dict[str, w.Aggregate] | Fold = {"n": w.count()}
     if folds:
         aggregates = Fold(lambda: 0, (lambda *_: 1,), None, {"n": pa.int64()}, step="s")
@@ -40,7 +40,7 @@ def engine_of(windows: Windows, *, folds: bool) -> WindowEngine:
 
 
 def records(engine: WindowEngine, times_ms: Ints, first: int) -> pa.Table:
-    """A record of each of 20 keys at each time."""
+    """Return a record of each of 20 keys at each time."""
     keys = [f"k{number}" for number in range(20) for _ in times_ms]
     length = len(keys)
     batch = {
@@ -55,7 +55,7 @@ def records(engine: WindowEngine, times_ms: Ints, first: int) -> pa.Table:
 def processed(
     engine: WindowEngine, folder: Path, version: Version, batch: pa.Table, close_ms: tuple[int, int]
 ) -> tuple[Version, int]:
-    """Process a batch; return the next version and how many rows were read."""
+    """Process a batch, and return the next version and the number of rows that were read."""
     state = KeyedState(folder, version.names, Layout.of(engine))
     times = w.Times.closing(*close_ms)
     touched = engine.needed_state(state, batch, times)
@@ -65,7 +65,7 @@ def processed(
 
 
 def rows_written(folder: Path, before: Version, after: Version) -> int:
-    """How many rows the files have that only the later version names."""
+    """Return the number of rows in the files that only the later version names."""
     new = set(after.names) - set(before.names)
     return sum(len(open_segment(folder, name)) for name in new)
 
@@ -73,7 +73,7 @@ def rows_written(folder: Path, before: Version, after: Version) -> int:
 @pytest.mark.parametrize("folds", [False, True])
 @pytest.mark.parametrize("kind", WINDOWS)
 def test_a_batch_reads_and_writes_what_it_touches(tmp_path: Path, kind: str, folds: bool) -> None:
-    """The same batch beside 40 times as many records of its keys: the same rows."""
+    """A batch reads and writes the same rows if its keys have 40 times as many records."""
     engine = engine_of(WINDOWS[kind], folds=folds)
     found = []
     for spans in (5, 200):
@@ -88,7 +88,7 @@ def test_a_batch_reads_and_writes_what_it_touches(tmp_path: Path, kind: str, fol
         found.append((read, rows_written(tmp_path, version, after)))
     small, large = found
     if kind == "hopping":
-        # Five records are in fewer windows than units could have.
+        # Five records are in fewer windows than time buckets can have.
         assert large[0] <= small[0] + 20 * 4
         assert large[1] <= small[1] + 20 * 4
     else:
@@ -98,7 +98,7 @@ def test_a_batch_reads_and_writes_what_it_touches(tmp_path: Path, kind: str, fol
 
 @pytest.mark.parametrize("kind", WINDOWS)
 def test_what_closes_is_read_with_what_is_near(tmp_path: Path, kind: str) -> None:
-    """Far windows that stay open are not read with it, and nothing is written of what leaves."""
+    """Far windows that stay open are not read, and nothing is written for expired rows."""
     engine = engine_of(WINDOWS[kind], folds=False)
     far = records(engine, np.arange(3_000, 5_000, 20), 0)
     version, _ = processed(engine, tmp_path, Version([], 0), far, (NEVER_CLOSED_MS, 0))
@@ -108,7 +108,7 @@ def test_what_closes_is_read_with_what_is_near(tmp_path: Path, kind: str) -> Non
     empty = near.slice(0, 0)
     after, read = processed(engine, tmp_path, version, empty, (0, 200))
     assert 20 <= read == opened - after.rows
-    # The segment of what has left is gone as a whole; a new one tells how many rows are left.
+    # The segment with only expired rows is dropped. A new segment has the number of visible rows.
     assert rows_written(tmp_path, version, after) == 0
     assert version.names[0] in after.names
     assert version.names[1] not in after.names
@@ -117,19 +117,19 @@ def test_what_closes_is_read_with_what_is_near(tmp_path: Path, kind: str) -> Non
 
 
 def _hash_of_others(keys: pa.Array) -> Ints:
-    """One hash for the key "others", and one for all others."""
+    """Return one hash for the key "others", and one for all other keys."""
     return np.array([key == "others" for key in keys.to_pylist()], dtype=np.int64)
 
 
 def last_ms(rows: pa.Table) -> Ints:
-    """When a row is due: its column says it."""
+    """Return when each row is due: its column `last_ms`."""
     return np.asarray(rows["last_ms"])
 
 
 def test_a_row_that_was_removed_stays_so_when_others_of_its_hash_leave(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """What hides the removed row of one key does not leave with the row of another one."""
+    """The tombstone of one key does not expire with the row of another key."""
     monkeypatch.setattr(hashing, "key_hashes", _hash_of_others)
     layout = Layout(SCHEMA, last_ms, leave_ms=last_ms)
 
@@ -148,7 +148,7 @@ def test_a_row_that_was_removed_stays_so_when_others_of_its_hash_leave(
         assert len(rows) == version.rows
         return sorted(set(rows["key"].to_pylist()))
 
-    # Enough rows that what is removed and what leaves does not make all be written anew.
+    # Enough rows, so that removed and expired rows do not cause a complete rewrite.
     some = [("a", 5), ("b", 90), *[("others", 90)] * 9]
     first = next_version(Version([], 0), (0, 0), ["a", "b", "others"], some)
     removed = next_version(first, (0, 0), ["a", "b"], [("a", 5)])
@@ -160,7 +160,7 @@ def test_a_row_that_was_removed_stays_so_when_others_of_its_hash_leave(
 
 @pytest.mark.slow
 def test_no_batch_merges_more_than_a_slice(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Beside many rows, of which most are replaced in the end: each batch writes a bounded part."""
+    """Each batch writes a bounded part of many rows, although most rows are replaced in the end."""
     monkeypatch.setattr(runs, "SLICE_ROWS", 64)
     layout = Layout(SCHEMA)
     model: dict[str, int] = {}
@@ -169,7 +169,7 @@ def test_no_batch_merges_more_than_a_slice(monkeypatch: pytest.MonkeyPatch, tmp_
     for batch in range(200):
         chosen = random.choice(4_000, 20, replace=False) if batch else np.arange(4_000)
         keys = [f"k{number}" for number in chosen]
-        # A third of the keys go.
+        # A third of the keys are removed.
         kept = chosen[(chosen % 3 > 0) | (batch == 0)]
         rows = {f"k{number}": batch for number in kept}
         for key in keys:
@@ -185,7 +185,7 @@ def test_no_batch_merges_more_than_a_slice(monkeypatch: pytest.MonkeyPatch, tmp_
         assert version.rows == len(model)
     found = KeyedState(tmp_path, version.names, layout).all_rows()
     assert dict(zip(found["key"].to_pylist(), last_ms(found).tolist(), strict=True)) == model
-    # A slice of all, a merge at once of what came meanwhile, and the batch.
+    # A slice of all rows, a merge of the rows of later batches, and the batch.
     assert most < 2 * 4_000 / runs.MAX_SLICES + runs.SLICE_BATCHES * 20 + 64 + 20
     assert files <= 3 * runs.MAX_SLICES + 2 * segments.MAX_SEGMENTS
     stored = sum(len(open_segment(tmp_path, name)) for name in version.names)

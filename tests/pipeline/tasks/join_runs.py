@@ -26,43 +26,43 @@ from tests.pipeline.tasks.task_runs import (
     written_rows,
 )
 
-#: Side -> partition -> records (key, time, value) of one batch; the value is None for none.
-#: Side 2 is a stream beside the join.
+#: Input -> partition -> records (key, time, value) of one batch. A tombstone has the value None.
+#: Input 2 is a stream next to the join.
 Taken = Mapping[int, Mapping[int, Sequence[tuple[str, int, str | None]]]]
 
 KEY_GROUPS = 64
 
 
 class NoSteps:
-    """Row-wise steps that change nothing: a source's records, or a join's results."""
+    """Row-wise steps that change nothing, for the records of a source or the results of a join."""
 
     def __init__(self, values: pa.Schema) -> None:
         self.values = values
 
     @property
     def arrow(self) -> "NoSteps":
-        """Themselves."""
+        """Return these steps."""
         return self
 
     def select(self, output: StepsOutput) -> None:
-        """Nothing is left out: the tasks take what they need."""
+        """Keep all columns. The tasks select their columns."""
 
     def rows(self, records: Any) -> Any:
-        """The records themselves."""
+        """Return the records unchanged."""
         return records
 
 
 @dataclass
 class JoinRun:
-    """A store with one join, perhaps a stream beside it, and what came of its batches so far."""
+    """A store with one join, optionally with another stream, and the results of its batches."""
 
     folder: Path
     store: Store
-    #: The value columns of the left, the right and perhaps the other topic, one each.
+    #: The value columns of the left, the right and optionally the other topic, one each.
     columns: tuple[str, ...]
     partitions: int = 2
     previous: PreparedBatch | None = None
-    #: What the join's tasks gave, in any order.
+    #: The results of the join's tasks, in any order.
     results: list[Row] = field(default_factory=list)
     rows: list[Row] = field(default_factory=list)
     reports: Reports = field(default_factory=Reports)
@@ -70,7 +70,7 @@ class JoinRun:
     position: dict[tuple[int, int], int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        """Make the folders and plan the store."""
+        """Create the directories and plan the store."""
         for name in ("table", "state", "dead"):
             (self.folder / name).mkdir(parents=True)
         self.topics = [source.topic for source in self.store.sources]
@@ -81,7 +81,7 @@ class JoinRun:
         self.plans.select_columns(KEY_GROUPS)
 
     def take(self, taken: Taken, tasks: int) -> None:
-        """Run one batch by so many tasks."""
+        """Run one batch with this number of tasks."""
         files = folder_files(self.folder)
         ends = {topic: dict.fromkeys(map(str, range(self.partitions)), 0) for topic in self.topics}
         plan, (join,) = self.plans.plan(self.batch, files, tasks, self.previous, ends)
@@ -104,7 +104,7 @@ class JoinRun:
 
     @property
     def counters(self) -> dict[str, int]:
-        """The running totals."""
+        """Return the running totals."""
         assert self.previous is not None
         return self.previous.record.counters
 
@@ -114,7 +114,7 @@ class JoinRun:
         return NoSteps(joined_values(read))
 
     def _arrived(self, plan: BatchPlan, join: JoinPlan, taken: Taken) -> list[Sent]:
-        """What both sides send; each partition is one task, even without a record."""
+        """Return what both inputs send. Each partition is one task, even without a record."""
         tables = []
         front = self.plans.inputs[0].join
         assert front is not None
@@ -127,14 +127,14 @@ class JoinRun:
         return tables
 
     def _beside(self, plan: BatchPlan, taken: Taken) -> list[Sent]:
-        """What the stream beside the join sends, if there is one."""
+        """Return what the stream next to the join sends, if this stream exists."""
         if len(self.columns) < 3:
             return []
         values, stream = self._of_topic[self.topics[2]], self.plans.inputs[1].stream
         return [stamped(plan, values, rows, stream=stream) for rows in self._rows(2, taken)]
 
     def _rows(self, side: int, taken: Taken) -> list[list[Row]]:
-        """The decoded records of each partition."""
+        """Return the decoded records of each partition."""
         records = taken.get(side, {})
         return [
             [self._row(side, p, self.columns[side], record) for record in records.get(p, ())]
@@ -168,7 +168,7 @@ def _stamped(
 
 
 def _with_steps(joined: pa.Table) -> pa.Table:
-    """What row-wise steps that change nothing make of a join's results."""
+    """Return a join's results after row-wise steps that change nothing."""
     length = len(joined)
     beside = {
         "keep": pa.array(np.ones(length, dtype=np.bool_)),

@@ -29,18 +29,18 @@ from oriel.pipeline.windows import NEVER_CLOSED_MS
 
 Row = dict[str, Any]
 
-#: The clock of the topic ``t``.
+#: The stream time of the topic `t`.
 CLOCK = ClockPlan("t", "t", 0)
 
 
 def one_store(topology: Topology) -> Store:
-    """The only store of a topology."""
+    """Return the only store of a topology."""
     (store,) = topology.stores
     return store
 
 
 def first_plan(folder: Path, store: Store, assembly: Assembly, tasks: int) -> BatchPlan:
-    """The first batch of a store over the partitions 0 and 1 of each of its inputs' topics."""
+    """Return the first batch of a store over the partitions 0 and 1 of each input's topic."""
     for name in ("table", "state", "dead"):
         (folder / name).mkdir()
     topics = tuple(one.source.topic for one in store.inputs)
@@ -61,18 +61,18 @@ def first_plan(folder: Path, store: Store, assembly: Assembly, tasks: int) -> Ba
 
 
 def folder_files(folder: Path) -> FolderFiles:
-    """The files of a store's tasks below ``folder``."""
+    """Return the files of a store's tasks below `folder`."""
     return FolderFiles(folder / "table", folder / "state", folder / "dead", sync=False)
 
 
 def files_of(plan: BatchPlan) -> FolderFiles:
-    """The files of a plan whose tasks write into folders."""
+    """Return the files of a plan whose tasks write into directories."""
     assert isinstance(plan.files, FolderFiles)
     return plan.files
 
 
 def plan_of(folder: Path, topology: Topology, tasks: int, *values: pa.Schema) -> BatchPlan:
-    """The first batch of a topology's only store; ``values`` are its inputs' columns."""
+    """Return the first batch of a topology's only store. `values` are its inputs' columns."""
     store = one_store(topology)
     return first_plan(folder, store, assemble(store, values), tasks)
 
@@ -80,7 +80,7 @@ def plan_of(folder: Path, topology: Topology, tasks: int, *values: pa.Schema) ->
 def stream_of(
     plan: BatchPlan, input_number: int = 0, reasons: SourceReasons = SourceReasons.FOR_ALL
 ) -> StreamPlan:
-    """The stream of an input of a plan."""
+    """Return the stream of an input of a plan."""
     columns = plan.assembly.columns[input_number]
     constants: dict[str, Any] = {"input": pa.scalar(input_number, pa.int8())}
     marker = plan.assembly.markers[input_number]
@@ -93,20 +93,20 @@ def stream_of(
 
 
 def row(partition: int, offset: int, key: str | None, time: int | None, **other: Any) -> Row:
-    """One row as the row-wise steps would hand it on; its value ``v`` is its offset."""
+    """Return one row as row-wise steps return it. Its value `v` is its offset."""
     given = {"partition": partition, "offset": offset, "key": key}
     usual = {"keep": True, "null_value": False, "v": float(offset)}
     return {**given, "timestamp_ms": time, **usual, **other}
 
 
 def row_batches(values: pa.Schema, batches: Sequence[Sequence[Row]]) -> "list[pa.RecordBatch]":
-    """Rows as Arrow batches with these value columns."""
+    """Return rows as Arrow batches with these value columns."""
     schema = pa.schema([*STEPPED_FIELDS, *values])
     return [pa.RecordBatch.from_pylist(list(rows), schema=schema) for rows in batches]
 
 
 class Sent(NamedTuple):
-    """What one task sends to the tasks of the next stage: rows for one each, reports for all."""
+    """What a task sends to the next stage: rows for one task each, and reports for all tasks."""
 
     rows: pa.Table
     reports: Reports
@@ -127,7 +127,7 @@ def stamped(
 
 
 def grouped(plan: BatchPlan, *sent: Sent) -> Reports:
-    """Run every store task over what the stream tasks sent it; the reports of all tasks."""
+    """Run each store task on what the stream tasks sent to it, and return all reports."""
     stores = [
         run_task(store_task(plan), share.to_batches(), received, pa.schema([])).reports
         for share, received in shares(plan, *sent)
@@ -136,12 +136,12 @@ def grouped(plan: BatchPlan, *sent: Sent) -> Reports:
 
 
 def counters_of(plan: BatchPlan, *sent: Sent) -> dict[str, int]:
-    """What became of the records of a store's first batch, from its streams to its commit."""
+    """Return the counters of a store's first batch, from its streams to its commit."""
     return prepared_batch(plan, [], grouped(plan, *sent), None, {}).record.counters
 
 
 def shares(plan: BatchPlan, *sent: Sent) -> list[tuple[pa.Table, Received]]:
-    """What the exchange delivers to each task."""
+    """Return what the exchange delivers to each task."""
     rows = pa.concat_tables([one.rows for one in sent])
     reports = Reports.of(one.reports for one in sent)
     return [
@@ -151,7 +151,7 @@ def shares(plan: BatchPlan, *sent: Sent) -> list[tuple[pa.Table, Received]]:
 
 
 def next_plan(plan: BatchPlan, reports: Reports) -> BatchPlan:
-    """The plan of the batch after the one that made ``reports``."""
+    """Return the plan of the batch that follows the batch of `reports`."""
     stores = reports.stores
     return replace(
         plan,
@@ -163,13 +163,13 @@ def next_plan(plan: BatchPlan, reports: Reports) -> BatchPlan:
 
 
 def written_rows(plan: BatchPlan, reports: Reports) -> list[Row]:
-    """The table's rows that a batch wrote."""
+    """Return the rows that a batch wrote to the table."""
     files = [file.path for report in reports.stores for file in report.files]
     return [row for path in files for row in pq.read_table(files_of(plan).table / path).to_pylist()]
 
 
 def written_letters(plan: BatchPlan, reports: Sequence[StreamReport | StoreReport]) -> list[Row]:
-    """The dead letters that tasks wrote, in the order of files."""
+    """Return the dead letters that tasks wrote, in the order of files."""
     files = [file.path for report in reports for file in report.dead_letters]
     return [
         letter

@@ -1,4 +1,4 @@
-"""The files of tasks on a cluster: folders that all machines share, and names that stay."""
+"""The files of tasks on a cluster: directories that all machines share, and synced names."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -20,7 +20,7 @@ TIMES = Times.closing(NEVER_CLOSED_MS, NEVER_CLOSED_MS)
 
 @pytest.fixture
 def plan(tmp_path: Path) -> BatchPlan:
-    """A first batch of a store without windows."""
+    """Return the first batch of a store without windows."""
     builder = StreamsBuilder()
     stream = builder.stream("t", "v DOUBLE").group_by_key()
     stream.aggregate(n=count()).materialize("s")
@@ -29,12 +29,12 @@ def plan(tmp_path: Path) -> BatchPlan:
 
 @pytest.fixture
 def on_cluster(plan: BatchPlan) -> FolderFiles:
-    """Its files, as tasks on other machines get them."""
+    """Return its files as tasks on other machines receive them."""
     return replace(files_of(plan), on_cluster=True)
 
 
 def test_a_machine_without_the_folders_says_so(plan: BatchPlan, on_cluster: FolderFiles) -> None:
-    """A mount that is missing on one machine must not look like a state file that is lost."""
+    """A missing mount on one machine must not look like a lost state file."""
     records = plan.assembly.engine.record_schema.empty_table()
     on_cluster.state.rmdir()
     with pytest.raises(
@@ -59,7 +59,7 @@ def test_names_are_on_disk_where_the_driver_can_not_see_to_it(
     on_cluster: bool,
     synced: list[str],
 ) -> None:
-    """A sync of the driver's settles what its own machine did, so tasks elsewhere sync folders."""
+    """A sync in the driver covers only its own machine, so other tasks sync directories."""
     folders: list[str] = []
     monkeypatch.setattr(files, "sync_folder", lambda folder: folders.append(folder.name))
     task_files = replace(files_of(plan), sync=sync, on_cluster=on_cluster)

@@ -1,7 +1,7 @@
 """Tables joined by a foreign key, through all stages and state files, against the slow model.
 
-Batches have records of both topics and of several partitions; each is computed by another number of
-tasks, from what the batch before left in files.
+Batches have records of both topics and of several partitions. Each batch has another number of
+tasks, and reads the state files of the previous batch.
 """
 
 from collections.abc import Mapping, Sequence
@@ -29,7 +29,7 @@ LEFT_KEYS, RIGHT_KEYS = ("a", "b", "c", "ä/ \0"), ("x", "y", "a")
 
 
 def topology_of(how: str) -> Topology:
-    """Orders with the row that they name."""
+    """Return orders, joined with the row that they reference."""
     builder = StreamsBuilder()
     left = builder.table("left", "l STRING, f STRING")
     right = builder.table("right", "r STRING")
@@ -39,7 +39,7 @@ def topology_of(how: str) -> Topology:
 
 
 def random_sides(random: Random) -> tuple[Logs, Logs]:
-    """Few keys, disorder, deletions, rows that name nothing, up to three partitions."""
+    """Return few keys, disorder, deletions, rows without a reference, up to three partitions."""
     spread = random.choice((0, 3, 20))
     return (
         _logs(random, LEFT_KEYS, spread, lambda: random.choice(("", *RIGHT_KEYS, "none"))),
@@ -62,7 +62,7 @@ def _logs(random: Random, keys: Sequence[str], spread: int, names: Any) -> Logs:
 
 
 def record_of(side: int, key: str, time: int, value: str | None) -> Record:
-    """A record of the model's as one of a topic."""
+    """Return a record of the model as a record of a topic."""
     if value is None:
         return Record(key, None, time)
     if side:
@@ -71,14 +71,14 @@ def record_of(side: int, key: str, time: int, value: str | None) -> Record:
 
 
 def rows_of(run: StagesRun) -> dict[str, Row]:
-    """What the store holds, as the model has it."""
+    """Return the rows of the store, as the model has them."""
     return {
         place.key: (value["l"], value.get("r"), time) for place, (time, value) in run.rows.items()
     }
 
 
 def check(folder: Path, seed: int, how: str, *, is_whole: bool = False) -> dict[str, Row]:
-    """After each batch the rows are the model's; those after the last."""
+    """Compare the rows with the model after each batch, and return the last rows."""
     random = Random(seed)
     sides = random_sides(random)
     run = StagesRun(topology_of(how), folder)
@@ -103,7 +103,7 @@ def check(folder: Path, seed: int, how: str, *, is_whole: bool = False) -> dict[
 @pytest.mark.parametrize("how", ["inner", "left"])
 @cases(CASES, 1500)
 def test_rows_equal_the_model_after_each_batch(tmp_path: Path, how: str, number: int) -> None:
-    """However logs are cut and shared by tasks, also where a key comes from several partitions."""
+    """The rows are equal for any cuts and tasks, also if a key is in several partitions."""
     for seed in range(number):
         for is_whole in (False, True) if number > CASES or seed < 2 else (False,):
             folder = tmp_path / f"{seed}-{is_whole}"
@@ -112,7 +112,7 @@ def test_rows_equal_the_model_after_each_batch(tmp_path: Path, how: str, number:
 
 
 def told_of(how: str) -> Topology:
-    """Updates in a topic, and all of them in one text, in the order in which they take effect."""
+    """Write the updates to a topic, and aggregate all updates to one string in apply order."""
     builder = StreamsBuilder()
     left = builder.table("left", "l STRING, f STRING")
     right = builder.table("right", "r STRING")
@@ -135,7 +135,7 @@ def _told(_key: str, row: dict[str, Any] | None, text: str) -> str:
 @pytest.mark.parametrize("how", ["inner", "left"])
 @cases(2, 1000)
 def test_updates_are_told_as_they_take_effect(tmp_path: Path, how: str, number: int) -> None:
-    """Of each key in a topic, and of all keys to a function, however tasks share them."""
+    """A topic has each key's updates in apply order, and a function receives all in this order."""
     compared = 0
     for seed in range(number):
         random = Random(seed)
@@ -167,7 +167,7 @@ def test_updates_are_told_as_they_take_effect(tmp_path: Path, how: str, number: 
 
 
 def test_random_logs_reach_the_rare_branches() -> None:
-    """Else the comparison proves little."""
+    """The comparison proves little if random logs do not reach these branches."""
     reached = set()
     for seed in range(CASES):
         left, right = random_sides(Random(seed))
@@ -206,7 +206,7 @@ def test_hashes_that_collide_and_merges_in_slices_cost_no_row(
 
 
 def test_a_wrong_model_is_noticed(tmp_path: Path) -> None:
-    """The canary: without the right table's last records some case differs."""
+    """Without the last records of the right table, some case differs from the model."""
     for seed in range(20):
         (tmp_path / str(seed)).mkdir()
         rows = check(tmp_path / str(seed), seed, "inner", is_whole=True)

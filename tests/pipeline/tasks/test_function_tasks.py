@@ -1,4 +1,4 @@
-"""Tasks of cogroups and functions without Spark: order, dead letters, changes of task numbers."""
+"""Tasks of cogroups and functions without Spark: order, dead letters, and numbers of tasks."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -44,12 +44,12 @@ KINDS: dict[str, Windows | None] = {
 
 
 def start() -> str:
-    """The aggregate of no record."""
+    """Return the aggregate of no record."""
     return ""
 
 
 def append(_key: str, value: Any, aggregate: str) -> str:
-    """Put the value behind; some can't be."""
+    """Append the value, or raise on some values."""
     if value["v"].startswith("bad"):
         message = f"{value['v']} it is"
         raise ValueError(message)
@@ -57,12 +57,12 @@ def append(_key: str, value: Any, aggregate: str) -> str:
 
 
 def put_together(_key: str, left: str, right: str) -> str:
-    """One partition's values behind another's."""
+    """Concatenate the values of two partitions."""
     return left + right
 
 
 def topology(windows: Windows | None, *topics: str, functions: bool = True) -> Topology:
-    """A cogroup of topics, by functions or by lists of values."""
+    """Return a cogroup of topics, with functions or with lists of values."""
     builder = StreamsBuilder()
     streams = [builder.stream(topic, "v STRING").group_by_key() for topic in topics]
     cogroup: Any = None
@@ -91,7 +91,7 @@ Batch = Sequence[Sequence[Row]]
 def run(
     folder: Path, what: Topology, batches: Sequence[tuple[Batch, int]]
 ) -> tuple[list[Row], list[Row]]:
-    """Run batches, each with its number of tasks; return the newest rows and all dead letters."""
+    """Run batches, each with its number of tasks. Return the newest rows and all dead letters."""
     inputs = len(what.stores[0].inputs)
     plan = plan_of(folder, what, 1, *([TEXT] * inputs))
     newest: dict[Any, Row] = {}
@@ -118,7 +118,7 @@ def _reports(plan: BatchPlan, batch: Batch) -> Reports:
 
 
 def records(partition: int, first: int, *values: str) -> list[Row]:
-    """Records of one key and partition, ten bytes each from ``first`` on."""
+    """Return records of one key and partition, at every tenth offset from `first`."""
     return [
         row(partition, first + 10 * n, "k", 5 + n, v=value, raw=value.encode())
         for n, value in enumerate(values)
@@ -127,7 +127,7 @@ def records(partition: int, first: int, *values: str) -> list[Row]:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_functions_see_a_partition_in_offset_order(tmp_path: Path, kind: str) -> None:
-    """However it is cut, the records of a partition come one after the other."""
+    """For any cuts of a partition, functions receive its records in the order of offsets."""
     log = records(0, 0, "a", "b", "c", "d"), records(1, 0, "x", "y")
     rows = {}
     for name, cuts in (("whole", ((4, 2),)), ("cut", ((1, 2), (2, 0), (1, 0)))):
@@ -159,7 +159,7 @@ def test_lists_of_a_cogroup_are_told_apart(tmp_path: Path, kind: str) -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_functions_of_a_cogroup_do_not_depend_on_cuts(tmp_path: Path, kind: str) -> None:
-    """Which topic's records come in which batch makes no difference to the row."""
+    """The row does not depend on which topic's records are in which batch."""
     first, second = records(0, 0, "a", "b"), records(0, 5, "x", "y")
     cuts: dict[str, list[tuple[Batch, int]]] = {
         "whole": [([first, second], 1)],
@@ -176,7 +176,7 @@ def test_functions_of_a_cogroup_do_not_depend_on_cuts(tmp_path: Path, kind: str)
 def test_what_a_function_raises_on_is_told_with_its_topic_and_bytes(
     tmp_path: Path, kind: str
 ) -> None:
-    """Each input's bad records are dead letters of its own topic, even at one place."""
+    """The invalid records of each input are dead letters of its topic, also at equal offsets."""
     first, second = records(0, 0, "a", "bad1", "b"), records(0, 0, "bad2", "bad3", "x")
     batches: list[tuple[Batch, int]] = [([first, [*second, *records(1, 0, "bad4")]], 2)]
     _, letters = run(tmp_path, topology(KINDS[kind], "t", "u"), batches)
@@ -194,7 +194,7 @@ def test_what_a_function_raises_on_is_told_with_its_topic_and_bytes(
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_bad_records_change_no_row(tmp_path: Path, kind: str) -> None:
-    """With and without them the rows are the same, now and after a restart by other tasks."""
+    """The rows are the same without these records, also after a restart with other tasks."""
     good, bad = records(0, 0, "a", "b", "c"), records(0, 100, "bad1", "bad2")
     mixed = [good[0], {**bad[0], "offset": 3}, good[1], {**bad[1], "offset": 13}, good[2]]
     found = []
@@ -208,7 +208,7 @@ def test_bad_records_change_no_row(tmp_path: Path, kind: str) -> None:
 
 
 def two_at_most(key: str, value: Any, aggregate: str) -> str:
-    """Put the value behind, but not as the third."""
+    """Append the value, but raise on the third one."""
     if aggregate.count(",") > 1:
         message = f"no {value['v']} behind {aggregate}"
         raise ValueError(message)
@@ -216,7 +216,7 @@ def two_at_most(key: str, value: Any, aggregate: str) -> str:
 
 
 def placed(partition: int, offset: int, time: int, value: str) -> Row:
-    """A record of the key k."""
+    """Return a record of the key k."""
     return row(partition, offset, "k", time, v=value, raw=f"bytes of {value}".encode())
 
 
@@ -224,7 +224,7 @@ def placed(partition: int, offset: int, time: int, value: str) -> Row:
 def test_what_is_left_out_of_a_window_is_told_with_its_topic_and_bytes(
     tmp_path: Path, closed: bool
 ) -> None:
-    """Also batches after it came: of its own topic, partition, offset and bytes, by any tasks."""
+    """The dead letter has topic, partition, offset and bytes, also some batches later."""
     builder = StreamsBuilder()
     streams = [builder.stream(topic, "v STRING").group_by_key() for topic in ("t", "u")]
     together = streams[0].cogroup(two_at_most).cogroup(streams[1], two_at_most)
@@ -239,7 +239,7 @@ def test_what_is_left_out_of_a_window_is_told_with_its_topic_and_bytes(
     batches: list[tuple[Batch, int]] = [
         ([first[:2], second], 1),
         ([first[2:], []], 3),
-        # Its left window is a new one, in which c and z are left out, too.
+        # Its left window is a new one, and c and z are also left out of it.
         ([[placed(1, 100, 310, "d")], []], 2),
         (
             [
@@ -276,7 +276,7 @@ def test_what_is_left_out_of_a_window_is_told_with_its_topic_and_bytes(
 
 
 def test_what_is_left_out_of_a_window_counts_as_applied(tmp_path: Path) -> None:
-    """The record is in its other windows: the engine task tells of no rejected record."""
+    """The record counts in its other windows, so the task reports no rejected record for it."""
     builder = StreamsBuilder()
     stream = builder.stream("t", "v STRING").group_by_key()
     windowed = stream.windowed_by(SlidingWindows.of_time_difference_and_grace(100, 100))
@@ -291,7 +291,7 @@ def test_what_is_left_out_of_a_window_counts_as_applied(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_only_sliding_windows_of_functions_keep_bytes(tmp_path: Path, kind: str) -> None:
-    """Elsewhere a function raises on a record in the record's own batch, or not at all."""
+    """In other windows, a function can only raise on a record in the record's own batch."""
     for functions in (True, False):
         what = topology(KINDS[kind], "t", "u", functions=functions)
         folder = tmp_path / str(functions)

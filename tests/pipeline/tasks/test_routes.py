@@ -1,4 +1,4 @@
-"""Routes: whatever carries the envelopes, the stores get what they get from the local runner."""
+"""Routes: with any carrier of envelopes, stores receive what the local runner passes to them."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -41,13 +41,13 @@ class InProcess(RouteRunner):
     def __init__(
         self, lines: Lines, decoders: Mapping[Source, BlockDecoder], random: Random
     ) -> None:
-        """Read ``lines``; what is in any order is shuffled by ``random``."""
+        """Read `lines`. `random` shuffles what can be in any order."""
         super().__init__()
         self._lines = lines
         self._decoders = decoders
         self._random = random
         self._tasks = 1
-        #: How often a line was given to a task.
+        #: The number of lines that tasks have received.
         self.reads = 0
 
     def by_task(self, rows: Any, tasks: int, *, together: bool = False) -> Any:
@@ -67,7 +67,7 @@ class InProcess(RouteRunner):
         return pa.Table.from_batches(sent, ENVELOPE_SCHEMA)
 
     def _partitions(self) -> Iterator[list[pa.RecordBatch]]:
-        """What each task is given: a topic's partition."""
+        """Yield the input of each task: a partition of a topic."""
         for topic, partitions in self._lines.items():
             for number in range(len(partitions)):
                 yield [pa.record_batch({"topic": [topic], "partition": [number]})]
@@ -77,13 +77,13 @@ class InProcess(RouteRunner):
             topic, number = batch["topic"][0].as_py(), batch["partition"][0].as_py()
             lines = self._lines[topic][number]
             self.reads += len(lines)
-            # In two blocks, as a partition may be larger than one.
+            # Two blocks, because a partition can be larger than a block.
             for low, high in ((0, len(lines) // 2), (len(lines) // 2, len(lines))):
                 yield topic, raw_rows(number, lines, low, high)
 
 
 def raw_rows(partition: int, lines: Sequence[bytes], low: int, high: int) -> pa.RecordBatch:
-    """Some lines of a partition as the event log gives them; offsets count lines."""
+    """Return some lines of a partition as the event log returns them. Offsets count lines."""
     columns = [[partition] * (high - low), list(range(low, high)), list(lines[low:high])]
     return pa.RecordBatch.from_arrays(
         [pa.array(column, field.type) for column, field in zip(columns, RAW, strict=True)],
@@ -92,7 +92,7 @@ def raw_rows(partition: int, lines: Sequence[bytes], low: int, high: int) -> pa.
 
 
 def several_stores() -> Topology:
-    """Two stores of one topic, a join of two topics and a lookup beside a plain stream."""
+    """Return two stores of one topic, a stream join, and a table join next to a plain stream."""
     builder = StreamsBuilder()
     orders, paid = builder.stream("orders", "v BIGINT"), builder.stream("paid", "w BIGINT")
     names = builder.table("names", "name STRING")
@@ -110,7 +110,7 @@ def several_stores() -> Topology:
 
 
 def random_lines(random: Random) -> Lines:
-    """Two partitions of each topic, a bad line here and there."""
+    """Return two partitions of each topic, with some invalid lines."""
 
     def lines(field: str, length: int) -> list[bytes]:
         values = [
@@ -126,7 +126,7 @@ def random_lines(random: Random) -> Lines:
 
 
 def works(folder: Path, topology: Topology, lines: Lines, tasks: int) -> list[StoreWork]:
-    """The first batch of each store."""
+    """Return the first batch of each store."""
     ends = {t: {str(p): len(rows) for p, rows in enumerate(of)} for t, of in lines.items()}
     reasons = reasons_by_store(topology)
 
@@ -150,7 +150,7 @@ def works(folder: Path, topology: Topology, lines: Lines, tasks: int) -> list[St
 def outcome(
     stores: Sequence[StoreWork], reports: Mapping[str, Reports], lines: Lines
 ) -> dict[str, Any]:
-    """All that stores made of a batch: rows, counts, clocks and dead letters, in one order."""
+    """Return sorted rows, counters, stream times and sorted dead letters of each store."""
     made = {}
     for work in stores:
         of_store = reports[work.plan.store]
@@ -172,7 +172,7 @@ def outcome(
 def test_envelopes_carry_what_the_local_runner_hands_over(
     tmp_path: Path, seed: int, tasks: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Same rows, counts, clocks and dead letters; each line is read once for all stores."""
+    """Rows, counters, stream times and dead letters are equal. Each line is read once."""
     random = Random(seed)
     if seed % 2:
         # Several envelopes from one task to another.
@@ -203,7 +203,7 @@ def test_envelopes_carry_what_the_local_runner_hands_over(
 
 
 def test_a_batch_without_rows_has_no_tasks(tmp_path: Path) -> None:
-    """Nothing is read, so nobody reports: the stores stay as they are."""
+    """Nothing is read, so no task reports, and the stores stay unchanged."""
     topology = several_stores()
     lines: Lines = {topic: [] for topic in topology.topics}
     stores = works(tmp_path, topology, lines, 2)

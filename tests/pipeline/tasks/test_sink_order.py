@@ -1,4 +1,4 @@
-"""In which order several tasks write the records of a stream that reads a partition twice."""
+"""The order in which tasks write the records of a stream that reads a partition twice."""
 
 from pathlib import Path
 
@@ -14,8 +14,8 @@ from tests.windows.topologies.runs import StagesRun
 def test_records_without_a_key_of_merged_branches_are_in_the_log_s_order(
     spark: SparkSession, tmp_path: Path
 ) -> None:
-    """They belong to their partition, whichever branch they come by: so one task has them all."""
-    # The branches' conditions are read by the session that tests share.
+    """Such records belong to their partition in any branch, so one task writes all records."""
+    # The session of the tests parses the conditions of the branches.
     assert spark is not None
     builder = StreamsBuilder()
     branches = builder.stream("t", "v BIGINT").split().branch("v % 2 = 0", "even")

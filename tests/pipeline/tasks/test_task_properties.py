@@ -1,4 +1,4 @@
-"""Random batches through stream and store tasks: counts always add up, cuts change nothing."""
+"""Random batches through stream and store tasks: counters balance, and cuts change nothing."""
 
 import tempfile
 from collections.abc import Sequence
@@ -35,7 +35,7 @@ GRACE_MS = 5
 VALUES = pa.schema([("v", pa.float64())])
 ENDS = {"t": {"0": 0, "1": 0}}
 
-#: What a record of one partition is made of: partition, key, time, and its fate.
+#: A record of one partition: partition, key, time, and what happens to it.
 RECORD = st.tuples(
     st.integers(0, 1),
     st.sampled_from("abcd"),
@@ -50,7 +50,7 @@ HOPPING = TimeWindows.of_size_and_grace(DIFFERENCE_MS, 2 * GRACE_MS).advance_by(
 
 
 def store(windows: SlidingWindows | TimeWindows) -> Store:
-    """All values of each window, and their number."""
+    """Return a store with all values of each window and their number."""
     builder = StreamsBuilder()
     stream = builder.stream("t", "v DOUBLE").group_by_key().windowed_by(windows)
     stream.aggregate(all=collect_list("v"), n=count()).materialize("s")
@@ -58,14 +58,14 @@ def store(windows: SlidingWindows | TimeWindows) -> Store:
 
 
 def plan_in(folder: Path, tasks: int, windows: SlidingWindows | TimeWindows = SLIDING) -> BatchPlan:
-    """A first batch of one store over the partitions 0 and 1."""
+    """Return the first batch of one store over the partitions 0 and 1."""
     return first_plan(folder, store(windows), assemble(store(windows), [VALUES]), tasks)
 
 
 def plan_after(
     first: BatchPlan, batch: int, tasks: int, previous: PreparedBatch | None
 ) -> BatchPlan:
-    """The plan of a later batch, as the driver would make it."""
+    """Return the plan of a later batch, as the driver would create it."""
     return replace(
         first,
         batch=batch,
@@ -77,7 +77,7 @@ def plan_after(
 
 
 def prepared_rows(records: Sequence[tuple[int, str, int, str]]) -> list[dict[str, Any]]:
-    """The rows that the row-wise steps return to a stream task."""
+    """Return the rows that row-wise steps send to a stream task."""
     rows = []
     for offset, (partition, key, time, fate) in enumerate(records):
         bad = fate in {"not-json", "null-key"}
@@ -101,7 +101,7 @@ def stamped(plan: BatchPlan, *batches: list[dict[str, Any]]) -> task_runs.Sent:
 def test_every_record_is_counted_once(
     records: list[tuple[int, str, int, str]], cut: int, tasks: int
 ) -> None:
-    """Input = applied + late + dead-lettered + filtered, each as a plain loop would say."""
+    """Input = applied + late + dead-lettered + filtered, each as a plain loop counts it."""
     with tempfile.TemporaryDirectory() as folder:
         plan = plan_in(Path(folder), tasks)
         rows = prepared_rows(records)
@@ -142,7 +142,7 @@ def test_cuts_and_numbers_of_tasks_change_nothing(
     records: list[tuple[int, str, int, str]],
     cuts: list[tuple[int, int]],
 ) -> None:
-    """However the log is cut and whatever the number of tasks, the newest rows are the same."""
+    """For any cuts of the log and any number of tasks, the newest rows are the same."""
     batches, position = [], 0
     for length, tasks in cuts:
         batches.append((records[position : position + length], tasks))
@@ -157,7 +157,8 @@ def newest_rows(
 ) -> tuple[dict[tuple[str, int], Any], dict[str, int], int]:
     """Run the batches, each with its number of tasks.
 
-    Returns the newest rows, the counters and the store's clock.
+    Returns:
+        The newest rows, the counters, and the `observed_ms` of the store.
     """
     newest: dict[tuple[str, int], Any] = {}
     previous: PreparedBatch | None = None
@@ -177,14 +178,14 @@ def newest_rows(
     assert previous is not None
     for row in newest.values():
         del row["revision"]
-    # Nothing is removed here, so what was put is there.
+    # Nothing is removed here, so each row that was written exists.
     starts_ms = [round(row["window_start"].timestamp() * 1000) for row in newest.values()]
     assert previous.record.observed_ms == max(starts_ms, default=-1)
     return newest, previous.record.counters, previous.record.observed_ms
 
 
 def _reports(plan: BatchPlan, rows: list[dict[str, Any]]) -> Reports:
-    """One stream task per partition with rows, then every store task."""
+    """Run one stream task per partition with rows, then every store task."""
     parts = [[row for row in rows if row["partition"] == p] for p in (0, 1)]
     sent = [stamped(plan, part) for part in parts if part]
     return grouped(plan, *sent) if sent else Reports()

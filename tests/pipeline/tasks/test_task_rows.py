@@ -1,4 +1,4 @@
-"""Between the tasks of a batch: the tasks of rows, reports, dead letters."""
+"""Between the tasks of a batch: rows, reports and dead letters."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -30,14 +30,14 @@ VALUES = pa.schema([("v", pa.float64())])
 
 @pytest.fixture
 def plan(tmp_path: Path) -> BatchPlan:
-    """A first batch of the store ``s`` by three tasks."""
+    """Return the first batch of the store `s` with three tasks."""
     builder = StreamsBuilder()
     builder.stream("t", "v DOUBLE").group_by_key().aggregate(n=count()).materialize("s")
     return plan_of(tmp_path, builder.build(), 3, VALUES)
 
 
 def test_rows_go_to_the_tasks_of_their_key_groups(plan: BatchPlan) -> None:
-    """The task is the key group's remainder."""
+    """The task of a row is the remainder of its key group."""
     rows = pa.Table.from_pylist([row(0, n, chr(97 + n), n, key_group=7 * n) for n in range(6)])
     batch = addressed(rows, plan.arriving_schema, plan.tasks)
     assert batch.schema == plan.arriving_schema
@@ -46,7 +46,7 @@ def test_rows_go_to_the_tasks_of_their_key_groups(plan: BatchPlan) -> None:
 
 
 def test_columns_that_rows_lack_are_null(plan: BatchPlan) -> None:
-    """The inputs of a cogroup have each their own columns; the others' are null."""
+    """Each input of a cogroup has its own columns, and the columns of other inputs are null."""
     rows = pa.table({"key": ["a"], "key_group": pa.array([1], pa.int32()), "other": [5]})
     batch = addressed(rows, plan.arriving_schema, 1)
     lacking = [name for name in batch.schema.names if name not in {"task", "key", "key_group"}]
@@ -56,7 +56,7 @@ def test_columns_that_rows_lack_are_null(plan: BatchPlan) -> None:
 
 
 def test_no_rows_make_an_empty_batch(plan: BatchPlan) -> None:
-    """A batch of bad records only still has the columns of the shuffle."""
+    """A batch with only invalid records still has the columns of the exchange."""
     rows = pa.Table.from_pylist([row(0, 0, "a", 1, key_group=1)])[:0]
     batch = addressed(rows, plan.arriving_schema, plan.tasks)
     assert (batch.num_rows, batch.schema) == (0, plan.arriving_schema)
@@ -99,7 +99,7 @@ def test_reports_are_read_after_the_last_row() -> None:
 
 
 def bad_rows(**beside: Any) -> pa.Table:
-    """A line that is bad for all stores, and one for the store alone."""
+    """Return a line that is invalid for all stores, and a record that one store rejects."""
     rows = [
         {"partition": 0, "offset": 5, "reason": "not-json", "raw": b"x", **beside},
         {"partition": 1, "offset": 6, "reason": "null-key", "raw": b"y", **beside},
@@ -112,7 +112,7 @@ def bad_rows(**beside: Any) -> pa.Table:
 
 
 def test_a_letter_says_why_in_words(plan: BatchPlan) -> None:
-    """A reason without a detail of its own is told as the table of reasons says it."""
+    """A reason without its own detail has the text of the table of reasons."""
     letters = plan.dead_letters.of_records("t", bad_rows(), SourceReasons.FOR_ALL)
     assert letters.schema == DEAD_LETTER_SCHEMA
     assert [(one["store"], one["reason"], one["detail"]) for one in letters.to_pylist()] == [
@@ -128,14 +128,14 @@ def test_a_letter_says_why_in_words(plan: BatchPlan) -> None:
 
 
 def test_only_one_store_tells_what_is_bad_for_all(plan: BatchPlan) -> None:
-    """Another one tells what is bad for itself."""
+    """Another store only reports the records that it alone rejects."""
     letters = plan.dead_letters.of_records("t", bad_rows())
     assert letters["reason"].to_pylist() == ["null-key"]
     assert letters["store"].to_pylist() == ["s"]
 
 
 def test_of_a_topic_with_several_schemas_each_store_tells_for_itself(plan: BatchPlan) -> None:
-    """What is bad for one schema may be good for another."""
+    """A record that is invalid for one schema can be valid for another."""
     letters = plan.dead_letters.of_records("t", bad_rows(), SourceReasons.FOR_ITSELF)
     assert letters["reason"].to_pylist() == ["not-json", "null-key"]
     assert letters["store"].to_pylist() == ["s", "s"]
@@ -143,7 +143,7 @@ def test_of_a_topic_with_several_schemas_each_store_tells_for_itself(plan: Batch
 
 @pytest.mark.parametrize("reason", ["null-key", "null-value", "function-raised"])
 def test_reasons_of_one_store_name_it(plan: BatchPlan, reason: str) -> None:
-    """What another store may well have use for is told for the store that has not."""
+    """Another store can possibly use the record, so the dead letter names the store."""
     rows = pa.Table.from_pylist([{"partition": 0, "offset": 5, "reason": reason, "raw": b"x"}])
     rows = rows.set_column(0, "partition", rows["partition"].cast(pa.int32()))
     letters = plan.dead_letters.of_records("t", rows)
@@ -151,7 +151,7 @@ def test_reasons_of_one_store_name_it(plan: BatchPlan, reason: str) -> None:
 
 
 def test_letters_are_one_file_or_none(plan: BatchPlan) -> None:
-    """Nothing is written where nothing is bad."""
+    """Without invalid records, no file is written."""
     letters = plan.dead_letters.of_records("t", bad_rows(), SourceReasons.FOR_ALL)
     assert plan.files.write_dead_letters(plan, []) == []
     assert plan.files.write_dead_letters(plan, [letters[:0]]) == []

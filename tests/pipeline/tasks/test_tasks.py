@@ -29,7 +29,7 @@ VALUES = pa.schema([("v", pa.float64())])
 
 @pytest.fixture
 def plan(tmp_path: Path) -> BatchPlan:
-    """A first batch of one store with two tasks, windows of 10 ms and a grace of 5 ms."""
+    """Return the first batch of a store with two tasks, 10 ms windows and a grace of 5 ms."""
     builder = StreamsBuilder()
     windows = SlidingWindows.of_time_difference_and_grace(10, 5)
     stream = builder.stream("t", "v DOUBLE").group_by_key().windowed_by(windows)
@@ -45,14 +45,14 @@ def stamped(plan: BatchPlan, *batches: list[Row]) -> task_runs.Sent:
 def test_a_stream_task_keeps_stream_time_over_batches_and_counts(
     plan: BatchPlan,
 ) -> None:
-    """Stream time moves with every good record, and late ones are counted and left out."""
+    """Stream time advances with every valid record. Late records are counted and left out."""
     sent = stamped(
         plan,
         [row(0, 0, "a", 100), row(0, 1, "a", 85), row(0, 2, "b", 84)],
         [row(0, 3, "a", 90), row(0, 4, "a", 500, keep=False)],
     )
     records = sent.rows.to_pylist()
-    # 85 + 10 = 100 - 5 is just in time, 84 is late; a filtered record moves no clock.
+    # 85 + 10 = 100 - 5 is just in time, 84 is late. A filtered record does not change stream time.
     assert [(r["timestamp_ms"], r["close_ms"]) for r in records] == [(100, 95), (85, 95), (90, 95)]
     (report,) = sent.reports.streams
     assert report.clock_name == "t"
@@ -63,7 +63,7 @@ def test_a_stream_task_keeps_stream_time_over_batches_and_counts(
 
 
 def test_dead_letters_keep_place_reason_and_bytes(plan: BatchPlan) -> None:
-    """Bad rows go to one file with everything needed to find and mend them."""
+    """Invalid rows are in one file with everything that you need to find and fix them."""
     rows = [
         row(1, 7, None, None, reason="not-json", raw=b"rubbish"),
         row(1, 15, None, 3, reason="null-key", raw=b"{}"),
@@ -82,7 +82,7 @@ def test_dead_letters_keep_place_reason_and_bytes(plan: BatchPlan) -> None:
 
 
 def test_a_second_store_of_a_topic_does_not_repeat_its_bad_lines(plan: BatchPlan) -> None:
-    """It counts them all, but writes only the ones that are bad for itself."""
+    """The second store counts all bad lines, but writes only its own dead letters."""
     rows = [
         row(0, 0, None, None, reason="not-json", raw=b"x"),
         row(0, 2, None, 3, reason="null-value", raw=b"{}"),
@@ -100,7 +100,7 @@ def test_a_stream_task_without_rows_still_reports(plan: BatchPlan) -> None:
 
 
 def test_the_number_of_tasks_may_change_between_batches(plan: BatchPlan) -> None:
-    """Two, three, then one task give the rows that one task always gives."""
+    """Different numbers of tasks write the same rows as one task."""
     seed = 11
     always_one = table_rows(replace(plan, tasks=1), [1, 1, 1, 1, 1], seed)
     assert len(always_one) > 50
@@ -108,7 +108,7 @@ def test_the_number_of_tasks_may_change_between_batches(plan: BatchPlan) -> None
 
 
 def table_rows(plan: BatchPlan, tasks: list[int], seed: int) -> list[Any]:
-    """Run one batch for each number of tasks; return all rows written, in order."""
+    """Run one batch for each number of tasks, and return all written rows in order."""
     random = Random(seed)
     offset = 0
     rows: list[Any] = []
@@ -127,7 +127,7 @@ def table_rows(plan: BatchPlan, tasks: list[int], seed: int) -> list[Any]:
 
 
 def test_the_key_group_of_a_key_never_changes(tmp_path: Path) -> None:
-    """State files are shared out by this hash: another one would lose windows after an upgrade."""
+    """State files are divided by this hash. Another hash would lose windows after an upgrade."""
     builder = StreamsBuilder()
     builder.stream("t", "v DOUBLE").group_by_key().count().materialize("s")
     plan = plan_of(tmp_path, builder.build(), 1, VALUES)

@@ -1,6 +1,6 @@
-"""Updates of joined tables behind the stages: functions and topics see them as they take effect.
+"""Updates of joined tables after all stages: functions and topics see them in apply order.
 
-A batch has records of all tables and partitions; the slow model says what each of them tells.
+A batch has records of all tables and partitions. The slow model returns the updates of each record.
 """
 
 import operator
@@ -20,7 +20,7 @@ from tests.models.table_updates import Model, Told, Values, tables_of
 from tests.windows.join_batches import batches, random_cuts, random_logs
 from tests.windows.topologies.runs import StagesRun, Written
 
-# Spark runs: not for the inner loop.
+# Spark is slow, so these tests are not in the inner loop.
 pytestmark = pytest.mark.slow
 
 TREES: dict[str, Tree] = {
@@ -32,7 +32,7 @@ LOGS = 4
 
 
 def joined(builder: StreamsBuilder, tree: Tree) -> SourceTable:
-    """The tables of a tree, the first of them filtered."""
+    """Return the joined tables of a tree. The first table is filtered."""
     if isinstance(tree, int):
         one = builder.table(f"t{tree}", f"v{tree} STRING")
         return one.filter("v0 IS NOT NULL") if tree == 0 else one
@@ -43,33 +43,33 @@ def joined(builder: StreamsBuilder, tree: Tree) -> SourceTable:
 
 
 def text_of(row: Values | dict[str, Any] | None, sign: str) -> str:
-    """A call as functions tell of it; a row that is gone has no values."""
+    """Return the text that functions append for a call. A deleted row has no values."""
     values = [] if row is None else [str(value) for _, value in sorted(row.items()) if value]
     return f"{sign}[{','.join(values)}]"
 
 
 def added(_key: str, row: dict[str, Any] | None, text: str) -> str:
-    """Tell of an update, or of a row that came."""
+    """Append an update, or a row that is added."""
     return text + text_of(row, "+")
 
 
 def taken(_key: str, row: dict[str, Any], text: str) -> str:
-    """Tell of a row that went."""
+    """Append a row that is removed."""
     return text + text_of(row, "-")
 
 
 def no_merger(_key: str, left: str, right: str) -> str:
-    """No aggregate is put together with another."""
+    """Fail, because no aggregates are merged."""
     raise AssertionError(left, right)
 
 
 def written(builder: StreamsBuilder, tree: Tree) -> None:
-    """The updates in a topic."""
+    """Write the updates to a topic."""
     joined(builder, tree).to_stream().to("out")
 
 
 def of_all(builder: StreamsBuilder, tree: Tree) -> None:
-    """The updates of all keys, told in one text; windows take those without a value, too."""
+    """Aggregate the updates of all keys to one string. Windows also accept null values."""
     stream = joined(builder, tree).to_stream().select_key("'all'").group_by_key()
     stream.windowed_by(TimeWindows.of_size_and_grace(10**6, 10**6)).aggregate(
         str, added, no_merger, "text STRING"
@@ -77,21 +77,21 @@ def of_all(builder: StreamsBuilder, tree: Tree) -> None:
 
 
 def of_groups(builder: StreamsBuilder, tree: Tree) -> None:
-    """The changes of all keys, told in one text."""
+    """Aggregate the changes of all keys to one string."""
     joined(builder, tree).group_by("'all'").aggregate(
         str, added, taken, no_merger, "text STRING"
     ).materialize("store")
 
 
 def topology_of(define: Any) -> Topology:
-    """What ``define`` makes."""
+    """Return the topology that `define` creates."""
     builder = StreamsBuilder()
     define(builder)
     return builder.build()
 
 
 class _Batches:
-    """Random logs of the tables of a tree, batch by batch, as records and as the model has them."""
+    """Random logs of the tables of a tree, batch by batch, as records and for the model."""
 
     def __init__(self, tree: Tree, seed: int, *, wants_old: bool) -> None:
         self._random = Random(seed)
@@ -99,11 +99,11 @@ class _Batches:
             random_logs(self._random, f"t{table}.", 0.3) for table in sorted(tables_of(tree))
         ]
         self._model = Model(tree, frozenset({0}), wants_old=wants_old)
-        #: What the model tells so far, in the order of effect.
+        #: The updates of the model so far, in apply order.
         self.told: list[tuple[Arrived, Told]] = []
 
     def fed(self, run: StagesRun) -> StagesRun:
-        """The run behind all batches, each of several tasks."""
+        """Return the run after all batches, each with one to three tasks."""
         for batch in batches(self._sides, random_cuts(self._sides, self._random)):
             taken: dict[str, dict[int, list[Record]]] = {}
             for table, records in enumerate(batch.new):
@@ -122,7 +122,7 @@ class _Batches:
 def test_a_topic_has_the_updates_of_a_key_as_they_take_effect(
     spark: SparkSession, tmp_path: Path, name: str
 ) -> None:
-    """So the last record of a key is its row, or that it has none."""
+    """The last record of a key is its row, or a tombstone."""
     topology, compared = topology_of(partial(written, tree=TREES[name])), 0
     for seed in range(LOGS):
         given = _Batches(TREES[name], seed, wants_old=False)
@@ -142,7 +142,7 @@ def test_a_topic_has_the_updates_of_a_key_as_they_take_effect(
 def test_functions_are_called_as_updates_take_effect(
     spark: SparkSession, tmp_path: Path, name: str, define: Any
 ) -> None:
-    """Over all partitions, one after the other: who takes a row away finds what it was added to."""
+    """Calls for all partitions are in one order, so a row is added before it is removed."""
     topology, calls = topology_of(partial(define, tree=TREES[name])), 0
     for seed in range(LOGS):
         given = _Batches(TREES[name], seed, wants_old=define is of_groups)

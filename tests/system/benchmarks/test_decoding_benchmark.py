@@ -1,4 +1,4 @@
-"""The benchmark of decoding works; what it measures is not checked, only its shape."""
+"""The decoding benchmark runs. The tests check the shape of its results, not the figures."""
 
 import json
 
@@ -12,7 +12,7 @@ FORMATS = ("JSON", "Avro", "Protobuf", "long", "string")
 
 
 def test_every_kind_of_line_is_measured(capsys: pytest.CaptureFixture[str]) -> None:
-    """Each beside lines that are all good."""
+    """Each kind of line is measured, mixed with valid lines."""
     main(["--quick"])
     found = json.loads(capsys.readouterr().out.splitlines()[-1])["decoding"]
     assert len(found) == len(FAULTS) + 2 + len(FORMATS)
@@ -22,7 +22,7 @@ def test_every_kind_of_line_is_measured(capsys: pytest.CaptureFixture[str]) -> N
 
 
 def test_bad_lines_are_bad() -> None:
-    """Each fault makes a dead letter."""
+    """Each invalid line causes a dead letter."""
     decoder = event_log_decoder("amount BIGINT, price DOUBLE")
     assert decoder is not None
     assert decoder.decode(log_rows(list(FAULTS.values())))["reason"].null_count == 0

@@ -1,4 +1,4 @@
-"""The benchmark of a dense key works; what it measures is not checked, only its shape."""
+"""The dense-key benchmark runs. The tests check the shape of its results, not the figures."""
 
 import json
 
@@ -8,7 +8,7 @@ from benchmarks.dense_key import CASES, main
 
 
 def test_every_case_is_measured_in_every_size(capsys: pytest.CaptureFixture[str]) -> None:
-    """There are costs, and rows and a state that they were for."""
+    """Each case has costs, rows and a state in every size."""
     main(["--quick"])
     found = json.loads(capsys.readouterr().out.splitlines()[-1])["cases"]
     assert list(found) == [case.name for case in CASES]

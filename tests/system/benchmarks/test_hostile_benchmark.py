@@ -1,4 +1,4 @@
-"""The benchmark of hostile clients works; what it measures is not checked, only its shape."""
+"""The benchmark of hostile clients runs. The tests check the shape of its results."""
 
 import json
 
@@ -9,7 +9,7 @@ from benchmarks.hostile.attacks import attacks
 
 
 def test_every_attack_is_measured(capsys: pytest.CaptureFixture[str]) -> None:
-    """Other clients are served under each attack, with few hostile clients."""
+    """The service responds to other clients during each attack of a few hostile clients."""
     main(["--clients", "3", "--keys", "20", "--versions", "3", "--seconds", "1.5"])
     found = json.loads(capsys.readouterr().out.splitlines()[-1])["attacks"]
     assert list(found) == list(attacks(3, 20, 3))
@@ -31,7 +31,7 @@ def test_every_attack_is_measured(capsys: pytest.CaptureFixture[str]) -> None:
     ],
 )
 def test_a_figure_above_its_limit_is_named(figure: str, value: float, expected: str) -> None:
-    """The benchmark prints each figure that is above its limit, and then its exit code is 1."""
+    """The benchmark prints each figure that is above its limit, and then exits with 1."""
     good = {"p99_ms": 100, "health_p99_ms": 1_000, "errors": 0, "grown_mb": 512}
     figures = {**good, "long_responses": 1}
     assert exceeded("a", figures) == []

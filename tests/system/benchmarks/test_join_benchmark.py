@@ -1,4 +1,4 @@
-"""The benchmark of joins works; what it measures is not checked, only its shape and the state."""
+"""The join benchmark runs. The tests check the shape of its results and the state size."""
 
 import json
 
@@ -8,7 +8,7 @@ from benchmarks.joins import CASES, main
 
 
 def test_every_case_is_measured_beside_its_state(capsys: pytest.CaptureFixture[str]) -> None:
-    """Tables have a row a key, and records wait as long as the range and the grace say."""
+    """Tables have one row per key, and records wait for the join's range and grace."""
     main(["--quick", "--no-sync"])
     found = json.loads(capsys.readouterr().out.splitlines()[-1])["joins"]
     assert list(found) == [case.name for case in CASES]

@@ -1,4 +1,4 @@
-"""The benchmark of open records works; what it measures is not checked, only its shape."""
+"""The benchmark of open records runs. The test checks the shape of its results."""
 
 import json
 
@@ -8,7 +8,7 @@ from benchmarks.open_records import KINDS, LONG, main
 
 
 def test_every_kind_is_measured_beside_its_open_records(capsys: pytest.CaptureFixture[str]) -> None:
-    """Each kind has its state, and batches beside it and alone."""
+    """Each kind has its state, and batches with and without open records."""
     main(["--quick"])
     found = json.loads(capsys.readouterr().out.splitlines()[-1])["kinds"]
     assert list(found) == [case.name for case in (*KINDS, LONG)]

@@ -1,4 +1,4 @@
-"""What `oriel bench peer` does without a broker: its records and its reads of a table."""
+"""`oriel bench peer` without a broker: its records and its reads of a table."""
 
 import json
 import sys
@@ -30,7 +30,10 @@ from oriel.storage.delta import TIMESTAMP, open_table, store_schema, write_file
 
 
 def test_a_quick_run_has_fewer_records() -> None:
-    """All parts, kinds and systems once, with fewer records. Options override them."""
+    """A quick run has all parts, kinds and systems once, with fewer records.
+
+    Options override these values.
+    """
     whole, quick = parsed([]), parsed(["--quick"])
     assert (whole.records, quick.records) == (20_000_000, 100_000)
     assert quick.seconds < whole.seconds
@@ -41,7 +44,7 @@ def test_a_quick_run_has_fewer_records() -> None:
 
 
 def test_a_kind_that_is_not_there_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
-    """The message lists those that are there."""
+    """The error about an unknown kind lists the existing kinds."""
     with pytest.raises(SystemExit):
         parsed(["--kinds", "tumbled"])
     assert "tumbling" in capsys.readouterr().err
@@ -49,7 +52,7 @@ def test_a_kind_that_is_not_there_is_refused(capsys: pytest.CaptureFixture[str])
 
 @pytest.mark.parametrize("name", KINDS)
 def test_each_kind_is_a_topology(tmp_path: Path, name: str) -> None:
-    """Oriel's topology has the windows that the Kafka Streams program is told."""
+    """Oriel's topology has the windows that the Kafka Streams program receives."""
     path = tmp_path / "case.py"
     path.write_text(topology({"a": KINDS[name], "b": KINDS[name]}, "readings"))
     stores = load_topology(path).stores
@@ -64,7 +67,7 @@ def test_each_kind_is_a_topology(tmp_path: Path, name: str) -> None:
 
 
 def test_records_are_the_same_each_time_and_late_within_the_disorder() -> None:
-    """Each key comes once a second, or ten times; records are late by 0 to 5 s, not more."""
+    """Each key has one or ten records per second, and records are late by 0 to 5 s."""
     for dense, step_ms in ((False, 1_000), (True, 100)):
         (ordered,) = DataSet(dense, 0, 5 * KEYS).blocks()
         (late,) = DataSet(dense, 5, 5 * KEYS).blocks()
@@ -92,19 +95,19 @@ def test_an_event_log_has_all_records_by_partition(tmp_path: Path) -> None:
 
 
 def test_the_second_half_begins_at_the_commit_that_is_nearest_to_it() -> None:
-    """Small batches before it do not count; one batch has no second half."""
+    """The second half begins at the commit nearest to the middle. One batch has no such half."""
     commits = [Commit(1.0, 1_000), Commit(4.0, 55_000), Commit(5.0, 90_000), Commit(7.0, 100_000)]
     assert steady(commits) == (45_000, 3.0)
     assert steady(commits[:1]) == (0, 0.0)
     assert Figures(9.0, None, *steady(commits), None).steady_per_second == 15_000
     assert Figures(9.0, None, *steady(commits[:1]), None).steady_per_second is None
-    # A batch may be committed for the clock's sake, without a record.
+    # A batch can be committed to advance the wall clock, without a record.
     idle = [Commit(1.0, 1_000), Commit(2.0, 1_000)]
     assert Figures(9.0, None, *steady(idle), None).steady_per_second is None
 
 
 def test_a_table_is_read_by_its_newest_rows(tmp_path: Path) -> None:
-    """A changed window counts once, a deleted one not at all; commits tell their records."""
+    """A changed window counts once and a deleted one does not. Commits have their record counts."""
     schema = store_schema({"n": pa.int64(), "s": pa.float64()})
     definition = StoreDefinition(
         "peer", "readings", "key", WindowSpec(StoreKind.SESSION, 10_000, 30_000),
@@ -137,7 +140,7 @@ def _rows(rows: list[tuple[str, int, int, float, bool]], batch: int, schema: pa.
 
 
 def test_a_missing_tool_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Without Maven there is neither broker nor peer."""
+    """Without Maven, the benchmark has neither the broker nor Kafka Streams."""
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(Failed, match="mvn not found"):
         require_tools()
@@ -146,7 +149,7 @@ def test_a_missing_tool_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 def test_a_process_that_fails_has_last_words(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Run to its end or beside a block, its message is told."""
+    """The error of a failed process contains its last output, in both ways to run it."""
     command = [sys.executable, "-c", "import sys; sys.exit('no such topic')"]
     with pytest.raises(Failed, match="no such topic"):
         run_to_end("it", command)

@@ -1,4 +1,4 @@
-"""The latency part of `oriel bench peer`, against a service that the test itself is."""
+"""The latency part of `oriel bench peer`, with a service inside the test."""
 
 import os
 import queue
@@ -23,7 +23,7 @@ from benchmarks.peer_runs.producing import LogSink, Probe, Producing, produce, p
 
 
 class Visible:
-    """A sink whose records can be read at once, in all stores but those that are ``behind``."""
+    """A sink whose records are visible immediately in all stores, except those in ``behind``."""
 
     def __init__(self) -> None:
         self.keys: list[str] = []
@@ -37,14 +37,14 @@ class Visible:
 
 @pytest.fixture(name="sink")
 def sink_fixture(monkeypatch: pytest.MonkeyPatch) -> Visible:
-    """A sink, and no warm-up."""
+    """Return a sink, and disable the warm-up."""
     monkeypatch.setattr(latency, "_WARM_UP_SECONDS", 0.0)
     return Visible()
 
 
 @pytest.fixture(name="address")
 def address_fixture(sink: Visible) -> Iterator[tuple[str, int]]:
-    """A service that has what the sink has."""
+    """Yield the address of a service that returns the sink's keys."""
 
     class Answers(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
@@ -53,13 +53,13 @@ def address_fixture(sink: Visible) -> Iterator[tuple[str, int]]:
             _, store, key = self.path.split("/")
             found = key in sink.keys and store not in sink.behind
             self.send_response(200 if found else 404)
-            # Kafka Streams' service, too, writes the header with a capital letter.
+            # Kafka Streams' service also writes the header with a capital letter.
             self.send_header("Content-Length", "2")
             self.end_headers()
             self.wfile.write(b"{}")
 
         def log_message(self, *_arguments: object) -> None:
-            """Say nothing."""
+            """Log nothing."""
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Answers) as server:
         server.daemon_threads = True
@@ -73,7 +73,7 @@ def address_fixture(sink: Visible) -> Iterator[tuple[str, int]]:
 
 @contextmanager
 def _producing(sink: Visible, records_per_second: float) -> Iterator[Producing]:
-    """Produce in a thread, because the service of the test has the records of this process."""
+    """Produce in a thread, because the test's service has the records of this process."""
     probes: queue.Queue[Probe] = queue.Queue()
     stop = threading.Event()
     thread = threading.Thread(target=produce, args=(sink, records_per_second, probes, stop))
@@ -84,7 +84,7 @@ def _producing(sink: Visible, records_per_second: float) -> Iterator[Producing]:
 
 
 def test_probes_are_found_among_the_records(sink: Visible, address: tuple[str, int]) -> None:
-    """A wait for each probe of the measured time, while the other records continue."""
+    """Each probe of the measured time has a wait, while the other records continue."""
     with _producing(sink, 1_000) as producer:
         reader = Reader(address, ["/a/", "/b/"])
         waits = found_after(producer, reader, seconds=2)
@@ -121,7 +121,7 @@ def test_the_pace_includes_the_probes(rate: int) -> None:
 
 
 def test_a_process_of_its_own_produces(tmp_path: Path) -> None:
-    """The probes that it reports are in the log, and it ends with the block."""
+    """The log contains the producer's probes, and the producer ends with the block."""
     folder = tmp_path / "readings"
     with producing(partial(LogSink, folder), 1_000) as producer:
         assert producer.pid != os.getpid()
@@ -177,7 +177,7 @@ def test_a_system_that_does_not_keep_up_ends_the_run(
 
 
 def test_an_event_log_takes_records_of_both_partitions(tmp_path: Path) -> None:
-    """Lines of one time; a single probe goes to partition 0."""
+    """Records of one call have the same time. A single probe is in partition 0."""
     sink = LogSink(tmp_path / "readings")
     sink.send(["a", "b", "c"], 5)
     sink.send(["probe-1"], 7)
@@ -190,7 +190,7 @@ def test_an_event_log_takes_records_of_both_partitions(tmp_path: Path) -> None:
 
 
 def test_a_connection_that_ends_is_an_error() -> None:
-    """A service that is gone does not leave its reader waiting for ever."""
+    """If a service ends the connection, its reader does not wait forever."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         connection = Connection(server.getsockname())
         accepted, _ = server.accept()

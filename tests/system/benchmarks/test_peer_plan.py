@@ -126,7 +126,7 @@ def test_a_slow_machine_corrects_what_is_assumed() -> None:
 
 
 def test_finished_runs_are_kept(tmp_path: Path) -> None:
-    """A benchmark that resumes has the runs and topics of the interrupted one, and its date."""
+    """A resumed benchmark has the runs, the topics and the date of the interrupted one."""
     path = tmp_path / "new" / "runs.jsonl"
     latency = Run(LatencyCase(10, 5), EVENT_LOG, 2)
     first = RunFile(path, {"commit": "abc", "date": "2026-11-27"}, resume=True)
@@ -141,7 +141,7 @@ def test_finished_runs_are_kept(tmp_path: Path) -> None:
     assert again.runs == first.runs
     again.drop({latency})
     assert list(again.runs) == [_RUN]
-    # The rest of a line does not break the next one.
+    # The incomplete line does not corrupt the next one.
     again.add_run(latency, {"p50_ms": 7.0, "loaded": False})
     assert RunFile(path, {"commit": "abc"}, resume=True).runs[latency]["p50_ms"] == 7.0
 

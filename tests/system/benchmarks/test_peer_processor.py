@@ -29,8 +29,8 @@ def _moment(at: float, seconds: Mapping[int, tuple[int, float]], stolen: float =
     return Snapshot(at, processes, stolen)
 
 
-#: 10 is the benchmark, 11 the broker, 12 the producer, 13 a system, 20 another program. 2 and 3
-#: are threads of the kernel, which write files for all.
+#: 10 is the benchmark, 11 the broker, 12 the producer, 13 a system, 20 another program. 2 and 3 are
+#: kernel threads, which write files for all processes.
 _BEFORE = {
     1: (0, 5.0), 2: (0, 1.0), 3: (2, 1.0), 10: (1, 4.0), 11: (10, 2.0), 12: (10, 1.0), 20: (1, 9.0),
 }  # fmt: skip

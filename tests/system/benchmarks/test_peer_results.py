@@ -63,7 +63,7 @@ def _rows(text: str) -> list[list[str]]:
 
 
 def test_ratios_say_how_many_times_as_fast_oriel_is() -> None:
-    """All ratios are above 1 where Oriel is the faster. Medians of the runs count."""
+    """All ratios are above 1 if Oriel is faster, and the medians of the runs count."""
     found = case_result(
         _CASE,
         {
@@ -82,7 +82,7 @@ def test_ratios_say_how_many_times_as_fast_oriel_is() -> None:
 
 
 def test_stores_that_differ_are_reported() -> None:
-    """One window more or less is enough. Without a second store nothing is compared."""
+    """One window more or less is a difference. Without a second store nothing is compared."""
     other = _SAME._replace(windows=11)
     for totals, same in ((_SAME, True), (other, False), (None, None)):
         runs = {ORIEL: [_run(1.0, 100)], PEER: [_run(1.0, 100, totals)]}
@@ -120,7 +120,7 @@ def test_results_have_all_runs_of_each_case() -> None:
 
 
 def test_a_system_that_does_not_keep_up_has_no_percentiles() -> None:
-    """One such run of three is enough."""
+    """One such run of three means that the system does not keep up."""
     pace = {"records_per_second": 10_000, "stores": 1}
     behind = _wait(0.0, 0.0) | {"p50_ms": None, "p99_ms": None, "kept_up": False}
     runs = {ORIEL: [_wait(50.0, 90.0)], PEER: [_wait(5.0, 9.0), behind, _wait(5.0, 9.0)]}
@@ -132,7 +132,7 @@ def test_a_system_that_does_not_keep_up_has_no_percentiles() -> None:
 
 
 def test_ratios_below_one_are_marked() -> None:
-    """Also if two decimals show 1."""
+    """A ratio below 1 is marked as slower, even if two decimals show 1."""
     assert [mark(ratio) for ratio in (1.0, 12.345, 0.48, 0.9999)] == [
         "1.00", "12.35", "0.48 **slower**", "1.00 **slower**",
     ]  # fmt: skip
@@ -230,7 +230,7 @@ def test_a_partial_benchmark_is_not_saved(
 
 
 def test_some_cases_can_be_saved() -> None:
-    """With three runs of all systems."""
+    """Some cases can be saved if they have three runs of all systems."""
     assert parsed(["--save", "--disorder", "5", "--kinds", "tumbling", "--parts", "cold"]).save
 
 

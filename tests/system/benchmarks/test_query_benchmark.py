@@ -1,4 +1,4 @@
-"""The benchmark of reads works in its smallest form; what it measures of time is not checked."""
+"""The query benchmark runs in its smallest form. The test does not check the measured times."""
 
 import json
 import sys
@@ -13,7 +13,7 @@ pytestmark = pytest.mark.slow
 def test_each_read_of_each_service_is_answered(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Sizes beside each other, parts left out, commits that are seen; no answer but 200."""
+    """Each size, service and read has a result, and every response has status 200."""
     options = ["--windows", "3000", "2000", "--seconds", "0.1", "--turns", "1", "--commits", "3"]
     monkeypatch.setattr(sys, "argv", ["query", *options, "--port", "18780"])
     assert main() == 0

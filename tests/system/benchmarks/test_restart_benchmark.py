@@ -1,4 +1,4 @@
-"""The benchmark of rolling restarts works; what it measures of time is not checked."""
+"""The benchmark of rolling restarts runs. The tests do not check the measured times."""
 
 import json
 import os
@@ -34,5 +34,5 @@ def test_a_rolling_restart_is_measured(capsys: pytest.CaptureFixture[str]) -> No
     ],
 )
 def test_a_figure_above_its_limit_is_named(run: Run, expected: list[str]) -> None:
-    """The benchmark prints each failure and each p99 above the limit, and its exit code is 1."""
+    """The benchmark prints each failure and each p99 above the limit, and exits with 1."""
     assert exceeded(2, run) == expected

@@ -1,4 +1,4 @@
-"""The benchmark of updates works; what it measures is not checked, only its shape."""
+"""The benchmark of updates runs. The test checks the shape of its results."""
 
 import json
 
@@ -8,7 +8,7 @@ from benchmarks.updates import ARRIVALS, CASES, main
 
 
 def test_every_kind_is_measured_both_ways(capsys: pytest.CaptureFixture[str]) -> None:
-    """Each record tells a row, where windows overlap more of them."""
+    """Each record emits at least one row, and overlapping windows emit more."""
     main(["--quick"])
     found = json.loads(capsys.readouterr().out.splitlines()[-1])["kinds"]
     assert list(found) == list(CASES)

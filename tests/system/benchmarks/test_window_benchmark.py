@@ -1,4 +1,4 @@
-"""The benchmark of window kinds works; what it measures is not checked, only its shape."""
+"""The benchmark of window kinds runs. The tests check the shape of its results."""
 
 import json
 import subprocess
@@ -10,7 +10,7 @@ import pytest
 from benchmarks.windows import DISORDERED, ELSEWHERE, IN_ORDER, aggregates, kinds
 from tests.tidy.project import ROOT
 
-#: Starts processes: for CI, not for the inner loop.
+#: These tests start processes, so they run in CI, not during development.
 pytestmark = pytest.mark.slow
 
 _MEASURED = {
@@ -26,7 +26,7 @@ _MEASURED = {
 
 @pytest.fixture(scope="module")
 def results() -> dict[str, Any]:
-    """All parts in tiny sizes, as JSON in the last line."""
+    """Return the results of all parts in tiny sizes, from the JSON of the last line."""
     return _measured("--hot-key", "20")
 
 
@@ -49,7 +49,7 @@ def _measured(*options: str) -> dict[str, Any]:
 def test_every_case_is_measured_in_order_and_in_disorder(
     results: dict[str, Any], part: str, names: list[str]
 ) -> None:
-    """Each tells what it measured of both, and how the records came."""
+    """Each case has the figures of both arrival orders, and the results describe the orders."""
     assert results["arrivals"] == {
         IN_ORDER: {"disorder_s": 0, "grace_s": 0, "hot_key_percent": 0},
         DISORDERED: {"disorder_s": 5, "grace_s": 30, "hot_key_percent": 20},
@@ -64,17 +64,17 @@ def test_every_case_is_measured_in_order_and_in_disorder(
 
 
 def test_kafka_streams_stands_beside_where_it_is_known(results: dict[str, Any]) -> None:
-    """Its rates are told as figures of another day."""
+    """The results contain the known rates of Kafka Streams from another measurement."""
     elsewhere = {name: one["kafka_streams_elsewhere"] for name, one in results["kinds"].items()}
     assert {name: rate for name, rate in elsewhere.items() if rate} == ELSEWHERE
 
 
 def test_each_kind_writes_the_rows_that_its_windows_make(results: dict[str, Any]) -> None:
-    """10 keys and 20 seconds a batch: a batch's rows are those of its windows, open or closed."""
+    """With 10 keys and 20 s per batch, a batch writes the rows of its windows, open or closed."""
     rows = {name: one[IN_ORDER]["rows_per_record"] * 200 for name, one in results["kinds"].items()}
-    # A session that grows is told anew, and its old row is taken back.
+    # A session that grows has a new row, and its old row is deleted.
     assert rows["no windows"] == rows["session, gap 5 s"] / 2 == 10
-    # Windows that the batch touches, and the one that its first record closed.
+    # The windows of the batch's records, and the window that its first record closed.
     assert rows["tumbling 10 s"] == rows["tumbling 10 s, functions"] == 30
     assert rows["hopping 10 s by 1 s"] == 300
     # Two windows for each distinct time.
@@ -82,7 +82,7 @@ def test_each_kind_writes_the_rows_that_its_windows_make(results: dict[str, Any]
 
 
 def test_records_behind_the_grace_are_late() -> None:
-    """Without grace some of what comes up to 20 s late misses every window of 10 s."""
+    """Without grace, some records that are up to 20 s late miss every window of 10 s."""
     kinds_of = _measured("--kinds", "--disorder", "20", "--grace", "0")["kinds"]
     late = {name: one[DISORDERED]["late"] for name, one in kinds_of.items()}
     assert 0 < late["sliding 10 s, on update"] < late["tumbling 10 s"] < 200
@@ -92,7 +92,7 @@ def test_records_behind_the_grace_are_late() -> None:
 
 
 def test_scale_and_lengths_are_measured_by_size(results: dict[str, Any]) -> None:
-    """Each size is there with the records that it had."""
+    """Each size has the number of its records."""
     logs = results["scale"]["records"]
     assert set(logs) == {"tumbling 10 s", "session, gap 5 s", "no windows"}
     for sizes in logs.values():

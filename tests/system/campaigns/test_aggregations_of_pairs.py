@@ -1,4 +1,4 @@
-"""Aggregations of pairs are tables like those of a topic, over random logs (decision 0071)."""
+"""Aggregations of join results are tables like a topic's table, for random logs (decision 0071)."""
 
 from collections.abc import Callable
 from random import Random
@@ -19,17 +19,17 @@ Table = KTable | SourceTable
 
 
 def flattened(pairs: KStream) -> KStream:
-    """Both values of each pair, one after the other."""
+    """Return both values of each join result, one after the other."""
     return pairs.flat_map_values(w="array(v, w)")
 
 
 def folded(key: str, value: Any, text: str) -> str:
-    """Append the number of a row."""
+    """Append the number of an added row."""
     return f"{text}+{value['n']}"
 
 
 def unfolded(key: str, value: Any, text: str) -> str:
-    """As ``folded``, of a row that is taken away."""
+    """Append the number of a subtracted row."""
     return f"{text}-{value['n']}"
 
 
@@ -39,7 +39,7 @@ def merged(key: str, left: str, right: str) -> str:
 
 
 def add_readers(builder: StreamsBuilder, table: Table, other: Table) -> None:
-    """Stores that read ``table``, joined with ``other`` and grouped, and count its updates."""
+    """Add stores that join ``table`` with ``other``, group it, and count its updates."""
     for how in ("join", "left_join", "outer_join"):
         joined = getattr(table, how)(other)
         told = joined.to_stream().group_by_key()
@@ -52,7 +52,7 @@ def add_readers(builder: StreamsBuilder, table: Table, other: Table) -> None:
 
 
 def near_log(seed: int) -> list[tuple[str, Record]]:
-    """Records of both topics, which have many partners in each other, in the order of time."""
+    """Return records of both topics with many matches, in time order."""
     random, time, log = Random(seed), 0, []
     for place in range(16):
         time += random.randrange(4)
@@ -63,7 +63,7 @@ def near_log(seed: int) -> list[tuple[str, Record]]:
 
 
 def content(driver: TopologyTestDriver) -> dict[str, Any]:
-    """All rows of the stores of ``add_readers``."""
+    """Return all rows of the stores of ``add_readers``."""
     hows = ("join", "left_join", "outer_join")
     names = (*hows, *(f"by_m_{how}" for how in hows), "folded", "regrouped")
     return {name: driver.key_value_store(name).all() for name in names}
@@ -74,7 +74,7 @@ def content(driver: TopologyTestDriver) -> dict[str, Any]:
 def test_an_aggregation_of_pairs_is_a_table_as_its_topic_is(
     stream_of: Callable[[StreamsBuilder], KStream], seed: int
 ) -> None:
-    """Its updates equal a table of a topic that they were written to: joined, grouped, in order."""
+    """Its updates equal a topic's table with the same updates, also after joins and groupings."""
     written, read, direct = StreamsBuilder(), StreamsBuilder(), StreamsBuilder()
     counted(stream_of(written)).to_stream().to("counts")
     add_readers(
@@ -96,7 +96,10 @@ def test_an_aggregation_of_pairs_is_a_table_as_its_topic_is(
 
 @seeds(1, 30)
 def test_no_cut_changes_the_rows_that_are_made_of_pairs(seed: int) -> None:
-    """The number of updates does not change either. Only the order of keys in a batch does."""
+    """The rows and the number of updates are the same in any batching.
+
+    Only the order of the keys in a batch varies.
+    """
     builder = StreamsBuilder()
     add_readers(builder, counted(flattened(near(builder))), builder.table("others", "m BIGINT"))
     topology, random, found = builder.build(), Random(seed), []
@@ -108,7 +111,7 @@ def test_no_cut_changes_the_rows_that_are_made_of_pairs(seed: int) -> None:
                 batches.append((topic, []))
             batches[-1][1].append(record)
         rows = content(run(topology, *batches))
-        # What a group was in between, and the order of calls, follow the order of keys.
+        # A group's intermediate rows and the order of calls depend on the order of keys.
         rows["regrouped"] = [(row.key, row.value["updates"]) for row in rows["regrouped"]]
         found.append(rows | {"folded": None})
     assert found[0] == found[1]

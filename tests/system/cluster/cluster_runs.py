@@ -1,4 +1,4 @@
-"""Runs of `oriel run` on one machine and on a cluster, and digests of what they leave."""
+"""Runs of `oriel run` on one machine and on a cluster, with digests of their tables."""
 
 import hashlib
 import io
@@ -24,7 +24,14 @@ _ROOT = Path(__file__).resolve().parents[3]
 
 @dataclass(frozen=True)
 class FinishedRun:
-    """A run to the end of the log: its summary, and digests of its tables."""
+    """A finished run over a whole log.
+
+    Attributes:
+        seconds: The duration from the summary.
+        batches: The number of batches.
+        counters: The counters of each store.
+        digests: A digest of each table, by name.
+    """
 
     seconds: float
     batches: int
@@ -39,10 +46,18 @@ def run_to_the_end(
     cluster: StandaloneCluster | None = None,
     on_first_batch: Callable[[], None] = lambda: None,
 ) -> FinishedRun:
-    """Run all there is, on the cluster if there is one; ``on_first_batch`` as it is committed."""
+    """Run the whole log, on the cluster if one is passed.
+
+    Args:
+        topology: The topology file.
+        data: The data directory.
+        options: Further options of `oriel run`.
+        cluster: The cluster, or None for this machine.
+        on_first_batch: Called when the first batch is committed.
+    """
     command = [sys.executable, "-P", "-m", "oriel", "run", str(topology), "--data", uri(data)]
     command += ["--once", *options, *(cluster.run_options() if cluster else [])]
-    # `python3`, which workers are told to run, is this one for the process beside the driver.
+    # The workers run `python3`. For the driver's own Python process, it is this interpreter.
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
     with subprocess.Popen(
         command,
@@ -65,7 +80,7 @@ def run_to_the_end(
 
 
 def run_here(topology: Path, data: Path, options: Sequence[str], runs: Runs) -> FinishedRun:
-    """Run all there is on this machine, in the process of all runs that end by themselves."""
+    """Run the whole log on this machine, in the shared process of runs that end by themselves."""
     ended = runs.run(str(topology), "--data", str(data), "--once", *options)
     assert ended.code == 0, ended.told
     return _finished(ended.summary, data)
@@ -76,12 +91,12 @@ def _finished(summary: Mapping[str, Any], data: Path) -> FinishedRun:
 
 
 def digests_of(data: Path) -> dict[str, str]:
-    """A digest of each table of a data folder, by name."""
+    """Return a digest of each table of a data directory, by name."""
     return {table.name: _digest(table) for table in table_folders(data / "tables")}
 
 
 def _digest(folder: Path) -> str:
-    """A digest of all rows of a table, whatever their order in its files."""
+    """Return a digest of all rows of a table, regardless of their order in the files."""
     table = open_delta(folder).to_pyarrow_table()
     columns = [
         pa.array(map(repr, column.to_pylist())) if pa.types.is_nested(column.type) else column

@@ -1,8 +1,9 @@
-"""Machines made of namespaces: a network that they share, and users and directories of their own.
+"""Machines made of Linux namespaces, with a shared network and their own users and directories.
 
-A machine has a name that the others resolve, an address of the loopback device, an ``/etc`` of its
-own, and empty ``/opt``, ``/srv``, ``/tmp``, ``/var/lib``, ``/var/log`` and ``/run``. Nothing stays:
-the kernel ends all processes and mounts with the first process of the network. Only root can do it.
+A machine has a name that the others resolve, an address of the loopback device, its own ``/etc``,
+and empty ``/opt``, ``/srv``, ``/tmp``, ``/var/lib``, ``/var/log`` and ``/run``. Nothing remains
+after a test, because the kernel ends all processes and mounts with the first process of the
+network. The machines need root.
 """
 
 import os
@@ -22,11 +23,11 @@ from tests.system.networks import inside_network
 
 _PROGRAMS = ("unshare", "nsenter", "setpriv", "useradd", "mount", "ip", "hostname")
 
-#: The first process of the network. Everything ends with it.
+#: The first process of the network. All others end with it.
 _NETWORK = "ip link set lo up; echo ready; exec cat"
-#: Makes the mounts of a machine. Arguments: its name, the lines of /etc/hosts, and directories that
-#: every user can enter. Such a directory is mounted again at its own path, and empty directories
-#: replace the ones above that only root can enter, for example /root.
+#: Creates the mounts of a machine. Arguments: its name, the lines of /etc/hosts, and directories
+#: that every user can enter. Such a directory is mounted again at its own path. Empty directories
+#: replace its parents that only root can enter, for example /root.
 _MACHINE = r"""
 set -eu
 hostname "$1"
@@ -69,7 +70,7 @@ exec cat
 
 
 def require_machines(*programs: str) -> None:
-    """Skip the test if no machine can exist here, or if a program is missing. Under CI, fail."""
+    """Skip the test if machines cannot exist here or a program is missing. In CI, fail."""
     missing = [name for name in (*_PROGRAMS, *programs) if shutil.which(name) is None]
     if sys.platform != "linux" or os.geteuid() != 0:
         reason = "only root on Linux can make machines of namespaces"
@@ -92,11 +93,11 @@ class Started:
     process: "subprocess.Popen[bytes]"
 
     def printed(self) -> str:
-        """Return all that it printed."""
+        """Return all output of the command."""
         return self.log.read_text(errors="replace")
 
     def wait_for(self, words: str) -> None:
-        """Wait until it prints ``words``."""
+        """Wait until the command prints ``words``."""
         wait_until(self.printed, words, lambda text: words in text, process=self.process)
 
     def stop(self) -> int:
@@ -108,17 +109,17 @@ class Started:
 
 @dataclass(frozen=True)
 class Machine:
-    """A machine, by the process that holds its namespaces."""
+    """A machine, identified by the process that owns its namespaces."""
 
     name: str
     holder: "subprocess.Popen[bytes]"
     environment: Mapping[str, str] = field(default_factory=dict)
-    #: What was started on any of the machines.
+    #: The commands that were started on any of the machines.
     started: list["subprocess.Popen[bytes]"] = field(default_factory=list)
 
     @property
     def root(self) -> Path:
-        """Its files, for this process."""
+        """Return the path of its files for this process."""
         return Path(f"/proc/{self.holder.pid}/root")
 
     def _command(self, script: str, user: str) -> list[str]:
@@ -126,7 +127,7 @@ class Machine:
         enter = [f"--mount={spaces}/mnt", f"--uts={spaces}/uts", f"--net={spaces}/net"]
         enter.append(f"--pid={spaces}/pid_for_children")
         become = ["setpriv", f"--reuid={user}", f"--regid={user}", "--init-groups"]
-        # As a service manager or a login does it.
+        # A service manager or a login sets HOME in the same way.
         become += ["env", f"HOME=/var/lib/{user}"]
         return [
             "nsenter", *enter, *(become if user != "root" else []), "setsid", "--wait",
@@ -144,7 +145,7 @@ class Machine:
         return ended.stdout
 
     def start(self, script: str, user: str, log: Path) -> Started:
-        """Start a script whose last command stays."""
+        """Start a script whose last command keeps running."""
         # The shell outlives the signal, so that it returns the exit code of the command.
         traced = f"trap : TERM\necho $$ > /srv/groups/{log.stem}\n{script}"
         with log.open("wb") as output:
@@ -168,9 +169,9 @@ class Machines:
 
     @contextmanager
     def inside(self) -> Iterator[None]:
-        """Connect from inside the network, also the processes that are started here.
+        """Connect from inside the network, including processes that the block starts.
 
-        Only for code whose threads end with it: another thread would stay in that network.
+        The code of the block must not leave threads, because they would stay in the network.
         """
         with inside_network(self.network):
             yield
@@ -193,7 +194,7 @@ def running_machines(
     """
     started: list[subprocess.Popen[bytes]] = []
     with ExitStack() as exits:
-        # After the kernel has ended them with the network.
+        # This runs after the kernel has ended the processes with the network.
         exits.callback(lambda: [process.wait() for process in started])
         network = exits.enter_context(_holder(
             "unshare", "--net", "--pid", "--fork", "--kill-child", "sh", "-c", _NETWORK,
@@ -213,7 +214,7 @@ def running_machines(
 
 @contextmanager
 def _holder(*command: str) -> Iterator["subprocess.Popen[Any]"]:
-    """Run a process that ends with the block, or with this thread if nothing else ends it."""
+    """Run a process that ends with the block, or at the latest with this thread."""
     process = subprocess.Popen(
         ["setpriv", "--pdeathsig", "KILL", *command],
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,

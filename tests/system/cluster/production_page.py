@@ -1,4 +1,4 @@
-"""The page docs/how-to/production-cluster.md, run block by block on machines of its names."""
+"""Runs the blocks of docs/how-to/production-cluster.md on machines with the page's names."""
 
 import re
 import shutil
@@ -21,7 +21,7 @@ _NUMBER = re.compile(r"\d[\d,.]*|\b(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|No
 
 
 class PlacedFile(NamedTuple):
-    """A file of ``/etc/oriel`` as the table of the page describes it."""
+    """A file of ``/etc/oriel``, as the table of the page describes it."""
 
     name: str
     machines: tuple[str, ...]
@@ -30,13 +30,13 @@ class PlacedFile(NamedTuple):
 
 
 def placed_files() -> list[PlacedFile]:
-    """Return the rows of the page's table of files, a row per file."""
+    """Return the rows of the page's table of files, one per file."""
     groups = {"head": ("head",), "workers": ("worker-1", "worker-2"),
               "services": ("serve-1", "serve-2"), "proxy": ("proxy",)}  # fmt: skip
     placed = []
     for names, where, owner, mode in _ROW.findall(PAGE.read_text()):
         machines = [m for word in re.findall(r"\w+", where) for m in groups[word]]
-        # The text after a comma can name the file that refers to this one.
+        # The words after a comma can name the file that refers to this one.
         found = re.findall(r"`([\w-]+(?:\.\w+)?)`", names.partition(", which")[0])
         placed += [PlacedFile(name, tuple(machines), owner, mode) for name in found]
     return placed
@@ -52,7 +52,7 @@ def block_places() -> list[tuple[Block, str, list[str]]]:
 
 
 class PageRun:
-    """The blocks of the page that were not run yet, and the machines that they run on."""
+    """The blocks of the page that have not run yet, and their machines."""
 
     def __init__(
         self,
@@ -61,7 +61,14 @@ class PageRun:
         substitute: Callable[[str, str], str],
         admin: Mapping[str, str],
     ) -> None:
-        """``substitute`` puts real values into the script of a machine, ``admin`` are variables."""
+        """Store the arguments.
+
+        Args:
+            machines: The machines of the page.
+            logs: The directory for the logs of started commands.
+            substitute: Returns a script with real values, for a script and a machine.
+            admin: The variables of the administrator's commands.
+        """
         self._machines, self._logs, self._substitute = machines, logs, substitute
         self._admin = admin
         self._blocks = list(blocks(PAGE))
@@ -72,11 +79,15 @@ class PageRun:
                     (machine.root / "srv" / match[1]).write_text(block.text)
 
     def is_done(self) -> bool:
-        """Whether all blocks were run."""
+        """Return whether all blocks have run."""
         return not self._blocks
 
     def run(self, first_words: str) -> dict[str, str]:
-        """Run the next block, which begins like this. Return what each machine printed."""
+        """Run the next block, which begins with ``first_words``.
+
+        Returns:
+            The output of each machine.
+        """
         block, user, names = self._next("runs", first_words)
         printed = {}
         for name in names:
@@ -85,7 +96,7 @@ class PageRun:
         return printed
 
     def run_until(self, first_words: str, holds: Callable[[str], bool]) -> None:
-        """Run the next block, again and again until what it prints is right."""
+        """Run the next block repeatedly until ``holds`` accepts its output."""
         block, user, (name,) = self._next("runs", first_words)
         printed = wait_until(lambda: self.again(block.text, name, user), block.place, holds)
         self._compare_with_page([printed])
@@ -105,7 +116,7 @@ class PageRun:
         return machine.run(self._substitute(script, name), user, code)
 
     def start(self, first_words: str) -> tuple[list[Started], str]:
-        """Start the next block, which begins like this, on each of its machines."""
+        """Start the next block, which begins with ``first_words``, on each of its machines."""
         block, user, names = self._next("starts", first_words)
         return [self.start_again(block.text, name, user) for name in names], block.text
 
@@ -126,7 +137,7 @@ class PageRun:
 
 
 def _compare(shown: Block, printed: str) -> None:
-    """Each line that the page shows was printed, with other numbers; ``...`` are other lines."""
+    """Check that each line of the page was printed, ignoring numbers. ``...`` are other lines."""
     lines = [_NUMBER.sub("1", line).split() for line in printed.splitlines()]
     for line in shown.text.splitlines():
         if line != "...":
@@ -144,7 +155,7 @@ def put(machines: Machines, name: str, source: Path) -> None:
             target.parent.mkdir(exist_ok=True)
             draft = target.with_name(f"{name}.draft")
             shutil.copyfile(source, draft)
-            # The names of users are those of the machine.
+            # The machine resolves the user names.
             path = f"/etc/oriel/{draft.name}"
             machines[machine].run(
                 f"chown {row.owner} {path}; chmod {row.mode} {path}; mv {path} /etc/oriel/{name}"

@@ -1,7 +1,7 @@
-"""A Spark cluster on loopback: one master and workers that know of each other by address only.
+"""A Spark cluster on loopback: a master and workers that share only addresses.
 
-A worker has a folder and a Python environment of its own: the packages that tasks need are there,
-``oriel`` is not. It gets no variable of this process that could lead to it.
+A worker has its own directory and Python environment. The environment has the packages that tasks
+need, without ``oriel``. A worker receives no variable of this process that could lead to ``oriel``.
 """
 
 import os
@@ -29,43 +29,43 @@ _WORKER = "org.apache.spark.deploy.worker.Worker"
 
 @dataclass(frozen=True)
 class Worker:
-    """A worker of one core; its executors are in its process group."""
+    """A worker with one core. Its executors are in its process group."""
 
     folder: Path
     process: "subprocess.Popen[bytes]"
 
     @property
     def python(self) -> Path:
-        """Its Python."""
+        """Return its Python."""
         return self.folder / "env" / "bin" / "python3"
 
     @property
     def was_killed(self) -> bool:
-        """Whether it is gone by ``kill``."""
+        """Return whether ``kill`` ended it."""
         return self.process.returncode == -signal.SIGKILL
 
     def kill(self) -> None:
-        """End it and its executors at once, as a power cut would."""
+        """End it and its executors immediately, like a power cut."""
         os.killpg(self.process.pid, signal.SIGKILL)
         self.process.wait()
 
 
 @dataclass(frozen=True)
 class StandaloneCluster:
-    """A running cluster: its address, and its workers."""
+    """A running cluster: its directory, its address, and its workers."""
 
     folder: Path
     master: str
     workers: list[Worker]
 
     def two_workers(self) -> list[Worker]:
-        """Two workers that run: those that are there, and as many more as it takes."""
+        """Return two running workers, and start as many as are missing."""
         while len(running := [each for each in self.workers if each.process.poll() is None]) < 2:
             self.start_worker()
         return running
 
     def start_worker(self) -> None:
-        """Start one more worker, and wait until the master knows it."""
+        """Start one more worker, and wait until the master has registered it."""
         folder = self.folder / f"worker-{len(self.workers)}"
         options = ["--cores", "1", "--memory", "1g", "--work-dir", f"{folder}/work", self.master]
         worker = Worker(folder, _start(folder, _WORKER, options))
@@ -73,15 +73,15 @@ class StandaloneCluster:
         _waited_for(folder / "log", r"(Successfully registered)", worker.process)
 
     def run_options(self) -> list[str]:
-        """What `oriel run` is told to run there, all over loopback."""
+        """Return the options for `oriel run` on this cluster, with all connections on loopback."""
         conf = {
             "spark.driver.host": "127.0.0.1",
             "spark.driver.bindAddress": "127.0.0.1",
             "spark.executor.memory": "768m",
-            # Of as many workers as there are cores each has a part.
+            # The run starts only when all cores are registered, so each worker has tasks.
             "spark.scheduler.minRegisteredResourcesRatio": "1",
             "spark.executor.extraJavaOptions": java.options(),
-            # A name that each machine looks up for itself.
+            # Each machine resolves this name itself.
             "spark.pyspark.python": "python3",
         }
         options = [f"--conf={name}={value}" for name, value in conf.items()]
@@ -108,7 +108,7 @@ def running_cluster(folder: Path, workers: int = 2) -> Iterator[StandaloneCluste
 
 
 def _start(folder: Path, name: str, options: list[str]) -> "subprocess.Popen[bytes]":
-    """Start one of Spark's processes, as of a machine that has nothing but ``folder``."""
+    """Start one of Spark's processes, as on a machine that has only ``folder``."""
     (folder / "tmp").mkdir(parents=True)
     _make_environment(folder / "env")
     java_home = os.environ.get("JAVA_HOME") or str(
@@ -132,14 +132,14 @@ def _start(folder: Path, name: str, options: list[str]) -> "subprocess.Popen[byt
 
 
 def _make_environment(folder: Path) -> None:
-    """A Python environment with the packages of this one; a checkout's paths are not in it."""
+    """Create a Python environment with the packages of this one, without a checkout's paths."""
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(folder)], check=True)
     (packages,) = folder.glob("lib/python*/site-packages")
     (packages / "packages.pth").write_text("\n".join(site.getsitepackages()))
 
 
 def _waited_for(log: Path, pattern: str, process: "subprocess.Popen[bytes]") -> str:
-    """What ``pattern`` finds in a log, as soon as it is there."""
+    """Return the first group of ``pattern`` in a log, and wait for it."""
     text = wait_until(
         log.read_text, repr(pattern), lambda text: re.search(pattern, text), process=process
     )

@@ -1,4 +1,4 @@
-"""End to end: a cluster, of which a worker is killed, leaves what a run on one machine leaves."""
+"""End to end: a cluster that loses a worker writes the same tables as one machine."""
 
 import subprocess
 from collections.abc import Iterator, Mapping, Sequence
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.e2e
 
 #: Next to ``kinds_topology``, which it imports as a user's module.
 TOPOLOGY = ROOT / "tests" / "system" / "kills" / "cluster_topology.py"
-#: Of few stores: what is another matter over objects is the same of every kind of store.
+#: Few stores are enough, because over objects every kind of store works in the same way.
 SMALL_TOPOLOGY = """
 from oriel import StreamsBuilder, TimeWindows, collect_list, count
 
@@ -38,15 +38,15 @@ topology = builder.build()
 """
 SEED = 36
 _BATCH_BYTES = 2 * 2**20
-#: Bytes of each topic. Together a full batch is too large for the driver alone, so that executors
-#: compute it; the rest at the end is small, and the driver goes on from their state.
+#: Bytes of each topic. A full batch needs the executors, because it exceeds the limit of the
+#: driver. The last batch is small, and the driver continues from the executors' state.
 _TOPIC_BYTES = {TOPIC: 4 * 2**20, "orders": 4 * 2**20, "paid": 4 * 2**20}
 _OTHER_TOPIC_BYTES = 2**20
 
 
 @pytest.fixture(scope="module")
 def log(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Write random topics, with blanks behind each line, as a batch is cut by bytes."""
+    """Write random topics, with blanks after each record, because batches are limited by bytes."""
     root = tmp_path_factory.mktemp("cluster") / "log"
     events = random_logs(Random(SEED))
     _write(root, TOPIC, {p: [line.raw for line in lines] for p, lines in events.items()})
@@ -67,13 +67,13 @@ def _write(root: Path, topic: str, lines_of: Mapping[int, Sequence[bytes]]) -> N
 
 @pytest.fixture(scope="module")
 def options(log: Path) -> list[str]:
-    """Give the options of all runs."""
+    """Return the options of all runs."""
     return ["--event-log", str(log), "--cores", "2", "--max-batch-bytes", str(_BATCH_BYTES)]
 
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StandaloneCluster]:
-    """One master for all tests; each has two workers, of which it kills one."""
+    """Yield one master for all tests. Each test has two workers, and kills one."""
     with running_cluster(tmp_path_factory.mktemp("cluster") / "cluster", workers=0) as made:
         yield made
 
@@ -81,10 +81,10 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StandaloneClus
 def test_a_cluster_that_loses_a_worker_leaves_the_tables_of_one_machine(
     cluster: StandaloneCluster, options: list[str], tmp_path: Path, runs: Runs
 ) -> None:
-    """Every row of every table, revisions and dead letters included, and every counter.
+    """All rows of all tables and all counters are equal, including revisions and dead letters.
 
-    The workers' Python has no ``oriel``: it and the module beside the topology come from the
-    driver. One worker is killed, with its state of the shuffles, after the first batch.
+    The workers' Python does not have ``oriel``. The driver sends the package and the module next to
+    the topology. One worker is killed after the first batch, with its shuffle data.
     """
     local = run_here(TOPOLOGY, tmp_path / "local", options, runs)
     workers = cluster.two_workers()
@@ -108,9 +108,9 @@ def test_a_cluster_over_objects_leaves_the_tables_of_one_machine(
     cluster: StandaloneCluster, options: list[str], object_store: ObjectStore, tmp_path: Path,
     runs: Runs,
 ) -> None:  # fmt: skip
-    """The workers know the object store from the driver; one is killed after the first batch.
+    """The driver sends the object store's settings to the workers. One worker is killed.
 
-    Each keeps copies of the segments that its tasks wrote or read.
+    Each worker keeps copies of the segments that its tasks wrote or read.
     """
     topology = tmp_path / "topology.py"
     topology.write_text(SMALL_TOPOLOGY)

@@ -54,7 +54,7 @@ _ADDRESSES = {
     "127.0.0.31": ("proxy", _HOST),
 }  # fmt: skip
 _NAMES = ("head", "worker-1", "worker-2", *_SERVICES, "proxy")
-#: Instead of Debian's: the packages of this environment replace those of a registry.
+#: Replaces Debian's Python. This environment's packages replace a package registry.
 _PYTHON = """#!/bin/sh
 set -e
 [ "$1 $2" = "-m venv" ]
@@ -80,7 +80,7 @@ remember_packages(
 
 
 class Production:
-    """Machines, a broker and an object store that checks rights; and the page that runs there."""
+    """Machines, a broker, an object store that checks rights, and the page that runs there."""
 
     def __init__(self, folder: Path, exits: ExitStack) -> None:
         require_machines("nginx", "promtool", "curl", "openssl")
@@ -94,7 +94,7 @@ class Production:
             "AWS_ENDPOINT_URL": _S3, "AWS_ALLOW_HTTP": "true",
             "PIP_NO_INDEX": "1", "PIP_DISABLE_PIP_VERSION_CHECK": "1", "PIP_QUIET": "1",
             "SPARK_DAEMON_JAVA_OPTS": java.options(), "SPARK_SUBMIT_OPTS": java.options(),
-            # The machines share the ports that listen on all addresses.
+            # All machines share the ports that listen on all addresses.
             "SPARK_MASTER_WEBUI_PORT": "8180", "SPARK_WORKER_WEBUI_PORT": "8181",
             "SPARK_LAUNCHER_OPTS": os.environ["SPARK_LAUNCHER_OPTS"],
             **({"JAVA_HOME": home} if (home := os.environ.get("JAVA_HOME")) else {}),
@@ -131,7 +131,7 @@ class Production:
                 tool.chmod(0o755)
 
     def _start_s3(self) -> dict[str, str]:
-        """Start the object store with an administrator. Return the administrator's variables."""
+        """Start the object store, and return the variables of its administrator."""
         head = self.machines["head"]
         server = head.start(
             f"PYTHONPATH={self._s3} {sys.executable} -P {ROOT}/tests/s3_server.py 9000", "root",
@@ -158,7 +158,10 @@ class Production:
                 "AWS_SECRET_ACCESS_KEY": key["SecretAccessKey"]}  # fmt: skip
 
     def substitute(self, script: str, machine: str) -> str:
-        """Put the values of this test into the commands of the page: the only changes."""
+        """Replace placeholders of the page's commands by values of this test.
+
+        This function has all differences between the page and the test.
+        """
         key = self.keys.get("oriel-serve" if machine in _SERVICES else "oriel-pipeline", {})
         for placeholder, value in {
             "THE-FILE": self.deleted_file,
@@ -173,7 +176,7 @@ class Production:
         return f"export ORIEL_TOKEN={self.token}\n{script}" if self.token else script
 
     def produce(self, keys: list[str], at_ms: int) -> None:
-        """Send a record of each key to the topic."""
+        """Send one record per key to the topic."""
         with self.machines.inside():
             producer = Producer({"bootstrap.servers": self.broker.address, "log_level": 0})
             for key in keys:
@@ -188,7 +191,7 @@ class Production:
         put(self.machines, name, source)
 
     def get(self, service: str, target: str) -> Any:
-        """Return the JSON of a service's response to the page's token."""
+        """Return the JSON response of a service to a request with the page's token."""
         return json.loads(self.machines["head"].run(
             f"curl -s --cacert /etc/oriel/ca.pem -H 'Authorization: Bearer {self.token}' "
             f"--connect-to ::{service} 'https://{_HOST}{target}'"
@@ -225,7 +228,7 @@ def _runs(folder: Path) -> None:
 
 @pytest.mark.parametrize("check", [pytest.param(_can_run, id="can run"), *full(_runs, id="runs")])
 def test_all_commands_of_the_page(check: Callable[[Path], None], tmp_path: Path) -> None:
-    """They run in the order of the page, on the machines and as the users that it names."""
+    """The commands run in the page's order, on the machines and as the users that it names."""
     check(tmp_path)
 
 
@@ -263,7 +266,7 @@ def _install(production: Production) -> None:
 
 
 def _put_connector(machines: Machines) -> None:
-    """Put the Kafka connector where Spark would fetch it to."""
+    """Put the Kafka connector into the directory to which Spark would download it."""
     head = machines["head"]
     jars = Path.home() / ".ivy2.5.2" / "jars"
     shutil.copytree(jars, head.root / "var/lib/oriel/.ivy2.5.2/jars")
@@ -342,7 +345,7 @@ def _renew_the_certificate(production: Production) -> None:
 
 
 def _back_up(production: Production) -> None:
-    """The backup goes to another bucket. A deleted object returns from its old version."""
+    """The backup is written to another bucket, and an old version restores a deleted object."""
     page = production.page
     page.again("aws s3api create-bucket --bucket oriel-backups --create-bucket-configuration "
                "LocationConstraint=eu-central-1", "head", "admin")  # fmt: skip
@@ -385,7 +388,7 @@ def _upgrade(production: Production, service: Started, serve: str) -> None:
 
 
 def _roll_back(production: Production, pipeline: Started, run: str) -> None:
-    """The restored pipeline reads what came since the backup."""
+    """The restored pipeline reads the records since the backup."""
     production.produce(["EWR"], _NOW_MS + 1)
     production.wait_for_count("proxy:443", "EWR", 2)
     assert pipeline.stop() == 0
@@ -406,7 +409,7 @@ def _roll_back(production: Production, pipeline: Started, run: str) -> None:
 
 
 def _check_rights(production: Production) -> None:
-    """Each action is needed: without it, the object store refuses a command of the page."""
+    """Each action is needed: without it, the object store rejects a command of the page."""
     commands = {
         "pipeline": ("head", "oriel doctor --data {data}\noriel backup --data {data} --to b"),
         "serve": ("serve-1", "oriel backup --data {data} --to b"),

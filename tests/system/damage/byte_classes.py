@@ -1,6 +1,7 @@
-"""The byte classes of each file format: which bytes of a file have which meaning.
+"""The byte classes of each file format: the meaning of each byte of a file.
 
-A campaign that draws bytes evenly hits the data of the largest files, and seldom a page header.
+A campaign that draws bytes evenly hits mostly the data of the largest files, and seldom a page
+header.
 """
 
 import re
@@ -14,7 +15,7 @@ import pyarrow.parquet as pq
 #: First byte, and the byte after the last.
 Span = tuple[int, int]
 
-#: Bytes that each page header of Parquet has at least.
+#: Minimum size of a Parquet page header in bytes.
 _PARQUET_PAGE_HEADER = 16
 _LMDB_PAGE, _LMDB_HEADER = 4096, 16
 _LMDB_FLAGS = {1: "branch page", 2: "leaf page", 4: "overflow page", 8: "meta page"}

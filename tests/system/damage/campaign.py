@@ -1,4 +1,4 @@
-"""A campaign: files of a data directory are damaged one after the other, and read again."""
+"""A campaign damages the files of a data directory one after the other, and reads them again."""
 
 import json
 import os
@@ -18,14 +18,14 @@ from tests.system.damage.byte_classes import Span, byte_classes
 from tests.system.damage.damages import Damage, Sources, files_by_class
 
 ROOT = Path(__file__).resolve().parents[3]
-#: Spark writes its log again at each start, and nothing else reads it.
+#: Spark writes its log again at each start, and nothing else reads the log.
 _UNREAD = {"Spark's log"}
-#: Modification times of damaged files, in ns: two damages of a file never have the same.
+#: Modification times of damaged files in ns. Two damages of a file never have the same.
 _TIMES_NS = count(1_000_000_000_000_000_000, 1_000_000)
 
 
 class ReadingProcess:
-    """The process with all readers; it is started again if a damaged file ends it."""
+    """The process with all readers. It starts again if a damaged file ends it."""
 
     def __init__(self, data: Path, scratch: Path) -> None:
         self._arguments = [str(data), str(scratch)]
@@ -33,14 +33,14 @@ class ReadingProcess:
         self._process = self._start()
 
     def learn(self, path: Path) -> None:
-        """Let the readers of an intact file say what is right."""
+        """Record the results of the readers of an intact file."""
         if path not in self._learned:
             self._learned.append(path)
             code = self._ask("learn", path)
             assert code is None, f"the readers of {path} ended with {code}, see above"
 
     def wrong(self, path: Path) -> tuple[list[str], bool]:
-        """Return what is wrong with the responses, and whether a reader refuses the file."""
+        """Return the problems of the responses, and whether a reader rejects the file."""
         answer = self._ask("check", path)
         if isinstance(answer, int):
             return [f"the process ended with {answer}"], False
@@ -48,7 +48,7 @@ class ReadingProcess:
         return wrong, is_refused
 
     def learn_again(self) -> None:
-        """Start another process if this one has ended; all files are intact now."""
+        """Start another process if this one has ended. All files are intact at this point."""
         if self._process.poll() is not None:
             self._process = self._start()
             for path in self._learned:
@@ -62,7 +62,7 @@ class ReadingProcess:
         )  # fmt: skip
 
     def _ask(self, command: str, path: Path) -> Any:
-        """Return the answer, or the exit code if the process has ended."""
+        """Return the response, or the exit code if the process has ended."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._process.stdin.write(json.dumps([command, str(path)]) + "\n")
@@ -71,7 +71,7 @@ class ReadingProcess:
         return json.loads(line) if line else self._process.wait()
 
     def __enter__(self) -> Self:
-        """Read files in this process for the time of a ``with`` block."""
+        """Keep the process for the time of a ``with`` block."""
         return self
 
     def __exit__(self, *_error: object) -> None:
@@ -81,7 +81,15 @@ class ReadingProcess:
 
 @dataclass
 class Campaign:
-    """Damages of one data directory; ``found`` has what was wrong, ``counts`` what happened."""
+    """Damages of one data directory.
+
+    Attributes:
+        data: The data directory.
+        process: The process with the readers.
+        seed: The seed of the random damages.
+        found: The problems.
+        counts: How often each class of files had which result.
+    """
 
     data: Path
     process: ReadingProcess
@@ -99,7 +107,7 @@ class Campaign:
         spans: dict[str, list[tuple[Path, list[Span]]]] = {}
         for name, paths in self._files.items():
             for path in paths:
-                # Any byte of a copy is compared with the manifest.
+                # The manifest has a digest of every byte of a copy.
                 is_copy = name == "backup" and path.name != "backup.json"
                 classes = byte_classes(self.data / path, is_whole=is_copy)
                 for byte_class, found in classes.items():

@@ -1,4 +1,4 @@
-"""Ways in which a file of a data directory is damaged, and the classes of its files."""
+"""Ways to damage a file of a data directory, and the classes of its files."""
 
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -6,7 +6,7 @@ from pathlib import Path
 from random import Random
 from typing import NamedTuple
 
-#: Classes of files by their path in a data directory; the first that matches counts.
+#: Classes of files by their path in a data directory. The first match counts.
 CLASSES = {
     "data file": r"tables/[^/]+/[^/]+\.parquet",
     "Delta entry": r"tables/[^/]+/_delta_log/\d+\.json",
@@ -25,7 +25,7 @@ _PAGE_BYTES = 4096
 
 
 class Sources(NamedTuple):
-    """Other data directories, from which files are taken: of an earlier day and of another owner.
+    """Other data directories with replacement files: from an earlier day and of another owner.
 
     ``foreign`` has the same topologies and other records.
     """
@@ -46,12 +46,12 @@ def files_by_class(data: Path) -> dict[str, list[Path]]:
 
 
 def class_of(relative: Path) -> str | None:
-    """Return the class of a file, None if it has none (locks and logs of Java)."""
+    """Return the class of a file, or None for files without a class (locks and logs of Java)."""
     text = relative.as_posix()
     return next((name for name, pattern in CLASSES.items() if re.fullmatch(pattern, text)), None)
 
 
-#: Damages ``path`` of the data directory, and returns what it did; None if nothing changes.
+#: Damages ``path`` of the data directory and returns a description, or None if nothing changes.
 Damage = Callable[[Path, Path, Random, Sources], str | None]
 
 
@@ -65,7 +65,7 @@ def flip(data: Path, path: Path, random: Random, _sources: Sources) -> str | Non
 
 
 def cut_off(data: Path, path: Path, random: Random, _sources: Sources) -> str | None:
-    """Cut the file off."""
+    """Truncate the file."""
     content = (data / path).read_bytes()
     length = random.randrange(len(content))
     (data / path).write_bytes(content[:length])
@@ -109,12 +109,15 @@ def swap(data: Path, path: Path, random: Random, _sources: Sources) -> str | Non
 
 
 def of_another_day(data: Path, path: Path, _random: Random, sources: Sources) -> str | None:
-    """Replace the file by the one that had its name on an earlier day."""
+    """Replace the file by the file with its name from an earlier day."""
     return _replaced(data, path, sources.earlier, path)
 
 
 def of_another_directory(data: Path, path: Path, random: Random, sources: Sources) -> str | None:
-    """Replace the file by one of its class from another data directory, of the same name if any."""
+    """Replace the file by one of its class from another data directory.
+
+    A file with the same path is preferred.
+    """
     if (sources.foreign / path).is_file():
         return _replaced(data, path, sources.foreign, path)
     others = files_by_class(sources.foreign).get(class_of(path) or "", [])
@@ -132,7 +135,7 @@ def _replaced(data: Path, path: Path, source: Path, other: Path) -> str | None:
     return f"replaced by {source.name}/{other}"
 
 
-#: Each damage with how often it is done.
+#: The damages and how often each is drawn.
 DAMAGES: Mapping[Damage, int] = {
     flip: 8,
     cut_off: 3,

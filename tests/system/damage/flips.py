@@ -1,7 +1,8 @@
 """Check every reader of a damaged file: ``python -m tests.system.damage.flips DATA SCRATCH``.
 
-The process reads paths, one per line, and prints what is wrong with the responses of each reader
-of this file as a JSON list. It is a process of its own, because a damaged index can end it.
+The process reads commands with a path, one per line. It prints the problems of the responses of the
+file's readers as a JSON list. The test needs a separate process, because a damaged index can end
+it.
 """
 
 import logging
@@ -25,7 +26,7 @@ from oriel.storage.tailer import stores_with_tables
 from tests.system.damage import readers
 from tests.system.damage.readers import Known, Place, Refused, Unclear
 
-#: A message about damage has one of these: what the user can do.
+#: A message about damage must contain a solution from this list.
 SOLUTION = re.compile(
     r"[Rr]estore|rebuil|[Rr]emove|[Dd]elete|[Rr]etry|again|back from a backup|start .*empty|"
     r"[Uu]pgrade|[Rr]ead the store again|give .* up|[Nn]ame the (folder|directory)|--name|"
@@ -34,11 +35,11 @@ SOLUTION = re.compile(
 Reader = Callable[[Place, str], Any]
 
 
-#: One in so many damaged indexes is read as if its writer was killed, which takes a process.
+#: This fraction (1 in 8) of damaged indexes is read as if the writer was killed, in a process.
 _KILLED_WRITERS = 8
-#: A damaged file is read by so many of its readers, which other damages share out.
+#: This many readers read a damaged file. Other damages test the other readers.
 _READERS = 3
-#: The readers of files by their path, and the group of the path that says what they read.
+#: The readers of files by their path, and the group of the path with their subject.
 _READERS_OF: dict[str, tuple[int, list[Reader]]] = {
     r"tables/([^/]+)/.*": (1, [
         readers.served_letters, readers.listed_letters, readers.compacted,
@@ -54,7 +55,7 @@ _READERS_OF: dict[str, tuple[int, list[Reader]]] = {
 
 
 class Readers:
-    """The readers of each file, and what they read of the intact directory."""
+    """The readers of each file, and their results for the intact directory."""
 
     def __init__(self, data: Path, scratch: Path) -> None:
         layout = DataLayout(data)
@@ -64,16 +65,13 @@ class Readers:
         self._draws = 0
 
     def learn(self, path: Path) -> None:
-        """Let the readers of an intact file say what is right."""
+        """Record the results of the readers of an intact file."""
         for reader, subject in self._readers(path, is_every=True):
             if (reader, subject) not in self._wanted:
                 self._wanted[reader, subject] = list(self._right(reader, subject))
 
     def wrong(self, path: Path) -> tuple[list[str], bool]:
-        """Return what is wrong with the responses of the readers of a damaged file.
-
-        Also return whether a reader refuses the file.
-        """
+        """Return the problems of the readers of a damaged file, and whether a reader rejects it."""
         wrong, is_refused = [], False
         self._draws += 1
         every = self._readers(path, is_every=False)
@@ -94,15 +92,15 @@ class Readers:
         return wrong, is_refused
 
     def _right(self, reader: Reader, subject: str) -> Iterator[Any]:
-        """Yield each right result of a reader: the file can be whole, or its version is gone."""
+        """Yield each right result of a reader: the file can be whole, or its version is deleted."""
         found = _read(reader, self._place, subject)
         yield found
         if reader is readers.opened_store:
-            # The pipeline computes the state of a damaged decision again.
+            # The pipeline computes the state of a damaged prepared batch again.
             yield {**found, "prepared": None, "state": {}}
-            # A store that has committed its newest batch does not need the one before it.
+            # A store that has committed its newest batch does not need the batch before it.
             yield {**found, "starts": {}}
-            # If you delete the clocks that were set, the clocks before them count again.
+            # Without the stream times that were set, the earlier ones count again.
             known = self._place.stores[subject]
             state = known.checkpoint / "state" / known.definition.state_name
             for clocks in state.glob("clock-*.json"):
@@ -113,7 +111,7 @@ class Readers:
             yield {**found, "published": None}
         table = self._place.layout.tables / subject
         if (table / LOG_FOLDER).is_dir():
-            # A newest entry that is torn is not committed yet.
+            # An incomplete newest entry is not committed yet.
             newest = max((table / LOG_FOLDER).glob("*.json"))
             with _aside(newest), suppress(Refused):
                 yield _read(reader, self._place, subject)
@@ -124,11 +122,11 @@ class Readers:
             return
         damaged = self._place.data / path
         if damaged.parent.name == LOG_FOLDER and not damaged.exists():
-            # Without the newest entry, the table is at the version before, which is not damage.
+            # Without the newest entry, the table is at the previous version, which is not damage.
             return
-        # A digest that differs accuses the file that it is of.
+        # A digest mismatch is reported for the file that has the digest.
         names = {damaged, damaged.with_suffix(".parquet"), *damaged.parents}
-        # The clocks that were set are a part of the decision next to them.
+        # The stream times that were set belong to the prepared batch next to them.
         names.add(damaged.with_name(damaged.name.removeprefix("clock-")))
         try:
             findings = _read(readers.findings, self._place, str(path))
@@ -139,12 +137,12 @@ class Readers:
                 yield f"oriel verify does not name it: {findings}"
 
     def _readers(self, path: Path, *, is_every: bool) -> list[tuple[Reader, str]]:
-        """Return the readers of a file, each with what it reads."""
+        """Return the readers of a file with their subjects."""
         match path.parts:
             case ["tables", str(store), *_] if store != DEAD_LETTERS:
                 return self._readers_of_table(store)
             case ["index", _, str(store), _, *_]:
-                # The tailer's own files are not in a directory of a store.
+                # The tailer's own files are not in a store's directory.
                 found: list[Reader] = [readers.verified_index]
                 if is_every or self._draws % _KILLED_WRITERS == 0:
                     found.append(readers.index_of_killed_writer)
@@ -169,7 +167,7 @@ class Readers:
 
 @contextmanager
 def _aside(path: Path) -> Iterator[None]:
-    """Give a file another name for the time of a ``with`` block, as if it were deleted."""
+    """Rename a file for the time of a ``with`` block, as if it were deleted."""
     aside = path.rename(path.with_suffix(".aside"))
     try:
         yield
@@ -199,18 +197,18 @@ def _log(checkpoint: Path) -> dict[str, str]:
 
 
 def _read(reader: Reader, place: Place, subject: str) -> Any:
-    """Return what a reader reads.
+    """Return the result of a reader.
 
     Raises:
-        Refused: The reader says what is wrong.
-        Unclear: The reader fails otherwise.
+        Refused: The reader reports the problem to its user.
+        Unclear: The reader fails in another way.
     """
     try:
         return reader(place, subject)
     except (PipelineError, StorageError) as error:
         raise Refused(str(error)) from error
     except OSError as error:
-        # Commands print errors of the disk so.
+        # Commands print disk errors in this form.
         problem = disk_problem(error)
         if problem is None:
             raise Unclear(str(error)) from error
@@ -232,7 +230,7 @@ def _unclear(path: Path, text: str) -> Iterator[str]:
 
 
 def _difference(found: Any, wanted: list[Any]) -> str:
-    """Describe in short how a result differs from each that is right."""
+    """Return a short description of the difference from the right results."""
     if isinstance(found, dict) and isinstance(wanted[0], dict):
         names = [name for name in found if found[name] != wanted[0].get(name)]
         return f"other {names}: {str([found[name] for name in names])[:300]}"
@@ -240,7 +238,7 @@ def _difference(found: Any, wanted: list[Any]) -> str:
 
 
 def main(arguments: list[str]) -> None:
-    """Check each path that is written to stdin, after the lines with intact ones."""
+    """Check each path from stdin, after the lines with intact files."""
     logging.disable(logging.CRITICAL)
     data, scratch = map(Path, arguments)
     checked = Readers(data, scratch)

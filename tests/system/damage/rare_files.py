@@ -18,16 +18,16 @@ from oriel.storage.dead_letters import note_line
 from oriel.storage.tailer import StatusFile, StoreStatus, stores_with_tables
 from tests.pipeline.commit.writers import Writer, write_log
 
-#: A store of the first golden topology whose table is compacted, and whose clock was set.
+#: A store of the first golden topology with a compacted table, and one whose stream time was set.
 _COMPACTED, _SET = "hopping", "sessions"
-#: A store whose state a sink takes over.
+#: A store whose state a sink reuses.
 _TAKEN = "totals"
-#: Batches of the data directory that the backup is of.
+#: The number of batches in the data directory of the backup.
 _BATCHES = 4
 
 
 def add_rare_files(data: Path, scratch: Path, topology: str) -> None:
-    """Add to the data directory of a topology what its pipeline does not write."""
+    """Add to the data directory of a topology the files that its pipeline does not write."""
     layout = DataLayout(data)
     assert compact.main([_COMPACTED, "--all", "--data", str(data)]) == 0
     _set_clock(layout.checkpoint(topology) / "state" / _SET)
@@ -38,7 +38,7 @@ def add_rare_files(data: Path, scratch: Path, topology: str) -> None:
     layout.replayed.write_bytes(b"".join(notes))
     stores = stores_with_tables(layout)
     StatusFile(layout).write({store: StoreStatus("following", 1) for store in stores})
-    # A small one, because each damage of it is looked for in all of its files.
+    # A small one, because the test searches all of its files for each damage.
     shutil.rmtree(data / "backup", ignore_errors=True)
     write_log(scratch, _BATCHES)
     writer = Writer(scratch, sync=False)

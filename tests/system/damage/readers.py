@@ -1,7 +1,7 @@
 """Every reader of the files of a data directory, in one process and without Spark.
 
-A reader returns what it has read, or it raises the error that a user would see. Readers that write
-work in ``Place.scratch``, with copies of the files that they change.
+A reader returns what it has read, or raises the error that a user would see. Readers that write use
+``Place.scratch``, with copies of the files that they change.
 """
 
 import io
@@ -43,21 +43,21 @@ from oriel.storage.tailer import require_verifications
 from tests.app.api_client import ApiClient
 from tests.system.damage.served import follow
 
-#: More than any store of the campaign has.
+#: More rows than any store of the campaign has.
 _ROWS_MAX = 1_000
 
 
 class Refused(Exception):
-    """A reader has refused what it found; the text is what its user sees."""
+    """A reader rejects a file. The text is the message for its user."""
 
 
 class Unclear(Exception):
-    """A reader has failed otherwise than with an error for its user."""
+    """A reader fails without an error message for its user."""
 
 
 @dataclass(frozen=True)
 class Known:
-    """What a pipeline knows of a store from its topology: its definition and its state."""
+    """The definition and state of a store that a pipeline has from its topology."""
 
     definition: Any
     checkpoint: Path
@@ -68,9 +68,13 @@ class Known:
 
 @dataclass(frozen=True)
 class Place:
-    """The data directory that is read, and a directory for what readers write.
+    """The data directory, and a directory for the readers' output.
 
-    ``stores`` also has the sinks. ``logs`` has what each checkpoint says of its event log.
+    Attributes:
+        data: The data directory.
+        scratch: The directory for files that readers write.
+        stores: The stores and sinks by name.
+        logs: The event log that each checkpoint records.
     """
 
     data: Path
@@ -80,7 +84,7 @@ class Place:
 
     @property
     def layout(self) -> DataLayout:
-        """The layout of the data directory."""
+        """Return the layout of the data directory."""
         return DataLayout(self.data)
 
     def copy(self, *paths: str) -> DataLayout:
@@ -93,7 +97,7 @@ class Place:
         return DataLayout(target)
 
     def with_index(self, store: str = "") -> DataLayout:
-        """Return the layout of the data directory with a copy of the index of a store, or none."""
+        """Return the layout with a copy of a store's index, or without indexes."""
         layout = DataLayout(self.data, self.scratch / "index")
         shutil.rmtree(layout.indexes, ignore_errors=True)
         if store:
@@ -103,7 +107,7 @@ class Place:
 
 @cache
 def _service(data: Path) -> ApiClient:
-    """Return a client of a service that stays, because making one takes longer than a request."""
+    """Return a client of a cached service, because a start is slower than a request."""
     return ApiClient(Service(data))
 
 
@@ -148,7 +152,7 @@ def rebuilt(place: Place, store: str) -> Any:
 
 
 def _indexed(layout: DataLayout, store: str) -> Any:
-    """Read all rows of an index as a worker does that opens it."""
+    """Read all rows of an index, like a worker that opens it."""
     reader = IndexReader(IndexFolder(layout.index(store)))
     try:
         with reader.snapshot() as snapshot:
@@ -160,13 +164,13 @@ def _indexed(layout: DataLayout, store: str) -> Any:
 
 
 def changes(place: Place, store: str) -> Any:
-    """Read the changes since the first version, with an index that is whole."""
+    """Read the changes since the first version, with an intact index."""
     (body,) = _get(place.layout, f"/v1/stores/{store}/changes?since_version=0")
     return {name: body[name] for name in ("changes", "through_version", "next_cursor")}
 
 
 def verified_index(place: Place, store: str) -> Any:
-    """Read the index after the tailer has verified it, or built it again."""
+    """Read the index after the tailer has verified or rebuilt it."""
     layout = place.with_index(store)
     require_verifications(layout)
     _follow(layout, store)
@@ -174,7 +178,7 @@ def verified_index(place: Place, store: str) -> Any:
 
 
 def index_of_killed_writer(place: Place, store: str) -> Any:
-    """Read an index whose writer was killed, so that it has no digest to compare."""
+    """Read an index without a digest, because its writer was killed."""
     layout = place.with_index(store)
     boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
     for mark in layout.index(store).glob("generation-*/WRITTEN"):
@@ -186,7 +190,7 @@ def index_of_killed_writer(place: Place, store: str) -> Any:
 
 
 def _look_in_fork(generation: Path) -> None:
-    """Look through a generation in a fork: a new Python takes longer than the look."""
+    """Check a generation in a fork, because a new Python process is slower than the check."""
     with tempfile.TemporaryFile("w+") as found:
         process = os.fork()
         if process == 0:
@@ -208,7 +212,7 @@ def _follow(layout: DataLayout, store: str) -> None:
 
 
 def opened_store(place: Place, store: str) -> Any:
-    """Open the table and the state of a store as a start of the pipeline does."""
+    """Open the table and the state of a store, like a start of the pipeline."""
     known = place.stores[store]
     states = known.checkpoint.relative_to(place.data) / "state" / known.definition.state_name
     layout = place.copy(f"tables/{store}", "tables/_dead_letters", str(states))
@@ -228,7 +232,7 @@ def _recovered(states: Path, tables: StoreTables | SinkTopic, known: Known) -> A
     batches = StoreBatches(cast("StorePlans", plans), tables, versions, tasks=2)
     recovered = batches.recover()
     if recovered is None:
-        # The first batch is refused if the table has others.
+        # The first batch is rejected if the table has other batches.
         batches.begin(0, {})
     assert recovered is not None
     prepared = versions.decided(recovered.batch)
@@ -248,7 +252,7 @@ def _content(table: pa.Table) -> bytes:
 
 
 def opened_sink(place: Place, sink: str) -> Any:
-    """Open the state of a sink as a start of the pipeline does."""
+    """Open the state of a sink, like a start of the pipeline."""
     known = place.stores[sink]
     layout = place.copy(str(known.checkpoint.relative_to(place.data)), "tables/_dead_letters")
     folder = layout.checkpoint(known.checkpoint.name)
@@ -261,13 +265,13 @@ def opened_sink(place: Place, sink: str) -> Any:
 
 
 def opened_checkpoint(place: Place, name: str) -> Any:
-    """Take over a checkpoint as a start of the pipeline does."""
+    """Open a checkpoint, like a start of the pipeline."""
     path = f"checkpoints/{name}"
     layout = place.copy(path)
     folder = layout.checkpoint(name)
     settle_log(folder, place.logs[name], sync=False)
     with Checkpoint(folder, sync=False) as checkpoint:
-        # A start reads the states of its stores next, which name the application.
+        # A start then reads the states of its stores, which name the application.
         for state in sorted((folder / "state").iterdir()):
             versions = checkpoint.versions(state.name)
             versions.load(versions.newest())
@@ -275,7 +279,7 @@ def opened_checkpoint(place: Place, name: str) -> Any:
 
 
 def final_rows(place: Place, store: str) -> Any:
-    """Read the final rows of a store as stores that read them do."""
+    """Read the final rows of a store, like the stores over it."""
     known = place.stores[store]
     states = known.checkpoint / "state" / known.definition.state_name
     decided = StateVersions(states, sync=False).decided(known.batch)
@@ -310,7 +314,7 @@ def listed_letters(place: Place, _store: str) -> Any:
 
 
 def restored(place: Place, _path: str) -> Any:
-    """Make a data directory of the backup; return the content of all of its files."""
+    """Restore the backup, and return the content of all its files."""
     target = place.scratch / "restored"
     shutil.rmtree(target, ignore_errors=True)
     _command(restore.main, "--from", place.data / "backup", "--data", target)
@@ -319,7 +323,10 @@ def restored(place: Place, _path: str) -> Any:
 
 
 def health(place: Place, _path: str) -> Any:
-    """Request the pages on the state of the service; return nothing, because all of it can vary."""
+    """Request the pages on the state of the service.
+
+    Return nothing, because all values can vary.
+    """
     client = _service(place.data)
     for target in ("/healthz", "/readyz", "/metrics", "/v1/status", "/v1/stores"):
         answer = client.get(target)
@@ -338,7 +345,7 @@ def _command(main: Callable[[list[str]], int], *arguments: object) -> str:
 
 @dataclass(frozen=True)
 class _Near(Check):
-    """A check that only looks at what a path belongs to."""
+    """A check that is limited to the subjects that contain a path."""
 
     check: Check
     path: Path
@@ -358,7 +365,7 @@ def findings(place: Place, path: str) -> list[Finding]:
 
 
 def verified_backup(place: Place, _path: str) -> None:
-    """Check the backup with ``oriel verify``; findings are on stdout, errors on stderr."""
+    """Check the backup with ``oriel verify``. Findings are on stdout, errors on stderr."""
     with redirect_stdout(io.StringIO()) as output, redirect_stderr(io.StringIO()) as told:
         code = verify.main(["--backup", str(place.data / "backup")])
     if code:

@@ -1,8 +1,8 @@
-"""Read every store of a data directory as the service does: ``main([DATA])`` prints it as JSON.
+"""Read every store of a data directory like the service: ``main([DATA])`` prints it as JSON.
 
-Each store is read twice. A worker can read the index that it finds before the tailer has looked
-at it, and it reads the index that the tailer has made of the table. ``main([DATA, "versions"])``
-prints the rows of each version of each table instead.
+Each store is read twice. A worker can read the index before the tailer has checked it, and also
+after the tailer has updated it. With ``main([DATA, "versions"])``, the program prints the rows of
+each version of each table instead.
 """
 
 import logging
@@ -23,7 +23,7 @@ from oriel.storage.tailer.store import StoreTailer
 from oriel.storage.tailer.tables import stores_with_tables
 from tests.app.api_client import ApiClient
 
-#: Steps of a tailer until it follows its table, or has failed.
+#: Number of tailer steps until it follows its table or has failed.
 _STEPS_MAX = 50
 _DONE = {"following", "failed"}
 
@@ -37,7 +37,7 @@ def main(arguments: list[str]) -> int:
         versions = {store: _versions(layout, store) for store in stores}
         sys.stdout.write(orjson.dumps(versions).decode())
         return 0
-    # As the supervisor does, before it starts a worker.
+    # The supervisor does the same before it starts a worker.
     require_verifications(layout)
     before = _read(layout, stores)
     problems = {store: follow(layout, store) for store in stores}
@@ -50,7 +50,7 @@ def main(arguments: list[str]) -> int:
 
 
 def follow(layout: DataLayout, store: str) -> str | None:
-    """Bring the index of a store to the newest version; return the tailer's problem, if any."""
+    """Update a store's index to the newest version, and return the tailer's problem or None."""
     tailer = StoreTailer(DeltaLog(layout.table(store)), IndexFolder(layout.index(store)))
     try:
         for _ in range(_STEPS_MAX):
@@ -89,7 +89,7 @@ def _read(layout: DataLayout, stores: list[str]) -> dict[str, dict[str, Any]]:
 
 
 def _rows(client: ApiClient, store: str) -> dict[str, Any]:
-    """All rows of a store, or the status and the text of its error."""
+    """Return all rows of a store, or the status and the text of the error."""
     rows: list[Any] = []
     cursor = ""
     while True:

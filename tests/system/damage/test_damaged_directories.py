@@ -1,4 +1,4 @@
-"""A damaged file of a data directory gives an error that says what to do, never a wrong row."""
+"""A damaged file of a data directory causes an error that says what to do, never a wrong row."""
 
 import re
 import shutil
@@ -35,7 +35,7 @@ from tests.system.damage.rare_files import add_rare_files
 
 pytestmark = pytest.mark.e2e
 
-#: A message about damage has one of these: what the user can do.
+#: A message about damage must contain a solution from this list.
 SOLUTION = re.compile(
     r"[Rr]estore|rebuil|[Rr]emove|[Dd]elete|[Rr]etry|again|back from a backup|"
     r"start .*empty|[Uu]pgrade|"
@@ -45,9 +45,9 @@ SOLUTION = re.compile(
 
 @dataclass(frozen=True)
 class Prepared:
-    """A data directory to damage, and what each version of its tables has.
+    """A data directory to damage, and the content of each version of its tables.
 
-    ``versions`` also has the versions that follow when a pipeline has read the rest of the log.
+    ``versions`` also has the versions after a pipeline has read the rest of the log.
     """
 
     folder: Path
@@ -58,7 +58,7 @@ class Prepared:
 
 @pytest.fixture(scope="module", name="prepared")
 def _prepared(runs: Runs, tmp_path_factory: pytest.TempPathFactory) -> Prepared:
-    """Make three directories: one to damage, one of an earlier day, one of somebody else."""
+    """Create three directories: one to damage, one of an earlier day, and one of another owner."""
     folder = tmp_path_factory.mktemp("damage")
     topology_of: dict[str, str] = {}
     write_log(folder / "log", part=4)
@@ -115,7 +115,7 @@ def _index(runs: Runs, data: Path) -> None:
 def test_a_damaged_file_gives_the_right_rows_or_an_error_with_a_solution(
     prepared: Prepared, runs: Runs, tmp_path: Path, number: int
 ) -> None:
-    """One file of each directory is damaged, then the service reads it and the pipeline resumes."""
+    """One file of each directory is damaged. Then the service reads it and the pipeline resumes."""
     classes = sorted(files_by_class(prepared.folder / "data"))
     found = []
     for seed in range(number):
@@ -139,10 +139,10 @@ def _varied(prepared: Prepared, tmp_path_factory: pytest.TempPathFactory) -> Pat
 
 @contextmanager
 def _campaign(data: Path, scratch: Path) -> Iterator[Campaign]:
-    """Yield a campaign in which nothing must be found, and which leaves the directory as it is."""
+    """Yield a campaign that must find nothing, and must leave the directory unchanged."""
     before = _contents(data)
     with ReadingProcess(data, scratch) as process:
-        # pytest prints the seed of all tests (`-p randomly`), which this one follows from.
+        # This seed follows from the seed of all tests, which pytest prints (`-p randomly`).
         campaign = Campaign(data, process, randrange(2**32))
         yield campaign
     assert campaign.found == [], f"seed {campaign.seed}"
@@ -151,7 +151,7 @@ def _campaign(data: Path, scratch: Path) -> Iterator[Campaign]:
 
 def _contents(data: Path) -> dict[Path, bytes]:
     files = (path for path in data.rglob("*") if path.is_file())
-    # Each reader of an index takes a place in its lock file.
+    # Each reader of an index has an entry in its lock file.
     return {path: path.read_bytes() for path in files if path.name != "lock.mdb"}
 
 
@@ -168,7 +168,7 @@ def test_each_reader_of_a_flipped_bit_reads_the_same_or_says_what_to_do(
 def test_each_reader_of_a_replaced_file_reads_the_same_or_says_what_to_do(
     prepared: Prepared, varied: Path, tmp_path: Path, number: int
 ) -> None:
-    """Cut off, zero and swap files, and take others from an earlier day or elsewhere."""
+    """Truncate, zero and swap files, and use files from an earlier day or another directory."""
     damages = [
         cut_off, zero_page, zero_file, make_directory, delete, swap, of_another_day,
         of_another_directory,
@@ -180,7 +180,7 @@ def test_each_reader_of_a_replaced_file_reads_the_same_or_says_what_to_do(
 def _damaged_run(
     prepared: Prepared, runs: Runs, data: Path, random: Random, kind: str
 ) -> str | None:
-    """Damage one file of ``data``; return what is wrong with the responses, None if nothing is."""
+    """Damage one file of ``data``, and return what is wrong with the responses, or None."""
     path = random.choice(files_by_class(data)[kind])
     done = draw_damage(random)(data, path, random, prepared.sources)
     if done is None:
@@ -215,14 +215,14 @@ def _topology_of(prepared: Prepared, path: Path) -> str:
 
 
 def _why_not_clear(told: str, ended: Ended) -> str | None:
-    """Why the error of a command isn't clear, None if it is."""
+    """Return why the error of a command is not clear, or None."""
     text = " ".join(ended.told)
     is_clear = ended.code in {1, 3} and "oriel " in text and SOLUTION.search(text)
     return None if is_clear else f"{told}: exit code {ended.code}: {ended.told[-5:]}"
 
 
 def _why_wrong(prepared: Prepared, served: dict[str, Any], told: str) -> str | None:
-    """Why a response is wrong, None if each is right or an error with a solution."""
+    """Return why a response is wrong, or None if all are right or errors with a solution."""
     for moment, stores in served.items():
         for store, read in stores.items():
             place = f"{told}: {store} {moment} the tailer's work"
@@ -238,7 +238,7 @@ def _why_wrong(prepared: Prepared, served: dict[str, Any], told: str) -> str | N
 
 
 def _difference(read: dict[str, Any], wanted: list[dict[str, Any]]) -> str:
-    """Describe in short how a response differs from each that is right."""
+    """Return a short description of the difference from the right responses."""
     counts = [len(one["rows"]) for one in wanted]
     known = [row for one in wanted for row in one["rows"]]
     other = [row for row in read["rows"] if row not in known]

@@ -1,4 +1,4 @@
-"""The commands of the pages work, in the README and the tutorial from an empty directory."""
+"""The commands of the pages work. Those of the README and the tutorial need no files."""
 
 import shutil
 from collections.abc import Iterator
@@ -28,7 +28,7 @@ def demo(tmp_path_factory: pytest.TempPathFactory, runs: Runs) -> Iterator[tuple
 def test_what_a_page_tells_to_type_works(
     page: Path, tmp_path: Path, demo: tuple[Path, int], runs: Runs
 ) -> None:
-    """Its blocks run in order in one directory. The output has the shape that the page shows."""
+    """The page's blocks run in order in one directory, and the output has the shape on the page."""
     example, port = demo
     folder = tmp_path / "folder"
     shutil.copytree(example, folder, ignore=shutil.ignore_patterns("index"))
@@ -39,7 +39,7 @@ def test_what_a_page_tells_to_type_works(
 def test_what_a_first_page_tells_to_type_works(
     page: Path, tmp_path: Path, demo: tuple[Path, int], runs: Runs
 ) -> None:
-    """Its blocks run in order, in one empty directory, next to the service of the demo."""
+    """The page's blocks run in order in one empty directory, next to the service of the demo."""
     _, port = demo
     folder = tmp_path / "folder"
     folder.mkdir()
@@ -47,7 +47,7 @@ def test_what_a_first_page_tells_to_type_works(
 
 
 def test_the_pages_for_users_have_commands() -> None:
-    """The test does not pass because a page lost its blocks."""
+    """The test does not pass if a page loses its blocks."""
     names = {page.relative_to(ROOT).as_posix() for page in typed_pages()}
     assert {
         "README.md",

@@ -1,4 +1,4 @@
-"""The three examples through the real pipeline and the real service."""
+"""The three examples run through the real pipeline and the real service."""
 
 import json
 from collections.abc import Iterator
@@ -37,7 +37,7 @@ def service(tmp_path_factory: pytest.TempPathFactory, runs: Runs) -> Iterator[ht
 @pytest.mark.e2e
 @pytest.mark.parametrize("example", EXAMPLES)
 def test_the_first_output_of_an_example_has_windows(service: httpx.Client, example: str) -> None:
-    """The key of its dashboard link and its request has final windows."""
+    """An example's dashboard link and first request show a key with final windows."""
     shown = EXAMPLES[example]
     answer = service.get(f"/v1/stores/{shown.store}/{shown.read}/{shown.key}?limit=3&final=true")
     assert answer.json()["windows"], answer.text
@@ -45,7 +45,7 @@ def test_the_first_output_of_an_example_has_windows(service: httpx.Client, examp
 
 @pytest.mark.e2e
 def test_the_webhook_gets_each_alert_once(service: httpx.Client, tmp_path: Path) -> None:
-    """The alerts are for the windows that the test driver returns for the same records."""
+    """The webhook receives alerts for the windows that the test driver returns."""
     received = []
 
     def receive(request: httpx.Request) -> httpx.Response:
@@ -66,7 +66,7 @@ def _expected() -> list[tuple[str, int]]:
     """Return key and start of each final window with too few beats in the test driver."""
     driver = TopologyTestDriver(alert.topology)
     events = list(logs.heartbeats(Random(1)))
-    for partition in range(2):  # so that windows wait for both partitions
+    for partition in range(2):  # windows wait for both partitions
         driver.pipe_input("heartbeats", [], partition)
     for partition in range(2):
         driver.pipe_input(

@@ -22,7 +22,7 @@ class _KafkaPageRun(PageRun):
     """A page whose pipeline reads a topic of a broker."""
 
     def __init__(self, folder: Path, runs: Runs, broker: Broker) -> None:
-        """Run blocks in ``folder``, with ``broker`` in place of the page's."""
+        """Run blocks in ``folder``, with ``broker`` instead of the page's broker."""
         super().__init__(folder, runs, None)
         self._broker = broker
 
@@ -31,7 +31,7 @@ class _KafkaPageRun(PageRun):
         super().run(block._replace(text=block.text.replace(_ADDRESS, self._broker.address)))
 
     def _log_bytes(self) -> int:
-        """Return how many records the topic has, because a live pipeline reads what is added."""
+        """Return how many records the topic has, because a live pipeline reads added records."""
         consumer = Consumer(
             {"bootstrap.servers": self._broker.address, "log_level": 0, "group.id": "tutorial"}
         )
@@ -49,7 +49,7 @@ class _KafkaPageRun(PageRun):
 def test_the_tutorial_leads_from_a_topic_to_a_service_with_tokens(
     tmp_path: Path, broker: Broker, kafka_runs: Runs
 ) -> None:
-    """Each block runs in order in an empty directory. The output has the shape that is shown."""
+    """Each block runs in order in an empty directory, and the output has the shape on the page."""
     folder = tmp_path / "shops"
     folder.mkdir()
     with _KafkaPageRun(folder, kafka_runs, broker) as page_run:

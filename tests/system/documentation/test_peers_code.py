@@ -1,4 +1,4 @@
-"""Code of other systems on the pages is correct, as far as their own programs can tell."""
+"""Code of other systems on the pages is correct, as far as their own programs can check it."""
 
 import subprocess
 from pathlib import Path
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 _KAFKA_STREAMS = ROOT / "docs" / "migrate" / "kafka-streams.md"
 _SPARK = ROOT / "docs" / "migrate" / "spark.md"
 
-#: What the page's Java goes on from.
+#: The declarations before the page's Java.
 _CLASS = """\
 import static java.time.Duration.*;
 import java.time.Instant;
@@ -70,7 +70,7 @@ topology = builder.build()
 def test_the_java_of_the_guide_compiles(
     tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    """What the guide shows of Kafka Streams is what its own release accepts."""
+    """The Kafka Streams code of the guide compiles with the release that the guide names."""
     java = [block.text for block in blocks(_KAFKA_STREAMS) if block.language == "java"]
     assert len(java) >= 5
     methods = [f"    void block{number}() {{\n{text}    }}\n" for number, text in enumerate(java)]
@@ -84,7 +84,7 @@ def test_the_java_of_the_guide_compiles(
 
 @pytest.mark.slow
 def test_the_spark_code_of_the_guide_is_analysed(spark: "SparkSession") -> None:
-    """What the guide shows of Spark is what a session accepts: columns, types, watermarks."""
+    """A Spark session accepts the columns, types and watermarks of the guide's Spark code."""
     rates = spark.readStream.format("rate").load()
     scope: dict[str, Any] = {
         "orders": rates.selectExpr(
@@ -102,7 +102,7 @@ def test_the_spark_code_of_the_guide_is_analysed(spark: "SparkSession") -> None:
 
 @pytest.fixture(scope="module")
 def tables(tmp_path_factory: pytest.TempPathFactory, runs: "Runs") -> "Iterator[Serving]":
-    """Serve tables that the pipeline wrote in three batches: minutes, ten minutes and sessions."""
+    """Serve tables (minutes, ten minutes, sessions) that the pipeline wrote in three batches."""
     folder = tmp_path_factory.mktemp("tables")
     topology, log = folder / "orders.py", folder / "events" / "orders" / "0.jsonl"
     topology.write_text(_ORDERS)
@@ -125,7 +125,7 @@ def tables(tmp_path_factory: pytest.TempPathFactory, runs: "Runs") -> "Iterator[
 def test_the_queries_for_tables_return_what_the_service_returns(
     tables: Serving, spark: "SparkSession"
 ) -> None:
-    """Spark, DuckDB, Polars and pandas find the rows of the pipeline's tables that count."""
+    """Spark, DuckDB, Polars and pandas find the current rows of the pipeline's tables."""
     stores = ("minutes", "ten_minutes", "sessions")
     expected = {store: served(tables, store) for store in stores}
     paths = [tables.data / "tables" / store for store in stores]

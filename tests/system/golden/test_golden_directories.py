@@ -28,10 +28,10 @@ from tests.storage.waiting import WAIT_SECONDS, wait_until
 pytestmark = pytest.mark.e2e
 
 NAMES = list(archives())
-#: State of these formats cannot be read any more.
+#: This version cannot read state of the formats 1 and 2.
 REFUSED = [name for name in NAMES if name.startswith(("state1", "state2"))]
 CONTINUED = [name for name in NAMES if name not in REFUSED]
-#: What the topology ``sink`` writes.
+#: The topic of the topology ``sink``.
 TOPIC = "sold"
 
 
@@ -39,7 +39,7 @@ TOPIC = "sold"
 def _undisturbed(
     kafka_runs: Runs, tmp_path_factory: pytest.TempPathFactory
 ) -> Callable[[str], Directory]:
-    """Return a topology's directory after one run over the whole log, made once for each."""
+    """Return a function that runs a topology once over the whole log, and caches its directory."""
     made: dict[str, Directory] = {}
 
     def run(name: str) -> Directory:
@@ -54,7 +54,7 @@ def _undisturbed(
 
 @pytest.fixture(name="directory")
 def _directory(name: str, kafka_runs: Runs, tmp_path: Path) -> Directory:
-    """The golden directory of the test, next to the whole log."""
+    """Return the golden directory of the test, next to the whole log."""
     made = Directory(tmp_path, kafka_runs)
     unpack(name, made.data)
     return made
@@ -107,7 +107,7 @@ def test_state_that_cannot_be_read_is_refused_with_the_way_out(
 
 @pytest.mark.parametrize("name", NAMES)
 def test_the_service_serves_every_table(directory: Directory) -> None:
-    """It builds indexes of its own format, and every row is read by HTTP."""
+    """The service builds indexes of its own format, and every row is readable over HTTP."""
     layout = DataLayout(directory.data)
     for store in directory.stores:
         tailer = StoreTailer(DeltaLog(layout.table(store)), IndexFolder(layout.index(store)))
@@ -129,7 +129,7 @@ def test_the_service_serves_every_table(directory: Directory) -> None:
 def test_a_sink_continues_after_the_records_that_it_has_written(
     directory: Directory, broker: Broker
 ) -> None:
-    """The topic gets the records of the second half of the log, and none of the first half."""
+    """The topic receives the records of the second half of the log only."""
     admin = AdminClient({"bootstrap.servers": broker.address, "log_level": 0})
     if TOPIC not in admin.list_topics().topics:
         admin.create_topics([NewTopic(TOPIC, 1, 1)])[TOPIC].result(WAIT_SECONDS)

@@ -1,6 +1,7 @@
-"""``oriel run`` that is killed, all of it (driver, JVM, workers), around a publication.
+"""Kills ``oriel run`` (driver, JVM and workers) around a publication.
 
-``python -m tests.system.kafka.killed_sink STEP BATCH RUN-ARGUMENTS...`` in its own process group.
+``python -m tests.system.kafka.killed_sink STEP BATCH RUN-ARGUMENTS...`` runs in its own process
+group.
 """
 
 import sys
@@ -13,7 +14,7 @@ from tests.system.kills.killed_run import kill_before, kill_everything
 
 
 def _kill_published(batch: int) -> None:
-    """Kill when all of ``batch`` is in the topic, before that is noted."""
+    """Kill when the topic has all of ``batch``, before the note about it is written."""
     note = sink_topic.note_published
 
     def killing(folder: Any, prepared: Any, *, sync: bool) -> None:

@@ -1,4 +1,4 @@
-"""Batches whose rows go to Kafka, with crashes before and behind that; see ``Runs.call``."""
+"""Batches whose rows are written to Kafka, with crashes before and after that (``Runs.call``)."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -16,11 +16,11 @@ from oriel.pipeline.spark import build_session
 
 
 class _CrashError(Exception):
-    """The process is as good as dead."""
+    """Represents a crash of the process."""
 
 
 def topology() -> Topology:
-    """A store of each sort: rows that go again, final rows only, rows without windows."""
+    """Return a store of each kind: with tombstones, final rows only, and without windows."""
     builder = StreamsBuilder()
     grouped = builder.stream("t", "v LONG").group_by_key()
     sessions = grouped.windowed_by(SessionWindows.of_inactivity_gap_and_grace(10, 20))
@@ -32,7 +32,7 @@ def topology() -> Topology:
 
 
 def _run(spark: SparkSession, folder: Path, address: str, *times_ms: int) -> None:
-    """Run a batch with a record at each of these times."""
+    """Run a batch with one record at each time."""
     with (folder / "log" / "t" / "0.jsonl").open("ab") as file:
         for time_ms in times_ms:
             record = {"key": "k", "value": {"v": 1}, "timestamp_ms": time_ms}
@@ -52,9 +52,9 @@ def _run(spark: SparkSession, folder: Path, address: str, *times_ms: int) -> Non
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run a batch, one until its rows are written, one until they are to be, and each again.
+    """Run a batch, and batches that crash after and before publication, and repeat these.
 
-    Arguments: a folder, and the address of the brokers.
+    Arguments: a directory, and the address of the brokers.
     """
     folder, address = Path(arguments[0]), arguments[1]
     (folder / "log" / "t").mkdir(parents=True)
@@ -78,7 +78,7 @@ def main(arguments: Sequence[str]) -> int:
     Publisher.publish = crash  # type: ignore[assignment, method-assign]
     _run(spark, folder, address, 40)
     Publisher.publish = publish  # type: ignore[method-assign]
-    # The second start has nothing to repeat.
+    # The second start does not repeat anything.
     _run(spark, folder, address)
     _run(spark, folder, address)
     spark.stop()

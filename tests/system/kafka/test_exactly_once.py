@@ -30,7 +30,7 @@ from tests.system.kafka.killed_publication import (
 pytestmark = [pytest.mark.e2e, pytest.mark.kafka]
 
 _PARTITIONS = 3
-#: Of a process that is killed.
+#: The number of batches of a process that is killed.
 _MOST_BATCHES = 3
 
 
@@ -76,7 +76,7 @@ def test_each_record_is_read_once_after_kills(tmp_path: Path, broker: Broker, nu
     context.set_forkserver_preload(["tests.system.kafka.killed_publication"])
     steps = [*STEPS, ANY_TIME, ANY_TIME] * (number // len(STEPS) + 1)
     for step in [*random.sample(steps[:number], number), ""]:
-        # A process that is killed at any time can need longer than another.
+        # A process that is killed at a random time can need longer than the others.
         arguments = _MOST_BATCHES, step, random.randrange(_MOST_BATCHES), random.uniform(0.0, 0.6)
         process = context.Process(target=publish, args=(site, *arguments))
         process.start()
@@ -124,7 +124,7 @@ def test_a_broker_that_is_killed_in_a_transaction_has_each_message_once(tmp_path
                     producer.send(batch, f"batch {batch}", chunks(expected, kill_at=2 * batch + 2))
                     break
                 except KafkaUnavailable:
-                    # As a run does, which starts again.
+                    # A run also starts again.
                     continue
             else:
                 pytest.fail("the broker runs, but the batch was not written")
@@ -136,7 +136,7 @@ def test_a_broker_that_is_killed_in_a_transaction_has_each_message_once(tmp_path
 
 
 def test_a_new_producer_fences_the_old_one(broker: Broker, topic: str) -> None:
-    """The old one is in the middle of a batch, and its messages are never visible."""
+    """The old producer is in the middle of a batch, and the batch's messages stay invisible."""
     old, new = (Site(Path(), broker.address, topic).producer() for _ in range(2))
     old.send(0, "a", [messages(range(10))])
 
@@ -189,7 +189,7 @@ def test_a_long_batch_is_several_transactions(
 
 
 def test_a_topic_that_is_created_again_gets_the_batch(broker: Broker, topic: str) -> None:
-    """Kafka deletes the marker with the topic."""
+    """Kafka deletes the marker with the topic, so the batch is sent again."""
     producer = Site(Path(), broker.address, topic).producer()
     producer.send(0, "a", [messages(range(10))])
     producer.close()
@@ -234,7 +234,7 @@ def replace_values(of: Messages, value: bytes) -> Messages:
 
 
 def test_a_timeout_that_brokers_refuse_is_named(broker: Broker, topic: str) -> None:
-    """The transaction's timeout can be at most the brokers'."""
+    """A transaction timeout above the brokers' maximum is an error that names the setting."""
     settings = {"bootstrap.servers": broker.address, "transaction.timeout.ms": "1000000"}
     producer = TopicProducer(settings, "app", topic, timeout_seconds=30)
     with pytest.raises(KafkaUnavailable, match=r"transaction\.max\.timeout\.ms of the brokers"):
@@ -242,7 +242,7 @@ def test_a_timeout_that_brokers_refuse_is_named(broker: Broker, topic: str) -> N
 
 
 def test_a_broker_that_does_not_respond_is_an_error_that_can_pass() -> None:
-    """After the time of a request, with the reason of the connection."""
+    """The error occurs after the request timeout, and has the reason of the connection failure."""
     site = Site(Path(), f"127.0.0.1:{reserved_port()}", "out")
     producer = TopicProducer(
         {"bootstrap.servers": site.address}, "app", "out", timeout_seconds=1
@@ -252,7 +252,7 @@ def test_a_broker_that_does_not_respond_is_an_error_that_can_pass() -> None:
 
 
 def test_the_marker_is_an_offset_of_the_producers_group(broker: Broker, topic: str) -> None:
-    """The group has the name of the transactional id, and the metadata name the batch."""
+    """The group has the name of the transactional id, and the metadata contains the batch."""
     producer = Site(Path(), broker.address, topic).producer()
     producer.send(7, "a", [messages(range(10))])
     consumer = Consumer(

@@ -1,4 +1,4 @@
-"""The flights of the demo are in their topic once, whatever happens to the broker."""
+"""The topic has the flights of the demo once, whatever happens to the broker."""
 
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -18,7 +18,7 @@ pytestmark = [pytest.mark.e2e, pytest.mark.kafka]
 _PARTITIONS = 3
 _FLIGHTS = 6_000
 _PER_SECOND = 1_000
-#: As of the flights: Kafka expires the state of producers by the times of their records.
+#: The time of the flights: Kafka expires the state of producers by the times of their records.
 _TIME_MS = 1_357_034_400_000
 
 
@@ -41,7 +41,7 @@ def test_a_broker_that_is_killed_has_each_record_once(tmp_path: Path) -> None:
             sending = pool.submit(
                 send_flights, broker.address, "flights", partition, lines, _PER_SECOND
             )
-            # Later than the producer, as if the broker did not know the new topic for a moment.
+            # Created after the producer, so that the broker does not know the new topic at first.
             admin = AdminClient({"bootstrap.servers": broker.address, "log_level": 0})
             topic = NewTopic("flights", _PARTITIONS, 1)
             admin.create_topics([topic])["flights"].result(timeout=WAIT_SECONDS)

@@ -1,4 +1,4 @@
-"""Facts from the brokers: librdkafka and Java's client return the same, and need a bounded time."""
+"""librdkafka and Java's client return the same facts about brokers, in a bounded time."""
 
 import os
 import subprocess
@@ -35,7 +35,7 @@ topology = builder.build()
 
 
 def main(arguments: list[str]) -> int:
-    """Print the facts that Java's client returns, in the process that has a JVM with it."""
+    """Print the facts that Java's client returns, from the process with a JVM."""
     servers, *topics = arguments
     spark = SparkSession.builder.getOrCreate()
     reader = choose_reader("spark", servers, {}, pytest.fail, skips_lost=False)
@@ -66,7 +66,7 @@ def _create(broker: Broker, *topics: str) -> None:
 
 
 def test_both_clients_return_equal_facts(broker: Broker, kafka_runs: Runs) -> None:
-    """Also the ids of topics, whose text a checkpoint keeps."""
+    """Both clients return equal facts, including the topic ids that a checkpoint keeps."""
     # Topic ids are random, and the two alphabets of Base64 differ in two of 64 characters.
     topics = [f"facts-{number}" for number in range(20)]
     _create(broker, *topics)
@@ -86,7 +86,7 @@ def test_both_clients_return_equal_facts(broker: Broker, kafka_runs: Runs) -> No
 def test_the_end_is_the_last_stable_offset(
     tmp_path: Path, broker: Broker, kafka_runs: Runs
 ) -> None:
-    """A checkpoint that begins at ``latest`` begins before the records of an open transaction."""
+    """A checkpoint that starts at ``latest`` starts before the records of an open transaction."""
     _create(broker, "stable")
     producer = Producer({
         "bootstrap.servers": broker.address, "log_level": 0, "transactional.id": "stable",

@@ -1,4 +1,4 @@
-"""Kafka as its users have it: TLS, passwords, transactions, compaction, and what goes wrong."""
+"""Kafka with TLS, passwords, transactions and compaction, and failures."""
 
 import os
 import signal
@@ -34,7 +34,7 @@ VALUE = b'{"v": 1}'
 
 
 class Cluster:
-    """A broker with what a test does to it."""
+    """A broker, and the operations of the tests on it."""
 
     def __init__(self, broker: Broker) -> None:
         self.broker = broker
@@ -42,7 +42,7 @@ class Cluster:
         self._producer = Producer({"bootstrap.servers": broker.address, "log_level": 0})
 
     def create(self, topic: str, partitions: int = 1, **config: str) -> None:
-        """Make a topic."""
+        """Create a topic."""
         new = NewTopic(
             topic, partitions, 1, config={k.replace("_", "."): v for k, v in config.items()}
         )
@@ -51,7 +51,7 @@ class Cluster:
     def send(
         self, topic: str, count: int, partition: int = 0, *, at_ms: int = 1, value: bytes = VALUE
     ) -> None:
-        """Write ``count`` records with keys of their own."""
+        """Write ``count`` records with different keys."""
         for number in range(count):
             key = f"k{number}".encode()
             self._producer.produce(topic, value, key, partition, timestamp=at_ms + number)
@@ -77,11 +77,11 @@ class Cluster:
             future.result(timeout=WAIT_SECONDS)
 
     def partitions(self, topic: str) -> int:
-        """How many partitions a topic has."""
+        """Return how many partitions a topic has."""
         return len(self.admin.list_topics(topic).topics[topic].partitions)
 
     def offsets(self, topic: str) -> list[int]:
-        """The offsets that a consumer finds in partition 0."""
+        """Return the offsets that a consumer finds in partition 0."""
         consumer = Consumer({
             "bootstrap.servers": self.broker.address, "log_level": 0, "group.id": "tests",
             "enable.auto.commit": False, "enable.partition.eof": True,
@@ -96,25 +96,25 @@ class Cluster:
 
 @pytest.fixture
 def cluster(broker: Broker) -> Cluster:
-    """The broker, with what a test does to it."""
+    """Return the broker with the operations on it."""
     return Cluster(broker)
 
 
 @pytest.fixture
 def runs(kafka_runs: Runs) -> Runs:
-    """The process of all runs here that end by themselves."""
+    """Return the process of all runs in this file that end by themselves."""
     return kafka_runs
 
 
 def _arguments(folder: Path, topics: list[str], address: str, *more: str) -> list[str]:
-    """What ``oriel run`` is given for a topology with a store for each topic."""
+    """Return the arguments of ``oriel run`` for a topology with one store per topic."""
     path = folder / "topology.py"
     path.write_text(TOPOLOGY.format(topics=topics))
     return [str(path), "--data", str(folder / "data"), "--kafka", address, "--cores", "2", *more]
 
 
 def _read(folder: Path, cluster: Cluster, runs: Runs, topic: str) -> list[str]:
-    """What a run was given that has read the three records of a new topic."""
+    """Return the arguments of a run that has read the three records of a new topic."""
     cluster.create(topic)
     cluster.send(topic, 3)
     arguments = _arguments(folder, [topic], cluster.broker.address, "--once")
@@ -123,7 +123,7 @@ def _read(folder: Path, cluster: Cluster, runs: Runs, topic: str) -> list[str]:
 
 
 def test_a_run_says_where_the_log_ends(tmp_path: Path, cluster: Cluster, runs: Runs) -> None:
-    """Asked from the brokers, and lag is counted in records."""
+    """A run records the end of the log, which the brokers report, and the lag in records."""
     _read(tmp_path, cluster, runs, "followed")
     seen = overview(tmp_path / "data")
     ((run, is_alive),) = seen.runs.values()
@@ -140,9 +140,10 @@ def _input(summary: dict[str, dict[str, dict[str, int]]]) -> dict[str, int]:
 def test_mistakes_are_one_line_in_a_bounded_time(
     tmp_path: Path, cluster: Cluster, runs: Runs
 ) -> None:
-    """No broker, no such topic, another protocol, a wrong password, a certificate nobody knows.
+    """Each mistake is one line with the fix, in a bounded time.
 
-    Each is one line with the way out.
+    The mistakes are a missing broker or topic, another protocol, a wrong password, and an unknown
+    certificate.
     """
     cluster.create("orders")
     jaas = f'org.apache.kafka.common.security.plain.PlainLoginModule required username="{USER}"'
@@ -187,7 +188,10 @@ def test_mistakes_are_one_line_in_a_bounded_time(
 def test_transactions_compaction_and_new_partitions(
     tmp_path: Path, cluster: Cluster, runs: Runs, reader: str
 ) -> None:
-    """Only committed records that still exist are input, over TLS. No file has the password."""
+    """Only committed records that still exist are input, over TLS.
+
+    The password is not in any file.
+    """
     paid, newest = f"paid-{reader}", f"newest-{reader}"
     cluster.create(paid)
     cluster.create(newest, cleanup_policy="compact", segment_ms="100",
@@ -198,7 +202,7 @@ def test_transactions_compaction_and_new_partitions(
     rounds = 0
 
     def removed() -> int:
-        # A segment is closed by a later record, and then compacted.
+        # A later record closes a segment, which is then compacted.
         nonlocal rounds
         rounds += 1
         cluster.send(newest, 4, at_ms=rounds * 1_000)
@@ -219,10 +223,10 @@ def test_transactions_compaction_and_new_partitions(
     assert ended.code == 0, ended.told
     kept = len(cluster.offsets(newest))
     assert _input(ended.summary)[paid] == 5
-    # Compaction may have gone on since.
+    # Compaction can have continued since then.
     assert kept <= _input(ended.summary)[newest] < 4 * rounds
 
-    # Of a batch that has offsets but no records, nothing is input; then a partition appears.
+    # A batch with offsets but without records has no input. Then a new partition appears.
     cluster.transaction(paid, 5, commit=False)
     cluster.admin.create_partitions([NewPartitions(paid, 2)])[paid].result(timeout=WAIT_SECONDS)
     wait_for(2, lambda: cluster.partitions(paid), "the number of partitions")
@@ -239,7 +243,7 @@ def test_transactions_compaction_and_new_partitions(
 def test_lost_records_stop_a_run_or_are_counted(
     tmp_path: Path, cluster: Cluster, runs: Runs, reader: str
 ) -> None:
-    """Records that Kafka deleted before they were read are named, and skipped on request only."""
+    """Records that Kafka deleted before they were read are named, and only an option skips them."""
     short = f"short-{reader}"
     arguments = [*_read(tmp_path, cluster, runs, short), "--kafka-reader", reader]
     cluster.send(short, 7)
@@ -255,7 +259,7 @@ def test_lost_records_stop_a_run_or_are_counted(
     assert gone in ended.told[0]
     assert _input(ended.summary) == {short: 5}
     assert ended.summary["lost"] == {short: 5}
-    # It is known from then on, and no gap any more.
+    # The run has recorded the gap, so it is not an error any more.
     ended = runs.run(*arguments)
     assert ended.code == 0, ended.told
     assert ended.summary["lost"] == {short: 5}
@@ -264,7 +268,7 @@ def test_lost_records_stop_a_run_or_are_counted(
 def test_a_topic_that_is_made_anew_is_another_log(
     tmp_path: Path, cluster: Cluster, runs: Runs
 ) -> None:
-    """Though it has all the offsets that were read: they are of other records."""
+    """A new topic with the same name is another log, although it has all the offsets."""
     arguments = _read(tmp_path, cluster, runs, "again")
     cluster.admin.delete_topics(["again"])["again"].result(timeout=WAIT_SECONDS)
     wait_until(
@@ -281,7 +285,10 @@ def test_a_topic_that_is_made_anew_is_another_log(
 
 
 def test_a_checkpoint_begins_where_it_is_told(tmp_path: Path, cluster: Cluster, runs: Runs) -> None:
-    """Behind the last record or at a time; later the option has no effect, and that is said."""
+    """A checkpoint starts after the last record or at a time. Later starts ignore the option.
+
+    The run reports that it ignores the option.
+    """
     cluster.create("later")
     cluster.send("later", 5)
     for start, expected in (("latest", 0), ("1970-01-01T00:00:00.003Z", 3), ("99999", 0)):
@@ -302,7 +309,7 @@ def test_a_checkpoint_begins_where_it_is_told(tmp_path: Path, cluster: Cluster, 
 
 
 def test_topics_begin_at_places_of_their_own(tmp_path: Path, cluster: Cluster, runs: Runs) -> None:
-    """A start for one topic goes before the one for all; one that is not read is a mistake."""
+    """A start for one topic has precedence, and a start for an unknown topic is an error."""
     topics = ["ones", "twos", "threes"]
     for topic in topics:
         cluster.create(topic)
@@ -322,7 +329,7 @@ def test_topics_begin_at_places_of_their_own(tmp_path: Path, cluster: Cluster, r
 
 
 def test_batches_are_bounded_by_bytes(tmp_path: Path, cluster: Cluster, runs: Runs) -> None:
-    """By the size of the records that are there, however small those at the beginning."""
+    """The sizes of the current records limit a batch, even if the first records are small."""
     cluster.create("large")
     cluster.send("large", 100)
     cluster.send("large", 60, value=b'{"v": 1, "padding": "' + b"x" * 10_000 + b'"}')
@@ -330,16 +337,16 @@ def test_batches_are_bounded_by_bytes(tmp_path: Path, cluster: Cluster, runs: Ru
                                  "--max-batch-bytes", "200000"))  # fmt: skip
     assert ended.code == 0, ended.told
     assert _input(ended.summary) == {"large": 160}
-    # Some 19 records of 10 kB are as many as may be read at once.
+    # At most 19 records of 10 kB fit into a batch.
     assert ended.summary["batches"] >= 160 // 20
 
 
 @pytest.mark.parametrize("reader", ["client", "spark"])
 def test_a_run_survives_its_broker(tmp_path: Path, cluster: Cluster, reader: str) -> None:
-    """It waits for a broker that hangs or is down, writes one line, and continues with the broker.
+    """A run waits for a broker that hangs or is down, writes one line, and then continues.
 
-    With the connector of Spark, records that are deleted before it has read them end the run. The
-    client has fetched them before they are deleted.
+    With the connector of Spark, records that are deleted before they are read end the run. The
+    client has fetched the records before they are deleted.
     """
     steady = f"steady-{reader}"
     cluster.create(steady)
@@ -393,18 +400,18 @@ def test_a_run_survives_its_broker(tmp_path: Path, cluster: Cluster, reader: str
 
 
 class _Watched(NamedTuple):
-    """A run with its data and the file of its lines."""
+    """A run with its data directory and the file with its output."""
 
     data: Path
     told: Path
     process: "subprocess.Popen[bytes]"
 
     def said(self, part: str) -> int:
-        """Return how many lines have a part."""
+        """Return how many lines contain ``part``."""
         return sum(part in line for line in self.told.read_text().splitlines())
 
     def said_more(self, than: int) -> None:
-        """Wait until the run has said more often than before that it waits."""
+        """Wait until the run has reported more often than ``than`` that it waits."""
         wait_until(
             self.told.read_text, f"more than {than} lines about the broker",
             lambda text: text.count("waiting: Kafka at ") > than, process=self.process,
@@ -424,7 +431,7 @@ class _Watched(NamedTuple):
 
 
 def _lose_records(cluster: Cluster, topic: str, process: int) -> None:
-    """Send and delete records while the Java of a run is stopped."""
+    """Send and delete records while the Java process of a run is stopped."""
     (java,) = _children(process)
     os.kill(java, signal.SIGSTOP)
     cluster.send(topic, 9)
@@ -433,6 +440,6 @@ def _lose_records(cluster: Cluster, topic: str, process: int) -> None:
 
 
 def _children(process: int) -> list[int]:
-    """The processes of Java that a process started: of a run there is one."""
+    """Return the Java processes that a process started. A run has one."""
     children = Path(f"/proc/{process}/task/{process}/children").read_text().split()
     return [int(child) for child in children if "java" in Path(f"/proc/{child}/comm").read_text()]

@@ -56,14 +56,14 @@ topology = builder.build()
 def test_topics_of_several_formats_in_one_run(
     tmp_path: Path, broker: Broker, kafka_runs: Runs
 ) -> None:
-    """Every topic's good records are in its store, and each bad one is a dead letter by itself."""
+    """Every topic's valid records are in its store, and each invalid record is a dead letter."""
     (tmp_path / "formats.py").write_text(TOPOLOGY)
     (tmp_path / "shop.pb").write_bytes(DESCRIPTORS)
     _produce(broker.address)
     arguments = [str(tmp_path / "formats.py"), "--kafka", broker.address, "--once"]
     arguments += ["--data", str(tmp_path / "data"), "--schema-registry"]
     with running_registry() as registry:
-        # Without an answer of the registry the run ends, and nothing is decided.
+        # Without a response of the registry the run ends, and decodes nothing.
         registry.answers["/schemas/ids/7"] = 403
         ended = kafka_runs.run(*arguments, registry.url)
         assert ended.code == 1
@@ -76,7 +76,7 @@ def test_topics_of_several_formats_in_one_run(
     assert _rows(tmp_path, "from_avro") == {"hi": {"total": 4, "timestamp": 12_000}}
     assert _rows(tmp_path, "from_protobuf") == {"p": {"total": 5, "timestamp": 10}}
     numbers = _rows(tmp_path, "from_numbers")
-    # No store had decided the batch, so the second run planned it anew.
+    # No store had prepared the batch, so the second run planned it again.
     entry = max((tmp_path / "data").rglob("offsets/0"))
     planned_ms = json.loads(entry.read_text().splitlines()[1])["batchTimestampMs"]
     assert between_ms <= numbers["-7"].pop("timestamp") == planned_ms
@@ -122,7 +122,7 @@ def _produce(address: str) -> None:
 
 
 def _rows(folder: Path, store: str) -> dict[str, dict[str, Any]]:
-    """The aggregates and the time of a store's newest row of each key."""
+    """Return the aggregates and the time of each key's newest row."""
     rows = DeltaTable(folder / "data" / "tables" / store).to_pyarrow_table().sort_by("revision")
     aggregates = ("total", "last", "trace")
     return {

@@ -1,4 +1,4 @@
-"""Dead letters of a real broker: what they keep of a message, and that it can be sent again."""
+"""Dead letters of a real broker: what they keep of a message, and how they are replayed."""
 
 import json
 from pathlib import Path
@@ -23,7 +23,7 @@ values.group_by_key().aggregate(total=sum("v")).materialize("s")
 topology = builder.build()
 """
 
-#: Key, value, time and headers of messages that are bad for every store, or (last) for one.
+#: Key, value, time and headers of messages that are invalid for every store, or (last) for one.
 POISON: list[tuple[bytes | None, bytes | None, int, Any]] = [
     (b"k\xff", b'{"v":1}', 5_000_000_000, [("trace", b"\xfe"), ("trace", None)]),
     (b"k", b"hello", 7, None),
@@ -37,7 +37,10 @@ POISON: list[tuple[bytes | None, bytes | None, int, Any]] = [
 def test_a_message_is_kept_whole_and_sent_again_as_it_was(
     tmp_path: Path, broker: Broker, kafka_runs: Runs
 ) -> None:
-    """Key, value, time, headers and partition; a second replay sends nothing."""
+    """A replay sends key, value, time, headers and partition unchanged.
+
+    A second one sends nothing.
+    """
     (tmp_path / "readings.py").write_text(TOPOLOGY)
     data = str(tmp_path / "data")
     address = broker.address
@@ -92,7 +95,7 @@ def test_a_message_is_kept_whole_and_sent_again_as_it_was(
 
 
 def _messages(address: str, count: int) -> list[tuple[bytes | None, bytes | None, int, Any]]:
-    """The messages of partition 2 in order."""
+    """Return the messages of partition 2 in order."""
     consumer = Consumer({"bootstrap.servers": address, "log_level": 0, "group.id": "test"})
     consumer.assign([TopicPartition("poisoned", 2, 0)])
     found = consumer.consume(count, timeout=WAIT_SECONDS)

@@ -65,7 +65,7 @@ class _Topics:
         self._time_ms = 0
 
     def fill(self) -> None:
-        """Write records, in transactions that are committed, aborted, or in none."""
+        """Write records in committed transactions, in aborted ones, and outside of transactions."""
         for _ in range(25):
             kind = self._choose.randrange(3)
             producer = self._transactional if kind else self._plain
@@ -93,7 +93,7 @@ class _Topics:
 
 
 def _content(data: Path) -> dict[str, list[dict[str, Any]]]:
-    """Return the newest rows of each table, and the dead letters, without times of the machine."""
+    """Return the newest rows of each table, and the dead letters, without machine times."""
     found = {}
     for folder in sorted((data / "tables").iterdir()):
         order = "offset" if folder.name.startswith("_") else "revision"
@@ -122,7 +122,7 @@ def _content(data: Path) -> dict[str, list[dict[str, Any]]]:
 def test_both_readers_have_equal_results(
     tmp_path: Path, broker: Broker, kafka_runs: Runs, seed: int
 ) -> None:
-    """With transactions, headers, null values, invalid records and any cut into batches."""
+    """The topics have transactions, headers, null values, invalid records and random batches."""
     topics = _Topics(broker, seed)
     (tmp_path / "topology.py").write_text(TOPOLOGY.format(topics=topics.names))
     choose = random.Random(seed)

@@ -1,4 +1,4 @@
-"""What a store and a checkpoint remember, over a real Kafka broker, by the commands themselves."""
+"""What a store and a checkpoint record of a real Kafka broker, tested with the commands."""
 
 from pathlib import Path
 
@@ -25,29 +25,29 @@ topology = builder.build()
 
 
 class Cluster:
-    """A broker, and the command over it."""
+    """A broker, and the commands that use it."""
 
     def __init__(self, folder: Path, address: str, runs: Runs) -> None:
-        """Use the broker at ``address``; files go to ``folder``."""
+        """Use the broker at ``address``, and write files to ``folder``."""
         self.folder = folder
         self.address = address
         self._runs = runs
         self.admin = AdminClient({"bootstrap.servers": address, "log_level": 0})
 
     def create(self, topic: str, *values: int) -> None:
-        """Make a topic with one record for each value."""
+        """Create a topic with one record per value."""
         self.admin.create_topics([NewTopic(topic, 1, 1)])[topic].result(timeout=WAIT_SECONDS)
         self.send(topic, *values)
 
     def send(self, topic: str, *values: int) -> None:
-        """Append records of key ``k``."""
+        """Append records with the key ``k``."""
         producer = Producer({"bootstrap.servers": self.address, "log_level": 0})
         for value in values:
             producer.produce(topic, key=b"k", value=orjson.dumps({"v": value}), timestamp=value)
         producer.flush()
 
     def oriel(self, *command: str, above: int = 0, topics: tuple[str, ...] = ("a",)) -> str:
-        """Run a command over the topology; "" or the one line that it said when it failed."""
+        """Run a command over the topology, and return the line of its error, or an empty string."""
         path = self.folder / "app.py"
         path.write_text(TOPOLOGY.format(topics=topics, above=above))
         is_named = {"--event-log", "--kafka"} & set(command)
@@ -65,7 +65,7 @@ class Cluster:
         return line
 
     def total(self, store: str) -> int:
-        """The newest row of the one key."""
+        """Return the newest row of the only key."""
         rows = DeltaTable(self.folder / "data" / "tables" / store).to_pyarrow_table().to_pylist()
         total: int = max(rows, key=lambda row: row["revision"])["total"]
         return total
@@ -76,7 +76,10 @@ class Cluster:
 def test_stores_of_a_cluster_are_rebuilt_and_other_logs_refused(
     tmp_path: Path, broker: Broker, kafka_runs: Runs
 ) -> None:
-    """A filter, a new topic, deleted records, an event log instead."""
+    """A store is rebuilt after a changed filter, a new topic and deleted records.
+
+    An event log instead of the cluster is rejected.
+    """
     cluster = Cluster(tmp_path, broker.address, kafka_runs)
     cluster.create("a", 1, 2, 4)
     assert cluster.oriel("run") == ""
@@ -85,7 +88,7 @@ def test_stores_of_a_cluster_are_rebuilt_and_other_logs_refused(
     assert told.startswith("oriel run: store 'a': its chain of steps was a.filter('v > 0'), but")
     assert cluster.oriel("rebuild", "a", above=1) == ""
     assert cluster.total("a") == 6
-    # Another topic in front of it: Spark tells its sources by their order.
+    # The new topic sorts before the other one. Spark distinguishes its sources by their order.
     cluster.create("B", 8)
     cluster.send("a", 16)
     assert cluster.oriel("run", above=1, topics=("a", "B")) == ""

@@ -1,4 +1,4 @@
-"""``oriel verify --kafka``: committed offsets that no longer name the records that were read."""
+"""``oriel verify --kafka`` finds committed offsets that do not name the same records any more."""
 
 from pathlib import Path
 
@@ -26,7 +26,7 @@ topology = builder.build()
 def test_committed_offsets_are_compared_with_the_topics(
     tmp_path: Path, broker: Broker, kafka_runs: Runs
 ) -> None:
-    """Records that are gone, and a topic that was made again or is missing, are findings."""
+    """Deleted records, a re-created topic and a missing topic are findings."""
     cluster = Cluster(broker)
     lost, made, whole = topics = ("verified-lost", "verified-made", "verified-whole")
     for topic in topics:

@@ -1,4 +1,4 @@
-"""The planner of a Kafka topic waits for messages of all topics, against a real broker."""
+"""The planner of a Kafka topic waits for messages of all topics, tested with a real broker."""
 
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -18,13 +18,13 @@ from tests.storage.waiting import WAIT_SECONDS, wait_until
 
 pytestmark = [pytest.mark.e2e, pytest.mark.kafka]
 
-#: Longer than a test needs to send a message, and less than librdkafka's limit of a request.
+#: Longer than a test needs to send a message, and shorter than librdkafka's request timeout.
 _IDLE_SECONDS = 50.0
 
 
 @pytest.fixture
 def topics(broker: Broker, request: pytest.FixtureRequest) -> list[str]:
-    """Two empty topics of two partitions."""
+    """Return two empty topics with two partitions each."""
     name = request.node.name.strip("]").replace("[", "-")
     topics = [f"waiting-{name}-{each}" for each in "ab"]
     admin = AdminClient({"bootstrap.servers": broker.address, "log_level": 0})
@@ -41,7 +41,7 @@ def topics(broker: Broker, request: pytest.FixtureRequest) -> list[str]:
 def planner(
     broker: Broker, topics: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> KafkaPlanner:
-    """The planner of the first topic."""
+    """Return the planner of the first topic."""
     monkeypatch.setattr(kafka_slices, "IDLE_SECONDS", _IDLE_SECONDS)
     settings = tmp_path / "settings.json"
     read = client_settings(broker.address, {"isolation.level": "read_committed"})
@@ -50,7 +50,7 @@ def planner(
 
 
 def _end(planner: KafkaPlanner, start: int) -> int:
-    """Return where the next batch ends in partition 1."""
+    """Return the end of the next batch in partition 1."""
     of_topics = planner.latestOffset({planner._topic: {"0": 0, "1": start}}, ReadMaxRows(1_000))
     ends = of_topics[planner._topic]
     assert ends["0"] == 0
@@ -58,7 +58,7 @@ def _end(planner: KafkaPlanner, start: int) -> int:
 
 
 def _send(broker: Broker, topic: str, *, transactional: bool, count: int = 1) -> None:
-    """Send messages as one batch, which the consumer gets as a whole."""
+    """Send messages as one batch, which the consumer receives as a whole."""
     settings: dict[str, str | int | bool] = {
         "bootstrap.servers": broker.address, "log_level": 0, "linger.ms": 1_000,
     }  # fmt: skip
@@ -76,7 +76,7 @@ def _send(broker: Broker, topic: str, *, transactional: bool, count: int = 1) ->
 
 
 @pytest.mark.parametrize(
-    # The number of the topic, whether it is a transaction, and the number of messages.
+    # The index of the topic, whether it is a transaction, and the number of messages.
     "sent",
     # A wait reads the first of several messages. The others stay in the queue for the next wait.
     [(0, False, 1), (0, True, 1), (0, False, 3), (1, False, 1)],
@@ -88,7 +88,7 @@ def test_a_message_of_any_topic_ends_a_wait(
     planner: KafkaPlanner,
     sent: tuple[int, bool, int],
 ) -> None:
-    """A message ends each of several waits, and one of a transaction when it is committed."""
+    """A message ends each of several waits. A transactional message does so after its commit."""
     number, transactional, count = sent
     assert _end(planner, 0) == 0, "the first call notes the ends"
     records = planner._records
@@ -97,12 +97,12 @@ def test_a_message_of_any_topic_ends_a_wait(
     waits, found = threading.Event(), []
 
     class Noting:
-        """The consumer that waits, with the messages that it found."""
+        """The consumer of the planner, with the messages that it found."""
 
         assign, unassign = consumer.assign, consumer.unassign
 
         def poll(self, seconds: float) -> None:
-            """Note the message that ends the wait."""
+            """Record the message that ends the wait."""
             waits.set()
             found.append(consumer.poll(seconds))
 
@@ -125,7 +125,10 @@ def test_a_message_of_any_topic_ends_a_wait(
 
 
 def test_an_offset_that_the_client_does_not_know_is_an_error() -> None:
-    """If a broker ends, the client can return it. As an end, it would look like lost records."""
+    """An invalid offset of the client is an error. As an end, it would look like lost records.
+
+    The client can return it when a broker stops.
+    """
     assert known_offset(ListOffsetsResultInfo(7, 0, 0)) == 7
     with pytest.raises(KafkaException):
         known_offset(ListOffsetsResultInfo(OFFSET_INVALID, 0, 0))

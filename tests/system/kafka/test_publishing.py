@@ -1,4 +1,4 @@
-"""Rows of stores in Kafka topics, behind a real broker: updates, final rows, removals, replays."""
+"""Rows of stores in Kafka topics of a real broker: updates, final rows, removals, replays."""
 
 from pathlib import Path
 from typing import Any
@@ -25,7 +25,7 @@ Message = tuple[dict[str, Any], dict[str, Any] | None, int]
 def _messages(
     tmp_path_factory: pytest.TempPathFactory, broker: Broker, kafka_runs: Runs
 ) -> dict[str, list[Message]]:
-    """The messages of each store's topic, by revision and key."""
+    """Return the messages of each store's topic, by revision and key."""
     folder = tmp_path_factory.mktemp("published")
     admin = AdminClient({"bootstrap.servers": broker.address, "log_level": 0})
     topics = [NewTopic(f"{store}-out", 2, 1) for store in STORES]
@@ -68,7 +68,7 @@ def test_updates_come_with_removals(messages: dict[str, list[Message]]) -> None:
             0,
         ),
         *second_batch,
-        # The batch that crashed before anything of it was written.
+        # The batch that crashed before any of its rows was written.
         (_session(30, 30), None, 2),
         (
             _session(30, 40),
@@ -79,7 +79,7 @@ def test_updates_come_with_removals(messages: dict[str, list[Message]]) -> None:
 
 
 def test_final_rows_come_once(messages: dict[str, list[Message]]) -> None:
-    """The window that is open at the end is not among them."""
+    """Each final row is written once, and the open window is not written."""
     first, second = _session(0, 10), _session(30, 40)
     final = {"final": True}
     assert messages["final"] == [
@@ -89,7 +89,7 @@ def test_final_rows_come_once(messages: dict[str, list[Message]]) -> None:
 
 
 def test_rows_without_windows_have_the_key(messages: dict[str, list[Message]]) -> None:
-    """Whoever leaves out what is not above a key's highest revision sees each row once."""
+    """A client that ignores revisions up to a key's highest one sees each row once."""
     seen: dict[str, int] = {}
     rows = []
     for key, value, revision in messages["totals"]:
@@ -104,7 +104,7 @@ def test_rows_without_windows_have_the_key(messages: dict[str, list[Message]]) -
 
 
 def test_a_cluster_that_is_down_is_one_line(tmp_path: Path, kafka_runs: Runs) -> None:
-    """It names the store and the address; the table has the batch."""
+    """The error is one line with the store and the address, and the table has the batch."""
     topology = 'table.aggregate(n=count()).materialize("s").to("out")\n'
     (tmp_path / "topology.py").write_text(
         "from oriel import StreamsBuilder, count\nbuilder = StreamsBuilder()\n"
@@ -119,7 +119,7 @@ def test_a_cluster_that_is_down_is_one_line(tmp_path: Path, kafka_runs: Runs) ->
         str(tmp_path / "topology.py"), "--once", "--cores", "1",
         "--event-log", str(tmp_path / "log"), "--data", str(tmp_path / "data"),
         "--publish-to", nowhere, "--kafka-option", "max.block.ms=1000",
-        # Spark keeps the producer for ten minutes; it shall not say each second that it failed.
+        # Spark keeps the producer for ten minutes. The option prevents a failure log every second.
         "--kafka-option", "reconnect.backoff.ms=600000",
         "--kafka-option", "reconnect.backoff.max.ms=600000",
     )  # fmt: skip

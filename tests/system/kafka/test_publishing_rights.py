@@ -1,4 +1,4 @@
-"""The rights that a user needs to write output topics, with a broker that checks them."""
+"""The rights that a user needs to write output topics, tested with a broker that checks them."""
 
 from collections import Counter
 from pathlib import Path
@@ -41,7 +41,7 @@ _RIGHTS = [
 
 
 def test_each_missing_right_is_named(tmp_path: Path) -> None:
-    """The error names the next right each time, and with all rights the batch is written."""
+    """Each error names the next missing right. With all rights, the batch is written."""
     broker = Broker(tmp_path)
     try:
         broker.kill()
@@ -76,19 +76,19 @@ def test_each_missing_right_is_named(tmp_path: Path) -> None:
 
 
 class _FailingLater:
-    """A producer whose transaction fails while it sends the marker, as by chance."""
+    """A producer whose transaction fails while it sends the marker, which happens at random."""
 
     def __init__(self) -> None:
-        """The first call finds the state, and each later call finds the reason."""
+        """The first call fails with the transaction's state, later calls with the reason."""
         self._codes = iter([KafkaError._STATE, KafkaError.TOPIC_AUTHORIZATION_FAILED])
 
     def send_offsets_to_transaction(self, *_: object) -> None:
-        """Fail."""
+        """Raise the next error."""
         raise KafkaException(KafkaError(next(self._codes)))
 
 
 def test_a_right_that_is_missing_during_the_commit_is_named() -> None:
-    """The error has the reason and not the state of the transaction."""
+    """The error has the reason, not the state of the transaction."""
     producer = TopicProducer({}, "app", _TOPIC, timeout_seconds=10)
     with pytest.raises(KafkaException) as refused:
         producer._commit(cast("Producer", _FailingLater()), Marker(0, "a", 10))

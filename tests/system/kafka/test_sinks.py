@@ -1,4 +1,4 @@
-"""Records of streams in Kafka topics, behind a real broker: kills, new topics, changed steps."""
+"""Records of streams in Kafka topics of a real broker: kills, new topics, changed steps."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -45,12 +45,12 @@ topology = builder.build()
 """
 CITIES = {f"k{number}": f"city {number % 2}" for number in range(3)}
 RECORDS = 240
-#: The records are some 20 kB: two batches, or for what is killed in the middle five.
+#: The records are about 20 kB: two batches, or five for a pipeline that is killed.
 _LARGE, _SMALL = 12_000, 4_000
 
 
 class Message(NamedTuple):
-    """A message of a topic, with its place."""
+    """A message of a topic, with its position."""
 
     source: str
     time_ms: int
@@ -62,17 +62,17 @@ class Message(NamedTuple):
 
 @dataclass
 class Pipeline:
-    """A pipeline over an event log that writes to a broker, and what its topics should have."""
+    """A pipeline that writes an event log to a broker, and the expected content of its topics."""
 
     folder: Path
     address: str
-    #: Of its topics.
+    #: The suffix of its topics.
     name: str
     #: Source -> key, time, value of each record.
     records: dict[str, tuple[str | None, int, dict[str, Any] | None]]
 
     def arguments(self, *, least: int = 3, more: str = "", batch_bytes: int = _LARGE) -> list[str]:
-        """Those of `oriel run`."""
+        """Return the arguments of `oriel run`."""
         path = self.folder / "orders.py"
         path.write_text(
             TOPOLOGY.format(least=least, name=self.name, more=more.format(name=self.name))
@@ -84,15 +84,15 @@ class Pipeline:
 
     @property
     def sink(self) -> str:
-        """What the topic of enriched records is called in counters and letters."""
+        """Return the name of the sink of enriched records in counters and dead letters."""
         return f"to(enriched-{self.name})"
 
     def messages(self, topic: str = "enriched") -> "list[Message]":
-        """All messages of a topic."""
+        """Return all messages of a topic."""
         return list(_messages(self.address, f"{topic}-{self.name}"))
 
     def enriched(self, least: int = 3) -> dict[str, tuple[str | None, int, str]]:
-        """What the records become that the filter keeps and that have a key."""
+        """Return the enriched form of the records that pass the filter and have a key."""
         return {
             source: (
                 key,
@@ -106,12 +106,12 @@ class Pipeline:
 
 @pytest.fixture(name="pipeline")
 def _pipeline(tmp_path: Path, broker: Broker) -> Pipeline:
-    """A pipeline that has not run."""
+    """Return a pipeline that has not run."""
     return _made(tmp_path, broker)
 
 
 def _made(parent: Path, broker: Broker) -> Pipeline:
-    """Records of two partitions; some have no key or no value, one is none."""
+    """Write records of two partitions: some have a null key or value, and one line is invalid."""
     folder, name = parent / "sinks", parent.name
     admin = AdminClient({"bootstrap.servers": broker.address, "log_level": 0})
     topics = [NewTopic(f"{topic}-{name}", 3, 1) for topic in ("enriched", "copied")]
@@ -143,18 +143,18 @@ def _line(key: str | None, value: Any, time_ms: int) -> bytes:
 
 
 class Survived(NamedTuple):
-    """A pipeline that was killed and went on to the end of its log, with what it left."""
+    """A killed pipeline after it resumed to the end of its log, with its results."""
 
     pipeline: Pipeline
-    #: Of the sink.
+    #: The counters of the sink.
     counters: dict[str, int]
     messages: list[Message]
     wanted: dict[str, tuple[str | None, int, str]]
 
 
-#: At which step of which batch it is killed.
+#: The steps and batches at which the pipeline is killed.
 KILLS = {
-    # What is between is in every run without a broker: tests/system/runs/test_sink_runs.py.
+    # Every run without a broker tests the steps between: tests/system/runs/test_sink_runs.py.
     "one": [("published", 2)],
     "all": [("decided", 1), ("published", 2)],
 }
@@ -165,7 +165,7 @@ def _survived(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, broker: Broker,
     kafka_runs: Runs,
 ) -> Survived:  # fmt: skip
-    """It is killed and goes on; later tests may append records and run it again."""
+    """Kill and resume a pipeline. Later tests can append records and run it again."""
     pipeline = _made(tmp_path_factory.mktemp("survived"), broker)
     run = [*pipeline.arguments(batch_bytes=_SMALL), "--once"]
     for step, batch in KILLS[request.param]:
@@ -178,7 +178,7 @@ def _survived(
 
 
 def test_each_record_comes_whatever_is_killed(survived: Survived) -> None:
-    """Each record is in the topic once, with its own time."""
+    """Each record is in the topic once, with its own time, whatever is killed."""
     pipeline, counters, messages, wanted = survived
     assert {m.source: (m.key, m.time_ms, m.value) for m in messages} == wanted
     _check_order(messages)
@@ -186,7 +186,7 @@ def test_each_record_comes_whatever_is_killed(survived: Survived) -> None:
     ends = ("applied", "late", "dead_lettered", "filtered")
     assert counters["input"] == sum(counters[end] for end in ends) == RECORDS + 5
     assert counters["applied"] == len(wanted) + len(CITIES)
-    # What is published stays neither in the checkpoint nor in a table.
+    # Neither the checkpoint nor a table keeps published records.
     state = pipeline.folder / "data" / "checkpoints" / "orders" / "state" / pipeline.sink
     names = [path.name for path in state.iterdir()]
     assert sum(name.startswith("published-") for name in names) == 1
@@ -195,7 +195,7 @@ def test_each_record_comes_whatever_is_killed(survived: Survived) -> None:
 
 
 def test_a_topic_that_is_new_gets_all_records(pipeline: Pipeline, kafka_runs: Runs) -> None:
-    """Those from before it was in the topology, too; without a key or a value as well."""
+    """A new output topic receives all records, including earlier ones and null keys or values."""
     first = kafka_runs.run(*pipeline.arguments(), "--once")
     assert first.code == 0, first.told
     ended = kafka_runs.run(*pipeline.arguments(more=COPIED), "--once")
@@ -214,7 +214,7 @@ def test_a_topic_that_is_new_gets_all_records(pipeline: Pipeline, kafka_runs: Ru
     assert found[None, "not-json"] == 2
     assert found[pipeline.sink, "null-key"] > 0
     assert (copied, "null-key") not in found
-    # It goes on from there.
+    # From here, the sink continues with new records.
     source = f"orders/0/{(pipeline.folder / 'log' / 'orders' / '0.jsonl').stat().st_size}"
     with (pipeline.folder / "log" / "orders" / "0.jsonl").open("ab") as log:
         log.write(_line("k0", {"v": 19, "tags": None}, 9))
@@ -233,10 +233,13 @@ def test_a_topic_that_is_new_gets_all_records(pipeline: Pipeline, kafka_runs: Ru
 
 
 def test_other_steps_are_refused_or_write_all_anew(pipeline: Pipeline, kafka_runs: Runs) -> None:
-    """One line says what differs and the ways out; a rebuild writes what the steps now give."""
+    """One line describes the difference and the fixes.
+
+    A rebuild writes the records of the new steps.
+    """
     assert kafka_runs.run(*pipeline.arguments(), "--once").code == 0
     known = pipeline.messages()
-    # The store takes the change first, and the sink is asked by itself.
+    # The store is rebuilt first, so that only the sink is rejected.
     other = pipeline.arguments(least=15)
     assert kafka_runs.oriel("rebuild", "counted", *other).code == 0
     refused = kafka_runs.run(*other, "--once")
@@ -258,7 +261,7 @@ def test_other_steps_are_refused_or_write_all_anew(pipeline: Pipeline, kafka_run
 def test_another_pipeline_reads_the_records_with_their_own_times(
     tmp_path: Path, survived: Survived, kafka_runs: Runs
 ) -> None:
-    """By the times of the messages."""
+    """Another pipeline uses the times of the messages."""
     pipeline = survived.pipeline
     (tmp_path / "reader.py").write_text(READER.format(name=pipeline.name))
     ended = kafka_runs.run(
@@ -274,7 +277,7 @@ def test_another_pipeline_reads_the_records_with_their_own_times(
 
 
 def test_a_cluster_that_is_down_is_one_line(survived: Survived, kafka_runs: Runs) -> None:
-    """It names the topic and the address; the next start writes the batch."""
+    """The error is one line with the topic and the address, and the next start writes the batch."""
     pipeline = survived.pipeline
     with (pipeline.folder / "log" / "orders" / "1.jsonl").open("ab") as log:
         source = f"orders/1/{log.tell()}"
@@ -297,7 +300,7 @@ def test_a_cluster_that_is_down_is_one_line(survived: Survived, kafka_runs: Runs
 
 
 def test_without_a_cluster_it_is_refused(pipeline: Pipeline, kafka_runs: Runs) -> None:
-    """An event log has none that could be meant."""
+    """A sink needs ``--publish-to``, because an event log has no cluster as default."""
     arguments = pipeline.arguments()
     at = arguments.index("--publish-to")
     ended = kafka_runs.run(*arguments[:at], *arguments[at + 2 :], "--once")
@@ -310,7 +313,7 @@ def test_without_a_cluster_it_is_refused(pipeline: Pipeline, kafka_runs: Runs) -
 
 
 def _messages(address: str, topic: str) -> Iterator[Message]:
-    """All messages of a topic."""
+    """Yield all messages of a topic."""
     for message in messages_of(address, topic, 3):
         headers: Any = dict(message.headers() or [])
         key, value = message.key(), message.value()
@@ -325,7 +328,7 @@ def _messages(address: str, topic: str) -> Iterator[Message]:
 
 
 def _check_order(messages: Sequence[Message]) -> None:
-    """The records of a key and a partition of the log are in its order, where each came first."""
+    """Check that each key's records of one partition are in order, by their first messages."""
     seen: set[str] = set()
     last: dict[tuple[str, str], int] = {}
     for message in sorted(messages, key=lambda m: (m.partition, m.offset)):

@@ -89,7 +89,7 @@ def log(broker: Broker, request: pytest.FixtureRequest) -> Log:
 
 @pytest.fixture(params=[False, True])
 def reader(log: Log, request: pytest.FixtureRequest) -> Iterator[SliceReader]:
-    """Yield a reader without assigned partitions, of a task and of the driver."""
+    """Yield a reader without assigned partitions, as of a task and as of the driver."""
     made = SliceReader(log.settings, keeps_partitions=request.param)
     yield made
     made.close()
@@ -136,7 +136,7 @@ def test_any_cut_into_slices_returns_each_committed_record_once(
 
 
 def test_a_slice_can_be_read_again_and_out_of_order(log: Log, reader: SliceReader) -> None:
-    """A repeated batch has the same records, whatever was read in the meantime."""
+    """A repeated batch has the same records, whatever was read between."""
     log.send(20)
     log.transaction(5, commit=False)
     log.send(1)
@@ -180,7 +180,7 @@ class _Noting:
         before_second: Callable[[], None] = lambda: None,
         first: Message | None = None,
     ) -> None:
-        """Return ``first`` from the first poll, if it is given."""
+        """Wrap a consumer. If ``first`` is set, the first poll returns it."""
         self.consume = consumer.consume
         self.incremental_unassign = consumer.incremental_unassign
         self.close = consumer.close
@@ -191,7 +191,7 @@ class _Noting:
         self.assignments = 0
 
     def incremental_assign(self, places: list[TopicPartition]) -> None:
-        """Count, and assign."""
+        """Count the assignment and forward it."""
         self.assignments += 1
         self._consumer.incremental_assign(places)
 
@@ -209,7 +209,7 @@ class _Noting:
 def test_a_partition_stays_assigned_unless_it_is_far_ahead(
     log: Log, monkeypatch: pytest.MonkeyPatch, most_ahead: int, assignments: int
 ) -> None:
-    """A new assignment costs a live batch more than the few records that it would drop."""
+    """A partition stays assigned, as a new assignment costs more than dropping few records."""
     monkeypatch.setattr(reading, "_MOST_AHEAD", most_ahead)
     reader = SliceReader(log.settings, keeps_partitions=True)
     log.send(15, 0)

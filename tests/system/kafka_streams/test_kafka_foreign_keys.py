@@ -1,4 +1,4 @@
-"""Tables joined by a foreign key: our rows are those of the real Kafka Streams 4.3.1."""
+"""Foreign-key joins: Oriel's rows equal those of the real Kafka Streams 4.3.1."""
 
 from collections.abc import Sequence
 from random import Random
@@ -17,7 +17,7 @@ KEYS, NAMED = ("a", "b", "c", "d"), ("x", "y", "z", "a")
 
 
 def tree(how: str) -> Node:
-    """A table whose column ``s`` names rows of another."""
+    """Return a tree with a table whose column ``s`` references rows of another table."""
     columns = {"w": ["column", "v"], "r": ["column", "s"]}
     right = {"op": "map_values", "columns": columns, "input": {"op": "table", "topic": "right"}}
     left = {"op": "table", "topic": "left"}
@@ -29,7 +29,7 @@ def tree(how: str) -> Node:
 
 
 def random_log(random: Random) -> list[Entry]:
-    """Rows that name others, or nothing; deletions; in order of time or not."""
+    """Return rows with and without references, tombstones, and random disorder."""
     spread, deletions = random.choice((0, 0, 3, 20)), random.choice((0.0, 0.2, 0.4))
     log: list[Entry] = []
     for place in range(random.choice((2, 8, 20, 50))):
@@ -42,15 +42,15 @@ def random_log(random: Random) -> list[Entry]:
 
 
 def case_of(how: str, log: Sequence[Entry], seed: int = 0) -> Case:
-    """A log for the join."""
+    """Return a case with a log for the join."""
     return Case(seed, tree(how), list(log), is_interleaving_free=True)
 
 
 def kafkas_times(log: Sequence[Entry]) -> dict[str, int]:
-    """The time that Kafka gives the row of each left key, from how it joins.
+    """Return the time that Kafka assigns to each left key's row, from its join rules.
 
-    Of a left record it takes the greater of its time and that of the right row which it finds; of a
-    right one, its own.
+    A left record assigns the greater of its time and the matching right row's time. A right record
+    assigns its own time.
     """
     left: dict[str, tuple[str | None, int]] = {}
     right: dict[str, int] = {}
@@ -71,10 +71,13 @@ def kafkas_times(log: Sequence[Entry]) -> dict[str, int]:
 
 
 def check(peer: KafkaPeer, case: Case) -> None:
-    """The same rows, by the driver and by stages; of logs in order without deletions, all times."""
+    """Check that Kafka, the driver and the stages return equal rows.
+
+    Times are equal for logs in order without tombstones.
+    """
     ours = driver_rows(topology_of(case.tree), case)
     if case.seed % 4 == 0:
-        # It takes longer than all else.
+        # The stages are slower than the rest of the test.
         assert stages_rows(topology_of(case.tree), case) == ours, f"seed {case.seed}"
     kafkas = kafka_answer(peer, case).rows
     values, kafkas_values = (
@@ -99,23 +102,23 @@ def _times(rows: Rows) -> dict[str, int]:
 @pytest.mark.parametrize("how", ["inner", "left"])
 @some_logs
 def test_joins_by_a_foreign_key_equal_kafka_streams(peer: KafkaPeer, number: int, how: str) -> None:
-    """Rows in any cut; times, too, unless a right row is deleted or comes out of order."""
+    """Rows are equal in any batching, and times unless a right row is deleted or out of order."""
     for seed in range(FIRST_SEED, FIRST_SEED + number // 2):
         check(peer, case_of(how, random_log(Random(seed)), seed))
 
 
 def left(key: str, named: str | None, time: int) -> Entry:
-    """A left row."""
+    """Return a left row."""
     return ("left", key, {"v": time, "s": named}, time)
 
 
 def right(key: str, text: str | None, time: int) -> Entry:
-    """A right row, or its deletion."""
+    """Return a right row, or its tombstone."""
     return ("right", key, None if text is None else {"v": time, "s": text}, time)
 
 
-#: Records in their order, and the row that there is after each, by an inner join and by a left one:
-#: the cases that KIP-213 goes through.
+#: Records in order, and the row after each one, for an inner join and for a left join. The cases
+#: are those of KIP-213.
 WALKTHROUGH: list[tuple[Entry, str | None, str | None]] = [
     (left("k", "1", 1), None, "1-"),
     (left("k", "2", 2), None, "2-"),
@@ -138,7 +141,7 @@ WALKTHROUGH: list[tuple[Entry, str | None, str | None]] = [
 @pytest.mark.kafka
 @pytest.mark.parametrize("how", ["inner", "left"])
 def test_each_step_of_a_rows_life(peer: KafkaPeer, how: str) -> None:
-    """A row names one key after another, before and behind their rows; so do we, so does Kafka."""
+    """A row references different keys, before and after their rows exist, as in Kafka."""
     for number, (_, inner, outer) in enumerate(WALKTHROUGH, start=1):
         case = case_of(how, [entry for entry, _, _ in WALKTHROUGH[:number]])
         expected = inner if how == "inner" else outer

@@ -1,9 +1,9 @@
-"""Sessions: our rows are those of the real Kafka Streams 4.3.1 with closed sessions frozen.
+"""Sessions: Oriel's rows equal those of the real Kafka Streams 4.3.1 with frozen closed sessions.
 
-In Kafka the store's retention decides which sessions a record can still find: those that end
-at ``newest end - retention + 1`` or later. With a retention of gap + grace + 1 ms, one more
-than the default, these are exactly the open ones, so a closed session is frozen: our rule
-(decision 0009 for one partition), and the retention of every comparison here.
+In Kafka, the store's retention decides which sessions a record can still find: the sessions that
+end at ``newest end - retention + 1`` or later. With a retention of gap + grace + 1 ms, one more
+than the default, these are exactly the open sessions, so a closed session is frozen. This is
+Oriel's rule (decision 0009 for one partition), and the retention of every comparison here.
 """
 
 from dataclasses import replace
@@ -31,7 +31,7 @@ FIRST_SEED = 9_200_000
 
 
 def make_case(seed: int) -> Case:
-    """Make a random case."""
+    """Return a random case."""
     random = Random(seed)
     gap, grace = random.choice((0, 1, 3, 5, 10)), random.choice((0, 1, 5, 20))
     windows = SessionWindows.of_inactivity_gap_and_grace(gap, grace)
@@ -39,7 +39,7 @@ def make_case(seed: int) -> Case:
 
 
 def random_walk(random: Random, gap: int) -> list[Record]:
-    """Records that reach down from open sessions, step by step, past closed ones."""
+    """Return records that extend open sessions downward, step by step, past closed ones."""
     log: list[Record] = []
     stream_time, time = 0, random.randint(0, 40)
     for i in range(random.choice((8, 20, 40))):
@@ -51,12 +51,12 @@ def random_walk(random: Random, gap: int) -> list[Record]:
 
 
 def cases_by_seed(number: int) -> dict[int, Case]:
-    """Make so many random cases."""
+    """Return the given number of random cases."""
     return {seed: make_case(seed) for seed in range(FIRST_SEED, FIRST_SEED + number)}
 
 
 def example(text: str, gap: int, grace: int, retention_ms: int | None = None) -> Case:
-    """Make a case from words."""
+    """Return a case from a string."""
     windows = SessionWindows.of_inactivity_gap_and_grace(gap, grace)
     return Case(windows, log_of(text), retention_ms=retention_ms)
 
@@ -64,7 +64,7 @@ def example(text: str, gap: int, grace: int, retention_ms: int | None = None) ->
 @pytest.mark.kafka
 @some_logs
 def test_rows_and_drops_equal_kafka_streams(peer: KafkaPeer, number: int) -> None:
-    """Every session that Kafka doesn't take back is ours, call by call; so is each late record."""
+    """Sessions, function calls and late records equal Kafka's after its tombstones."""
     late, rescued, same_start = 0, 0, 0
     by_seed = cases_by_seed(number)
     answers = peer.answers(by_seed.values())
@@ -83,7 +83,7 @@ def test_rows_and_drops_equal_kafka_streams(peer: KafkaPeer, number: int) -> Non
 
 
 def behind_the_grace(case: Case) -> int:
-    """How many records are below their close time: late, unless they touch an open session."""
+    """Return how many records are below their close time, and so late unless a session is open."""
     stream_time, behind = -1, 0
     for _, time, _ in case.log:
         stream_time = max(stream_time, time)
@@ -94,7 +94,7 @@ def behind_the_grace(case: Case) -> int:
 @pytest.mark.kafka
 @some_logs
 def test_final_rows_equal_what_kafka_streams_emits_on_close(peer: KafkaPeer, number: int) -> None:
-    """Our final sessions are those that Kafka emits, each of them once."""
+    """Oriel's final sessions are the sessions that Kafka emits, each once."""
     final = 0
     cases = {seed: replace(case, emit="close") for seed, case in cases_by_seed(number).items()}
     answers = peer.answers(cases.values())
@@ -106,7 +106,7 @@ def test_final_rows_equal_what_kafka_streams_emits_on_close(peer: KafkaPeer, num
     assert final > number, f"seeds from {FIRST_SEED}: few sessions are final"
 
 
-# semantics.md#4: input, (gap, grace), (key, start, end) -> places of the members, drops
+# semantics.md#4: input, (gap, grace), (key, start, end) -> positions of the members, drops
 EXAMPLES = {
     "exactly the gap apart": ("0 10", (10, 0), {("k", 0, 10): [1, 2]}, 0),
     "one ms more than the gap apart": (
@@ -115,14 +115,14 @@ EXAMPLES = {
         {("k", 0, 0): [1], ("k", 11, 11): [2]},
         0,
     ),
-    # 0 ..... 15 .. 20 ....... 30; 10 closes the last hole
+    # 0 ..... 15 .. 20 ....... 30, where 10 closes the last hole
     "a record joins what lies on both sides": (
         "0 30 15 20 10",
         (10, 20),
         {("k", 0, 30): [1, 2, 3, 4, 5]},
         0,
     ),
-    # B:28 makes the close time 18; each of A's reaches down from an open session
+    # B:28 sets the close time to 18, and each record of A extends an open session downward
     "old records that touch an open session": (
         "A:20 B:28 A:17 A:11 A:7",
         (10, 0),
@@ -136,14 +136,14 @@ EXAMPLES = {
         {("A", 0, 10): [1, 3], ("B", 10, 10): [2]},
         0,
     ),
-    # c = 5: [0,0] is closed, A:8 begins anew
+    # c = 5: [0,0] is closed, so A:8 starts a new session
     "a closed session is frozen": (
         "A:0 B:15 A:8",
         (10, 0),
         {("A", 0, 0): [1], ("A", 8, 8): [3], ("B", 15, 15): [2]},
         0,
     ),
-    # c = 20: [5,7] is closed; 20, 10 and 5 reach down from 30
+    # c = 20, so [5,7] is closed, and 20, 10 and 5 extend the session of 30
     "two sessions of one key with the same start": (
         "5 7 30 20 10 5",
         (10, 0),
@@ -164,7 +164,7 @@ EXAMPLES = {
 @pytest.mark.kafka
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_example(peer: KafkaPeer, name: str) -> None:
-    """Each example of semantics.md#4 is Kafka's and ours."""
+    """In each example of semantics.md#4, Kafka and Oriel have equal rows."""
     text, (gap, grace), members, dropped = EXAMPLES[name]
     case = example(text, gap, grace)
     kafka = peer.answer(case)
@@ -176,7 +176,10 @@ def test_example(peer: KafkaPeer, name: str) -> None:
 
 @pytest.mark.kafka
 def test_the_default_retention_hides_open_sessions(peer: KafkaPeer) -> None:
-    """Why one ms more: with gap + grace a session that is open, or just closes, is not found."""
+    """With a retention of gap + grace, Kafka does not find some open sessions.
+
+    Therefore, the comparison adds one ms.
+    """
     default = example("A:0 B:10 A:10", 10, 0, retention_ms=10)
     assert Place("A", 0, 10) not in peer.answer(default).left
     hull = example("0 30 15 20 10", 10, 20, retention_ms=30)
@@ -185,7 +188,10 @@ def test_the_default_retention_hides_open_sessions(peer: KafkaPeer) -> None:
 
 @pytest.mark.kafka
 def test_a_longer_retention_reopens_closed_sessions(peer: KafkaPeer) -> None:
-    """Why no more than one ms: Kafka then changes a session that it has told as final."""
+    """With a longer retention, Kafka changes a session that it has emitted as final.
+
+    Therefore, the comparison adds only one ms.
+    """
     case = example("A:0 B:15 A:8 B:50", 10, 0, retention_ms=100)
     assert Place("A", 0, 8) in peer.answer(case).left
     final = peer.answer(replace(case, emit="close"))
@@ -196,7 +202,10 @@ def test_a_longer_retention_reopens_closed_sessions(peer: KafkaPeer) -> None:
 
 @pytest.mark.kafka
 def test_joined_sessions_are_taken_back_before_their_hull_is_told(peer: KafkaPeer) -> None:
-    """Tombstones have their own ends, merges begin with the initial value (semantics.md#4-4)."""
+    """Tombstones have their own ends (semantics.md#4-4).
+
+    A merge begins with the initial value.
+    """
     kafka = peer.answer(example("0 30 15 20 10", 10, 20, retention_ms=30))
     assert kafka.emitted == [
         Emitted(Place("k", 0, 0), 0, "0+1"),
@@ -212,7 +221,7 @@ def test_joined_sessions_are_taken_back_before_their_hull_is_told(peer: KafkaPee
 
 @pytest.mark.kafka
 def test_kafka_loses_final_sessions_over_a_long_silence(peer: KafkaPeer) -> None:
-    """Its store drops whole segments of a minute before it looks for closed sessions."""
+    """Kafka's store drops whole segments of a minute before it looks for closed sessions."""
     case = replace(example("0 70000 200000", 10, 0), emit="close")
     assert peer.answer(case).emitted == []
     assert sorted(our_rows(case, our_run(case, 0))) == [("k", 0, 0), ("k", 70000, 70000)]
@@ -220,7 +229,10 @@ def test_kafka_loses_final_sessions_over_a_long_silence(peer: KafkaPeer) -> None
 
 @pytest.mark.kafka
 def test_suppress_tells_an_open_session_as_final(peer: KafkaPeer) -> None:
-    """Why suppress is not compared: it fires one ms early, and tells [0,0] that is open yet."""
+    """``suppress`` emits one ms early: it emits [0,0], which is still open, as final.
+
+    Therefore, ``suppress`` is not compared.
+    """
     case = replace(example("A:0 B:10 A:10 B:50", 10, 0), emit="suppress")
     emitted = [e.place for e in peer.answer(case).emitted if e.place.key == "A"]
     assert emitted == [("A", 0, 0), ("A", 0, 10)]

@@ -1,4 +1,4 @@
-"""Sliding windows: the rows of the real Kafka Streams 4.3.1 wherever records came in time."""
+"""Sliding windows: Oriel's rows equal those of Kafka Streams 4.3.1 if all records are in time."""
 
 from dataclasses import replace
 from random import Random
@@ -26,7 +26,7 @@ FIRST_SEED = 9_000_000
 
 
 def make_case(seed: int) -> Case:
-    """Make a random case; Kafka can't run a time difference of 0."""
+    """Return a random case. Kafka cannot run a time difference of 0."""
     random = Random(seed)
     difference, grace = random.choice((1, 2, 3, 5, 10)), random.choice((0, 1, 5, 20))
     windows = SlidingWindows.of_time_difference_and_grace(difference, grace)
@@ -34,18 +34,18 @@ def make_case(seed: int) -> Case:
 
 
 def cases_by_seed(number: int) -> dict[int, Case]:
-    """Make so many random cases."""
+    """Return the given number of random cases."""
     return {seed: make_case(seed) for seed in range(FIRST_SEED, FIRST_SEED + number)}
 
 
 def example(text: str, difference: int, grace: int) -> Case:
-    """Make a case from words."""
+    """Return a case from a string."""
     windows = SlidingWindows.of_time_difference_and_grace(difference, grace)
     return Case(windows, log_of(text))
 
 
 def is_in_time(case: Case) -> bool:
-    """Whether each accepted record came while its own left window was open."""
+    """Return whether each accepted record arrived while its own left window was open."""
     difference, grace = case.windows.length_ms, case.windows.grace_ms
     stream_time = -1
     for _, time, value in case.log:
@@ -61,7 +61,7 @@ def is_in_time(case: Case) -> bool:
 @pytest.mark.kafka
 @cases(66, 600)
 def test_rows_equal_kafka_streams_where_records_came_in_time(peer: KafkaPeer, number: int) -> None:
-    """Kafka's rows are ours where all came in time; elsewhere it never knows more than we do."""
+    """Rows are equal if all records are in time. Otherwise, Kafka never has more than Oriel."""
     in_time, different = 0, 0
     cases = cases_by_seed(number)
     answers = peer.answers(cases.values())
@@ -80,7 +80,7 @@ def test_rows_equal_kafka_streams_where_records_came_in_time(peer: KafkaPeer, nu
 
 
 def check_kafka_knows_no_more(seed: int, case: Case, kafka: Rows, ours: Rows) -> None:
-    """No window that we lack, and within its bounds no record that we lack."""
+    """Check that Kafka has no further window, and no further record within a window's bounds."""
     assert set(kafka) <= set(ours), f"seed {seed}: Kafka has more windows"
     time_of = {int(value): time for _, time, value in case.log if value is not None}
     for place, row in kafka.items():
@@ -91,7 +91,7 @@ def check_kafka_knows_no_more(seed: int, case: Case, kafka: Rows, ours: Rows) ->
 
 
 def model_rows(case: Case) -> Rows:
-    """Work out the rows by the slow model."""
+    """Return the rows of the slow model."""
     log = [record for record in case.log if record[2] is not None]
     outcome = expected({0: log}, case.windows.length_ms, case.windows.grace_ms)
     rows: Rows = {}
@@ -105,7 +105,7 @@ def model_rows(case: Case) -> Rows:
 @pytest.mark.kafka
 @some_logs
 def test_final_rows_equal_what_kafka_streams_emits_on_close(peer: KafkaPeer, number: int) -> None:
-    """Our final rows are those that Kafka emits, each once, where records came in time."""
+    """Oriel's final rows are the rows that Kafka emits, each once, if all records are in time."""
     final = 0
     random_cases = cases_by_seed(2 * number).items()
     in_time = {seed: case for seed, case in random_cases if is_in_time(case)}
@@ -120,7 +120,7 @@ def test_final_rows_equal_what_kafka_streams_emits_on_close(peer: KafkaPeer, num
     assert final > number, f"seeds from {FIRST_SEED}: few windows are final"
 
 
-# semantics.md#2: input, (time difference, grace), start -> places of the members
+# semantics.md#2: input, (time difference, grace), start -> positions of the members
 EXAMPLES = {
     # time      10   14    19     26
     # [0,10]    a|
@@ -168,7 +168,7 @@ EXAMPLES = {
 @pytest.mark.kafka
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_example(peer: KafkaPeer, name: str) -> None:
-    """Each example of semantics.md#2 is Kafka's and ours."""
+    """In each example of semantics.md#2, Kafka and Oriel have equal rows."""
     text, (difference, grace), members = EXAMPLES[name]
     case = example(text, difference, grace)
     kafka = peer.answer(case)
@@ -178,7 +178,7 @@ def test_example(peer: KafkaPeer, name: str) -> None:
 
 @pytest.mark.kafka
 def test_each_update_is_told_in_kafkas_order(peer: KafkaPeer) -> None:
-    """The emissions of semantics.md#2-1: the first window of each record's updates comes first."""
+    """The emissions of semantics.md#2-1 are in Kafka's order."""
     kafka = peer.answer(example("10 10 14 15 20", 10, 100))
     assert [f"[{e.place.start},{e.place.end}]={e.calls}" for e in kafka.emitted] == [
         "[0,10]=0+1",
@@ -195,7 +195,7 @@ def test_each_update_is_told_in_kafkas_order(peer: KafkaPeer) -> None:
     ]
 
 
-# semantics.md#2-3: input, (time difference, grace), Kafka's windows of B, ours
+# semantics.md#2-3: input, (time difference, grace), Kafka's windows of B, Oriel's
 PARTLY_LATE = {
     "accepted, but written nowhere": (
         "A:100 B:95 B:101",
@@ -221,7 +221,7 @@ PARTLY_LATE = {
 @pytest.mark.kafka
 @pytest.mark.parametrize("name", PARTLY_LATE)
 def test_partly_late_records(peer: KafkaPeer, name: str) -> None:
-    """What Kafka does with them, and what we do: an open window holds all accepted records."""
+    """In Oriel, an open window contains all accepted records. In Kafka, it can lack some."""
     text, (difference, grace), theirs, ours = PARTLY_LATE[name]
     case = example(text, difference, grace)
     rows_of_both = (peer.answer(case).rows, our_rows(case, our_run(case, 0)))
@@ -233,7 +233,7 @@ def test_partly_late_records(peer: KafkaPeer, name: str) -> None:
 
 @pytest.mark.kafka
 def test_kafka_copies_a_partly_late_record_into_a_window_it_lies_before(peer: KafkaPeer) -> None:
-    """The reason for "within its bounds": Kafka's window [2, 6] holds a record of time 1."""
+    """Kafka's window [2, 6] contains a record of time 1, which is outside the bounds."""
     case = example("a:0 c:5 a:1 a:2 a:1", 4, 0)
     place = Place("a", 2, 6)
     assert peer.answer(case).rows[place] == Row(timestamp=2, number=2, total=7, members=[3, 4])
@@ -243,7 +243,10 @@ def test_kafka_copies_a_partly_late_record_into_a_window_it_lies_before(peer: Ka
 
 @pytest.mark.kafka
 def test_suppress_tells_an_open_window_as_final(peer: KafkaPeer) -> None:
-    """Why suppress is not compared: with grace 5, [0,10] comes at 15 and again with a late 10."""
+    """With grace 5, ``suppress`` emits [0,10] at 15, and again after a late 10.
+
+    Therefore, ``suppress`` is not compared.
+    """
     case = replace(example("10 15 10", 10, 5), emit="suppress")
     calls = [e.calls for e in peer.answer(case).emitted if e.place.start == 0]
     assert calls == ["0+1", "0+1+3"]

@@ -1,4 +1,4 @@
-"""Grouped tables: our rows are those of the real Kafka Streams 4.3.1."""
+"""Grouped tables: Oriel's rows equal those of the real Kafka Streams 4.3.1."""
 
 import subprocess
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ Rows = dict[str, tuple[str, int]]
 
 
 def random_log(random: Random) -> list[Entry]:
-    """Few keys, disorder, deletions, rows without a group."""
+    """Return a log with few keys, disorder, tombstones, and null groups."""
     log: list[Entry] = []
     for _ in range(random.choice((0, 3, 10, 25, 60))):
         group = random.choice((None, "x", "y", "z", "x"))
@@ -29,7 +29,7 @@ def random_log(random: Random) -> list[Entry]:
 
 
 def line_of(log: Sequence[Entry]) -> str:
-    """The log as the peer program reads it."""
+    """Return the log in the form that the peer program reads."""
     words = [
         f"{key}:{time}" if row is None else f"{key}:{time}:{row[0] or '-'}:{row[1]}"
         for key, time, row in log
@@ -38,7 +38,7 @@ def line_of(log: Sequence[Entry]) -> str:
 
 
 def kafkas(logs: Sequence[Sequence[Entry]], folder: Path) -> list[tuple[Rows, Rows]]:
-    """The counts and the aggregates that Kafka has of each log."""
+    """Return Kafka's counts and aggregates of each log."""
     command = ["java", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xmx512m"]
     command += ["-cp", class_path(folder / "kafka-peer"), "oriel.TableGroups"]
     text = "".join(f"{line_of(log)}\n" for log in logs)
@@ -59,7 +59,7 @@ def _rows(text: str) -> Rows:
 
 
 def ours(log: Sequence[Entry], random: Random) -> tuple[Rows, Rows]:
-    """The same of our driver, cut at random."""
+    """Return the same from the test driver, in random batches."""
     builder = StreamsBuilder()
     table = builder.table("t", "g STRING, n BIGINT").group_by("g")
     table.count().materialize("counts")
@@ -84,12 +84,12 @@ def ours(log: Sequence[Entry], random: Random) -> tuple[Rows, Rows]:
 
 
 def with_row(_key: str, value: Any, text: str) -> str | None:
-    """The peer's adder."""
+    """Return the aggregate of the peer's adder."""
     return None if value["n"] == 8 else f"{text}+{value['n']}"
 
 
 def without_row(_key: str, value: Any, text: str) -> str | None:
-    """The peer's subtractor."""
+    """Return the aggregate of the peer's subtractor."""
     return None if value["n"] == 0 else f"{text}-{value['n']}"
 
 
@@ -98,7 +98,7 @@ def without_row(_key: str, value: Any, text: str) -> str | None:
 def test_groups_of_tables_equal_kafka_streams(
     tmp_path_factory: pytest.TempPathFactory, number: int
 ) -> None:
-    """Counts and the calls of functions, times too, in any cut."""
+    """Counts, function calls and times are equal in any batching."""
     randoms = [Random(seed) for seed in range(FIRST_SEED, FIRST_SEED + number)]
     logs = [random_log(random) for random in randoms]
     answers = kafkas(logs, tmp_path_factory.getbasetemp())

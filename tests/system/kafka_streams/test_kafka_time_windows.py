@@ -1,4 +1,4 @@
-"""Tumbling and hopping windows: our rows are those of the real Kafka Streams 4.3.1."""
+"""Tumbling and hopping windows: Oriel's rows equal those of the real Kafka Streams 4.3.1."""
 
 from dataclasses import replace
 from random import Random
@@ -23,7 +23,10 @@ FIRST_SEED = 9_100_000
 
 
 def make_case(seed: int) -> Case:
-    """Make a random case; half of them hop, mostly by an advance that does not divide the size."""
+    """Return a random case with tumbling or hopping windows.
+
+    Mostly, the advance does not divide the size.
+    """
     random = Random(seed)
     size = random.choice((1, 3, 5, 10, 12))
     windows = TimeWindows.of_size_and_grace(size, random.choice((0, 1, 5, 20)))
@@ -32,14 +35,14 @@ def make_case(seed: int) -> Case:
 
 
 def cases_by_seed(number: int) -> dict[int, Case]:
-    """Make so many random cases."""
+    """Return the given number of random cases."""
     return {seed: make_case(seed) for seed in range(FIRST_SEED, FIRST_SEED + number)}
 
 
 @pytest.mark.kafka
 @some_logs
 def test_rows_and_drops_equal_kafka_streams(peer: KafkaPeer, number: int) -> None:
-    """Every row of the store is Kafka's, with a user's functions too; tumbling drops are ours."""
+    """Rows, function calls and the drops of tumbling windows equal Kafka's."""
     late = 0
     cases = cases_by_seed(number)
     answers = peer.answers(cases.values())
@@ -47,7 +50,7 @@ def test_rows_and_drops_equal_kafka_streams(peer: KafkaPeer, number: int) -> Non
         run = our_run(case, seed)
         assert our_rows(case, run) == kafka.rows == kafka.left, f"seed {seed}: {case.line}"
         assert our_calls(case, seed) == kafka.calls, f"seed {seed}: {case.line}"
-        # Kafka counts a drop for each closed window that a record lies in.
+        # Kafka counts a drop for each closed window that contains the record.
         if case.windows.kind == "tumbling":
             assert run.late == kafka.dropped, f"seed {seed}: {case.line}"
             late += run.late
@@ -60,7 +63,7 @@ def test_rows_and_drops_equal_kafka_streams(peer: KafkaPeer, number: int) -> Non
 def test_final_rows_equal_what_kafka_streams_emits(
     peer: KafkaPeer, emit: Emit, number: int
 ) -> None:
-    """Our final rows are those that Kafka emits once, on window close and by suppress alike."""
+    """Oriel's final rows are Kafka's rows on window close and with ``suppress``, each once."""
     final = 0
     cases = {seed: replace(case, emit=emit) for seed, case in cases_by_seed(number).items()}
     answers = peer.answers(cases.values())
@@ -72,7 +75,7 @@ def test_final_rows_equal_what_kafka_streams_emits(
     assert final > number, f"seeds from {FIRST_SEED}: few windows are final"
 
 
-# semantics.md#3: input, (size, advance, grace), (key, start) -> places of the members, drops
+# semantics.md#3: input, (size, advance, grace), (key, start) -> positions of the members, drops
 EXAMPLES = {
     #          |10        22|
     #               |15        27|
@@ -91,7 +94,7 @@ EXAMPLES = {
         {("k", 0): [1], ("k", 10): [2]},
         0,
     ),
-    # stream time 14: [0,10) is open, as 0 + 10 > 14 - 5; at 15 it is closed
+    # stream time 14: [0,10) is open, as 0 + 10 > 14 - 5, and at 15 it is closed
     "the last ms of the grace": ("14 3", (10, 10, 5), {("k", 10): [1], ("k", 0): [2]}, 0),
     "the first ms after the grace": ("15 3", (10, 10, 5), {("k", 10): [1]}, 1),
     # stream time 100: [5,15) is open, [0,10) is not
@@ -108,7 +111,7 @@ EXAMPLES = {
 @pytest.mark.kafka
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_example(peer: KafkaPeer, name: str) -> None:
-    """Each example of semantics.md#3 is Kafka's and ours."""
+    """In each example of semantics.md#3, Kafka and Oriel have equal rows."""
     text, (size, advance, grace), members, dropped = EXAMPLES[name]
     windows = TimeWindows.of_size_and_grace(size, grace).advance_by(advance)
     case = Case(windows, log_of(text))
@@ -121,7 +124,7 @@ def test_example(peer: KafkaPeer, name: str) -> None:
 
 @pytest.mark.kafka
 def test_a_null_value_counts_and_adds_nothing(peer: KafkaPeer) -> None:
-    """Kafka calls the aggregator with null: the count grows, sum and members don't."""
+    """Kafka calls the aggregator with null, so the count grows, but not the sum and the members."""
     case = Case(TimeWindows.of_size_and_grace(10, 0), log_of("1 2! 7!"))
     row = peer.answer(case).rows[Place("k", 0, 10)]
     assert (row.number, row.total, row.timestamp) == (3, 1, 7)
@@ -130,7 +133,7 @@ def test_a_null_value_counts_and_adds_nothing(peer: KafkaPeer) -> None:
 @pytest.mark.kafka
 @pytest.mark.parametrize("emit", ["close", "suppress"])
 def test_emission_on_close_is_in_the_order_of_starts_then_keys(peer: KafkaPeer, emit: Emit) -> None:
-    """The example of semantics.md#3: [0,10) of A and B come out at A:10, A:3 is dropped."""
+    """In semantics.md#3's example, A:10 emits [0,10) of A and B, and A:3 is dropped."""
     windows = TimeWindows.of_size_and_grace(10, 0)
     case = Case(windows, log_of("B:1 A:2 A:9 A:10 A:3 A:25"), emit=emit)
     kafka = peer.answer(case)
@@ -144,7 +147,10 @@ def test_emission_on_close_is_in_the_order_of_starts_then_keys(peer: KafkaPeer, 
 
 @pytest.mark.kafka
 def test_kafka_loses_final_rows_with_its_default_retention(peer: KafkaPeer) -> None:
-    """Why the comparison gives the store ample retention: 1, 25, 37 emits only [20, 30)."""
+    """With its default retention, Kafka emits only [20, 30) of 1, 25, 37.
+
+    Therefore, the comparison uses a long retention.
+    """
     windows = TimeWindows.of_size_and_grace(10, 0)
     short = Case(windows, log_of("1 25 37"), emit="close", retention_ms=10)
     assert [e.place.start for e in peer.answer(short).emitted] == [20]
@@ -159,7 +165,7 @@ def test_kafka_loses_final_rows_with_its_default_retention(peer: KafkaPeer) -> N
     [(5, [1, 2, 5, 6, 4, 4, 7, 9]), (10, [1, 2, 5, 6, 6, 6, 7, 9])],
 )
 def test_timestamps_of_kip_259(peer: KafkaPeer, size: int, timestamps: list[int]) -> None:
-    """Each update carries its window's greatest time, not that of the record."""
+    """Each update has its window's greatest time, not the time of the record."""
     windows = TimeWindows.of_size_and_grace(size, 100)
     case = Case(windows, log_of("1 2 5 6 4 3 7 9"))
     kafka = peer.answer(case)

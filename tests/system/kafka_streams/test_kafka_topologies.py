@@ -1,6 +1,6 @@
-"""The language: our rows are those of the real Kafka Streams 4.3.1, whatever the topology.
+"""The language: Oriel's rows equal those of the real Kafka Streams 4.3.1 for any topology.
 
-Random topologies over random logs, and one example of each difference that a page names.
+The tests use random topologies over random logs, and one example of each documented difference.
 """
 
 import json
@@ -50,7 +50,7 @@ FIRST_SEED = 9_700_000
 @pytest.mark.kafka
 @cases(1, 1000)
 def test_random_topologies(peer: KafkaPeer, spark: "SparkSession", number: int) -> None:
-    """By the test driver and by the pipeline's stages, over several logs each."""
+    """For random topologies and logs, test driver and stages return Kafka's rows."""
     found: Counter[str] = Counter()
     for seed in range(FIRST_SEED, FIRST_SEED + number):
         found += campaign.checked(peer, seed)
@@ -73,7 +73,10 @@ VERSIONED = [
 def test_logs_that_join_a_versioned_table(
     peer: KafkaPeer, spark: "SparkSession", how: str, history: int, grace: int | None, number: int
 ) -> None:
-    """Out of order in both, in windows with a short grace; what waits goes on in order."""
+    """Rows equal Kafka's with disorder in both topics, in windows with a short grace.
+
+    Waiting records are emitted in order.
+    """
     versions = {"op": "versioned_table", "topic": "b", "history": history}
     join: Node = {"op": "join_table", "how": how, "left": stream("a"), "right": renamed(versions)}
     tree = aggregated(join if grace is None else join | {"grace": grace}, TUMBLING | {"grace": 2})
@@ -86,13 +89,13 @@ def test_logs_that_join_a_versioned_table(
 
 
 def _keyed(topic: str) -> Node:
-    """A stream's records by another key, without some of them."""
+    """Return a filtered stream with another key."""
     rows = {"op": "filter", "condition": ["is_set", "s"], "input": stream(topic)}
     return {"op": "select_key", "key": ["column", "s"], "input": rows}
 
 
 def _table(of: Node) -> Node:
-    """A stream as a table, of which some rows are left out."""
+    """Return a filtered table of a stream."""
     rows = {"op": "to_table", "input": of}
     return {"op": "filter_not", "condition": ["third", "v"], "input": rows}
 
@@ -140,7 +143,7 @@ TABLES_OF_STREAMS: dict[str, Node] = {
 def test_logs_of_streams_that_become_tables(
     peer: KafkaPeer, spark: "SparkSession", name: str, number: int
 ) -> None:
-    """Under another key, of elements and of sessions, out of order and with deletions."""
+    """Rows equal Kafka's for rekeyed streams, flattened records and sessions, with disorder."""
     tree = TABLES_OF_STREAMS[name]
     random, plan = Random(name), Plan(in_order=False, ample=True, ends=False)
     free = is_interleaving_free(tree)
@@ -152,7 +155,7 @@ def test_logs_of_streams_that_become_tables(
 
 
 def test_every_operation_comes_up() -> None:
-    """In random topologies: else its comparison would prove nothing."""
+    """Every operation occurs in random topologies, so that their comparison covers it."""
     trees = [random_cases(seed, 1)[0].tree for seed in range(FIRST_SEED, FIRST_SEED + 600)]
     found = {name for tree in trees for name in operations_of(tree)}
     assert found == STREAMS.keys() | TABLES.keys() | STORES.keys()
@@ -199,7 +202,7 @@ def test_a_difference_that_the_page_names(
 def test_what_is_told_of_rows_that_a_filter_leaves_out(
     peer: KafkaPeer, spark: "SparkSession", emit: str, suppress: str, expected: list[Any]
 ) -> None:
-    """That one is gone, once and if it was there; of final rows nothing."""
+    """A filtered row has one tombstone if it existed, and none among final rows."""
     tree = aggregated(stream("a"), TUMBLING, joins=False) | {
         "emit": emit, "suppress": suppress,
         "behind": [{"op": "filter", "condition": ["third", "total0_v"]}],

@@ -1,4 +1,4 @@
-"""Aggregation without windows: our rows are those of the real Kafka Streams 4.3.1."""
+"""Aggregation without windows: Oriel's rows equal those of the real Kafka Streams 4.3.1."""
 
 from random import Random
 
@@ -24,7 +24,7 @@ FIRST_SEED = 9_300_000
 @pytest.mark.kafka
 @some_logs
 def test_rows_equal_kafka_streams(peer: KafkaPeer, number: int) -> None:
-    """Every key's row is Kafka's, whatever the disorder; only records without a value go."""
+    """Every key's row equals Kafka's with any disorder, and only null values are dropped."""
     seeds = range(FIRST_SEED, FIRST_SEED + number)
     cases = [Case(NoWindows(), random_log(Random(seed))) for seed in seeds]
     for seed, case, kafka in zip(seeds, cases, peer.answers(cases), strict=True):
@@ -37,7 +37,7 @@ def test_rows_equal_kafka_streams(peer: KafkaPeer, number: int) -> None:
 
 @pytest.mark.kafka
 def test_timestamps_of_kip_259(peer: KafkaPeer) -> None:
-    """Each update carries the key's greatest time so far."""
+    """Each update has the key's greatest time so far."""
     case = Case(NoWindows(), log_of("1 2 5 6 4 3 7 9"))
     kafka = peer.answer(case)
     assert [e.timestamp for e in kafka.emitted] == [1, 2, 5, 6, 6, 6, 7, 9]
@@ -46,7 +46,7 @@ def test_timestamps_of_kip_259(peer: KafkaPeer) -> None:
 
 @pytest.mark.kafka
 def test_a_record_without_a_value_does_not_exist(peer: KafkaPeer) -> None:
-    """It is dropped before it counts or moves the timestamp (semantics.md#1-2)."""
+    """A null value is dropped before it counts or changes the timestamp (semantics.md#1-2)."""
     case = Case(NoWindows(), log_of("A:5 A:9! B:7!"))
     kafka = peer.answer(case)
     row = Row(timestamp=5, number=1, total=1, members=[1])

@@ -18,7 +18,7 @@ _WINDOW = re.compile(r"\[(\d+),(\d+)[\])] ?([a-z ]*)")
 
 
 def test_kafka_answers_the_examples(tmp_path_factory: pytest.TempPathFactory) -> None:
-    """Return the windows at the end, or the new rows after each record."""
+    """Kafka returns the page's windows at the end, or the new rows after each record."""
     with running_peer(tmp_path_factory.getbasetemp() / "kafka-peer") as peer:
         for name, example in surprises.EXAMPLES.items():
             records = arrivals(example.records)
@@ -60,18 +60,18 @@ def _members(calls: str | None) -> list[int]:
 
 
 def _letters(records: list[Arrival], members: list[int]) -> str:
-    """The names of a window's records, sorted."""
+    """Return the sorted names of a window's records."""
     return "".join(sorted(records[place - 1].name for place in members))
 
 
 def _windows(text: str) -> list[tuple[int, int, str]]:
-    """Windows as the page writes them, their names sorted."""
+    """Return windows as the page writes them, with sorted names."""
     found = _WINDOW.findall(text)
     return [(int(start), int(end), "".join(sorted(names.split()))) for start, end, names in found]
 
 
 def test_kafka_answers_the_other_examples(tmp_path_factory: pytest.TempPathFactory) -> None:
-    """Removed aggregates, cogroups, merged streams and joins: values in the order of calls."""
+    """Kafka returns the page's values for removals, cogroups, merged streams and joins."""
     jars = class_path(tmp_path_factory.getbasetemp() / "kafka-peer")
     command = ["java", "-XX:TieredStopAtLevel=1", "-cp", jars, "oriel.Surprises"]
     done = subprocess.run(

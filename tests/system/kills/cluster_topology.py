@@ -1,7 +1,7 @@
-"""A store of every kind of windows, every kind of join, and functions from two files.
+"""Stores with every kind of windows, every kind of join, and functions from two files.
 
-`oriel run` imports it: ``kinds_topology`` is a module beside it, whose functions workers import
-from what they are sent, while those of this file go to them as code.
+`oriel run` imports this file. Workers import the functions of ``kinds_topology``, a module next to
+it. They receive the functions of this file as code.
 """
 
 from typing import Any
@@ -15,17 +15,17 @@ _WITHIN = JoinWindows.of_time_difference_and_grace(0, 4).after(8).before(5)
 
 
 def start() -> str:
-    """The aggregate of no order."""
+    """Return the aggregate without orders."""
     return ""
 
 
 def append(_key: str, value: dict[str, Any], aggregate: str) -> str:
-    """Put an order behind the others."""
+    """Append an order."""
     return f"{aggregate},{value['id']}"
 
 
 def put_together(_key: str, left: str, right: str) -> str:
-    """The orders of one partition behind those of another."""
+    """Append the orders of one partition to those of another."""
     return f"{left};{right}"
 
 

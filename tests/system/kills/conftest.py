@@ -1,4 +1,4 @@
-"""What the tests of kills share: a pipeline that was killed and resumed."""
+"""Fixtures of the kill tests: a pipeline that was killed and resumed."""
 
 import os
 
@@ -8,7 +8,7 @@ from tests.campaigns import full
 from tests.e2e.runs_in_one_process import Runs
 from tests.system.kills.killed_runs import Survivor, killed_at_steps
 
-#: Repeats the logs, the batches and the kills of a run.
+#: If set, a run repeats the logs, the batches and the kills of an earlier run.
 SEED = "ORIEL_E2E_SEED"
 
 
@@ -16,7 +16,7 @@ SEED = "ORIEL_E2E_SEED"
 def killed(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, runs: Runs
 ) -> Survivor:
-    """Make what a pipeline left that was killed at two steps, or at all of them."""
+    """Return the results of a pipeline that was killed at two steps, or at all steps."""
     seed = int(os.environ.get(SEED) or int.from_bytes(os.urandom(4)))
     folder = tmp_path_factory.mktemp("killed")
     return killed_at_steps(folder, seed, runs, all_steps=request.param == "all")

@@ -10,8 +10,8 @@ from tests.e2e.event_logs import Line
 from tests.storage.waiting import WAIT_SECONDS
 from tests.system.kills.kinds_topology import TOPIC
 
-#: Messages that are no record of any store, and the reason that is told of each. A message always
-#: has a time, and it is never negative.
+#: Messages that are invalid for all stores, and the reason of each. A message always has a time,
+#: and it is never negative.
 _BAD_MESSAGES = {
     "not-json": (b"a", b"rubbish"),
     "wrong-type": (b"a", b'{"v": "x"}'),
@@ -20,7 +20,7 @@ _BAD_MESSAGES = {
 
 
 def produced(address: str, logs: dict[int, list[Line]]) -> dict[int, list[Line]]:
-    """Make the topic anew with a log's records; returns them with their offsets and values."""
+    """Create the topic again with a log's records, and return these with their offsets."""
     admin = AdminClient({"bootstrap.servers": address, "log_level": 0})
     if TOPIC in admin.list_topics(timeout=WAIT_SECONDS).topics:
         admin.delete_topics([TOPIC])[TOPIC].result(timeout=WAIT_SECONDS)
@@ -38,7 +38,7 @@ def produced(address: str, logs: dict[int, list[Line]]) -> dict[int, list[Line]]
 
 
 def _messages(log: list[Line]) -> Iterator[tuple[Line, bytes | None, bytes | None, int]]:
-    """The messages of a log's lines, without those that can't be one."""
+    """Yield the messages of a log's lines, without lines that cannot be messages."""
     for line in log:
         if line.record is not None:
             key, time_ms, value = line.record

@@ -1,6 +1,6 @@
-"""What every store of tests/system/kills/kinds_topology.py has to hold, from the slow models.
+"""The expected content of kinds_topology.py's stores, from the slow models.
 
-Rows are as the API answers them, so the JSON that is expected is written once for all kinds.
+Rows have the form of the API's responses, so all kinds share one JSON.
 """
 
 import math
@@ -34,9 +34,9 @@ from tests.system.kills.kinds_topology import (
 )
 
 Lines = Mapping[int, Sequence[Line]]
-#: A row or window as the API answers it.
+#: A row or window as the API returns it.
 Json = dict[str, Any]
-#: Partition, offset, store (None: bad for all), reason, raw bytes.
+#: Partition, offset, store (None: invalid for all), reason, raw bytes.
 Letter = tuple[int, int, str | None, str, bytes]
 
 STORES = (
@@ -48,9 +48,14 @@ _TAKE_NO_NULLS = ("sliding", "none")
 
 @dataclass(frozen=True)
 class Expected:
-    """One store: its kind, its rows by key, start and end, its counters, its dead letters.
+    """The expected content of one store.
 
-    Without windows start and end are 0. ``letters`` are those that only this store tells of.
+    Attributes:
+        name: The name of the store.
+        kind: The kind of its windows, or ``none``.
+        rows: The rows by key, start and end. Without windows, start and end are 0.
+        counters: The counters.
+        letters: The dead letters of only this store.
     """
 
     name: str
@@ -61,22 +66,22 @@ class Expected:
 
     @property
     def is_windowed(self) -> bool:
-        """Whether the rows are of windows."""
+        """Return whether the rows are of windows."""
         return self.kind != "none"
 
     @property
     def has_final_only(self) -> bool:
-        """Whether rows are written when their window closes."""
+        """Return whether rows are written when their window closes."""
         return self.name.endswith("_close")
 
     def of_key(self, key: str) -> list[Json]:
-        """The rows of a key, by start, then end."""
+        """Return the rows of a key, sorted by start, then by end."""
         return [self.rows[place] for place in sorted(self.rows) if place[0] == key]
 
 
 @dataclass(frozen=True)
 class _Model:
-    """What a slow model says: rows, how many records were late, and which raised."""
+    """A slow model's rows, its late count, and the records on which a function raised."""
 
     rows: dict[Place, Json]
     late: int
@@ -84,18 +89,21 @@ class _Model:
 
 
 def kind_of(store: str) -> str:
-    """The kind of a store, by its name."""
+    """Return the kind of a store, by its name."""
     kinds = dict.fromkeys((TOTALS, RISES, PEAKS), "none") | {TEXTS: "session", LAYERS: "tumbling"}
     return kinds.get(store) or store.partition("_")[0]
 
 
 def expected_stores(lines: Lines, *, grace_ms: int = GRACE_MS) -> dict[str, Expected]:
-    """Work out every store; a wrong ``grace_ms`` shows that the checks notice something."""
+    """Return the expected content of every store.
+
+    A wrong ``grace_ms`` shows that the checks detect differences.
+    """
     return {store: _expected(store, lines, grace_ms) for store in STORES}
 
 
 def bad_for_all(lines: Lines) -> set[Letter]:
-    """The dead letters that are told once, not by each store."""
+    """Return the dead letters of records that are invalid for all stores."""
     return {
         (p, line.offset, None, line.reason, line.raw)
         for p, log in lines.items()
@@ -140,7 +148,7 @@ def _expected(store: str, lines: Lines, grace_ms: int) -> Expected:
 
 
 def _layers(front: Expected) -> Expected:
-    """Windows over another store's rows, which are one partition in the order of their ends."""
+    """Return windows over another store's rows: one partition in the order of their ends."""
     in_order = sorted(front.rows, key=lambda place: (place[2], place[0].encode()))
     rows = [front.rows[place] for place in in_order]
     records = [(row["key"], row["timestamp_ms"], {"v": row["total"]}) for row in rows]
@@ -153,13 +161,13 @@ def _layers(front: Expected) -> Expected:
 
 
 def _reason(store: str, line: Line) -> str | None:
-    """Why a store's engine does not get a line's record, None if it does."""
+    """Return why a store skips a line's record, or None if it does not."""
     if line.record is None:
         return line.reason
     value = line.record[2]
     if store == TEXTS and value is not None and value["word"] == SKIPPED:
         return "filtered"
-    # Of sessions it reads the updates, to which records without a value belong.
+    # The store reads the updates of sessions, which include records with a null value.
     takes_nulls = store == PEAKS or kind_of(store) not in _TAKE_NO_NULLS
     return "null-value" if value is None and not takes_nulls else None
 
@@ -201,7 +209,7 @@ def _windows(outcome: Outcome) -> _Model:
 
 
 def _peaks(sessions: Outcome) -> _Model:
-    """The most records that a session of each key had; a session's time is its end."""
+    """Return the most records that a session of each key had. A session's time is its end."""
     most: dict[str, int] = {}
     newest_ms: dict[str, int] = {}
     for (key, _, end_ms), session in sessions.windows.items():
@@ -215,7 +223,7 @@ def _peaks(sessions: Outcome) -> _Model:
 
 
 def _sliding(logs: dict[int, list[Record]], grace_ms: int) -> _Model:
-    """The model of sliding windows has one number a record, and no end in a window's place."""
+    """Adapt logs and windows to the sliding model, which has numbers and no window ends."""
     numbers = {
         p: [(key, time, value["v"] if value else None) for key, time, value in log]
         for p, log in logs.items()
@@ -247,7 +255,7 @@ def _row(
     *,
     final: bool = False,
 ) -> Json:
-    """The row of the declarative aggregates over a window's members and their values."""
+    """Return the row of the declarative aggregates over a window's members and their values."""
     total = math.fsum(values) if values else None
     columns = {
         "n": members,
@@ -261,13 +269,13 @@ def _row(
 
 
 def _rise(key: str, records: int, timestamp: int) -> Json:
-    """The row over a key's updates, which say after each record how many there are."""
+    """Return the row over a key's updates, which count the records so far."""
     columns = {"n": records, "total": records * (records + 1) // 2, "most": records}
     return _framed(key, columns, timestamp, None, final=False)
 
 
 def _framed(key: str, columns: Json, timestamp: int, place: Place | None, *, final: bool) -> Json:
-    """The JSON of one window, or of one row where there is no ``place``."""
+    """Return the JSON of one window, or of one row if ``place`` is None."""
     if place is None:
         return {"key": key, **columns, "timestamp_ms": timestamp}
     bounds = {"window_start_ms": place[1], "window_end_ms": place[2]}

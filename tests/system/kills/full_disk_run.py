@@ -1,4 +1,4 @@
-"""``oriel run`` whose disk is full from some effect on a file on.
+"""``oriel run`` with a disk that is full from a given operation on files.
 
 ``python -m tests.system.kills.full_disk_run EFFECT PIPELINE-ARGUMENTS...``
 """

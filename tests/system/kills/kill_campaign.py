@@ -1,8 +1,8 @@
-"""Kills with compaction: a pipeline of every kind of store is killed again and again.
+"""Kills with compaction: a pipeline of every kind of store is killed repeatedly.
 
-``killed_in_upkeep_runs`` is what the test does a few times. By hand, for as many kills as wanted:
-``python -P -m tests.system.kills.kill_campaign --kills 200``. With ``--kafka`` the records come
-from a topic of a real broker. The exit code is 1 if anything differs.
+The test calls ``killed_in_upkeep_runs`` for a few kills. For any number of kills, run ``python -P
+-m tests.system.kills.kill_campaign --kills 200``. With ``--kafka``, the records are in a topic of a
+real broker. The exit code is 1 if anything differs.
 """
 
 import argparse
@@ -34,19 +34,26 @@ from tests.system.kills.table_checks import check_rows, told_letters, told_rows
 
 #: A random moment, in ms after the first batch.
 _ANY_MS = 6_000
-#: Kills over one log: each run goes on from the one before.
+#: Kills over one log. Each run continues from the run before.
 _KILLS_OF_A_LOG = 6
 
 
 def killed_in_upkeep_runs(
     folder: Path, seed: int, steps: Sequence[str], runs: Runs, address: str | None = None
 ) -> Counter[str]:
-    """Run over random logs, killed once for each of ``steps``, then to the end; check everything.
+    """Run over random logs, killed once per step, then to the end, and check everything.
 
-    With the address of a Kafka broker the logs are its topic, which is made for it.
+    Args:
+        folder: The directory of the run.
+        seed: The seed of the logs and the kills.
+        steps: The steps at which a run is killed.
+        runs: The process for the last run.
+        address: If set, the logs become a topic of this Kafka broker.
 
-    Returns how often it was killed at each step, and how often a reader read a table meanwhile. A
-    run that comes to the end of its log first was not killed.
+    Returns:
+        How often the pipeline was killed at each step, and how often a reader read a table during
+        the
+        runs. A run that reaches the end of its log first is not killed.
     """
     random = Random(seed)
     lines = random_logs(random)
@@ -80,7 +87,7 @@ def killed_in_upkeep_runs(
 
 @contextmanager
 def _reading(data: Path, done: Counter[str]) -> Iterator[None]:
-    """Read tables all the time for the block: each file of the newest version is there."""
+    """Read tables during the block, to check that each file of the newest version exists."""
     ends = threading.Event()
     errors: list[BaseException] = []
 
@@ -111,7 +118,7 @@ def _in_order(rows: dict[Any, Json]) -> list[Any]:
 
 
 def _indexed(table: Path, index: Path) -> list[Json]:
-    """All windows of an index that is built of the table."""
+    """Return all windows of an index that is built from the table."""
     folder = IndexFolder(index)
     generation = folder.new_generation()
     build_generation(table, DeltaLog(table).snapshot(), generation)
@@ -138,7 +145,7 @@ def _compacted(table: Path) -> bool:
 
 @contextmanager
 def _broker(options: argparse.Namespace) -> Iterator[str | None]:
-    """The address of a broker, if there is to be one."""
+    """Yield the address of a broker, or None without ``--kafka``."""
     if not options.kafka:
         yield None
         return
@@ -151,7 +158,7 @@ def _broker(options: argparse.Namespace) -> Iterator[str | None]:
 
 
 def main() -> None:
-    """Kill as often as the command line says; tell what was done."""
+    """Kill as often as the command line requests, and print the counts."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--kills", type=int, default=200)
     parser.add_argument("--seed", type=int, default=1)

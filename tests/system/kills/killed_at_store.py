@@ -1,7 +1,7 @@
-"""``tests.system.kills.killed_run`` at a chosen store of the batch.
+"""Runs ``tests.system.kills.killed_run`` at a chosen store of the batch.
 
-``python -m tests.system.kills.killed_at_store STORE STEP BATCH PIPELINE-ARGUMENTS...`` in a process
-group of its own.
+``python -m tests.system.kills.killed_at_store STORE STEP BATCH PIPELINE-ARGUMENTS...`` runs in its
+own process group.
 """
 
 import sys
@@ -13,10 +13,10 @@ from tests.system.kills.killed_run import STEPS
 
 
 def kill_at(store: str, step: str, batch: int) -> None:
-    """Make ready to kill when ``store`` comes to the batch.
+    """Kill when ``store`` reaches a step of the batch.
 
-    All stores compute together; then one after the other is decided and committed, so the
-    stores before it are through.
+    All stores compute together. Then each is prepared and committed after the other, so the stores
+    before this one are finished.
     """
     method = "begin" if step == "computing" else "finish"
     original = getattr(StoreBatches, method)

@@ -1,8 +1,8 @@
-"""A pipeline that compacts beside every batch, killed at one step of that or at any moment.
+"""A pipeline that compacts during every batch, killed at a step of the compaction or at any moment.
 
-``python -m tests.system.kills.killed_in_upkeep STEP NUMBER PIPELINE-ARGUMENTS...`` in its own
-process group: when any table comes to the step for the NUMBER-th time, or NUMBER ms after the first
-batch.
+``python -m tests.system.kills.killed_in_upkeep STEP NUMBER PIPELINE-ARGUMENTS...`` runs in its own
+process group. The kill happens when any table reaches the step for the NUMBER-th time, or NUMBER ms
+after the first batch.
 """
 
 import itertools
@@ -19,7 +19,7 @@ from tests.system.kills.killed_run import kill_everything
 
 
 def _kill_at(owner: Any, name: str, number: int, *, behind: bool = False) -> None:
-    """Kill at the ``number``-th call of a function, before its work or ``behind`` it."""
+    """Kill before the ``number``-th call of a function, or after it with ``behind``."""
     original: Callable[..., Any] = getattr(owner, name)
     calls = itertools.count(1)
 
@@ -36,7 +36,7 @@ def _kill_at(owner: Any, name: str, number: int, *, behind: bool = False) -> Non
 
 
 def _kill_after(delay_ms: int) -> None:
-    """Kill so long after the first batch, whatever is going on then."""
+    """Kill this long after the first batch, whatever runs at that time."""
 
     def end() -> None:
         time.sleep(delay_ms / 1000)
@@ -62,9 +62,9 @@ STEPS: dict[str, Callable[[int], None]] = {
 
 
 def compact_at_once() -> None:
-    """Look at the tables after each batch, and write a Delta checkpoint every few versions."""
+    """Check the tables after each batch, and write a Delta checkpoint every few versions."""
     maintenance._BATCHES = 1
-    # A constant of another module, which that one does not give on.
+    # The constant is of another module, and ``cleanup`` does not export it.
     vars(cleanup)["CHECKPOINT_INTERVAL"] = 3
 
 

@@ -1,6 +1,7 @@
-"""``oriel rebuild`` that is killed, all of it (driver, JVM, workers), when it comes to a step.
+"""Kills ``oriel rebuild`` (driver, JVM and workers) when it reaches a step.
 
-``python -m tests.system.kills.killed_rebuild STEP REBUILD-ARGUMENTS...`` in its own process group.
+``python -m tests.system.kills.killed_rebuild STEP REBUILD-ARGUMENTS...`` runs in its own process
+group.
 """
 
 import sys

@@ -1,6 +1,6 @@
-"""SIGKILL all of a pipeline (driver, JVM, workers) at one step of one batch.
+"""Sends SIGKILL to all of a pipeline (driver, JVM, workers) at one step of one batch.
 
-The steps are those of pipeline/commit/store_batch.py; ``killed_at_store`` runs with one armed.
+pipeline/commit/store_batch.py has the steps. ``killed_at_store`` runs with one of the steps.
 """
 
 import os
@@ -16,7 +16,7 @@ from oriel.pipeline.plan import StorePlans
 
 
 def kill_everything() -> None:
-    """End the whole process group at once, as a power cut would."""
+    """End the whole process group immediately, like a power cut."""
     os.killpg(0, signal.SIGKILL)
 
 
@@ -42,7 +42,7 @@ def _kill_when_there(folder: Path, pattern: str) -> None:
 
 
 def kill_before(owner: type, method: str, batch: int) -> None:
-    """Kill when ``owner.method`` is about to do its work for ``batch``."""
+    """Kill before ``owner.method`` starts its work for ``batch``."""
     original = getattr(owner, method)
 
     def killing(self: Any, *arguments: Any) -> Any:

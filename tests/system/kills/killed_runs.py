@@ -1,4 +1,4 @@
-"""A pipeline that is killed at every step of a batch, and what it left behind."""
+"""A pipeline that is killed at every step of a batch, and its results."""
 
 import subprocess
 import sys
@@ -12,15 +12,15 @@ from tests.system.kills import kinds_topology
 from tests.system.kills.expected_rows import STORES, Expected, expected_stores
 from tests.system.kills.killed_run import STEPS
 
-#: Of a line, about.
+#: The approximate size of a line.
 _RECORD_BYTES = 70
-#: The least and the most bytes of a batch, and how many of the most the logs have at least.
+#: The least and the most bytes of a batch, and a lower bound for the number of largest batches.
 _BYTES, _MOST_BATCHES = (8_000, 14_000), 4
 
 
 @dataclass(frozen=True)
 class Survivor:
-    """The data folder of a pipeline that was killed and went on, and what has to be in it."""
+    """The data directory of a pipeline that was killed and resumed, and its expected content."""
 
     seed: int
     data: Path
@@ -28,16 +28,17 @@ class Survivor:
     stores: dict[str, Expected]
 
     def table(self, name: str) -> Path:
-        """The folder of a Delta table."""
+        """Return the directory of a Delta table."""
         return self.data / "tables" / name
 
 
 def killed_at_steps(folder: Path, seed: int, runs: Runs, *, all_steps: bool) -> Survivor:
-    """Run the topology over random logs; kill it at steps, at some store of some batch.
+    """Run the topology over random logs, and kill it at steps, at random stores and batches.
 
-    The steps are all, or one before the batch is decided, which is computed anew then, and one
-    behind that, from which it is only to be written. The batches are of another size, and the tasks
-    of another number, after each start. ``runs`` does the last one.
+    With ``all_steps``, the steps are all. Otherwise, one is before the batch is prepared, so it is
+    computed again. The other is after that, so the resumed run only writes the batch. After each
+    start, the batch size and the number of tasks differ. The process ``runs`` executes the last
+    start.
     """
     random = Random(seed)
     lines = random_logs(random)
@@ -47,7 +48,7 @@ def killed_at_steps(folder: Path, seed: int, runs: Runs, *, all_steps: bool) -> 
     steps = random.sample(chosen, len(chosen))
     batches = sorted(random.sample(range(_MOST_BATCHES), len(steps)))
     for step, batch in zip(steps, batches, strict=True):
-        # Where no row in front is final yet, the store over final rows has nothing to compute.
+        # If the first store has no final rows yet, the store over its final rows computes nothing.
         stores = [
             store for store in STORES if store != kinds_topology.LAYERS or step != "computing"
         ]
@@ -61,7 +62,7 @@ def killed_at_steps(folder: Path, seed: int, runs: Runs, *, all_steps: bool) -> 
 
 
 def start(module: str, *arguments: str) -> "subprocess.CompletedProcess[str]":
-    """Run a module of ours in a process group of its own, to its end."""
+    """Run one of these modules in its own process group, to its end."""
     return subprocess.run(
         [sys.executable, "-m", module, *arguments],
         cwd=ROOT,
@@ -76,9 +77,10 @@ def pipeline_arguments(
     folder: Path, random: Random, address: str | None = None, *,
     sizes: tuple[int, int] = (5_000, 9_000),
 ) -> list[str]:  # fmt: skip
-    """Read everything, in batches of another size by another number of tasks each time.
+    """Return arguments to read everything, with random batch sizes and numbers of tasks.
 
-    With the address of a broker its topic is read, else the event log in the folder.
+    With the address of a broker, the run reads its topic. Otherwise, it reads the event log of the
+    directory.
     """
     size, cores = random.randint(*sizes), random.choice((1, 2, 3))
     source = ["--event-log", str(folder / "log"), "--max-batch-bytes", str(size)]

@@ -1,8 +1,8 @@
-"""One topology with a store of every kind: each window kind by both emit strategies.
+"""One topology with a store of every kind: each kind of windows with both emit strategies.
 
-Beside them a store without windows, one over its updates, one over those of sessions, one of
-sessions with functions of our own, and one over the final rows of another. The pipeline runs this
-file, the model (tests/system/kills/expected_rows.py) imports it.
+Further stores have no windows, read updates of another store or of sessions, use functions over
+sessions, or read the final rows of another store. The pipeline runs this file. The model
+(tests/system/kills/expected_rows.py) imports it.
 """
 
 from collections.abc import Iterable
@@ -24,7 +24,7 @@ from oriel import (
 
 TOPIC = "events"
 GRACE_MS = 60
-#: The length of every window, the inactivity gap of sessions, how far hopping windows advance.
+#: The length of every window, the inactivity gap of sessions, and the advance of hopping windows.
 LENGTH_MS, GAP_MS, ADVANCE_MS = 45, 9, 20
 
 WINDOWS = {
@@ -37,25 +37,25 @@ STRATEGIES = {
     "update": EmitStrategy.on_window_update(),
     "close": EmitStrategy.on_window_close(),
 }
-#: The stores without windows, over its updates, over those of sessions, with functions, and over
-#: the rows of ``FRONT``; the others are called KIND_STRATEGY.
+#: The stores without windows, over its updates, over updates of sessions, with functions, and over
+#: the rows of ``FRONT``. The other names are KIND_STRATEGY.
 TOTALS, RISES, PEAKS, TEXTS, LAYERS = "totals", "rises", "peaks", "texts", "layers"
 FRONT = "tumbling_close"
 LAYER_MS = 3 * LENGTH_MS
 
-#: Words that the functions don't take like others.
+#: Words with a special meaning for the functions.
 SKIPPED, RAISES, DELETES = "skipped", "raises", "deletes"
 
 Text = dict[str, Any]
 
 
 def begun() -> Text:
-    """The aggregate of an empty session."""
+    """Return the aggregate of an empty session."""
     return {"text": "", "n": 0}
 
 
 def told(key: str, value: dict[str, Any] | None, old: Text) -> Text | None:
-    """Put words together in the order of the calls; one raises, one takes the row away."""
+    """Append words in the order of the calls. One word raises, and one removes the row."""
     word = "-" if value is None else value["word"]
     if word == RAISES:
         message = f"{key!r} has a word that can't be told"
@@ -64,12 +64,12 @@ def told(key: str, value: dict[str, Any] | None, old: Text) -> Text | None:
 
 
 def merged(key: str, left: Text, right: Text) -> Text:
-    """Show which came left: no order of calls but the right one gives the same text."""
+    """Mark the left argument, so that only the right order of calls has the expected text."""
     return {"text": f"({key}:{left['text']}|{right['text']})", "n": left["n"] + right["n"]}
 
 
 def add_every_kind(builder: StreamsBuilder, strategies: Iterable[str] = STRATEGIES) -> None:
-    """Add a store of every kind; of each window kind one by each of the ``strategies``."""
+    """Add a store of every kind, and one for each kind of windows and each strategy."""
     events = builder.stream(TOPIC, "v DOUBLE, word STRING")
     values: dict[str, Any] = {
         "n": count(), "total": sum("v"), "mean": avg("v"), "least": min("v"), "most": max("v"),

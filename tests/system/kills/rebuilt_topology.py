@@ -1,4 +1,4 @@
-"""A store that is rebuilt, and one beside it."""
+"""A topology with a store that is rebuilt, and another store."""
 
 from oriel import StreamsBuilder, avg, collect_list, count, sum
 from tests.system.kills.kinds_topology import TOPIC, TOTALS, WINDOWS

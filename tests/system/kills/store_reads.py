@@ -1,4 +1,4 @@
-"""Reads of one store over HTTP, as a client makes them."""
+"""Reads of one store over HTTP, like a client's."""
 
 from typing import Any
 from urllib.parse import quote
@@ -18,23 +18,23 @@ class StoreReads:
         self._root = f"/v1/stores/{store}"
 
     def details(self) -> Json:
-        """What the store is and where it stands."""
+        """Return the description and the position of the store."""
         return self._good("")
 
     def keys(self) -> list[str]:
-        """All keys."""
+        """Return all keys."""
         found: list[str] = self._good("/keys")["keys"]
         return found
 
     def items(self, read: str, key: str, **parameters: int) -> list[Json]:
-        """Windows or rows of a read that has one page (``session/3/4``, ``fetch`` ...)."""
+        """Return windows or rows of a read with one page (``session/3/4``, ``fetch`` ...)."""
         answer = self._good(self._path(read, key), **parameters)
         assert answer["next_cursor"] is None
         found: list[Json] = answer["rows" if read == "get" else "windows"]
         return found
 
     def pages(self, read: str, key: str, **parameters: int) -> list[Json]:
-        """Follow the cursors of a read to its end."""
+        """Return the windows of all pages of a read."""
         found: list[Json] = []
         more: dict[str, Any] = {"limit": _PAGE}
         while True:
@@ -46,7 +46,7 @@ class StoreReads:
             more["cursor"] = answer["next_cursor"]
 
     def all_pages(self, read: str, **parameters: Any) -> list[Json]:
-        """Follow the cursors of a read of many keys to its end."""
+        """Return the rows or windows of all pages of a read of many keys."""
         found: list[Json] = []
         more: dict[str, Any] = {"limit": 1000}
         while True:
@@ -57,7 +57,7 @@ class StoreReads:
             more["cursor"] = answer["next_cursor"]
 
     def problem(self, read: str, key: str) -> tuple[int, str]:
-        """Status and code of a read that is refused."""
+        """Return status and code of a rejected read."""
         response = self._client.get(self._root + self._path(read, key))
         assert response.headers["content-type"] == "application/problem+json", response.text
         return response.status_code, response.json()["code"]

@@ -1,4 +1,4 @@
-"""The tables of a pipeline read plainly, and compared with what is expected of them."""
+"""Plain reads of a pipeline's tables, and comparisons with the expected rows."""
 
 from datetime import datetime
 from pathlib import Path
@@ -14,7 +14,10 @@ _TIMES = {"window_start": "window_start_ms", "window_end": "window_end_ms",
 
 
 def told_rows(table: Path) -> dict[Place, list[Json]]:
-    """All rows of a store's table by key, start and end (of a row: 0), in order of revision."""
+    """Return all rows of a store's table by key, start and end, in revision order.
+
+    Rows without windows have 0 as start and end.
+    """
     rows: dict[Place, list[Json]] = {}
     for told in DeltaTable(table).to_pyarrow_table().sort_by("revision").to_pylist():
         row = {_TIMES.get(name, name): _plain(value) for name, value in told.items()}
@@ -24,7 +27,7 @@ def told_rows(table: Path) -> dict[Place, list[Json]]:
 
 
 def check_rows(told: dict[Place, list[Json]], store: Expected) -> None:
-    """The newest row of each window is the model's; a final row comes once and last."""
+    """Check that each window's newest row is the model's, and that a final row is the last."""
     for place, rows in told.items():
         revisions = [row["revision"] for row in rows]
         assert len(set(revisions)) == len(rows), f"{place} twice in a batch: {revisions}"
@@ -44,7 +47,7 @@ def check_rows(told: dict[Place, list[Json]], store: Expected) -> None:
 
 
 def told_letters(table: Path) -> list[Letter]:
-    """All dead letters."""
+    """Return all dead letters."""
     rows = DeltaTable(table).to_pyarrow_table().to_pylist()
     assert [row for row in rows if not (row["detail"] and row["topic"])] == []
     return [

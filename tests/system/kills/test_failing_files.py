@@ -1,4 +1,4 @@
-"""Effects on files that fail: no wrong row is committed, and a start afterwards goes on."""
+"""If operations on files fail, no wrong row is committed, and a later start continues."""
 
 import errno
 from collections.abc import Callable
@@ -19,16 +19,19 @@ from tests.pipeline.commit.writers import (
     write_log,
 )
 
-# Hundreds of starts: too long for the inner loop.
+# The tests have hundreds of starts, so they run in CI, not during development.
 pytestmark = pytest.mark.slow
 
 BATCHES = 6
-#: A pipeline that fails all the time is started so often.
+#: The number of starts with failing files.
 STARTS = 12
 
 
 def each_way_to_fail(often: int) -> pytest.MarkDecorator:
-    """Fail each ``every`` effects ``when`` they happen: each way at another rate, in full all."""
+    """Parametrize with ways to fail: each ``every`` operations, ``when`` they happen.
+
+    Each way has another rate. Full sizes have all rates of all ways.
+    """
     rates = [(often, errno.EACCES), (23, errno.ENOSPC), (37, errno.EIO)]
     cases = [
         case
@@ -41,7 +44,7 @@ def each_way_to_fail(often: int) -> pytest.MarkDecorator:
 
 @pytest.fixture(scope="module")
 def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Give the folder of an undisturbed run."""
+    """Return the directory of an undisturbed run."""
     folder = tmp_path_factory.mktemp("undisturbed") / "run"
     undisturbed(folder, BATCHES)
     return folder
@@ -49,7 +52,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def expected(model: Path) -> dict[str, list[str]]:
-    """Give the tables of an undisturbed run."""
+    """Return the tables of an undisturbed run."""
     return tables_of(model)
 
 
@@ -57,9 +60,9 @@ def expected(model: Path) -> dict[str, list[str]]:
 def test_every_nth_effect_fails(
     tmp_path: Path, expected: dict[str, list[str]], every: int, error: int, when: str
 ) -> None:
-    """Each row that is there at any time is right; without faults the run ends as any other."""
+    """Each row is right at any time, and a run without failures ends like an undisturbed one."""
     write_log(tmp_path, BATCHES)
-    # The tables are there: delta-rs makes them, whose files are its own.
+    # The tables exist already, because delta-rs creates them with its own file operations.
     Writer(tmp_path).close()
     failing = FailingFiles(every, error, when=when)  # type: ignore[arg-type]
     _start_often(tmp_path, run, failing, expected)
@@ -70,7 +73,7 @@ def test_every_nth_effect_fails(
 def test_every_nth_effect_fails_with_compaction(
     tmp_path: Path, model: Path, expected: dict[str, list[str]], every: int, error: int, when: str
 ) -> None:
-    """Tables that are compacted between batches: each row is right, no file of theirs is gone."""
+    """With compaction between batches, each row is right and no file of a table is missing."""
     write_log(tmp_path, BATCHES)
     Writer(tmp_path).close()
     failing = FailingFiles(every, error, when=when)  # type: ignore[arg-type]
@@ -89,7 +92,7 @@ def _start_often(
     failing: FailingFiles,
     expected: dict[str, list[str]],
 ) -> None:
-    """Start with files that fail, again and again, and then once without: no wrong row is there."""
+    """Start repeatedly with failing files, then once without, and check that no row is wrong."""
     with use_files(failing):
         for _ in range(STARTS):
             with suppress(OSError):
@@ -102,7 +105,7 @@ def _start_often(
 
 
 def _run_compacted(folder: Path) -> None:
-    """Run to the end; behind each batch all that is due is done for its tables, errors or not."""
+    """Run to the end, with all due maintenance of the tables after each batch, despite errors."""
     settings = UpkeepSettings(limits=Limits(small_files=2), deleted_file_retention_ms=1)
     names = ("first", "second", "_dead_letters")
     upkeeps = {name: TableUpkeep(folder / "data" / "tables" / name, settings) for name in names}

@@ -1,4 +1,4 @@
-"""End to end: the disk is full in the middle of a run, and has room again."""
+"""End to end: the disk is full in the middle of a run, and later has free space again."""
 
 from pathlib import Path
 
@@ -12,12 +12,12 @@ pytestmark = pytest.mark.e2e
 
 
 def test_a_full_disk_is_one_line_and_loses_nothing(tmp_path: Path, runs: Runs) -> None:
-    """It is told once and without traces; with room again the run goes on by itself."""
+    """The error is one line without a traceback, and with free space the next run continues."""
     folder = Folder(tmp_path)
     for _ in range(8):
         folder.append()
     run = [*folder.arguments()[1:], "--once", "--max-batch-bytes", "300"]
-    # The tables and the first batches are there by then.
+    # By then, the tables and the first batches exist.
     full = start("tests.system.kills.full_disk_run", "50", *run)
     assert full.returncode == 1, full.stderr
     (line,) = (line for line in full.stderr.splitlines() if line.startswith("oriel run: "))

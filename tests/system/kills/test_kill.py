@@ -1,4 +1,4 @@
-"""End to end: disorder, random cuts, SIGKILL at any step; all that is kept equals the model."""
+"""End to end: with disorder, random batches and SIGKILL at any step, all data equals the model."""
 
 import pytest
 
@@ -9,7 +9,7 @@ from tests.system.kills.table_checks import check_rows, told_letters, told_rows
 
 pytestmark = pytest.mark.e2e
 
-#: Reasons that dead letters of the random logs have.
+#: The reasons of the random logs' dead letters.
 REASONS = {
     "not-json", "missing-timestamp", "negative-timestamp", "wrong-type", "null-key", "null-value",
     "function-raised",
@@ -20,12 +20,12 @@ REASONS = {
 def test_killed_at_any_step_a_table_is_that_of_an_undisturbed_run(
     survivor: Survivor, store: str
 ) -> None:
-    """Every window of the model is the newest row of it, final rows come once and last."""
+    """Each window's newest row is the model's, and final rows are written once and last."""
     check_rows(told_rows(survivor.table(store)), survivor.stores[store])
 
 
 def test_dead_letters_are_there_once(survivor: Survivor) -> None:
-    """Each with its bytes: bad lines once, what is bad for a store once for that store."""
+    """Each dead letter exists once with its bytes: invalid lines once, others once per store."""
     wanted = bad_for_all(survivor.lines)
     wanted |= {letter for store in survivor.stores.values() for letter in store.letters}
     found = told_letters(survivor.table("_dead_letters"))
@@ -33,10 +33,10 @@ def test_dead_letters_are_there_once(survivor: Survivor) -> None:
 
 
 def test_the_logs_reach_what_they_are_for(survivor: Survivor) -> None:
-    """Late records, windows that are final and others, merged sessions, every dead letter."""
+    """The logs cause late records, final and open windows, merged sessions and all dead letters."""
     for store in survivor.stores.values():
         if store.is_windowed:
-            # Of windows that hold those in front nothing is late.
+            # The windows over another store's rows have no late records.
             assert store.counters["late"] or store.name == LAYERS, store.name
             finals = [place for place, row in store.rows.items() if row["final"]]
             assert finals, store.name
@@ -53,12 +53,13 @@ def test_the_logs_reach_what_they_are_for(survivor: Survivor) -> None:
 
 
 def test_a_wrong_model_is_noticed(survivor: Survivor) -> None:
-    """The canary: another grace gives other windows, and the check of each store says so."""
+    """With another grace, the model has other windows, and the check of each store detects it."""
     for store, wrong in expected_stores(survivor.lines, grace_ms=GRACE_MS - 30).items():
         if wrong.is_windowed:
             told = told_rows(survivor.table(store))
             with pytest.raises(AssertionError):
                 check_rows(told, wrong)
-            # As many windows in front may be final by either grace, each another one.
+            # With either grace, the first store can have equally many final windows, but different
+            # ones.
             if store != LAYERS:
                 assert wrong.counters != survivor.stores[store].counters

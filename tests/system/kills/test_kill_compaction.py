@@ -1,4 +1,4 @@
-"""End to end: SIGKILL inside compaction, Delta checkpoint and clean-up, and at any moment."""
+"""End to end: SIGKILL during compaction, Delta checkpoint and cleanup, and at any moment."""
 
 import os
 from pathlib import Path
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.e2e
 @pytest.mark.parametrize(
     "steps",
     [
-        # At any moment, without Spark: tests/system/kills/test_killed_writer.py.
+        # tests/system/kills/test_killed_writer.py kills at any moment, without Spark.
         pytest.param(["merged"], id="one"),
         *full(list(STEPS), id="all"),
     ],
@@ -25,7 +25,7 @@ pytestmark = pytest.mark.e2e
 def test_killed_in_compaction_tables_and_index_are_those_of_an_undisturbed_run(
     tmp_path: Path, request: pytest.FixtureRequest, runs: Runs, steps: list[str]
 ) -> None:
-    """Every kind of store; who reads meanwhile finds each file of the version that it opened."""
+    """Tables and index are right for every kind of store, and readers find all files."""
     seed = int(os.environ.get(SEED) or int.from_bytes(os.urandom(4)))
     request.node.add_report_section("call", "seed", f"{SEED}={seed} repeats this run")
     done = killed_in_upkeep_runs(tmp_path, seed, steps, runs)

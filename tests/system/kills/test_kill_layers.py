@@ -1,4 +1,4 @@
-"""Kills of a pipeline whose stores read each other: windows over windows, pairs, tables, joins."""
+"""Kills of a pipeline whose stores read each other: windows over windows, joins, tables."""
 
 from pathlib import Path
 from random import Random
@@ -17,7 +17,7 @@ from tests.system.runs.test_final_rows import random_log
 
 pytestmark = pytest.mark.e2e
 
-#: Stores that have something to compute in each batch; the others may be killed when they commit.
+#: Stores with work in each batch. The other stores can be killed when they commit.
 _BUSY = ("sums", "rises", "grown", "slid", "both", "paired", "ranked", "dated", "newest")
 
 
@@ -25,10 +25,10 @@ _BUSY = ("sums", "rises", "grown", "slid", "both", "paired", "ranked", "dated", 
 def test_killed_at_any_step_all_stores_have_the_rows_of_an_undisturbed_run(
     tmp_path: Path, runs: Runs, seed: int
 ) -> None:
-    """Elements of pairs, merged streams, updates of windows and of tables count once each."""
+    """Flattened join results, merged streams, and updates of windows and tables count once each."""
     random = Random(seed)
     write_topics(tmp_path / "log", random_log(seed))
-    # Each takes as long as all else: the first log, which is in every run, has one.
+    # A kill needs as long as the rest of the test, so the log of every run has only one.
     steps = random.sample(list(STEPS), 2 if seed else 1)
     for batch, step in enumerate(steps, start=1):
         store = random.choice(_BUSY if step == "computing" else STORES)

@@ -1,4 +1,4 @@
-"""A rebuild that is killed with SIGKILL at each step, again and again, and then done."""
+"""A rebuild that is repeatedly killed with SIGKILL, and then completed."""
 
 import shutil
 from pathlib import Path
@@ -20,7 +20,7 @@ from tests.system.kills.rebuilt_topology import STORE
 @pytest.mark.parametrize(
     "steps",
     [
-        # What is between: tests/system/runs/test_rebuild.py, without processes that die.
+        # tests/system/runs/test_rebuild.py tests the steps between without killed processes.
         pytest.param(["computing", "letters there"], id="two"),
         *full(list(STEPS), id="all"),
     ],
@@ -28,7 +28,7 @@ from tests.system.kills.rebuilt_topology import STORE
 def test_a_rebuild_survives_being_killed_at_any_step(
     tmp_path: Path, runs: Runs, steps: list[str]
 ) -> None:
-    """The table always has the same windows, and the pipeline goes on from them."""
+    """The table always has the same windows, and the pipeline continues from them."""
     lines = random_logs(Random(8))
     half = {p: of_partition[: len(of_partition) // 2] for p, of_partition in lines.items()}
     write_lines(tmp_path / "log" / kinds_topology.TOPIC, half)

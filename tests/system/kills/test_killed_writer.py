@@ -1,6 +1,6 @@
-"""SIGKILL at random moments beside compaction, without Spark: so many kills are quick.
+"""SIGKILL at random moments during compaction, without Spark, so that many kills are fast.
 
-``ORIEL_KILLS`` says how many; the default is for every day.
+``ORIEL_KILLS`` sets the number of kills. The default is for every run.
 """
 
 import os
@@ -13,10 +13,10 @@ import pytest
 
 from tests.pipeline.commit.writers import newest_of, tables_of, undisturbed, write_log
 
-#: How often it is killed in all.
+#: The total number of kills.
 KILLS = "ORIEL_KILLS"
 BATCHES = 24
-#: Kills over one log, each some ms after a start that itself takes some.
+#: Kills over one log, each some ms after a start, which also needs some ms.
 _OF_A_LOG = 4
 _DELAY_MS = 900
 
@@ -32,7 +32,7 @@ def _start(folder: Path, delay_ms: int) -> int:
 
 @pytest.mark.slow
 def test_killed_at_any_moment_tables_are_those_of_an_undisturbed_run(tmp_path: Path) -> None:
-    """Newest rows and dead letters of each log; superseded rows are gone as compaction says."""
+    """Newest rows and dead letters of each log are right, and compaction has removed old rows."""
     random, kills, logs = Random(7), 0, 0
     expected = undisturbed(tmp_path / "undisturbed", BATCHES)["_dead_letters"]
     while kills < int(os.environ.get(KILLS, "3")):

@@ -1,4 +1,4 @@
-"""End to end, by kind of store: what HTTP answers after all the kills is what the model says."""
+"""End to end, by kind of store: after all kills, HTTP returns the rows of the model."""
 
 from collections.abc import Iterator
 from itertools import product
@@ -25,20 +25,20 @@ WRONG_KIND = (400, "wrong-store-kind")
 
 @pytest.fixture(scope="module")
 def client(killed: Survivor) -> Iterator[httpx.Client]:
-    """Serve what the killed pipeline left."""
+    """Serve the data of the killed pipeline."""
     with serving(killed.data) as made:
         yield made
 
 
 @pytest.fixture
 def expected(survivor: Survivor, store: str) -> Expected:
-    """What the store of the test has to answer."""
+    """Return the expected content of the test's store."""
     return survivor.stores[store]
 
 
 @pytest.fixture
 def reads(client: httpx.Client, store: str) -> StoreReads:
-    """The reads of the store of the test."""
+    """Return the reads of the test's store."""
     return StoreReads(client, store)
 
 
@@ -48,7 +48,8 @@ def test_counters_account_for_every_line(
 ) -> None:
     """Input = applied + late + dead-lettered + filtered, exactly, up to the end of the log.
 
-    So it is of elements. How many sessions are told gone depends on how partitions are cut.
+    The same holds for the updates of sessions. How many tombstones they have depends on the batches
+    of the partitions.
     """
     details = reads.details()
     counters = details["counters"]
@@ -66,7 +67,7 @@ def test_counters_account_for_every_line(
 
 @pytest.mark.parametrize("store", WINDOWED)
 def test_windows_are_read_by_their_start(expected: Expected, reads: StoreReads) -> None:
-    """In pages, backwards, within bounds, the latest, and each single one: as in the model."""
+    """Reads by start return the model's windows: pages, backward, bounds, latest, single."""
     for key in ALL_KEYS:
         wanted = expected.of_key(key)
         assert reads.pages("fetch", key) == wanted
@@ -82,14 +83,14 @@ def test_windows_are_read_by_their_start(expected: Expected, reads: StoreReads) 
         assert reads.pages("backwardFetch", key, **bounds) == inside[::-1]
         for one in wanted[:: len(wanted) // 5 + 1]:
             start = one["window_start_ms"]
-            # Of two sessions with one start it is the one that ends first.
+            # If two sessions have the same start, the read returns the session that ends first.
             first = next(other for other in wanted if other["window_start_ms"] == start)
             assert reads.items(f"window/{start}", key) == [first]
 
 
 @pytest.mark.parametrize("store", STORES)
 def test_reads_of_the_whole_store(expected: Expected, reads: StoreReads) -> None:
-    """By key, start and end, and backwards; a range of keys, and what is newest of each."""
+    """Reads of a whole store or a key range are sorted by key, start and end, or reversed."""
     keys = sorted({key for key, _, _ in expected.rows}, key=str.encode)
     wanted = [one for key in keys for one in expected.of_key(key)]
     assert reads.all_pages("all") == wanted
@@ -111,7 +112,7 @@ def test_reads_of_the_whole_store(expected: Expected, reads: StoreReads) -> None
 
 @pytest.mark.parametrize("store", SESSIONS)
 def test_sessions_are_found_by_overlap(expected: Expected, reads: StoreReads) -> None:
-    """Those that end at or after one time and start at or before another, in both directions."""
+    """Sessions are found by an earliest end and a latest start, in both directions."""
     for key in ALL_KEYS:
         wanted = expected.of_key(key)
         assert reads.pages("findSessions", key) == wanted
@@ -133,7 +134,7 @@ def test_sessions_are_found_by_overlap(expected: Expected, reads: StoreReads) ->
 
 @pytest.mark.parametrize("store", SESSIONS)
 def test_two_sessions_that_begin_together_are_two(expected: Expected, reads: StoreReads) -> None:
-    """Of two partitions, one closed for the other: each is read by its end."""
+    """Two sessions of different partitions with the same start are each read by their end."""
     ends = [one["window_end_ms"] for one in expected.of_key(TWICE) if one["window_start_ms"] == 300]
     assert ends == [300, 315]
     for end in ends:
@@ -145,7 +146,7 @@ def test_two_sessions_that_begin_together_are_two(expected: Expected, reads: Sto
 def test_sessions_that_were_merged_or_removed_are_gone(
     survivor: Survivor, store: str, expected: Expected, reads: StoreReads
 ) -> None:
-    """Whatever the table once told and took back is nothing that HTTP answers."""
+    """HTTP does not return merged or removed sessions that the table once had."""
     told = told_rows(survivor.table(store))
     gone = sorted(told.keys() - expected.rows.keys())
     assert bool(gone) != expected.has_final_only
@@ -155,7 +156,7 @@ def test_sessions_that_were_merged_or_removed_are_gone(
 
 @pytest.mark.parametrize("store", [TOTALS, RISES, PEAKS])
 def test_a_store_without_windows_has_a_row_a_key(expected: Expected, reads: StoreReads) -> None:
-    """Over all records of the key, never late; a key without records is a 404."""
+    """A row covers all records of its key, which are never late, and an unknown key is a 404."""
     for key in ALL_KEYS:
         assert reads.items("get", key) == [expected.rows[key, 0, 0]]
     assert reads.problem("get", "nobody") == (404, "row-not-found")
@@ -165,18 +166,18 @@ def test_a_store_without_windows_has_a_row_a_key(expected: Expected, reads: Stor
 def test_a_read_that_does_not_fit_the_kind_is_refused(
     expected: Expected, reads: StoreReads
 ) -> None:
-    """By the same problem, whichever store and read it is."""
+    """The problem is the same for every store and read."""
     wrong = {"none": (*BY_START, *BY_END), "session": ("get",)}
     for read in wrong.get(expected.kind, ("get", *BY_END)):
         assert reads.problem(read, ALL_KEYS[0]) == WRONG_KIND, read
 
 
 def _current(kind: str, windows: list[Json]) -> Json:
-    """Of the windows that hold the newest record the one that ends first; the last session."""
+    """Return the first-ending window with the newest record, or the last session."""
     if kind == "session":
         return max(windows, key=lambda one: (one["window_end_ms"], one["window_start_ms"]))
     newest_ms = max(one["timestamp_ms"] for one in windows)
-    # A window that was closed when the record came covers its time without the record.
+    # A window that was closed at the record's arrival contains its time without the record.
     holding = (one for one in windows if one["timestamp_ms"] == newest_ms)
     return min(holding, key=lambda one: one["window_end_ms"])
 

@@ -1,4 +1,4 @@
-"""End to end: a pipeline is suspended, another takes over, and the first one wakes."""
+"""End to end: a pipeline is suspended, another takes over, and the first one resumes."""
 
 import os
 import re
@@ -32,7 +32,7 @@ topology = builder.build()
 
 
 class Folder:
-    """A log that grows, and what pipelines make of it."""
+    """A growing log, and the data of the pipelines that read it."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
@@ -42,13 +42,13 @@ class Folder:
         (root / "topology.py").write_text(TOPOLOGY)
 
     def arguments(self, data: str = "data") -> list[str]:
-        """The command line of a run."""
+        """Return the command line of a run."""
         log = str(self.root / "log")
         paths = [str(self.root / "topology.py"), "--event-log", log]
         return ["run", *paths, "--data", str(self.root / data), "--cores", "1"]
 
     def append(self) -> None:
-        """Append three records and a line that is none."""
+        """Append three records and an invalid line."""
         with (self.root / "log" / "t" / "0.jsonl").open("ab") as file:
             for _ in range(3):
                 value, time_ms = {"v": self.written}, self.written * 4
@@ -59,7 +59,7 @@ class Folder:
             file.write(b"rubbish\n")
 
     def versions(self) -> int:
-        """How many versions the store's table has."""
+        """Return how many versions the store's table has."""
         return len(DeltaLog(self.data / "tables" / "s").versions())
 
     def run_batch(self) -> None:
@@ -70,7 +70,7 @@ class Folder:
 
     @contextmanager
     def running(self, *command: str, stderr: str) -> Iterator["subprocess.Popen[str]"]:
-        """A pipeline in a process group of its own, until the block ends; it tells a file."""
+        """Run a pipeline in its own process group until the block ends, with errors in a file."""
         with (self.root / stderr).open("w") as told:
             process = subprocess.Popen(
                 [*command, *self.arguments(), "--trigger", "20ms"],
@@ -85,7 +85,7 @@ class Folder:
 
 
 def rows(data: Path) -> dict[Any, Any]:
-    """The newest row of each window without its revision, and all dead letters."""
+    """Return the newest row of each window without its revision, and all dead letters."""
     found: dict[Any, Any] = {}
     for row in DeltaTable(data / "tables" / "s").to_pyarrow_table().sort_by("revision").to_pylist():
         revision = row.pop("revision")
@@ -97,22 +97,22 @@ def rows(data: Path) -> dict[Any, Any]:
     return {**newest, "letters": sorted(letter["offset"] for letter in letters)}
 
 
-#: The first of them is enough for the state of the suspended process to be old.
+#: The first size is enough to make the state of the suspended process old.
 @pytest.mark.parametrize("taken_over", [5, *full(50)])
 def test_a_suspended_pipeline_wakes_after_its_successor_ran_on(
     tmp_path: Path, runs: Runs, taken_over: int
 ) -> None:
-    """Nothing changes after so many batches, and it ends with one line that says who took over."""
+    """A suspended pipeline resumes, changes nothing, and its last line names the successor."""
     folder = Folder(tmp_path)
     folder.append()
-    # All that it consists of is suspended, its Python, too.
+    # The signal suspends all its processes, including its Python.
     with folder.running(sys.executable, "-m", "oriel", stderr="first") as first:
         wait_until(folder.versions, "the first batch", lambda found: found > 1, process=first)
         for _ in range(3):
             folder.run_batch()
         folder.append()
         os.killpg(first.pid, signal.SIGSTOP)
-        # As on a file system without locks: the successor's is on another file.
+        # The successor locks another file, as on a file system without locks.
         checkpoint = folder.data / "checkpoints" / "topology"
         (checkpoint / "lock").unlink()
         epochs = checkpoint / "epochs"
@@ -123,7 +123,7 @@ def test_a_suspended_pipeline_wakes_after_its_successor_ran_on(
             )  # fmt: skip
             for _ in range(taken_over):
                 folder.run_batch()
-            # Meanwhile the successor deletes nothing either.
+            # Meanwhile, the successor also deletes nothing.
             os.killpg(second.pid, signal.SIGSTOP)
             there = {path.name for path in (checkpoint / "state" / "s").iterdir()}
             os.killpg(first.pid, signal.SIGCONT)

@@ -1,4 +1,4 @@
-"""A process that is suspended at any operation changes nothing after another took over."""
+"""A process that is suspended at any operation changes nothing after a takeover."""
 
 from pathlib import Path
 
@@ -9,18 +9,18 @@ from oriel.storage.files import CountingFiles, HookedFiles, LocalFiles, use_file
 from tests.campaigns import full
 from tests.pipeline.commit.writers import Writer, tables_of, undisturbed, write_log
 
-#: Batches of the log, and those that run before the suspended process is at its last one.
+#: Batches of the log, and the batches that run before the last one of the suspended process.
 BATCHES, BEFORE = 6, 2
 
 
 @pytest.fixture(scope="module")
 def expected(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str]]:
-    """Give the tables of an undisturbed run."""
+    """Return the tables of an undisturbed run."""
     return undisturbed(tmp_path_factory.mktemp("undisturbed") / "run", BATCHES)
 
 
 def operations_of_a_batch(folder: Path) -> int:
-    """How many operations on files a batch has."""
+    """Return how many operations on files a batch has."""
     write_log(folder, BATCHES)
     with Writer(folder) as writer:
         writer.run(BEFORE)
@@ -31,7 +31,7 @@ def operations_of_a_batch(folder: Path) -> int:
 
 
 def told_as_fenced(writer: Writer) -> None:
-    """Run on; whatever is seen of a successor is told as the pipeline tells it."""
+    """Continue, and report a successor in the same way as the pipeline."""
     try:
         writer.run()
     except Exception:
@@ -55,7 +55,7 @@ def test_suspended_at_any_operation_a_process_changes_nothing(
     restarted: bool,
     every: int,
 ) -> None:
-    """Wherever it stops and however far its successor goes, tables and state are the latter's.
+    """Wherever the process stops and however far the successor is, the successor's data stays.
 
     Each case has another of twelve operations, so that together they have every third.
     """
@@ -65,7 +65,7 @@ def test_suspended_at_any_operation_a_process_changes_nothing(
         suspended = Writer(folder)
         suspended.run(BEFORE)
         if restarted:
-            # Its first batch deletes what others left: the folder is listed in it.
+            # The first batch deletes leftover files, so it lists the directory.
             suspended.close()
             suspended = Writer(folder)
         successors: list[Writer] = []

@@ -1,4 +1,4 @@
-"""Runs over an object store that go on, and the rows that they leave."""
+"""Continuous runs over an object store, and their rows."""
 
 import os
 import signal
@@ -14,7 +14,7 @@ class LiveRun:
     """`oriel run` that continues until it is stopped."""
 
     def __init__(self, log: Path, *options: str) -> None:
-        """Start it; what it says goes to ``log``."""
+        """Start the run, with its output in ``log``."""
         self._log = log
         with log.open("wb") as output:
             self.process = subprocess.Popen(
@@ -25,21 +25,21 @@ class LiveRun:
             )
 
     def told(self) -> str:
-        """All that it said."""
+        """Return all output of the run."""
         return self._log.read_text()
 
     def wait_for(self, words: str) -> None:
-        """Wait until it says ``words``."""
+        """Wait until the run prints ``words``."""
         wait_until(self.told, words, lambda told: words in told, process=self.process)
 
     def kill(self) -> None:
-        """End it with its JVM and its workers, as a power cut would."""
+        """End the run with its JVM and its workers, like a power cut."""
         os.killpg(self.process.pid, signal.SIGKILL)
         self.process.wait()
 
 
 def newest_windows(data: Path) -> dict[tuple[object, ...], tuple[object, ...]]:
-    """Return the newest row of each window of ``tumbling``, without when it was written."""
+    """Return the newest row of each window of ``tumbling``, without its time of writing."""
     rows = open_delta(data / "tables" / "tumbling").to_pyarrow_table().sort_by("revision")
     return {
         (row["key"], row["window_start"]): (row["n"], row["mean"], row["timestamp"])

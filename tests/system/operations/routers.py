@@ -32,7 +32,7 @@ class Router(NamedTuple):
     def ask(
         self, target: str, keys: Sequence[str] | None = None, host: str = "localhost"
     ) -> tuple[int, Any]:
-        """Status and body of a read through the router; a POST if it lists keys."""
+        """Return status and body of a read through the router: a GET, or a POST with keys."""
         connection = connection_to(self.port, is_tls=self.is_tls)
         body = None if keys is None else orjson.dumps(keys)
         try:
@@ -43,7 +43,7 @@ class Router(NamedTuple):
             connection.close()
 
     def latest(self, key: str) -> tuple[int, Any]:
-        """Status and body of a read of one key."""
+        """Return status and body of a read of one key."""
         return self.ask(f"{ROOT}/latest/{quote(key, safe='')}")
 
     def restart(self, shard: int, replica: int) -> None:
@@ -55,7 +55,7 @@ class Router(NamedTuple):
 
 @contextmanager
 def running_router(folder: Path, keys: Sequence[str], *, is_tls: bool) -> Iterator[Router]:
-    """Start the services and nginx over one window of each key, until the block ends."""
+    """Run the services and nginx over one window per key, until the block ends."""
     table = StoreTable(folder / "data", make_definition())
     table.commit([{"key": key, "start": 10} for key in keys])
     write_certificate(folder)
@@ -95,7 +95,7 @@ def _started_nginx(
         page = page.replace("listen 127.0.0.1:8080;", tls)
         page = page.replace("/etc/oriel/ca.pem", str(folder / "cert.pem"))
         page = page.replace("/etc/oriel", str(folder))
-        # The name of the certificate of this test.
+        # The name in the certificate of this test.
         page = page.replace("proxy_ssl_name oriel.example.org", "proxy_ssl_name localhost")
     page = re.sub(r"127\.0\.0\.1:8(080|443)\b", f"127.0.0.1:{port}", page)
     for (shard, replica), own in ports.items():

@@ -1,4 +1,4 @@
-"""End to end: backups beside a running pipeline, restored, go on to the rows of the model."""
+"""End to end: backups of a running pipeline are restored and continue to the model's rows."""
 
 import signal
 import subprocess
@@ -23,9 +23,9 @@ from tests.system.kills.table_checks import check_rows, told_letters, told_rows
 
 pytestmark = pytest.mark.e2e
 
-#: A log has about 60 kB: so there are many batches, and compaction merges their files.
+#: A log has about 60 kB, so there are many batches, and compaction merges their files.
 _SMALL, _LARGE = "600", "30000"
-#: Batches after which a backup is made.
+#: The numbers of batches after which a backup is created.
 _BACKUP_AFTER = (4, 16)
 
 
@@ -36,7 +36,7 @@ def _arguments(folder: Path, data: Path, *options: str) -> list[str]:
 
 
 def _has_run(batches: int, runs: Mapping[str, tuple[RunStatus, bool]]) -> bool:
-    """Whether the running pipeline says that it has committed so many batches."""
+    """Return whether the running pipeline has committed this many batches."""
     return any(is_alive and run.batches >= batches for run, is_alive in runs.values())
 
 
@@ -53,7 +53,7 @@ def _running(folder: Path, data: Path) -> Iterator["subprocess.Popen[bytes]"]:
 
 
 def test_backups_of_a_running_pipeline_go_on_to_the_same_rows(tmp_path: Path, runs: Runs) -> None:
-    """Each is of one batch of all stores, and its successor reads on from there."""
+    """Each backup is of one batch of all stores, and the restored pipeline continues after it."""
     lines = random_logs(Random(10))
     write_lines(tmp_path / "log" / kinds_topology.TOPIC, lines)
     data = tmp_path / "data"

@@ -53,7 +53,7 @@ def test_a_pipeline_and_a_service_outlive_an_outage(
     runs: Runs,
     outage: str,
 ) -> None:
-    """No process ends, the pipeline names the store, and rows equal those of a local run."""
+    """No process ends, the pipeline names the object store, and rows equal those of a local run."""
     data, topology = object_store.data(f"outage-{outage}"), tmp_path / "topology.py"
     topology.write_text(_TOPOLOGY)
     log = tmp_path / "log" / "events" / "0.jsonl"

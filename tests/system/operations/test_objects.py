@@ -1,4 +1,4 @@
-"""End to end over S3: runs that are killed, runs at the same time, the service, the commands."""
+"""End to end over S3: killed runs, simultaneous runs, the service, the commands."""
 
 import json
 import re
@@ -41,10 +41,10 @@ _LAST = "the last key"
 
 
 class Finished:
-    """What runs over S3 left, and what they said."""
+    """The data and the output of runs over S3."""
 
     def __init__(self, folder: Path, store: ObjectStore, runs: Runs) -> None:
-        """Kill a run, start another and fence it off by a third; ``runs`` does one without S3."""
+        """Kill a run, start another and fence it by a third. ``runs`` executes one without S3."""
         self.data = store.data("runs")
         self.log = folder / "log"
         topology, log = folder / "topology.py", self.log / "events"
@@ -103,25 +103,25 @@ def _lines(random: Random) -> Iterator[str]:
 def finished(
     tmp_path_factory: pytest.TempPathFactory, object_store: ObjectStore, runs: Runs
 ) -> Finished:
-    """Run it once."""
+    """Return the results of the runs, which run once."""
     return Finished(tmp_path_factory.mktemp("objects"), object_store, runs)
 
 
 def test_a_killed_run_goes_on_and_leaves_the_rows_of_a_local_run(finished: Finished) -> None:
-    """Every row of every table, revisions and dead letters included."""
+    """All rows of all tables are equal, including revisions and dead letters."""
     assert finished.local.batches > 2
     assert finished.digests == finished.local.digests
 
 
 def test_a_run_has_a_fork_server(finished: Finished) -> None:
-    """It starts before the first request to the store, because the client then has threads."""
+    """The fork server starts before the store's client, because the client has threads."""
     children = finished.children_of_second
     servers = [child for child in children if "server of Spark's Python processes" in child]
     assert len(servers) == 1, children
 
 
 def test_of_two_runs_the_later_one_writes(finished: Finished) -> None:
-    """The earlier one ends with a line, and nothing of what came since is there twice."""
+    """The earlier run ends with one line, and the new record exists once."""
     assert (finished.code_of_second, finished.code_of_third) == (1, 0)
     assert re.search(r"took over this pipeline at .*\(epoch 3\)", finished.second_told)
     rows = open_delta(finished.data / "tables" / "tumbling").to_pyarrow_table().to_pylist()
@@ -129,13 +129,13 @@ def test_of_two_runs_the_later_one_writes(finished: Finished) -> None:
 
 
 def test_no_folder_of_this_machine_is_meant(finished: Finished) -> None:
-    """Nothing takes the name of an object for a path."""
+    """No code uses the name of an object as a local path."""
     assert finished.data.parts[0] == "s3:"
     assert not Path("s3:").exists()
 
 
 def test_the_service_answers_from_objects(finished: Finished, tmp_path: Path) -> None:
-    """The index is on this machine; without a folder for it the service says so."""
+    """The index is on this machine, and without a directory for it the service reports an error."""
     data = uri(finished.data)
     command = [sys.executable, "-m", "oriel", "serve", "--data", data]
     refused = subprocess.run(command, capture_output=True, text=True, check=False)
@@ -154,7 +154,7 @@ def test_the_service_answers_from_objects(finished: Finished, tmp_path: Path) ->
 def test_commands_work_on_objects(
     finished: Finished, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """Status, clocks, dead letters, compaction, backup and restore."""
+    """Status, clock, dead letters, compaction, backup and restore work on objects."""
 
     def told(*arguments: str, data: Path = finished.data) -> str:
         assert main([*arguments, "--data", uri(data)]) == 0, capfd.readouterr().err
@@ -183,7 +183,7 @@ def test_commands_work_on_objects(
 
 
 def test_a_rescaled_store_is_computed_anew(finished: Finished) -> None:
-    """Each of the two commands puts another generation of the state in its place, same windows."""
+    """Both commands replace the state by another generation with the same windows."""
     rows = newest_windows(finished.data)
     assert main(["rescale", "tumbling", "16", "--data", uri(finished.data)]) == 0
     assert newest_windows(finished.data) == rows

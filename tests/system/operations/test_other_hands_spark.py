@@ -1,6 +1,6 @@
-"""What Spark may do to a store's table: the index is the one rule over the rows that Spark reads.
+"""Changes of a store's table by Spark: the index has the rows that Spark reads.
 
-Followed and built anew, and with the pipeline's next batch on top.
+The tests follow the table, rebuild the index, and add the pipeline's next batch.
 """
 
 from collections.abc import Iterator
@@ -17,7 +17,7 @@ from tests.storage.followed import Followed, check_in_this_process
 from tests.storage.other_hands import Stored, expected
 from tests.storage.store_tables import Row, make_record
 
-#: The start of a window of the year 9999, in ms: Spark may write times that Arrow takes for ns.
+#: The start of a window of the year 9999, in ms. Spark can write times that Arrow reads as ns.
 YEAR_9999_MS = 253_370_764_800_000
 
 _BATCHES: list[list[Row]] = [
@@ -28,7 +28,7 @@ _BATCHES: list[list[Row]] = [
 
 _VECTORS = "ALTER TABLE {table} SET TBLPROPERTIES ('delta.enableDeletionVectors' = '{on}')"
 
-#: What Spark does -> whether the pipeline can go on behind it.
+#: A change by Spark -> whether the pipeline can continue after it.
 _HANDS: dict[str, tuple[list[str], bool]] = {
     "z-order": (["OPTIMIZE {table} ZORDER BY (key)"], True),
     "optimize and vacuum": (["OPTIMIZE {table}", "VACUUM {table} RETAIN 0 HOURS"], True),
@@ -71,7 +71,7 @@ _HANDS: dict[str, tuple[list[str], bool]] = {
 }
 
 
-#: For a few rows it costs a quarter of all time to have code made and compiled.
+#: For a few rows, code generation and compilation use a quarter of the whole time.
 _SETTINGS = {
     "spark.databricks.delta.retentionDurationCheck.enabled": "false",
     "spark.sql.codegen.wholeStage": "false",
@@ -81,7 +81,7 @@ _SETTINGS = {
 
 @pytest.fixture(scope="module")
 def hands(spark: SparkSession) -> Iterator[SparkSession]:
-    """Spark with settings of these tests."""
+    """Yield Spark with the settings of these tests."""
     for name, value in _SETTINGS.items():
         spark.conf.set(name, value)
     yield spark
@@ -91,7 +91,7 @@ def hands(spark: SparkSession) -> Iterator[SparkSession]:
 
 @pytest.fixture
 def followed(tmp_path: Path, hands: SparkSession) -> Iterator[Followed]:
-    """A table of three batches that a tailer follows."""
+    """Yield a table of three batches that a tailer follows."""
     del hands
     table_and_tailer = Followed(tmp_path)
     with check_in_this_process():
@@ -104,7 +104,7 @@ def followed(tmp_path: Path, hands: SparkSession) -> Iterator[Followed]:
 
 
 def _commit(followed: Followed, rows: list[Row]) -> None:
-    """The pipeline's next batch, as it writes it."""
+    """Write the pipeline's next batch."""
     table = followed.table
     table.batch += 1
     file = write_file(table.path, table.arrow(rows), "part", sync=False)
@@ -114,7 +114,7 @@ def _commit(followed: Followed, rows: list[Row]) -> None:
 
 
 def _rows(followed: Followed, spark: SparkSession) -> list[Stored]:
-    """All rows as Spark reads them, times in ms."""
+    """Return all rows as Spark reads them, with times in ms."""
     frame = spark.read.format("delta").load(str(followed.table.path))
     columns = [
         f"unix_millis({field.name}) AS {field.name}" if "timestamp" in str(field.type)
@@ -133,7 +133,7 @@ def _windows(followed: Followed) -> list[dict[str, Any]]:
 @pytest.mark.slow
 @pytest.mark.parametrize("hand", _HANDS)
 def test_the_index_is_what_spark_reads(followed: Followed, spark: SparkSession, hand: str) -> None:
-    """Behind each statement, followed and built anew, and behind the next batches."""
+    """The followed and the rebuilt index are right after each statement and the next batch."""
     statements, goes_on = _HANDS[hand]
     for statement in statements:
         spark.sql(statement.format(table=f"delta.`{followed.table.path}`"))
@@ -159,7 +159,7 @@ def test_the_index_is_what_spark_reads(followed: Followed, spark: SparkSession, 
 def test_what_spark_made_of_the_table_and_cannot_be_read_is_said(
     followed: Followed, spark: SparkSession
 ) -> None:
-    """Column mapping, then another table in its place: the last index answers on."""
+    """After column mapping or a replaced table, the last index still returns rows."""
     _, windows = followed.content()
     table = f"delta.`{followed.table.path}`"
     spark.sql(

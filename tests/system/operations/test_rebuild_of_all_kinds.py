@@ -1,4 +1,4 @@
-"""A rebuild of a store of each kind leaves the rows of a fresh run."""
+"""A rebuild of a store of each kind has the rows of a new run."""
 
 import shutil
 from pathlib import Path
@@ -18,19 +18,19 @@ from tests.system.kills import kinds_topology
 
 pytestmark = pytest.mark.slow
 
-#: Stores that Spark jobs rebuild: of two topics, after a table lookup, of updates.
+#: Stores that Spark jobs rebuild: of two topics, after a table join, of updates.
 BY_SPARK = ("cogroup", "asked", "told")
-#: One of each kind: without windows, of several topics, enriched, all joins, functions.
+#: One store of each kind: without windows, of several topics, enriched, all joins, functions.
 OF_EACH_KIND = (*BY_SPARK, "outer", "joined_twice", "folded", "by_foreign_key", "newest_by_city")
 
 
 @pytest.fixture
 def bench(spark: SparkSession, tmp_path: Path) -> Bench:
-    """A bench without records."""
+    """Return a bench without records."""
     return Bench(spark, tmp_path)
 
 
-# Each kind of windows by one of both strategies, and the stores that are one of their kind.
+# Each kind of windows with one of both strategies, and the stores with a unique kind.
 @pytest.mark.parametrize(
     "left_out",
     [
@@ -42,7 +42,7 @@ def bench(spark: SparkSession, tmp_path: Path) -> Bench:
     ],
 )
 def test_a_rebuild_of_each_kind_is_a_fresh_run(bench: Bench, left_out: set[str]) -> None:
-    """All window kinds, both emit strategies, functions, a store without windows."""
+    """A rebuild equals a new run for all windows, emit strategies, functions and no windows."""
     lines = random_logs(Random(3))
     half = {p: of_partition[: len(of_partition) // 2] for p, of_partition in lines.items()}
     write_lines(bench.log / kinds_topology.TOPIC, half)
@@ -70,9 +70,9 @@ def _dead_letters(bench: Bench) -> list[str]:
     [pytest.param(OF_EACH_KIND, id="one of each kind"), *full(None, id="all")],
 )
 def test_a_rebuild_of_joins_is_a_fresh_run(bench: Bench, rebuilt: tuple[str, ...] | None) -> None:
-    """Several topics, joins of all kinds, cogroups: by Spark's jobs and in the driver.
+    """A rebuild of joins and cogroups of several topics works in Spark jobs and in the driver.
 
-    In one batch: a table is read as it is in that batch.
+    The topics are one batch, because a table join reads the table as of the batch.
     """
     write_topics(bench.log, random_topics(5))
     topology = every_input()

@@ -1,4 +1,4 @@
-"""Stores with another number of key groups go on as if nobody had touched them."""
+"""Stores continue with another number of key groups as if they had not changed."""
 
 import re
 import shutil
@@ -27,14 +27,14 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture
 def bench(spark: SparkSession, tmp_path: Path) -> Bench:
-    """A bench without records."""
+    """Return a bench without records."""
     return Bench(spark, tmp_path)
 
 
-# One group, and more than there were: each store has either, of neighbouring kinds both.
+# One group, and more groups than before: each store has one of both, adjacent kinds have both.
 @pytest.mark.parametrize("numbers", [(1, 200), *full((200, 1))])
 def test_a_store_with_other_key_groups_goes_on(bench: Bench, numbers: tuple[int, int]) -> None:
-    """Of each kind: rows and counters are those of a store that nobody has touched."""
+    """For each kind, rows and counters equal those of an unchanged store."""
     lines = random_logs(Random(4))
     half = {p: of_partition[: len(of_partition) // 2] for p, of_partition in lines.items()}
     write_lines(bench.log / kinds_topology.TOPIC, half)
@@ -53,7 +53,7 @@ def test_a_store_with_other_key_groups_goes_on(bench: Bench, numbers: tuple[int,
 
 
 def test_joins_go_on_with_other_key_groups(bench: Bench) -> None:
-    """Their states have key groups, too."""
+    """The states of joins also have key groups, and continue."""
     topics = random_topics(6)
     undisturbed = Bench(bench.spark, bench.log.parent)
     undisturbed.settings = replace(bench.settings, data=bench.log.parent / "undisturbed")
@@ -79,7 +79,7 @@ def test_joins_go_on_with_other_key_groups(bench: Bench) -> None:
 def test_a_rescale_that_is_killed_changes_nothing(
     bench: Bench, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Before its one commit all is as it was, and it can be done again."""
+    """A rescale that is killed before its only commit changes nothing, and can be repeated."""
     bench.append("t", 0, *RECORDS)
     bench.run(counting())
     arguments = ["s", "3", "--data", str(bench.settings.data), "--no-sync"]
@@ -116,7 +116,7 @@ def test_what_can_not_be_rescaled_is_told_in_a_line(
     store: str,
     said: str,
 ) -> None:
-    """With the way out."""
+    """The error is one line with the fix."""
     bench.append("t", 0, *RECORDS)
     bench.run(counting())
     harm(bench.settings.data)

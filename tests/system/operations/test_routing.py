@@ -26,7 +26,7 @@ KEYS = [*PLAIN_KEYS, "é", "a/b", "..", "a//b", "", "a b", "%", "q?x=1"]
 def router(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Router]:
-    """Yield two shards with two replicas each, and nginx in front of them."""
+    """Yield two shards with two replicas each, and nginx as their router."""
     if shutil.which("nginx") is None:
         reason = "nginx not found (Debian: apt-get install nginx-light)"
         if os.environ.get("CI"):
@@ -38,7 +38,7 @@ def router(
 
 
 def test_each_key_is_with_one_shard_and_found_through_the_router(router: Router) -> None:
-    """Whatever characters it has; a shard names the owner of a key that is not its own."""
+    """Each key has one shard, whatever its characters, and the other shard names the owner."""
     listed: list[str] = []
     for shard in (1, 2):
         service = router.services[shard, 1]
@@ -62,7 +62,10 @@ def test_each_key_is_with_one_shard_and_found_through_the_router(router: Router)
 
 
 def test_a_list_of_one_shard_is_read_and_one_of_several_can_be_divided(router: Router) -> None:
-    """Through the router, whichever shard it tries first; the problem has the shard of each key."""
+    """The problem of keys of several shards has the shard of each key.
+
+    The router can try any shard first.
+    """
     status, problem = router.ask(LIST_OF_KEYS, KEYS)
     assert (status, problem["code"]) == (400, "keys-of-several-shards")
     assert problem["owners"] == [Shard(1, 2).owner(key) for key in KEYS]
@@ -76,7 +79,7 @@ def test_a_list_of_one_shard_is_read_and_one_of_several_can_be_divided(router: R
 
 
 def test_a_problem_of_the_host_passes_the_router(router: Router) -> None:
-    """It is a 421 as that of another shard, and names no owner."""
+    """A wrong host is a 421 like a wrong shard, but the problem has no owner."""
     target = f"{ROOT}/latest/{PLAIN_KEYS[0]}"
     assert router.ask(target, host="oriel.example.org")[0] == 200
     status, problem = router.ask(target, host="other.example.org")
@@ -89,7 +92,7 @@ def _have_gone_on(seen: list[int], rounds: list[int]) -> bool:
 
 
 def test_a_rolling_restart_fails_no_request(router: Router) -> None:
-    """One service of a shard after the other ends and comes back, while clients read all keys."""
+    """The services of a shard restart one after the other, while clients read all keys."""
     done = threading.Event()
     failed: list[tuple[str, str]] = []
     rounds = [0, 0, 0]
@@ -98,7 +101,7 @@ def test_a_rolling_restart_fails_no_request(router: Router) -> None:
         while not done.is_set():
             for number, key in enumerate(PLAIN_KEYS):
                 try:
-                    # Both kinds of requests, because nginx repeats a POST only if it may.
+                    # Both kinds of requests, because nginx repeats a POST only with a setting.
                     listed = number % 2 == 0
                     read = router.ask(LIST_OF_KEYS, [key]) if listed else router.latest(key)
                     if read[0] != 200:

@@ -1,9 +1,9 @@
-"""Tumbling and hopping windows, and groupings without windows, which are one endless window.
+"""The engines of tumbling and hopping windows, and of groupings without windows.
 
-The input is a state of one row per window, and a batch of records. The output is the next state and
-the row of each changed window. The class ``TimeWindowEngine`` computes named aggregates for all
-keys. The class ``TimeFoldEngine`` calls functions of a user record by record. The class
-``WindowGrid`` has the bounds of windows.
+A grouping without windows has one window that never ends. The input is a state of one row per
+window, and a batch of records. The output is the next state and the row of each changed window. The
+class ``TimeWindowEngine`` computes named aggregates for all keys. The class ``TimeFoldEngine``
+calls functions of a user record by record. The class ``WindowGrid`` has the bounds of windows.
 """
 
 from oriel.pipeline.windows.engines.grid.declarative import TimeWindowEngine, WindowGrid

@@ -1,4 +1,4 @@
-"""Tumbling and hopping windows, and grouping without windows, for all keys of a batch at once.
+"""Named aggregates of tumbling, hopping and no windows, for all keys of a batch together.
 
 Rules (S = size, A = advance, ``t`` = a record's time, ``c`` = its close time):
 
@@ -7,9 +7,10 @@ Rules (S = size, A = advance, ``t`` = a record's time, ``c`` = its close time):
     late           the last of its windows is closed
     final          s + S <= close time of every partition
 
-The state has one row per open window: its partial aggregates and its greatest record time. A batch
-also becomes partial aggregates, one per window that it changes. Rows of equal windows are then
-merged. Without windows, the one window of a key starts at 0 and never closes.
+The state has one row per open window: its partial aggregates and its greatest record time. The
+records of a batch also become partial aggregates, one row per window that they change. Then the
+rows of equal windows are merged. Without windows, the only window of a key starts at 0 and never
+closes.
 """
 
 from collections.abc import Mapping
@@ -40,12 +41,12 @@ from oriel.pipeline.windows.records import (
     window_order,
 )
 
-#: The number of time buckets that together have as many windows as contain one record.
+#: A time bucket has as many windows as contain one record, divided by this number.
 _UNITS_OF_RECORD = 4
 
 
 class WindowGrid:
-    """The windows that contain a record. A window is identified by its index i."""
+    """The bounds of windows, and the windows that contain a record, by their index i."""
 
     def __init__(self, windows: TimeWindows | NoWindows) -> None:
         """Read the rule, the size and the advance of ``windows``."""
@@ -53,11 +54,11 @@ class WindowGrid:
         self._size_ms = self.advance_ms = FOREVER_MS
         if isinstance(windows, TimeWindows):
             self._size_ms, self.advance_ms = windows.size_ms, windows.advance_ms
-        #: The most windows that contain one record.
+        #: The greatest number of windows that contain one record.
         self.of_record: int = -(-self._size_ms // self.advance_ms)
-        # The windows of one time bucket. The windows of a record are in at most five buckets. With
-        # smaller buckets, a batch would look up more, and with larger ones, it would read more
-        # rows.
+        # The number of windows of one time bucket. The windows of a record are in at most five
+        # buckets. With smaller buckets, a batch needs more look-ups, and with larger ones, it reads
+        # more rows.
         self._windows_of_unit = -(-self.of_record // _UNITS_OF_RECORD)
 
     def starts(self, number: Ints) -> Ints:
@@ -114,15 +115,19 @@ class WindowGrid:
 
 _START = pa.field("window_start_ms", pa.int64())
 
-#: The average number of windows up to which a row is copied. Rows of more windows are spread.
+#: Up to this average number of windows per row, rows are copied to their windows. With more
+#: windows, ``spread`` merges them.
 _COPIES = 16
 
 
 class _BatchParts(NamedTuple):
-    """The partial aggregates that a batch adds to windows: window i has ``table[row[i]]``.
+    """The partial aggregates that a batch adds to windows. A window can have several entries.
 
-    ``code`` is the code of the window's key, and ``start_ms`` is its start. A window can occur
-    twice, and several windows can share a row.
+    Attributes:
+        code: The code of the key of each entry.
+        start_ms: The start of the window of each entry.
+        row: The row of ``table`` of each entry. Several entries can share a row.
+        table: The partial aggregates.
     """
 
     code: Ints
@@ -132,7 +137,7 @@ class _BatchParts(NamedTuple):
 
 
 class GridEngine(WindowEngine):
-    """The base of both engines: a state of rows of windows that are independent."""
+    """The base of both engines. The state has rows of windows, which are independent."""
 
     rows_leave_when_due = True
     _grid: WindowGrid
@@ -155,7 +160,7 @@ class GridEngine(WindowEngine):
 
 
 class TimeWindowEngine(GridEngine):
-    """Tumbling, hopping or no windows with named aggregates."""
+    """The engine of tumbling, hopping and no windows with named aggregates."""
 
     def __init__(
         self,
@@ -205,8 +210,8 @@ class TimeWindowEngine(GridEngine):
         """Return the partial aggregates that the records add to their open windows."""
         time_ms, close_ms = np.asarray(batch["timestamp_ms"]), np.asarray(batch["close_ms"])
         # Ends ascend with the indices of windows, so a record is in all of its windows if and only
-        # if its first one is open. Tumbling windows have one window per record, so no accepted
-        # record is partly late.
+        # if the first one is open. A record has only one tumbling window, so no accepted record of
+        # tumbling windows is partly late.
         first_open = self._grid.first_open_windows(time_ms, close_ms)
         partly_late = first_open > self._grid.first_windows(time_ms)
         if not partly_late.any():
@@ -254,9 +259,10 @@ class TimeWindowEngine(GridEngine):
     def _copied(self, batch: pa.Table, code: Ints, keys: pa.Array) -> _BatchParts:
         """Return the partial aggregates of partly late records, which miss their first windows.
 
-        The ranges of ``_shared`` would have holes. Records of a key with equal first open window
-        and equal last window are in the same windows. They become one row, which each of the
-        windows merges. If the windows are many, their rows are merged step by step.
+        With these records, the ranges of ``_shared`` would have holes. Records of a key with the
+        same first open window and the same last window are in the same windows. They become one
+        row, which is merged into each window. If the rows have many windows, ``spread`` merges
+        them.
         """
         time_ms, close_ms = np.asarray(batch["timestamp_ms"]), np.asarray(batch["close_ms"])
         first = self._grid.first_open_windows(time_ms, close_ms)
@@ -276,7 +282,7 @@ class TimeWindowEngine(GridEngine):
     def _merged(
         self, state: pa.Table, state_code: Ints, parts: _BatchParts
     ) -> tuple[pa.Table, pa.Table]:
-        """Merge state and batch rows of equal windows, and return (changed, unchanged) rows."""
+        """Merge rows of the state and the batch by window. Return (changed, unchanged) rows."""
         names = [name for name in self.state_schema.names if name != _START.name]
         table = pa.concat_tables([state.select(names), parts.table.select(names)])
         row = np.concatenate([np.arange(len(state)), len(state) + parts.row])

@@ -1,4 +1,4 @@
-"""The partial aggregates of windows and source partitions, as arrays."""
+"""The partial aggregates of functions by window and source partition, as arrays."""
 
 from dataclasses import dataclass
 
@@ -12,9 +12,9 @@ _ARRAYS = ("code", "start_ms", "partition", "time_ms", "known", "changed", "remo
 
 @dataclass(frozen=True)
 class PartitionParts:
-    """Partial aggregates by functions, one entry each.
+    """Aggregates of functions, one entry per key, window and partition.
 
-    Args:
+    Attributes:
         code: The code of the key.
         start_ms: The start of the window.
         partition: The partition (``Fold.fold_partition``).

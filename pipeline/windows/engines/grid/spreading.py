@@ -1,4 +1,4 @@
-"""Partial aggregates of many overlapping windows each, without a copy per window."""
+"""Merge of partial aggregates into many overlapping windows, without a copy per window."""
 
 import numpy as np
 import pyarrow as pa
@@ -10,13 +10,20 @@ from oriel.pipeline.windows.arrays import Ints, Ranges, heads, pair_order
 def spread(
     columns: PartColumns, rows: pa.Table, code: Ints, windows: Ranges
 ) -> tuple[Ints, Ints, pa.Table]:
-    """Merge the rows of each window, and return (code of its key, its index, one row each).
+    """Merge the rows of each window.
 
-    Row i of the key with the code ``code[i]`` is added to the windows with the indices in range i.
+    Args:
+        columns: The partial aggregates.
+        rows: The rows to merge.
+        code: The code of the key of each row.
+        windows: The indices of the windows to which each row is added.
+
+    Returns:
+        The code of the key, the index, and the merged row of each window.
     """
-    # A range of indices has at most two aligned blocks of each size. A row is added to its blocks,
-    # and the merged row of a block to both halves of the block, down to blocks of one window. A row
-    # is therefore merged once per block, and a window once per size.
+    # A range of indices has at most two aligned blocks of each size. A row is added to its blocks.
+    # The merged row of a block is added to both halves of the block, until a block is one window. A
+    # row is therefore merged once per block, and a window once per size.
     held, held_code = rows.slice(0, 0), np.zeros(0, dtype=np.int64)
     held_block = held_code
     for level in reversed(range(windows.levels)):

@@ -55,7 +55,7 @@ SESSION_FIELDS = (
     pa.field("reach_ms", pa.int64()),
 )
 
-#: The default of both engines.
+#: The default emit strategy of both engines.
 ON_UPDATE = EmitStrategy.on_window_update()
 
 
@@ -63,7 +63,7 @@ ON_UPDATE = EmitStrategy.on_window_update()
 class MergedBatch:
     """The partition sessions after the records of a batch were added.
 
-    Args:
+    Attributes:
         sessions: The bounds of the sessions.
         kept: The carried columns and the aggregates, one row per session.
         touched: True for each session with a new record.
@@ -96,7 +96,15 @@ class SessionEngine(WindowEngine):
         *,
         emit: EmitStrategy,
     ) -> None:
-        """Read the columns ``read``. Keep ``kept`` of sessions and ``carried`` of keys."""
+        """Create the schemas of records and state.
+
+        Args:
+            windows: The definition of the windows.
+            kept: The columns of the aggregates in the state.
+            read: The columns of the values that the engine reads.
+            carried: Columns of the key that the state keeps for the caller.
+            emit: The emit strategy.
+        """
         self.windows = windows
         self._gap_ms = windows.inactivity_gap_ms
         self._carried = list(carried or ())
@@ -117,8 +125,8 @@ class SessionEngine(WindowEngine):
     def due_ms(self, state: pa.Table) -> Ints:
         """Return the last millisecond of each partition session.
 
-        A session of the store closes with the last of its partition sessions, so that one brings
-        the key in time.
+        A session of the store closes with the last of its partition sessions. The state row of this
+        one therefore adds the key to the working set in time.
         """
         return self.windows.rule.last_ms(np.asarray(state["window_end_ms"]))
 
@@ -191,21 +199,21 @@ class SessionEngine(WindowEngine):
         rule = self.windows.rule
         touched_keys = shrunk_keys.copy()
         touched_keys[after.code[touched]] = True
-        # A session ends with one of its partition sessions, and is final only if that is closed.
+        # A session ends with one of its partition sessions. It is final only if this one is closed.
         linked_keys = touched_keys.copy()
         closed = ~rule.is_open(np.asarray(after.table["window_end_ms"]), close_ms)
         linked_keys[after.code[closed]] = True
         sessions = linked_sessions(after, linked_keys)
         # A final session ends before the close times of all partitions, which only increase. A
-        # later record therefore cannot join a partition session of it or reach down to one.
+        # later record therefore cannot join or reach one of its partition sessions.
         final = ~rule.is_open(sessions.end_ms, close_ms)
         changed = sessions.ranges.any_of(touched[sessions.state_rows])
 
         tables = []
         if not self._emit.is_on_close:
-            # A session that grew or was merged has other bounds than its row. The batch that emits
-            # the new row also deletes the old one, as Kafka Streams sends tombstones
-            # (semantics.md#4-4). A reader therefore always sees exactly one of both.
+            # A session that grew or was merged has other bounds than its old row. The batch that
+            # emits the new row also deletes the old row, as Kafka Streams sends tombstones
+            # (semantics.md#4-4). A reader therefore always sees exactly one of the two rows.
             known = linked_sessions(before, touched_keys)
             if shrunk_keys.any():
                 changed |= shrunk_keys[sessions.code] & differ(sessions, known)
@@ -301,5 +309,5 @@ class SessionWindowEngine(SessionEngine):
         )
 
     def _aggregates(self, rows: pa.Table, ranges: Ranges) -> Mapping[str, pa.Array]:
-        """Return the results of the partial aggregates, merged range by range."""
+        """Merge the partial aggregates of each range, and return their results."""
         return self._parts.results(self._parts.merged(rows, ranges))

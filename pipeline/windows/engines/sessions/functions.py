@@ -5,8 +5,8 @@ sessions that a record joins are merged in the order of their ends, and then the
 The partition sessions of one session of the store are merged in the order of end, start and
 partition.
 
-If the functions are compiled, each chain that is one session at each time is one run of the
-compiled loop. The functions themselves are called for the records of all other chains.
+If the functions are compiled, each chain that is one session after each of its records is one run
+of the compiled loop. The functions themselves are called for the records of all other chains.
 """
 
 from collections.abc import Mapping, Sequence
@@ -43,7 +43,7 @@ from oriel.pipeline.windows.records import NULL_VALUE, greatest_ms
 
 @dataclass(frozen=True)
 class _Looped:
-    """Chains that the compiled loop added: their first records and their aggregates."""
+    """The chains that the compiled loop aggregated, with their first records and aggregates."""
 
     chains: Ints
     first_records: Ints
@@ -52,7 +52,7 @@ class _Looped:
 
 @dataclass
 class _Called:
-    """The results of chains whose functions were called. See ``ArrivalResult``."""
+    """The results of the chains for which the functions were called. See ``ArrivalResult``."""
 
     sessions: list[PartitionSession] = field(default_factory=list)
     late: list[int] = field(default_factory=list)
@@ -74,7 +74,7 @@ class SessionFoldEngine(SessionEngine):
         *,
         emit: EmitStrategy = ON_UPDATE,
     ) -> None:
-        """Aggregate values of this schema by ``fold``. ``carried`` are columns of the key."""
+        """Aggregate ``values`` by the functions of ``fold``. ``carried`` are columns of the key."""
         self._fold = fold
         self.compilation = Compilation.of(fold, values, "merge and aggregate")
         self._values = values
@@ -146,7 +146,7 @@ class SessionFoldEngine(SessionEngine):
         records: SessionRecords,
         chained: ChainedSessions,
     ) -> "_Looped":
-        """Add the records of chains that are one session at each time by the compiled loop."""
+        """Aggregate chains that are one session after each record by the compiled loop."""
         none = np.zeros(0, dtype=np.int64)
         types = pa.schema(self._fold.types)
         compiled = self.compilation.current
@@ -201,7 +201,7 @@ class SessionFoldEngine(SessionEngine):
         return called
 
     def _aggregate_of(self, batch: pa.Table, rows: Ints) -> AggregateOf:
-        """Return the function for joined sessions and one row of ``rows`` in ``batch``."""
+        """Return the function that aggregates joined sessions and a record of ``rows``."""
         chosen = batch.take(pa.array(rows))
         columns = (chosen["input"].to_pylist(), chosen["key"].to_pylist())
         fields = zip(*columns, fold_values(chosen, self._values), strict=True)

@@ -3,10 +3,10 @@
 Let X and Y be partition sessions of a key in different partitions, and let Y end first. They are
 one session if and only if a record of X reached Y while Y was still open for X's partition. For a
 record at ``t`` with close time ``c``, this is ``c <= Y's end`` and ``t - gap <= Y's end``.
-Therefore, the least ``max(c, t - gap)`` of the records of X, the *reach* of X, is sufficient. The
-two are one session if and only if ``X's reach <= Y's end``. A reach is never greater than the end
-of its own session. Each record of X either has ``c <= t`` or joined a session that ended at or
-after its ``c``. Hence
+The least ``max(c, t - gap)`` of the records of X is the *reach* of X. X and Y are one session if
+and only if ``X's reach <= Y's end``. Each record of X either has ``c <= t`` or joined a session
+that ended at or after its ``c``. A reach is therefore never greater than the end of its own
+session, and the rule is symmetric:
 
     X and Y are one session  if and only if  the closed intervals [reach, end] overlap,
 
@@ -29,7 +29,7 @@ from oriel.pipeline.windows.engines.sessions.merging import overlapping
 
 @dataclass(frozen=True)
 class StateRows:
-    """Partition sessions as rows of the state, with the code of the key of each row."""
+    """Partition sessions as state rows, with the code of the key of each row."""
 
     table: pa.Table
     code: Ints
@@ -90,11 +90,11 @@ def linked_sessions(state: StateRows, chosen_keys: Flags) -> StoreSessions:
 
 
 def differ(sessions: StoreSessions, known: StoreSessions) -> Flags:
-    """Return which sessions after a batch are not among the ``known`` ones from before it.
+    """Return which sessions after a batch are not among the ``known`` sessions before it.
 
-    This is for sessions without a new record. Their partition sessions existed before with the same
-    intervals, so they were in one session. If that session had the same end and the same number of
-    members, nothing is removed.
+    This is for sessions without a new record. Their partition sessions existed before the batch
+    with the same intervals, so they were in one session. If that session had the same bounds and
+    the same number of partition sessions, it is unchanged.
     """
     counted, known_counted = ((*s.bounds, s.ranges.sizes) for s in (sessions, known))
     return ~are_among(counted, known_counted)
@@ -103,8 +103,8 @@ def differ(sessions: StoreSessions, known: StoreSessions) -> Flags:
 def are_among(rows: Sequence[Ints], others: Sequence[Ints]) -> Flags:
     """Return which rows, given by their columns, are among the others."""
     columns = [np.concatenate(pair) for pair in zip(others, rows, strict=True)]
-    # The sort is stable and the others are first. If a run of equal rows has one of the others, it
-    # therefore starts with it.
+    # The sort is stable, and the others are first. A run of equal rows that contains one of the
+    # others therefore starts with it.
     order = np.lexsort(columns[::-1])
     head = heads(*(column[order] for column in columns))
     run = np.cumsum(head) - 1

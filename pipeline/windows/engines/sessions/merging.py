@@ -8,10 +8,10 @@ time ``c`` of a record is stream time - grace - inactivity gap. A record at ``t`
     a <= t + gap    the record is at most the gap before the session
     b >= c          the session is open for the record (semantics.md#0-2), and not frozen
 
-Without such a session, the record is late if ``t < c``. Otherwise, all of the sessions and the
-record become one session, their hull. ``assign_records`` finds the session of each record in two
-ways. If the order of arrival has no influence, it uses chains of intervals, for all pairs together.
-Otherwise, it merges in the order of arrival.
+Without such a session, the record is late if ``t < c``. Otherwise, these sessions and the record
+become one session, from the least start to the greatest end. ``assign_records`` finds the session
+of each record. If the order of arrival has no influence, it computes chains of intervals for all
+pairs together. Otherwise, it merges the records in the order of arrival.
 """
 
 import math
@@ -39,10 +39,16 @@ from oriel.pipeline.windows.records import arrival_keys
 
 @dataclass
 class PartitionSession:
-    """One partition session: its (key, partition) pair, its bounds and its reach in milliseconds.
+    """One partition session.
 
-    ``state_rows`` and ``record_rows`` are its rows of the state and of the batch. ``aggregate`` is
-    for functions of users only.
+    Attributes:
+        pair: The (key, partition) pair.
+        start_ms: The start.
+        end_ms: The end.
+        reach_ms: The reach (``linking``).
+        state_rows: The state rows that became part of the session.
+        record_rows: The records of the batch in the session.
+        aggregate: The aggregate of functions of a user. None for named aggregates.
     """
 
     pair: int
@@ -114,7 +120,7 @@ class SessionBounds:
 
 
 class Arrival(NamedTuple):
-    """One record in the order of arrival: its row in the batch, and its ``SessionRecords``."""
+    """One record in the order of arrival, with its row in the batch (see ``SessionRecords``)."""
 
     row: int
     pair: int
@@ -125,9 +131,9 @@ class Arrival(NamedTuple):
 
 @dataclass(frozen=True)
 class SessionRecords:
-    """The records of a batch in relation to sessions, one entry each, in the order of the batch.
+    """The records of a batch as arrays, in the order of the batch.
 
-    Args:
+    Attributes:
         pair: The (key, partition) pair.
         time_ms: The time of the record.
         reach_ms: The least end of a session that the record can join.
@@ -180,9 +186,12 @@ class SessionRecords:
 
 @dataclass(frozen=True)
 class AssignedSessions:
-    """The sessions after a batch, and the index of the session of each record and each state row.
+    """The sessions after a batch, and the sessions of records and of state rows.
 
-    A late record has the index -1.
+    Attributes:
+        sessions: The sessions.
+        of_record: The index of the session of each record, -1 for a late record.
+        of_state_row: The index of the session of each state row.
     """
 
     sessions: SessionBounds
@@ -203,9 +212,9 @@ def assign_records(old: SessionBounds, records: SessionRecords, gap_ms: int) -> 
     """
     chains = chained_sessions(old, records, gap_ms)
     chained, of_state_row, of_record = chains.sessions, chains.of_state_row, chains.of_record
-    # If two old sessions are within the gap, one was closed when a record older than the grace
-    # created or extended the other one. It is frozen, and a chain would wrongly join them. Such a
-    # chain is crowded.
+    # If two old sessions are within the gap of each other, one was closed when a record older than
+    # the grace created or extended the other one. It is frozen, but a chain would join both. Such a
+    # chain is *crowded*.
     order, crowds = overlapping(old.pair, old.start_ms - gap_ms, old.end_ms)
     is_ordered = np.zeros(len(chained), dtype=np.bool_)
     is_ordered[of_record[records.is_behind_grace]] = True
@@ -234,7 +243,7 @@ def assign_records(old: SessionBounds, records: SessionRecords, gap_ms: int) -> 
 
 @dataclass(frozen=True)
 class ChainedSessions:
-    """Each chain of sessions and records as a session, and the chain that each belongs to."""
+    """Each chain of sessions and records as a session, and the chain of each record."""
 
     sessions: SessionBounds
     of_state_row: Ints
@@ -265,10 +274,11 @@ def chained_sessions(old: SessionBounds, records: SessionRecords, gap_ms: int) -
 def single_sessions(
     old: SessionBounds, records: SessionRecords, chained: ChainedSessions, gap_ms: int
 ) -> Flags:
-    """Return the chains that are one session at each time, with a record and at most one old one.
+    """Return the chains with a record that are one session after each record of the batch.
 
-    In the order of arrival, each record of such a chain joins the session of all earlier ones. No
-    record of it is older than the grace, so this session is open.
+    Such a chain has at most one old session. In the order of arrival, each of its records joins the
+    session of all earlier ones. No record of the chain is older than the grace, so this session is
+    open.
     """
     chain = np.concatenate([chained.of_state_row, chained.of_record])
     is_single = np.zeros(len(chained.sessions), dtype=np.bool_)
@@ -283,7 +293,7 @@ def single_sessions(
     chain, low_ms, high_ms = chain[order], low_ms[order], high_ms[order]
     is_record = is_record[order]
     head = heads(chain)
-    # The session of the earlier ones is their hull.
+    # The session of the earlier ones goes from their least start to their greatest end.
     end_ms, start_ms = running_max(high_ms, head), -running_max(-low_ms, head)
     is_apart = np.zeros(len(chain), dtype=np.bool_)
     is_apart[1:] = (low_ms[1:] > end_ms[:-1] + gap_ms) | (high_ms[1:] < start_ms[:-1] - gap_ms)
@@ -301,10 +311,10 @@ AggregateOf = Callable[[Sequence[PartitionSession], Arrival], Any]
 
 @dataclass
 class ArrivalResult:
-    """The sessions of one pair after its records, by end.
+    """The result of the records of one pair.
 
-    Args:
-        sessions: The sessions.
+    Attributes:
+        sessions: The sessions of the pair, by end.
         late: The late rows of the batch.
         rejected: The rejected rows with the reason.
         removed_any: True if a session was removed because a function returned None.
@@ -355,7 +365,7 @@ def merge_in_arrival_order(
 
 
 class _SessionsByEnd:
-    """The sessions of one pair, sorted by end.
+    """The sessions of one pair by end.
 
     Two sessions of a pair never have the same end. A record at the end of a frozen session is
     before c, so it is late or joins a session with a later end. The order by end is therefore the
@@ -364,9 +374,9 @@ class _SessionsByEnd:
 
     def __init__(self, sessions: Sequence[PartitionSession]) -> None:
         self.sessions = sorted(sessions, key=_end_ms)
-        # Starts ascend after the session with this end. A session can be inside another one only if
-        # it was closed for a record of the other one. Records of a log find no such session open,
-        # because their c never decreases. Results of a join can.
+        # After the session with this end, starts ascend. A session can be inside another session
+        # only if it was closed for a record of the other session. The c of the records of a log
+        # never decreases, so no later record finds such a session open. Results of a join can.
         self._nested_end_ms: float = -math.inf
         for index in range(1, len(self.sessions)):
             self._note_nested(index)
@@ -432,8 +442,9 @@ def _hull(joined: Sequence[PartitionSession], record: Arrival, aggregate: Any) -
 def overlapping(code: Ints, low_ms: Ints, high_ms: Ints) -> tuple[Ints, Ranges]:
     """Group closed intervals of one code that overlap, directly or through others.
 
-    Returns (order, groups): ``order[groups]`` are the intervals of each group, with the least low
-    first. The groups are sorted by code, then by time.
+    Returns:
+        (order, groups): ``order[groups]`` are the intervals of each group, with the least low
+        first. The groups are sorted by code, then by time.
     """
     order = pair_order(code, low_ms)
     head = heads(code[order])

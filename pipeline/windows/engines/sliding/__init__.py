@@ -1,4 +1,4 @@
-"""Sliding windows (KIP-450): the records define them, and both ends are inclusive.
+"""The engines of sliding windows (KIP-450), which records define, with inclusive ends.
 
 The input is a state of records and a batch of records. The output is the records that can still
 affect a window, and the row of each changed window. The class ``SlidingWindowEngine`` computes

@@ -1,4 +1,4 @@
-"""Sliding windows with functions of the user.
+"""Sliding windows with functions of a user.
 
 The state is the records, as for named aggregates. The functions are called over the members of each
 changed window in the order of arrival: by partition and by offset. The results of the partitions
@@ -9,9 +9,10 @@ are merged in order (docs/decisions/0011).
     left out   The aggregator raises for the record after earlier members. The record is not in that
                window. It remains in its other windows and defines windows.
 
-Tumbling and hopping windows reject a record completely if one of its windows raises, because all
-windows are known at its arrival. A sliding window can appear and receive members long after the
-record was accepted and emitted in others. Each sliding window therefore decides on its own.
+Tumbling and hopping windows reject a record completely if the function raises for one of its
+windows, because all windows are known when the record arrives. A sliding window can be created long
+after the record was accepted and emitted in other windows. The result of each sliding window is
+therefore independent of the others.
 
 If the functions are compiled, each partition of a window is one run of the compiled loop. The
 functions themselves are called for the members of a window if the loop skips one of its runs.
@@ -57,7 +58,7 @@ from oriel.pipeline.windows.records import NULL_VALUE, RECORD_FIELDS, arrival_ke
 
 
 class _Member(NamedTuple):
-    """A member of a window as the functions see it. ``new`` is True if it is from this batch."""
+    """A member of a window as the functions see it. ``new``: the record is of this batch."""
 
     row: int
     key: str
@@ -69,7 +70,7 @@ class _Member(NamedTuple):
 
 
 class _LeftOut(NamedTuple):
-    """A member on which the aggregator raised. ``behind_new``: True after a new member."""
+    """A member on which the aggregator raised. ``behind_new``: True if it is after a new member."""
 
     member: _Member
     error: str
@@ -90,7 +91,7 @@ class SlidingFoldEngine(SlidingWindowEngine):
         *,
         emit: EmitStrategy,
     ) -> None:
-        """Aggregate values of this schema by ``fold``. ``carried`` are columns of the record."""
+        """Aggregate ``values`` by ``fold``. ``carried`` are columns of the record."""
         super().__init__(windows, {}, values, carried, emit=emit)
         self._fold = fold
         self.compilation = Compilation.of(fold, values)
@@ -117,7 +118,7 @@ class SlidingFoldEngine(SlidingWindowEngine):
         )
 
     def _rejected(self, batch: pa.Table) -> list[tuple[int, str]]:
-        """Return the rejected rows with the reason. Each record is tested with a new aggregate."""
+        """Return the rejected records with the reason. Each is tested with a new aggregate."""
         each = Ranges.of_each(len(batch))
         skipped = np.flatnonzero(self._folded_runs(batch, each.low, each).skipped)
         batch = batch.take(pa.array(skipped))
@@ -173,9 +174,10 @@ class SlidingFoldEngine(SlidingWindowEngine):
     def _folded_windows(
         self, rows: pa.Table, place: Ints, windows: Ranges
     ) -> tuple[FoldedRuns, Ints]:
-        """Aggregate ``place[windows]`` of ``rows`` by the compiled loop, and return their times.
+        """Aggregate each window by the compiled loop, and return the time of each window.
 
-        The members of a window are in the order of arrival. Each partition of a window is a run.
+        The members of the windows are ``place[windows]`` of ``rows``, in the order of arrival. Each
+        partition of a window is a run.
         """
         if self.compilation.current is None:
             return skipped_runs(self._fold, len(windows.low)), np.zeros_like(windows.low)
@@ -200,7 +202,7 @@ class SlidingFoldEngine(SlidingWindowEngine):
         return FoldedRuns(self._fold.replaced(aggregates, several, merged), skipped), time_ms
 
     def _folded_runs(self, rows: pa.Table, place: Ints, runs: Ranges) -> FoldedRuns:
-        """Aggregate ``place[runs]`` of ``rows`` by the compiled loop, each from the start."""
+        """Aggregate each run, ``place[runs]`` of ``rows``, from a new aggregate."""
         count, compiled = len(runs.low), self.compilation.current
         if compiled is None:
             return skipped_runs(self._fold, count)
@@ -215,7 +217,7 @@ class SlidingFoldEngine(SlidingWindowEngine):
         return FoldedRuns(folded.aggregates, folded.skipped | runs.any_of(is_null))
 
     def _members_of(self, rows: pa.Table, new: Flags) -> list[_Member]:
-        """Return each row as the functions see it."""
+        """Return each row as a member, with the value as the functions see it."""
         columns = (rows[name].to_pylist() for name in ("key", "partition", "timestamp_ms", "input"))
         values = fold_values(rows, self._values)
         fields = zip(*columns, values, new.tolist(), strict=True)
@@ -269,11 +271,11 @@ class SlidingFoldEngine(SlidingWindowEngine):
     def _not_reported(self, raised: list[_LeftOut], members: Sequence[_Member]) -> list[_LeftOut]:
         """Return the members that were not reported with the old members of the window.
 
-        A new member was not reported. An old member with only old members before it raised in the
-        same calls as before, so it was reported. Usually, no other case exists, because the new
-        members of a partition are after its old ones. Join results, and inputs that share one
-        aggregate, can be between them. The calls before an old member then differ, and the result
-        of the old members alone decides.
+        A new member was not reported. An old member with only old members before it raised in an
+        earlier batch after the same calls, so it was reported. Usually, no other case exists,
+        because the new members of a partition are after its old ones. But join results, and inputs
+        that share one aggregate, can be between old members. The calls before an old member then
+        differ, so the functions are called again for the old members alone.
         """
         unsure = [left_out for left_out in raised if left_out.member.new or left_out.behind_new]
         if all(left_out.member.new for left_out in unsure):

@@ -1,15 +1,16 @@
 """The members of sliding windows, without a list of members per window.
 
-A record at ``t`` is a member of the windows around it that are open at its arrival. These are the
-windows with an end at or after its *entry*:
+A record at ``t`` is a member of the windows around it that are open when it arrives. These are the
+windows with an end at or after the *entry* of the record:
 
     entry    max(t, the least end of a window that is open at the record's close time)
     member   start <= t and entry <= end
 
 Records are sorted by key and time, so the records within the bounds of a window are a range of
-rows. A record that enters after the end of the window is a hole in it. A window without a hole is a
-range. Any other window is split into pieces, each a range in some order of the records: the rows
-before its first hole, and blocks of the order by entry (docs/decisions/0023).
+rows. A record in this range whose entry is after the end of the window is a *hole*. The members of
+a window without a hole are the range. Any other window is split into pieces: the rows before its
+first hole, and blocks of the order by entry. Each piece is a range in some order of the records
+(docs/decisions/0023).
 """
 
 from collections.abc import Iterator
@@ -62,8 +63,13 @@ class SlidingEntries:
 class WindowMembers:
     """The members of each window, as rows of ``entries``.
 
-    ``in_bounds`` are the rows within the bounds of the window. ``hole`` is the first row in bounds
-    that is not a member, or the end of the bounds. All rows before it are members.
+    Attributes:
+        entries: The records.
+        code: The code of the key of each window.
+        end_ms: The end of each window.
+        in_bounds: The rows within the bounds of each window.
+        hole: The first row in bounds that is not a member, or the end of ``in_bounds``. All rows
+            before it are members.
     """
 
     entries: SlidingEntries
@@ -79,9 +85,9 @@ class WindowMembers:
         """Return windows with their holes, from key codes, ends and rows in bounds."""
         hole = in_bounds.high
         if (entries.entry_ms > entries.time_ms).any():
-            # The first record of the key that enters after the end of the window. It is within the
-            # bounds or after them. A record is accepted only if t + D >= c (semantics.md#0-3), so
-            # it enters all windows that start after it.
+            # The hole is the first record of the key that enters after the end of the window. It is
+            # not before the bounds. A record is accepted only if t + D >= c (semantics.md#0-3), so
+            # its entry is not after the end of a window that starts after the record.
             highest_ms = running_max(entries.entry_ms, heads(entries.code))
             hole = np.minimum(hole, Timeline(entries.code, highest_ms).first_after(code, end_ms))
         return cls(entries, code, end_ms, in_bounds, hole)
@@ -125,8 +131,8 @@ class WindowMembers:
     def listed(self) -> Iterator[Pieces]:
         """Yield all members of the windows, in order, for some windows at a time.
 
-        Each piece has at most ``LISTED`` records in bounds, or the records of one window. All
-        members of all windows are therefore never in memory together.
+        The windows of one item have at most ``LISTED`` records in bounds, or the item is one
+        window. The members of all windows are therefore never in memory together.
         """
         end = self.in_bounds.sizes.cumsum()
         begin = 0
@@ -144,13 +150,14 @@ class WindowMembers:
     def pieces(self) -> Iterator[Pieces]:
         """Yield all members of the windows, each once, without empty ranges.
 
-        The number of pieces of a window is proportional to the logarithm of its size. At each time,
-        they need an array as long as the records.
+        The number of pieces of a window is proportional to the logarithm of its size. Each item
+        needs an array as long as the records.
         """
         rows = len(self.entries.code)
         yield _filled(np.arange(len(self.hole)), np.arange(rows), self.front)
         holed = np.flatnonzero(self.holed)
-        # A record after the hole has its time or a later one, and does not enter earlier.
+        # A record after the hole has the same time or a later one, so its entry is not before the
+        # time of the hole.
         hole = self.hole[holed]
         after = Ranges(
             self.entries.timeline.first_at_or_after(self.code[holed], self.entries.time_ms[hole]),
